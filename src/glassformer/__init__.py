@@ -1,0 +1,57 @@
+"""glassformer: transformers you can see through.
+
+    import glassformer as gf
+    model = gf.load("folder")
+    trace = gf.record(model, "The cat sat on the mat")
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from glassformer.version import __version__
+
+if TYPE_CHECKING:
+    from glassformer.config import ModelConfig, TaskConfig
+    from glassformer.errors import GlassformerError
+    from glassformer.glass import Trace, ablate
+    from glassformer.loaded import Model, load, record
+    from glassformer.model import Batch, Cache, ImportantWords, Sequences, build
+    from glassformer.tasks import build_task
+    from glassformer.text import Tokenizer
+
+# Where each name lives; nothing is imported, torch least of all, before it is used.
+_HOMES = {
+    "ModelConfig": "config",
+    "TaskConfig": "config",
+    "GlassformerError": "errors",
+    "Trace": "glass",
+    "ablate": "glass",
+    "Model": "loaded",
+    "load": "loaded",
+    "record": "loaded",
+    "Batch": "model",
+    "Cache": "model",
+    "ImportantWords": "model",
+    "Sequences": "model",
+    "build": "model",
+    "build_task": "tasks",
+    "Tokenizer": "text",
+}
+
+__all__ = [
+    "Batch", "Cache", "GlassformerError", "ImportantWords", "Model", "ModelConfig", "Sequences",
+    "TaskConfig", "Tokenizer", "Trace", "__version__", "ablate", "build", "build_task", "load",
+    "record",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'glassformer' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"glassformer.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

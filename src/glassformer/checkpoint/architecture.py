@@ -1,0 +1,115 @@
+"""What a table of `tables/` holds, and how a config.json becomes ours and theirs again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel
+
+from glassformer.checkpoint.keys import Json, Key, check_fixed, read_keys, write_keys
+from glassformer.checkpoint.rows import Row
+from glassformer.config import ModelConfig, TaskConfig, TaskKind, read
+from glassformer.errors import CheckpointError
+
+
+@dataclass(frozen=True)
+class Head:
+    """A class of the reference: what stands on the body."""
+
+    kind: TaskKind
+    rows: tuple[Row, ...] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)  # of TaskConfig
+    dropout: tuple[str, ...] = ()  # config keys of the head's dropout, the first that is there
+
+
+@dataclass(frozen=True)
+class Architecture:
+    model_type: str
+    prefix: str  # of the body's tensors where there is a head
+    heads: Mapping[str, Head]  # by class name; the first is the bare body
+    rows: tuple[Row, ...]
+    keys: tuple[Key, ...]
+    constants: Mapping[str, Any]  # our fields that are always so here
+    fixed: Mapping[str, Any]  # their fields that must be so
+    inert: tuple[str, ...] = ()  # tensors some files hold that are no weights
+
+    def read(self, foreign: Json, source: str) -> tuple[ModelConfig, TaskConfig]:
+        check_fixed(self.fixed, foreign, source)
+        fields = read_keys(self.keys, foreign, source) | dict(self.constants)
+        head = self.heads[self.head_name(foreign, source)]
+        task: Json = {"kind": head.kind, **head.fields}
+        if head.kind in ("classify", "tag"):
+            task["labels"] = _labels(foreign, source)
+        if head.kind == "next_sentence":
+            task["labels"] = ("follows", "random")
+        rates = (foreign.get(key) for key in head.dropout)
+        task["dropout"] = next((rate for rate in rates if rate is not None), 0.0)
+        return read(ModelConfig, fields, source), read(TaskConfig, task, source)
+
+    def write(self, config: ModelConfig, task: TaskConfig, foreign: Json) -> Json:
+        """Their config for this model; `foreign` is the one it came with, or empty."""
+        names = [name for name, head in self.heads.items() if _fits(head, task)]
+        if not names:
+            raise CheckpointError(f"a {self.model_type} has no head for {task.kind!r}")
+        written = foreign or {"model_type": self.model_type, **self.fixed}
+        if (foreign.get("architectures") or [None])[0] not in names:
+            written = {**written, "architectures": [names[0]]}
+        if task.kind in ("classify", "tag") and (
+            not foreign or _labels(foreign, "config.json") != task.labels
+        ):
+            written = {
+                **written,
+                "id2label": {str(i): label for i, label in enumerate(task.labels)},
+                "label2id": {label: i for i, label in enumerate(task.labels)},
+            }
+        written = write_keys(self.keys, config.model_dump(), written)
+        self._agree(written, config, task)
+        return written
+
+    def _agree(self, written: Json, config: ModelConfig, task: TaskConfig) -> None:
+        """What was written must read back as the same model, or this layout cannot hold it."""
+        back, _ = self.read(written, "config.json")
+        for name, value in config.model_dump().items():
+            found = getattr(back, name)
+            if (found.model_dump() if isinstance(found, BaseModel) else found) != value:
+                raise CheckpointError(
+                    f"{name} = {value!r} cannot be written as a {self.model_type}: "
+                    f"there it is {found!r}"
+                )
+
+    def head_name(self, foreign: Json, source: str) -> str:
+        names = foreign.get("architectures") or [next(iter(self.heads))]
+        if not isinstance(names, list) or names[0] not in self.heads:
+            raise CheckpointError(
+                f"{source}: architectures = {names!r} is not known: write one of "
+                f"{', '.join(self.heads)}"
+            )
+        return str(names[0])
+
+    def patterns(self) -> list[str]:
+        """Every tensor a file of this kind may hold."""
+        rows = [*self.rows, *(row for head in self.heads.values() for row in head.rows)]
+        return [*(row.theirs for row in rows), *self.inert]
+
+
+def _fits(head: Head, task: TaskConfig) -> bool:
+    wanted = task.model_dump()
+    return head.kind == task.kind and all(wanted[k] == v for k, v in head.fields.items())
+
+
+def _labels(foreign: Json, source: str) -> tuple[str, ...]:
+    """Class names in the order of their numbers; the reference's own names if there are none."""
+    named = foreign.get("id2label")
+    if named is None:
+        count = foreign.get("num_labels", 2)
+        if type(count) is not int or not 0 < count <= 1_000_000:
+            raise CheckpointError(f"{source}: num_labels = {count!r}: write how many labels there are")
+        return tuple(f"LABEL_{i}" for i in range(count))
+    try:
+        return tuple(str(named[key]) for key in sorted(named, key=int))
+    except (TypeError, ValueError, AttributeError):
+        raise CheckpointError(
+            f"{source}: id2label = {named!r}: write numbers and names, such as {{'0': 'no'}}"
+        ) from None

@@ -1,0 +1,206 @@
+"""From a folder to a task and back."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.checkpoint.architecture import Architecture
+from glassformer.checkpoint.folder import (
+    CONFIG,
+    INDEX,
+    WEIGHTS,
+    Contents,
+    open_folder,
+    write_folder,
+)
+from glassformer.checkpoint.keys import Json
+from glassformer.checkpoint.rows import Link, carried, links, pair
+from glassformer.checkpoint.tables import ARCHITECTURES
+from glassformer.config import ModelConfig, TaskConfig
+from glassformer.errors import CheckpointError
+from glassformer.tasks import Task, outline
+
+MOST_TABLE = 1 << 28  # entries of a computed table: no config may ask for more memory than this
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a task came from: all that is needed to write it back as it was."""
+
+    architecture: Architecture
+    config: Json
+    config_text: str
+    index_text: str | None
+    layout: dict[str, tuple[list[str], dict[str, str]]]  # file → tensors' names, metadata
+    names: dict[str, Link]  # name in the file → what it is here
+    carried: dict[str, Tensor] = field(repr=False)  # tensors that are no part of the model
+    files: dict[str, bytes] = field(repr=False)
+
+
+def load_task(path: str | os.PathLike[str]) -> tuple[Task, Origin]:
+    """Open a Hugging Face folder. The weights stay memory-mapped until they are used."""
+    contents = open_folder(path)
+    source = str(contents.path / CONFIG)
+    architecture = _architecture(contents.config, source)
+    config, task_config = architecture.read(contents.config, source)
+    _check_sizes(config, contents, source)
+    task = outline(config, task_config)
+    names = _pair(task, task_config, architecture, contents)
+    tensors = contents.tensors()
+    _check_finite(tensors, contents.path)
+    _fill(task, names, tensors, str(contents.path))
+    layout = {s.name: (list(s.shapes), s.metadata) for s in contents.shards}
+    rest = {name: tensor for name, tensor in tensors.items() if name not in names}
+    origin = Origin(
+        architecture, contents.config, contents.config_text, contents.index_text, layout, names,
+        rest, contents.files,
+    )  # fmt: skip
+    return task.eval(), origin
+
+
+def save_task(
+    task: Task,
+    path: str | os.PathLike[str],
+    origin: Origin | None = None,
+    files: Mapping[str, bytes] | None = None,
+) -> None:
+    """Write a Hugging Face folder; one that was opened here is written back bit for bit."""
+    origin = origin or _new_origin(task)
+    state = _tensors(task)
+    shards = {}
+    for file, (names, metadata) in origin.layout.items():
+        tensors = {
+            name: origin.names[name].to_theirs(state) if name in origin.names else origin.carried[name]
+            for name in names
+        }
+        shards[file] = (tensors, metadata)
+    config = origin.architecture.write(task.backbone.config, task.task, origin.config)
+    config = _with_dtype(config, task.backbone.words.dtype)
+    text = origin.config_text if config == origin.config else json.dumps(config, indent=2) + "\n"
+    texts = {**(origin.files if files is None else files), CONFIG: text.encode()}
+    if origin.index_text is not None:
+        texts[INDEX] = origin.index_text.encode()
+    write_folder(path, texts=texts, shards=shards)
+
+
+def _architecture(config: Json, source: str) -> Architecture:
+    kind = config.get("model_type")
+    if kind not in ARCHITECTURES:
+        raise CheckpointError(
+            f"{source}: model_type = {kind!r} is not known: glassformer opens "
+            f"{', '.join(ARCHITECTURES)} (CONTRIBUTING.md says how to add one)"
+        )
+    return ARCHITECTURES[kind]
+
+
+def _check_sizes(config: ModelConfig, contents: Contents, source: str) -> None:
+    """Before anything is built: a config must not ask for more than its file holds."""
+    depth = config.depth + (config.decoder_depth or 0)
+    if depth > len(contents.shapes):
+        raise CheckpointError(
+            f"{source}: {depth} layers in the config, {len(contents.shapes)} tensors in the file"
+        )
+    table = config.max_length * max(config.width, config.query_width)
+    if table > MOST_TABLE:
+        raise CheckpointError(
+            f"{source}: max_length = {config.max_length} at width {config.width} needs a table of "
+            f"{table:,} numbers, more than {MOST_TABLE:,}"
+        )
+
+
+def _pair(
+    task: Task, config: TaskConfig, architecture: Architecture, contents: Contents
+) -> dict[str, Link]:
+    """Every tensor of the file to its place; shapes are compared before a weight is read."""
+    head = architecture.heads[architecture.head_name(contents.config, CONFIG)]
+    ours = _tensors(task)
+    buffers = {name for name, _ in task.named_buffers()}
+    shapes = {name: tuple(tensor.shape) for name, tensor in ours.items()}
+    found, source = contents.shapes, str(contents.path)
+    wanted = links((*architecture.rows, *head.rows), ours)
+    names = pair(wanted, found, architecture.prefix, source, optional=buffers)
+    for name, link in names.items():
+        if found[name] != link.shape(shapes):
+            raise CheckpointError(
+                f"{source}: tensor {name!r} has shape {list(found[name])}, "
+                f"and the config asks for {list(link.shape(shapes))}"
+            )
+    others = [name for name in found if name not in names]
+    carried(others, architecture.patterns(), architecture.prefix, source)
+    filled = {each for link in names.values() for each in link.ours}
+    if left := [name for name in ours if name not in filled | buffers]:
+        raise CheckpointError(f"{source}: no tensor for {left[0]!r} in this {config.kind} model")
+    return names
+
+
+def _fill(
+    task: Task, names: Mapping[str, Link], tensors: Mapping[str, Tensor], source: str
+) -> None:
+    shapes = {name: tuple(tensor.shape) for name, tensor in _tensors(task).items()}
+    filled: dict[str, Tensor] = {}
+    for name, link in sorted(names.items(), key=lambda item: item[1].row.tied):
+        for ours, tensor in link.to_ours(tensors[name], shapes).items():
+            if not link.row.tied:
+                filled[ours] = tensor
+            elif not torch.equal(tensor, filled[ours]):
+                raise CheckpointError(
+                    f"{source}: tensor {name!r} is not the copy of {ours!r} the config says it is: "
+                    "write tie_word_embeddings = false"
+                )
+    parameters = dict(task.named_parameters())
+    for ours, tensor in filled.items():
+        place, _, leaf = ours.rpartition(".")
+        value = nn.Parameter(tensor, requires_grad=True) if ours in parameters else tensor
+        setattr(task.get_submodule(place), leaf, value)
+
+
+def _check_finite(tensors: Mapping[str, Tensor], folder: object) -> None:
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not torch.isfinite(tensor.sum(dtype=torch.float64)):
+            raise CheckpointError(f"{folder}: tensor {name!r} holds NaN or infinity: refused")
+
+
+def _new_origin(task: Task) -> Origin:
+    """For a model that was not loaded: the first architecture that can hold it."""
+    config, kind = task.backbone.config, task.task
+    reasons = []
+    for architecture in ARCHITECTURES.values():
+        if architecture.constants["family"] != config.family:
+            continue
+        try:
+            foreign = architecture.write(config, kind, {})
+        except CheckpointError as error:
+            reasons.append(str(error))
+            continue
+        head_name = architecture.head_name(foreign, CONFIG)
+        head = architecture.heads[head_name]
+        body = set(architecture.rows)
+        bare = head is next(iter(architecture.heads.values()))
+        names = {}
+        for link in links((*architecture.rows, *head.rows), _tensors(task)):
+            if not link.row.tied:
+                prefix = "" if bare or link.row not in body else architecture.prefix
+                names[prefix + link.theirs] = link
+        layout = {WEIGHTS: (sorted(names), {"format": "pt"})}
+        return Origin(architecture, {}, "", None, layout, names, {}, {})
+    why = f": {reasons[0]}" if reasons else ""
+    raise CheckpointError(f"no known layout holds this model{why}")
+
+
+def _with_dtype(config: Json, dtype: torch.dtype) -> Json:
+    """Tell the reference in which precision the weights are, where that has changed."""
+    word = str(dtype).removeprefix("torch.")
+    said = config.get("dtype", config.get("torch_dtype"))
+    if said == word or (said is None and dtype == torch.float32):
+        return config
+    return {**{k: v for k, v in config.items() if k != "torch_dtype"}, "dtype": word}
+
+
+def _tensors(task: nn.Module) -> dict[str, Tensor]:
+    return {**dict(task.named_parameters()), **dict(task.named_buffers())}

@@ -1,0 +1,128 @@
+"""A checkpoint's names as data: one table, read in both directions, bit for bit.
+
+    Row("encoder.layer.{}.attention.self.query.*", "backbone.encoder.blocks.{}.attention.query.*")
+
+`{}` is a layer's number, `*` is weight or bias. Every tensor of a file belongs to one row, every
+parameter is filled by one: anything else is an error that names it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import CheckpointError
+
+# Older files call a norm's weight and bias by their Greek names.
+_LEAVES = {"weight": ("weight", "gamma"), "bias": ("bias", "beta")}
+
+
+@dataclass(frozen=True)
+class Row:
+    theirs: str
+    ours: str | tuple[str, ...]  # several: their one tensor holds ours one below the other
+    transpose: bool = False  # they store the matrix the other way round
+    lift: bool = False  # they store the vector as a matrix of one row
+    tied: bool = False  # a second copy that some files hold of a tensor another row fills
+
+
+@dataclass(frozen=True)
+class Link:
+    """One row, filled in: this tensor of theirs is these of ours."""
+
+    theirs: str
+    ours: tuple[str, ...]
+    row: Row
+
+    def to_ours(self, tensor: Tensor, shapes: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
+        if self.row.lift:
+            tensor = tensor[0]
+        if self.row.transpose and tensor.dim() == 2:
+            tensor = tensor.T
+        parts = tensor.split([shapes[name][0] for name in self.ours])
+        return dict(zip(self.ours, (part.contiguous() for part in parts), strict=True))
+
+    def to_theirs(self, state: Mapping[str, Tensor]) -> Tensor:
+        parts = [state[name] for name in self.ours]
+        tensor = parts[0] if len(parts) == 1 else torch.cat(parts)
+        if self.row.transpose and tensor.dim() == 2:
+            tensor = tensor.T
+        return (tensor[None] if self.row.lift else tensor).contiguous()
+
+    def shape(self, shapes: Mapping[str, Sequence[int]]) -> tuple[int, ...]:
+        """What their tensor must look like."""
+        first = tuple(shapes[self.ours[0]])
+        shape = (sum(shapes[name][0] for name in self.ours), *first[1:])
+        if self.row.transpose and len(shape) == 2:
+            shape = shape[::-1]
+        return (1, *shape) if self.row.lift else shape
+
+
+def links(rows: Iterable[Row], ours: Collection[str]) -> list[Link]:
+    """The rows filled in for a model that has these tensors."""
+    found: dict[str, Link] = {}
+    for row in rows:
+        targets = (row.ours,) if isinstance(row.ours, str) else row.ours
+        pattern = _pattern(targets[0])
+        for name in ours:
+            match = pattern.fullmatch(name)
+            if match is None:
+                continue
+            filled = tuple(_fill(target, match) for target in targets)
+            link = Link(_fill(row.theirs, match), filled, row)
+            found.setdefault(link.theirs, link)  # an untied output comes before its tied row
+    return list(found.values())
+
+
+def pair(
+    wanted: Sequence[Link], names: Collection[str], prefix: str, source: str, optional: Collection[str]
+) -> dict[str, Link]:
+    """Which tensor of the file each link means: name in the file → link.
+
+    A headed model's body carries a prefix, in most files. Tied copies and constant tables
+    (`optional`) may be missing.
+    """
+    paired: dict[str, Link] = {}
+    for link in wanted:
+        spellings = [p + name for name in _spellings(link.theirs) for p in (prefix, "")]
+        name = next((each for each in spellings if each in names), None)
+        if name is not None:
+            paired[name] = link
+        elif not link.row.tied and not all(each in optional for each in link.ours):
+            raise CheckpointError(
+                f"{source}: tensor {link.theirs!r} is missing: the config asks for it"
+            )
+    return paired
+
+
+def carried(names: Iterable[str], patterns: Iterable[str], prefix: str, source: str) -> list[str]:
+    """Tensors that belong to the file but not to this model: kept, and written back untouched."""
+    known = [_pattern(p + name) for each in patterns for name in _spellings(each) for p in (prefix, "")]
+    kept = []
+    for name in names:
+        if not any(pattern.fullmatch(name) for pattern in known):
+            raise CheckpointError(
+                f"{source}: tensor {name!r} belongs to no part of this architecture: remove it, "
+                "or correct the file's config.json"
+            )
+        kept.append(name)
+    return kept
+
+
+def _pattern(template: str) -> re.Pattern[str]:
+    text = re.escape(template).replace(r"\{\}", r"(?P<layer>\d+)", 1)
+    return re.compile(text.replace(r"\*", "(?P<leaf>weight|bias)"))
+
+
+def _fill(template: str, match: re.Match[str]) -> str:
+    found = match.groupdict()
+    return template.replace("{}", found.get("layer") or "").replace("*", found.get("leaf") or "")
+
+
+def _spellings(name: str) -> list[str]:
+    stem, _, leaf = name.rpartition(".")
+    return [f"{stem}.{each}" for each in _LEAVES.get(leaf, ())] or [name]

@@ -1,0 +1,84 @@
+"""BERT: a post-norm encoder with learned positions and two segments."""
+
+from glassformer.checkpoint.architecture import Architecture, Head
+from glassformer.checkpoint.keys import ACTIVATIONS, Key
+from glassformer.checkpoint.rows import Row
+
+THEIRS, OURS = "encoder.layer.{}.", "backbone.encoder.blocks.{}."
+
+BODY = (
+    Row("embeddings.word_embeddings.weight", "backbone.encoder.embedding.token.weight"),
+    Row("embeddings.position_embeddings.weight", "backbone.encoder.embedding.position.weight"),
+    Row("embeddings.token_type_embeddings.weight", "backbone.encoder.embedding.segment.weight"),
+    Row("embeddings.LayerNorm.*", "backbone.encoder.embedding.norm.*"),
+    Row(THEIRS + "attention.self.query.*", OURS + "attention.query.*"),
+    Row(THEIRS + "attention.self.key.*", OURS + "attention.key.*"),
+    Row(THEIRS + "attention.self.value.*", OURS + "attention.value.*"),
+    Row(THEIRS + "attention.output.dense.*", OURS + "attention.output.*"),
+    Row(THEIRS + "attention.output.LayerNorm.*", OURS + "attention_norm.*"),
+    Row(THEIRS + "intermediate.dense.*", OURS + "mlp.up.*"),
+    Row(THEIRS + "output.dense.*", OURS + "mlp.down.*"),
+    Row(THEIRS + "output.LayerNorm.*", OURS + "mlp_norm.*"),
+    Row("pooler.dense.*", "pooler.dense.*"),
+)
+WORDS = (
+    Row("cls.predictions.transform.dense.*", "transform.dense.*"),
+    Row("cls.predictions.transform.LayerNorm.*", "transform.norm.*"),
+    Row("cls.predictions.bias", "words.bias"),
+    Row("cls.predictions.decoder.weight", "words.weight"),
+    Row("cls.predictions.decoder.weight", "backbone.encoder.embedding.token.weight", tied=True),
+    Row("cls.predictions.decoder.bias", "words.bias", tied=True),
+)
+DROPOUT = ("classifier_dropout", "hidden_dropout_prob")
+
+BERT = Architecture(
+    model_type="bert",
+    prefix="bert.",
+    rows=BODY,
+    heads={
+        "BertModel": Head("features", fields={"pooler": True}),
+        "BertForMaskedLM": Head("masked_lm", WORDS),
+        "BertForPreTraining": Head(
+            "pretraining", (*WORDS, Row("cls.seq_relationship.*", "follows.linear.*"))
+        ),
+        "BertForNextSentencePrediction": Head(
+            "next_sentence", (Row("cls.seq_relationship.*", "labels.linear.*"),), {"pooler": True}
+        ),
+        "BertForSequenceClassification": Head(
+            "classify", (Row("classifier.*", "labels.linear.*"),), {"pooler": True}, DROPOUT
+        ),
+        "BertForTokenClassification": Head(
+            "tag", (Row("classifier.*", "labels.linear.*"),), dropout=DROPOUT
+        ),
+        "BertForQuestionAnswering": Head("span", (Row("qa_outputs.*", "labels.linear.*"),)),
+    },
+    keys=(
+        Key("vocab_size", "vocab_size", 30522),
+        Key("hidden_size", "width", 768),
+        Key("num_hidden_layers", "depth", 12),
+        Key("num_attention_heads", "heads", 12),
+        Key("intermediate_size", "mlp_width", 3072),
+        Key("max_position_embeddings", "max_length", 512),
+        Key("type_vocab_size", "segments", 2),
+        Key("layer_norm_eps", "norm_eps", 1e-12),
+        Key("hidden_act", "activation", "gelu", ACTIVATIONS),
+        Key("hidden_dropout_prob", ("dropout.embedding", "dropout.residual"), 0.1),
+        Key("attention_probs_dropout_prob", "dropout.attention", 0.1),
+        Key("initializer_range", "init_std", 0.02),
+        Key("tie_word_embeddings", "tied", True),
+        Key("pad_token_id", "ids.pad", None),
+    ),
+    constants={
+        "family": "encoder",
+        "position": "learned",
+        "norm_place": "post",
+        "embedding_norm": True,
+        "final_norm": False,
+    },
+    fixed={
+        "is_decoder": False,
+        "add_cross_attention": False,
+        "position_embedding_type": "absolute",
+    },
+    inert=("embeddings.position_ids", "embeddings.token_type_ids"),
+)

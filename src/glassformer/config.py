@@ -1,0 +1,178 @@
+"""What a model is made of. Each field names a structure, never a model.
+
+This file knows no tensors: reading and checking a config must not cost the import of torch.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
+
+from glassformer.errors import ConfigError
+
+Family = Literal["encoder", "decoder", "seq2seq"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
+Position = Literal["learned", "sinusoidal", "rotary", "relative", "none"]
+TaskKind = Literal[
+    "features", "masked_lm", "pretraining", "next_sentence", "causal_lm", "seq2seq",
+    "classify", "tag", "span",
+]  # fmt: skip
+Rate = Field(default=0.0, ge=0.0, lt=1.0)
+
+
+class Strict(BaseModel):
+    """Frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Dropout(Strict):
+    """How often an activation is dropped while training."""
+
+    embedding: float = Rate
+    attention: float = Rate  # not in the fast kernel: anything above 0 takes the padded path
+    mlp: float = Rate
+    residual: float = Rate
+
+
+class TokenIds(Strict):
+    """The ids of tokens that mean something to the model itself."""
+
+    pad: int | None = None
+    start: int | None = None  # the first token a decoder sees
+    end: int | None = None  # the token that ends a text
+
+
+class ModelConfig(Strict):
+    family: Family
+
+    # sizes
+    vocab_size: PositiveInt
+    width: PositiveInt  # C, the size of each token's vector
+    depth: PositiveInt  # how many blocks
+    heads: PositiveInt  # H
+    mlp_width: PositiveInt
+    max_length: PositiveInt  # the longest text the model can read
+    decoder_depth: PositiveInt | None = None  # seq2seq only; as deep as the encoder if not given
+    head_width: PositiveInt | None = None  # D, of queries and keys; width / heads if not given
+    value_width: PositiveInt | None = None  # of values; head_width if not given
+    key_heads: PositiveInt | None = None  # fewer key/value heads than query heads: grouped
+
+    # embeddings and positions
+    segments: int = Field(default=0, ge=0)  # how many kinds of sentence (BERT: A and B)
+    position: Position = "learned"
+    sinusoid: Literal["interleaved", "halves"] = "interleaved"  # sin cos sin cos, or all sin first
+    rotary_base: float = Field(default=10_000.0, gt=1)
+    relative_buckets: PositiveInt = 32
+    relative_distance: PositiveInt = 128
+    embedding_scale: bool = False  # multiply token vectors by √width
+    embedding_norm: bool = False
+
+    # layers
+    norm: Literal["layer", "rms"] = "layer"
+    norm_place: Literal["pre", "post"] = "pre"
+    norm_eps: float = Field(default=1e-5, gt=0)
+    final_norm: bool = True
+    attention_bias: bool = True
+    scaled: bool = True  # divide scores by √D
+    window: PositiveInt | None = None  # how many positions away a token may look
+    global_every: int = Field(default=0, ge=0)  # with a window: layers 0, n, 2n … look everywhere
+    activation: Activation = "gelu"
+    gated: bool = False
+    mlp_bias: bool = True
+
+    # output
+    tied: bool = True  # the output layer is the token table
+
+    dropout: Dropout = Dropout()
+    ids: TokenIds = TokenIds()
+    init_std: float = Field(default=0.02, gt=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, fields: Any) -> Any:
+        """Write out the sizes that follow from others, so that equal models have equal configs."""
+        if not isinstance(fields, Mapping):
+            return fields
+        known = dict(fields)
+        width, heads = known.get("width"), known.get("heads")
+        if isinstance(width, int) and isinstance(heads, int) and heads > 0:
+            if known.get("head_width") is None:
+                if width % heads:
+                    raise ValueError(
+                        f"heads = {heads} does not divide width = {width}: "
+                        "write another number of heads, or a head_width"
+                    )
+                known["head_width"] = width // heads
+            known["value_width"] = known.get("value_width") or known["head_width"]
+            known["key_heads"] = known.get("key_heads") or heads
+        if known.get("family") == "seq2seq" and known.get("decoder_depth") is None:
+            known["decoder_depth"] = known.get("depth")
+        return known
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.heads % self.group_heads:
+            raise ValueError(f"key_heads = {self.key_heads} does not divide heads = {self.heads}")
+        if self.position == "sinusoidal" and self.width % 2:
+            raise ValueError(f"width = {self.width} is odd: sinusoidal positions need it even")
+        if self.position == "rotary" and self.query_width % 2:
+            raise ValueError(f"head_width = {self.head_width} is odd: rotary positions need it even")
+        if self.position == "relative" and self.relative_buckets % 4:
+            raise ValueError(
+                f"relative_buckets = {self.relative_buckets}: write a multiple of 4, such as 32"
+            )
+        if self.decoder_depth is not None and self.family != "seq2seq":
+            raise ValueError(f"decoder_depth is for seq2seq: this is a {self.family}, use depth")
+        return self
+
+    # The same sizes for a type checker: _fill has made them whole.
+    @property
+    def query_width(self) -> int:
+        return self.head_width or self.width // self.heads
+
+    @property
+    def mixed_width(self) -> int:
+        return self.value_width or self.query_width
+
+    @property
+    def group_heads(self) -> int:
+        return self.key_heads or self.heads
+
+
+class TaskConfig(Strict):
+    """What stands on the backbone: which head, and how many answers it can give."""
+
+    kind: TaskKind = "features"
+    labels: tuple[str, ...] = ()
+    pool: Literal["first", "last", "mean"] = "first"  # which vector stands for a whole text
+    pooler: bool = False  # a linear map and tanh on that vector
+    bias: bool = True  # in the last linear map
+    dropout: float = Rate
+
+
+C = TypeVar("C", bound=BaseModel)
+
+
+def read(kind: type[C], fields: Mapping[str, Any], source: str = "config") -> C:
+    """Check `fields` against `kind`; the first mistake becomes one line that says what to write."""
+    try:
+        return kind.model_validate(dict(fields))
+    except ValidationError as error:
+        found = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")  # typos first
+        raise ConfigError(f"{source}: {_explain(kind, found[0])}") from None
+
+
+def _explain(kind: type[BaseModel], error: Any) -> str:
+    path, value = ".".join(map(str, error["loc"])), error.get("input")
+    if error["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(path, list(kind.model_fields), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "remove it"
+        return f"unknown field {path!r} (value {value!r}): {hint}"
+    if error["type"] == "missing":
+        return f"field {path!r} is missing: write a value for it"
+    message = str(error["msg"]).removeprefix("Value error, ")
+    return f"{path} = {value!r}: {message}" if path else message

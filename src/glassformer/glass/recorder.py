@@ -1,0 +1,95 @@
+"""Somebody who looks: keeps what was asked for, and changes what was asked to be changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.errors import ConfigError, InputError
+from glassformer.glass.trace import nearest
+
+Keep: TypeAlias = str | Iterable[str] | Callable[[str], bool]
+Edit: TypeAlias = Mapping[str, Tensor | Callable[[Tensor], Tensor]]
+
+
+class Recorder:
+    """A Visitor for one text.
+
+    `keep` says which tensors to keep: a pattern ("*.weights"), several, or a function of the name.
+    `edit` maps a pattern to a tensor to put there, or to a function of the tensor that is there.
+    """
+
+    def __init__(self, model: nn.Module, keep: Keep = "*", edit: Edit | None = None) -> None:
+        if model.training:
+            raise InputError("looking inside needs a model that is not training: call model.eval()")
+        self.names = {module: _short(name) for name, module in model.named_modules()}
+        self.keep = _chooser(keep)
+        self.edit = dict(edit or {})
+        self.used: set[str] = set()
+        self.tensors: dict[str, Tensor] = {}
+        self.seen: dict[str, None] = {}
+
+    def wants(self, module: nn.Module, name: str) -> bool:
+        path = self._path(module, name)
+        return self.keep(path) or any(fnmatchcase(path, pattern) for pattern in self.edit)
+
+    def visit(self, module: nn.Module, name: str, value: Tensor) -> Tensor:
+        path = self._path(module, name)
+        self.seen[path] = None
+        for pattern, change in self.edit.items():
+            if fnmatchcase(path, pattern):
+                self.used.add(pattern)
+                value = _changed(path, value, change)
+        if self.keep(path):
+            self.tensors[path] = _of_one_text(value)
+        return value
+
+    def check(self) -> None:
+        """An edit that touched nothing is a mistake in its name."""
+        for pattern in self.edit:
+            if pattern not in self.used:
+                raise ConfigError(f"edit: nothing is called {pattern!r}{nearest(pattern, self.seen)}")
+
+    def _path(self, module: nn.Module, name: str) -> str:
+        place = self.names[module]
+        return f"{place}.{name}" if place else name
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("task.").removeprefix("backbone.").removeprefix("task")
+
+
+def _chooser(keep: Keep) -> Callable[[str], bool]:
+    if isinstance(keep, str):
+        return lambda name: fnmatchcase(name, keep)
+    if callable(keep):
+        return keep
+    patterns = tuple(keep)
+    return lambda name: any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _of_one_text(value: Tensor) -> Tensor:
+    """Inside attention there is an axis for texts, (1, H, T, S): here it is always one."""
+    return value[0] if value.dim() == 4 else value
+
+
+def _changed(path: str, value: Tensor, change: Tensor | Callable[[Tensor], Tensor]) -> Tensor:
+    old = _of_one_text(value)
+    new = change if isinstance(change, Tensor) else change(old.clone())
+    if not isinstance(new, Tensor) or new.shape != old.shape:
+        found = list(new.shape) if isinstance(new, Tensor) else type(new).__name__
+        raise ConfigError(f"edit of {path!r} gave {found}: give a tensor of shape {list(old.shape)}")
+    return new.to(device=value.device, dtype=value.dtype).reshape(value.shape)
+
+
+def ablate(*heads: int) -> Callable[[Tensor], Tensor]:
+    """For `edit`: what these heads take home becomes zero. Use it on "….mixed", (T, H, D)."""
+
+    def change(mixed: Tensor) -> Tensor:
+        return mixed.index_fill(1, torch.tensor(heads, device=mixed.device), 0.0)
+
+    return change

@@ -1,0 +1,247 @@
+"""What `load` returns: a model with its tokenizer, and one call for each wish."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from glassformer.checkpoint import Origin, load_task, save_task
+from glassformer.errors import CheckpointError, InputError
+from glassformer.glass import Edit, Keep, Recorder, Trace
+from glassformer.model import Batch, Cache, Visitor
+from glassformer.tasks import Ids, Output, Task, pool
+from glassformer.text import Encoding, Text, Tokenizer
+
+
+@dataclass(frozen=True)
+class EmbedRecipe:
+    """How a text becomes one vector; a sentence-transformers folder says it in its own files."""
+
+    pool: str = "mean"
+    normalise: bool = False
+    max_length: int | None = None
+
+
+class Model(nn.Module):
+    """A plain module: `parameters`, `state_dict`, `to`, your own training loop work as ever."""
+
+    def __init__(
+        self,
+        task: Task,
+        tokenizer: Tokenizer | None = None,
+        *,
+        origin: Origin | None = None,
+        embedding: EmbedRecipe | None = None,
+    ) -> None:
+        super().__init__()
+        self.task = task
+        self.tokenizer = tokenizer
+        self.origin = origin
+        self.embedding = embedding or EmbedRecipe()
+
+    def forward(
+        self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
+    ) -> Output:
+        output: Output = self.task(batch, cache=cache, visitor=visitor)
+        return output
+
+    def hidden(
+        self, ids: Ids, *, segments: Ids | None = None, targets: Ids | None = None
+    ) -> list[Tensor]:
+        """The last layer's vectors, one (T, C) a text."""
+        return self.task.hidden(ids, segments=segments, targets=targets)
+
+    def logits(
+        self, ids: Ids, *, segments: Ids | None = None, targets: Ids | None = None
+    ) -> list[Tensor]:
+        """What the head says, one tensor a text."""
+        return self.task.logits(ids, segments=segments, targets=targets)
+
+    @torch.no_grad()
+    def embed(self, texts: Sequence[Text], *, pool_by: str | None = None) -> Tensor:
+        """One vector a text, (B, C), pooled as the model's folder says (else: the mean)."""
+        if isinstance(texts, str):
+            raise InputError("embed: give a list of texts, [text], not one string")
+        self._needs_one_stack("embed")
+        recipe = self.embedding
+        how = pool_by or recipe.pool
+        if how not in ("first", "last", "mean"):
+            raise InputError(f"pool_by = {how!r}: write first, last or mean")
+        read = self._tokenizer().encode_all(texts)
+        ids, segments = self._cut(read, recipe.max_length)
+        kinds = segments if self.task.backbone.config.segments else None
+        rows = [
+            pool(self.task.backbone(batch), batch.sequences, how)
+            for batch in self.task.batches(ids, segments=kinds)
+        ]
+        if not rows:
+            return torch.zeros(0, self.task.backbone.config.width)
+        vectors = torch.cat(rows)
+        return F.normalize(vectors, dim=-1) if recipe.normalise else vectors
+
+    @torch.no_grad()
+    def word(self, sentence: str, word: str, *, occurrence: int = 0) -> Tensor:
+        """The vector of one word in its sentence, (C,): the mean of its pieces' vectors."""
+        self._needs_one_stack("word")
+        read = self._tokenizer().encode(sentence)
+        found = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", sentence)]
+        if not 0 <= occurrence < len(found):
+            raise InputError(
+                f"word: {word!r} stands {len(found)} times in {sentence!r}, occurrence = {occurrence}"
+            )
+        start, end = found[occurrence]
+        pieces = [
+            i
+            for i, (a, b) in enumerate(read.spans)
+            if not read.special[i] and a < end and b > start
+        ]
+        hidden = self.task.hidden([read.ids])[0]
+        return hidden[pieces].mean(0)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write a folder that `load`, and Hugging Face's transformers, open."""
+        files = None
+        if self.origin is None and self.tokenizer is not None:
+            files = {"tokenizer.json": self.tokenizer.backend.to_str(pretty=True).encode()}
+        save_task(self.task, folder, self.origin, files)
+
+    def _needs_one_stack(self, call: str) -> None:
+        if self.task.backbone.config.family == "seq2seq":
+            raise InputError(f"{call}: a translation model reads and writes; this call is for others")
+
+    def _tokenizer(self) -> Tokenizer:
+        if self.tokenizer is None:
+            raise InputError(
+                "this model came without a tokenizer: put a tokenizer.json into its folder, "
+                "or give token ids"
+            )
+        return self.tokenizer
+
+    def _cut(
+        self, read: Sequence[Encoding], most: int | None
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        """Keep the first tokens and the closing one of texts that are too long, and say so."""
+        most = min(most or self.task.backbone.config.max_length, self.task.backbone.config.max_length)
+        long = [each for each in read if len(each.ids) > most]
+        if long:
+            lost = sum(len(each.ids) - most for each in long)
+            warnings.warn(
+                f"{len(long)} of {len(read)} texts are longer than {most} tokens: "
+                f"{lost} tokens were cut",
+                stacklevel=3,
+            )
+
+        def cut(numbers: list[int], closed: bool) -> list[int]:
+            if len(numbers) <= most:
+                return numbers
+            return numbers[: most - 1] + numbers[-1:] if closed else numbers[:most]
+
+        closed = [bool(each.special) and each.special[-1] for each in read]
+        return (
+            [cut(each.ids, c) for each, c in zip(read, closed, strict=True)],
+            [cut(each.segments, c) for each, c in zip(read, closed, strict=True)],
+        )
+
+
+def load(
+    folder: str | os.PathLike[str],
+    *,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
+) -> Model:
+    """Open a model folder: BERT, GPT-2 or Marian in the Hugging Face layout.
+
+    `dtype` None keeps the precision of the file. Nothing in the folder is executed.
+    """
+    task, origin = load_task(folder)
+    tokenizer = Tokenizer.from_files(origin.files, str(folder))
+    size = task.backbone.config.vocab_size
+    if tokenizer is not None and tokenizer.highest >= size:
+        raise CheckpointError(
+            f"{folder}: the tokenizer knows ids up to {tokenizer.highest} and the model has "
+            f"vocab_size = {size}: they do not belong together"
+        )
+    model = Model(task, tokenizer, origin=origin, embedding=_recipe(origin.files))
+    return model.to(device=device, dtype=dtype).eval()
+
+
+def record(
+    model: Model, what: Text | Sequence[int] | tuple[Sequence[int], Sequence[int]], *,
+    keep: Keep = "*", edit: Edit | None = None,
+) -> Trace:  # fmt: skip
+    """Run the model on one text and see every named tensor inside.
+
+    `what` is a text, a pair of texts, or token ids. For a translation model it is the pair
+    (source, target), as texts or as ids.
+    """
+    recorder = Recorder(model, keep, edit)
+    batch, tokens, source = _to_record(model, what)
+    with torch.no_grad():
+        model(batch, visitor=recorder)
+    recorder.check()
+    config = model.task.backbone.config.model_dump()
+    return Trace(recorder.tensors, tokens, source, config)
+
+
+def _to_record(model: Model, what: Any) -> tuple[Batch, list[str], list[str]]:
+    translating = model.task.backbone.config.family == "seq2seq"
+    pair = isinstance(what, tuple) and len(what) == 2
+    if translating:
+        if not pair:
+            raise InputError("record: a translation model needs (source, target)")
+        (source, _), (target, _) = (_ids(model, each) for each in what)
+        batch = next(model.task.batches([source], targets=[target]))
+        return batch, _names(model, target), _names(model, source)
+    ids, segments = _ids(model, what)
+    kinds = [segments] if segments and model.task.backbone.config.segments else None
+    batch = next(model.task.batches([ids], segments=kinds))
+    return batch, _names(model, ids), []
+
+
+def _ids(model: Model, what: Any) -> tuple[list[int], list[int]]:
+    if isinstance(what, str) or (isinstance(what, tuple) and isinstance(what[0], str)):
+        read = model._tokenizer().encode(what)
+        return read.ids, read.segments
+    if not all(isinstance(i, int) for i in what):
+        raise InputError(f"record: {what!r}: give a text, a pair of texts, or a list of token ids")
+    return list(what), []
+
+
+def _names(model: Model, ids: Sequence[int]) -> list[str]:
+    name: Callable[[int], str] = str if model.tokenizer is None else model.tokenizer.token
+    return [name(i) for i in ids]
+
+
+def _recipe(files: dict[str, bytes]) -> EmbedRecipe:
+    """Read sentence-transformers' own files, where a folder has them."""
+
+    def settings(name: str) -> Any:
+        try:
+            return json.loads(files.get(name, b"{}"))
+        except ValueError:
+            raise CheckpointError(f"{name}: this is no JSON") from None
+
+    pooling, general = settings("1_Pooling/config.json"), settings("sentence_bert_config.json")
+    chosen = [name for name, on in pooling.items() if name.startswith("pooling_mode_") and on is True]
+    known = {
+        "pooling_mode_cls_token": "first",
+        "pooling_mode_lasttoken": "last",
+        "pooling_mode_mean_tokens": "mean",
+    }
+    if len(chosen) > 1 or any(name not in known for name in chosen):
+        raise CheckpointError(f"1_Pooling/config.json: {chosen} is not known: write one of {list(known)}")
+    modules = settings("modules.json") or []
+    return EmbedRecipe(
+        pool=known[chosen[0]] if chosen else "mean",
+        normalise=any(str(each.get("type", "")).endswith("Normalize") for each in modules),
+        max_length=general.get("max_seq_length"),
+    )

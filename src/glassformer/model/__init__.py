@@ -1,0 +1,27 @@
+"""The book: one readable core that is BERT, GPT and the translation transformer.
+
+Read it in this order: pooling, attention, position, block, stack, families; then what they rest
+on: sequences, context, cache, init, kernels.
+
+Shapes, for the whole package:
+    N  tokens in the row (all texts laid end to end)      C  width of a token's vector
+    B  texts                                              H  heads, G key/value heads
+    T  length of the queries                              D  width of a head, Dv of its values
+    S  length of the keys                                 V  vocabulary
+"""
+
+from glassformer.model.attention import Attention, How, attend, attend_in_the_open, visible
+from glassformer.model.block import MLP, Block, Norm
+from glassformer.model.cache import Cache
+from glassformer.model.context import Context, Look, Visitor
+from glassformer.model.families import Backbone, Decoder, Encoder, Seq2Seq, build
+from glassformer.model.pooling import ImportantWords
+from glassformer.model.position import relative_bucket, rotate, rotation, sinusoid
+from glassformer.model.sequences import Batch, Sequences
+from glassformer.model.stack import Embedding, Stack
+
+__all__ = [
+    "MLP", "Attention", "Backbone", "Batch", "Block", "Cache", "Context", "Decoder", "Embedding",
+    "Encoder", "How", "ImportantWords", "Look", "Norm", "Seq2Seq", "Sequences", "Stack", "Visitor",
+    "attend", "attend_in_the_open", "build", "relative_bucket", "rotate", "rotation", "sinusoid", "visible",
+]  # fmt: skip

@@ -1,0 +1,98 @@
+"""The layer of the slides: attention, add & norm, feed-forward, add & norm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from glassformer.config import Activation, ModelConfig
+from glassformer.model.attention import Attention
+from glassformer.model.context import Context, Look
+
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
+}
+
+
+class Norm(nn.Module):
+    """layer: γ · (x − μ) / σ + β over the entries of one position.   rms: γ · x / √mean(x²)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(config.width))  # γ
+        self.bias = nn.Parameter(torch.zeros(config.width)) if config.norm == "layer" else None  # β
+        self.eps = config.norm_eps
+        self.layer = config.norm == "layer"
+
+    def forward(self, x: Tensor, ctx: Look) -> Tensor:
+        if self.layer:
+            y = F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
+        else:
+            y = F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+        return ctx.see(self, "out", y)
+
+
+class MLP(nn.Module):
+    """W_2 · act(W_1 x), the same for every position.   gated: W_2 · (act(W_g x) · W_1 x)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        C, wide, bias = config.width, config.mlp_width, config.mlp_bias
+        self.gate = nn.Linear(C, wide, bias=bias) if config.gated else None  # W_g
+        self.up = nn.Linear(C, wide, bias=bias)  # W_1
+        self.down = nn.Linear(wide, C, bias=bias)  # W_2
+        self.activation = ACTIVATIONS[config.activation]
+        self.dropout = nn.Dropout(config.dropout.mlp)
+
+    def forward(self, x: Tensor, ctx: Look) -> Tensor:
+        if self.gate is None:
+            hidden = self.activation(self.up(x))
+        else:
+            hidden = self.activation(self.gate(x)) * self.up(x)
+        hidden = ctx.see(self, "hidden", hidden)
+        return ctx.see(self, "out", self.down(self.dropout(hidden)))
+
+
+class Block(nn.Module):
+    """One layer. What comes out has the size of what went in, so layers stack.
+
+        post-norm  x ──┬── attention ──(+)── norm ──┬── MLP ──(+)── norm ──▶
+                       └────────────────┘           └──────────┘
+
+        pre-norm   x ──┬── norm ── attention ──(+)──┬── norm ── MLP ──(+)──▶
+                       └────────────────────────┘   └──────────────────┘
+    """
+
+    def __init__(self, config: ModelConfig, *, layer: int, cross: bool = False) -> None:
+        super().__init__()
+        self.attention = Attention(config, layer=layer)
+        self.attention_norm = Norm(config)
+        self.cross = Attention(config, layer=layer, cross=True) if cross else None
+        self.cross_norm = Norm(config) if cross else None
+        self.mlp = MLP(config)
+        self.mlp_norm = Norm(config)
+        self.dropout = nn.Dropout(config.dropout.residual)
+        self.pre = config.norm_place == "pre"
+
+    def forward(self, x: Tensor, ctx: Context) -> Tensor:  # (N, C) → (N, C)
+        drop = self.dropout
+        if self.pre:
+            x = x + drop(self.attention(self.attention_norm(x, ctx), ctx))
+            x = ctx.see(self, "after_attention", x)
+            if self.cross is not None and self.cross_norm is not None:
+                x = x + drop(self.cross(self.cross_norm(x, ctx), ctx))
+                x = ctx.see(self, "after_cross", x)
+            return ctx.see(self, "out", x + drop(self.mlp(self.mlp_norm(x, ctx), ctx)))
+
+        x = self.attention_norm(x + drop(self.attention(x, ctx)), ctx)
+        x = ctx.see(self, "after_attention", x)
+        if self.cross is not None and self.cross_norm is not None:
+            x = self.cross_norm(x + drop(self.cross(x, ctx)), ctx)
+            x = ctx.see(self, "after_cross", x)
+        return ctx.see(self, "out", self.mlp_norm(x + drop(self.mlp(x, ctx)), ctx))

@@ -1,0 +1,50 @@
+"""What belongs to one call, not to the weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from glassformer.model.cache import Cache
+from glassformer.model.sequences import Sequences
+
+
+class Visitor(Protocol):
+    """Somebody who looks inside, and may put another tensor in its place."""
+
+    def wants(self, module: nn.Module, name: str) -> bool: ...
+
+    def visit(self, module: nn.Module, name: str, value: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Look:
+    """Looking inside costs nothing when nobody looks."""
+
+    visitor: Visitor | None = None
+
+    def see(self, module: nn.Module, name: str, value: Tensor) -> Tensor:
+        """The identity, unless somebody is looking."""
+        return value if self.visitor is None else self.visitor.visit(module, name, value)
+
+    def opens(self, module: nn.Module) -> bool:
+        """Does somebody want to see between q, k, v and their mixture? No kernel shows that."""
+        return self.visitor is not None and (
+            self.visitor.wants(module, "scores") or self.visitor.wants(module, "weights")
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Context(Look):
+    """Made once by `Stack.forward` and handed down to every layer."""
+
+    queries: Sequences
+    keys: Sequences  # as queries, or longer by what the cache remembers
+    causal: bool
+    rotation: tuple[Tensor, Tensor] | None = None  # cos and sin at each token's position
+    bias: Tensor | None = None  # (1 or B, H, T, S) added to the scores: relative positions
+    memory: Tensor | None = None  # (M, C) what the encoder made of the source
+    memory_keys: Sequences | None = None
+    cache: Cache | None = None

@@ -1,0 +1,121 @@
+"""The three transformers. They differ only in wiring."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.config import ModelConfig
+from glassformer.errors import InputError
+from glassformer.model.cache import Cache
+from glassformer.model.context import Visitor
+from glassformer.model.init import initialise, materialise
+from glassformer.model.sequences import Batch, Sequences
+from glassformer.model.stack import Stack
+
+
+class Encoder(nn.Module):
+    """BERT: every token sees all tokens of its text."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = Stack(config, depth=config.depth)
+
+    @property
+    def words(self) -> Tensor:
+        """The token table, (V, C): what a tied output layer multiplies with."""
+        return self.encoder.embedding.token.weight
+
+    def forward(
+        self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
+    ) -> Tensor:  # (N, C)
+        if cache is not None:
+            raise InputError("an encoder sees both sides of each token: it cannot use a cache")
+        hidden: Tensor = self.encoder(batch, visitor=visitor)
+        return hidden
+
+
+class Decoder(nn.Module):
+    """GPT: every token sees only what came before it."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.decoder = Stack(config, depth=config.depth, causal=True)
+
+    @property
+    def words(self) -> Tensor:
+        return self.decoder.embedding.token.weight
+
+    def forward(
+        self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
+    ) -> Tensor:  # (N, C)
+        hidden: Tensor = self.decoder(batch, cache=cache, visitor=visitor)
+        return hidden
+
+
+class Seq2Seq(nn.Module):
+    """Translation: an encoder reads the source, a decoder writes the target and looks back at it."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = Stack(config, depth=config.depth)
+        self.decoder = Stack(
+            config,
+            depth=config.decoder_depth or config.depth,
+            causal=True,
+            cross=True,
+            token=self.encoder.embedding.token,
+        )
+
+    @property
+    def words(self) -> Tensor:
+        return self.encoder.embedding.token.weight
+
+    def forward(
+        self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
+    ) -> Tensor:  # (N, C)
+        memory, memory_keys = self._read(batch.source, cache, visitor)
+        hidden: Tensor = self.decoder(
+            batch, memory=memory, memory_keys=memory_keys, cache=cache, visitor=visitor
+        )
+        return hidden
+
+    def _read(
+        self, source: Batch | None, cache: Cache | None, visitor: Visitor | None
+    ) -> tuple[Tensor | None, Sequences]:
+        """Encode the source, once: from the second step on, the cache has it."""
+        if source is None:
+            if cache is None or cache.memory is None:
+                raise InputError("a translation model needs a source text: give one in the batch")
+            return None, cache.memory
+        memory: Tensor = self.encoder(source, visitor=visitor)
+        if cache is not None:
+            cache.memory = source.sequences
+        return memory, source.sequences
+
+
+Backbone: TypeAlias = Encoder | Decoder | Seq2Seq
+FAMILIES: dict[str, type[Encoder] | type[Decoder] | type[Seq2Seq]] = {
+    "encoder": Encoder,
+    "decoder": Decoder,
+    "seq2seq": Seq2Seq,
+}
+
+
+def build(
+    config: ModelConfig,
+    *,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
+) -> Backbone:
+    """A new model with fresh weights."""
+    with torch.device("meta"):  # shapes first, memory once, each weight written once
+        model = FAMILIES[config.family](config)
+    materialise(model, device=device, dtype=dtype)
+    initialise(model, config)
+    return model

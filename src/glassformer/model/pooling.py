@@ -1,0 +1,59 @@
+"""Important-word pooling: the first and smallest model of the book.
+
+A text is the mean of its word vectors, but not all words weigh the same: a learned vector v says
+how important each one is.
+
+    r_i = v · x_i        a = softmax(r)        document = Σ a_i x_i
+
+    I      loved   the    movie   !
+   −3.4     2.4   −0.8    −1.2   1.7     r
+    0.00    0.64   0.03    0.02  0.32    a
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.config import Activation
+from glassformer.model.block import ACTIVATIONS
+from glassformer.model.context import Look, Visitor
+from glassformer.model.sequences import Sequences
+
+
+class ImportantWords(nn.Module):
+    """Vectors of words in, one vector a text out; with several v's, one after the other.
+
+    `mapped` first applies a linear map to x, `activation` a non-linearity after it: the scores are
+    then v · act(W x + b). The mixture is of the x as they came in.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        heads: int = 1,
+        mapped: int | None = None,
+        activation: Activation | None = None,
+    ) -> None:
+        super().__init__()
+        self.map = nn.Linear(width, mapped) if mapped else None
+        self.vectors = nn.Parameter(torch.randn(heads, mapped or width) / math.sqrt(width))  # v
+        self.activation = ACTIVATIONS[activation] if activation else None
+
+    def forward(
+        self, x: Tensor, sequences: Sequences, visitor: Visitor | None = None
+    ) -> Tensor:  # (N, C) → (B, heads · C)
+        look = Look(visitor=visitor)
+        y = x if self.map is None else self.map(x)
+        if self.activation is not None:
+            y = self.activation(y)
+        scores = look.see(self, "scores", y @ self.vectors.T)  # (N, heads)
+        hidden = torch.arange(sequences.longest, device=x.device) >= sequences.sizes[:, None]
+        padded = sequences.pad(scores).masked_fill(hidden[..., None], -math.inf)  # (B, T, heads)
+        weights = look.see(self, "weights", sequences.unpad(padded.softmax(1), like=scores))
+        weighted = weights[:, :, None] * x[:, None, :]  # (N, heads, C)
+        documents = x.new_zeros(sequences.count, *weighted.shape[1:])
+        return documents.index_add(0, sequences.texts(x), weighted).flatten(1)

@@ -1,0 +1,59 @@
+"""How a model knows the order of words. Pure functions; the tables are made once, in float32."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+
+def sinusoid(
+    length: int, width: int, layout: Literal["interleaved", "halves"] = "interleaved"
+) -> Tensor:
+    """PE(pos, 2i) = sin(pos / 10000^(2i/d)),  PE(pos, 2i+1) = cos of the same.   (length, width)
+
+    Wavelengths run from 2π to 10000·2π. "interleaved" is the slide's order, sin cos sin cos …;
+    "halves" holds the same numbers with all sines first, as Marian's checkpoints do.
+    """
+    position = torch.arange(length, dtype=torch.float64, device="cpu")
+    slower = 10_000.0 ** (torch.arange(0, width, 2, dtype=torch.float64, device="cpu") / width)
+    angle = position[:, None] / slower
+    waves = torch.stack if layout == "interleaved" else torch.cat
+    return waves([angle.sin(), angle.cos()], dim=-1).reshape(length, width).float()
+
+
+def rotation(length: int, width: int, base: float) -> tuple[Tensor, Tensor]:
+    """cos and sin of each position's turn, for each pair of entries.   2 × (length, width / 2)"""
+    pairs = torch.arange(0, width, 2, dtype=torch.float32, device="cpu")
+    angle = torch.arange(length, dtype=torch.float32, device="cpu")[:, None] / base ** (pairs / width)
+    return angle.cos(), angle.sin()
+
+
+def rotate(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+    """Turn each pair (x_i, x_{i + D/2}) by its position's angle.   (N, H, D)
+
+    The dot product of two turned vectors depends on how far apart they are, not on where.
+    """
+    cos, sin = (table.to(x.dtype)[:, None, :] for table in turn)  # (N, 1, D/2)
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+
+
+def relative_bucket(distance: Tensor, *, both_sides: bool, buckets: int, furthest: int) -> Tensor:
+    """Which learned bias a distance (key − query) has: near ones each their own, far ones shared.
+
+    Half of the buckets are exact; the other half grow logarithmically up to `furthest` (T5).
+    """
+    if both_sides:
+        buckets //= 2
+        side = (distance > 0).long() * buckets
+        distance = distance.abs()
+    else:
+        side = torch.zeros_like(distance)
+        distance = (-distance).clamp(min=0)
+    exact = buckets // 2
+    growth = torch.log(distance.clamp(min=1).float() / exact) / math.log(furthest / exact)
+    far = (exact + (growth * (buckets - exact)).long()).clamp(max=buckets - 1)
+    return side + torch.where(distance < exact, distance, far)

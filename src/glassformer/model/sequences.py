@@ -1,0 +1,113 @@
+"""A batch is a row of tokens: all texts laid end to end, nothing padded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Sequences:
+    """Where each text of the row begins and ends.
+
+        the cat sat │ hello │ it was so      N = 7 tokens, B = 3 texts
+        offsets    0        3       4     7
+        texts()    0 0 0      1       2 2 2
+        positions  0 1 2      0       0 1 2
+
+    Linear layers, norms and MLPs never look at this; only attention does.
+    """
+
+    offsets: Tensor  # (B + 1,) int32
+    lengths: tuple[int, ...]  # the same, as plain numbers
+    longest: int  # at least the longest text; may be rounded up, so that shapes repeat
+
+    @classmethod
+    def of(
+        cls,
+        lengths: Sequence[int],
+        *,
+        device: torch.device | str | None = None,
+        texts: int | None = None,
+        longest: int | None = None,
+    ) -> Sequences:
+        """For static shapes: `texts` appends empty texts, `longest` rounds the length up."""
+        filled = tuple(lengths) + (0,) * ((texts or 0) - len(lengths))
+        offsets = torch.tensor([0, *filled], dtype=torch.int32).cumsum(0, dtype=torch.int32)
+        return cls(offsets.to(device), filled, longest or max(filled, default=0))
+
+    @property
+    def sizes(self) -> Tensor:  # (B,)
+        return self.offsets.diff()
+
+    @property
+    def count(self) -> int:
+        return self.offsets.shape[0] - 1
+
+    def even(self, x: Tensor) -> bool:
+        """Are all texts as long as the longest? Then the row is a rectangle already."""
+        return x.shape[0] == self.count * self.longest
+
+    @property
+    def exact(self) -> bool:
+        """The same question asked of the lengths alone; unknown (no) inside a compiled graph."""
+        return not torch.compiler.is_compiling() and set(self.lengths) == {self.longest}
+
+    def texts(self, x: Tensor) -> Tensor:
+        """Which text each token of the row `x` belongs to. (N,)"""
+        row = torch.arange(x.shape[0], device=x.device, dtype=torch.int32)
+        return torch.searchsorted(self.offsets, row, right=True) - 1
+
+    def positions(self, x: Tensor) -> Tensor:
+        """How far each token of the row `x` is from the start of its text. (N,)"""
+        row = torch.arange(x.shape[0], device=x.device)
+        return row - self.offsets[self.texts(x)]
+
+    def pad(self, x: Tensor) -> Tensor:
+        """(N, …) → (B, longest, …), zeros behind the short texts."""
+        if self.even(x):
+            return x.unflatten(0, (self.count, self.longest))
+        rectangle = x.new_zeros(self.count * self.longest, *x.shape[1:])
+        return rectangle.index_copy(0, self._slots(x), x).unflatten(0, (self.count, self.longest))
+
+    def unpad(self, rectangle: Tensor, like: Tensor) -> Tensor:
+        """(B, longest, …) → (N, …), the row that `like` has."""
+        flat = rectangle.flatten(0, 1)
+        return flat if self.even(like) else flat.index_select(0, self._slots(like))
+
+    def _slots(self, x: Tensor) -> Tensor:
+        return self.texts(x) * self.longest + self.positions(x)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What goes into a model."""
+
+    tokens: Tensor  # (N,)
+    sequences: Sequences
+    segments: Tensor | None = None  # (N,) 0 for sentence A, 1 for sentence B
+    source: Batch | None = None  # seq2seq: the text to read; `tokens` is the text to write
+    labels: Tensor | None = None  # the right answers; -100 where none is wanted
+    follows: Tensor | None = None  # (B,) next sentence: 0 if B follows A, 1 if it is a random one
+
+    @classmethod
+    def of(
+        cls,
+        ids: Sequence[Sequence[int]],
+        *,
+        segments: Sequence[Sequence[int]] | None = None,
+        source: Batch | None = None,
+        device: torch.device | str | None = None,
+    ) -> Batch:
+        def row(lists: Sequence[Sequence[int]]) -> Tensor:
+            return torch.tensor([i for each in lists for i in each], dtype=torch.long).to(device)
+
+        return cls(
+            tokens=row(ids),
+            sequences=Sequences.of([len(each) for each in ids], device=device),
+            segments=None if segments is None else row(segments),
+            source=source,
+        )

@@ -1,0 +1,64 @@
+"""Backbone and head: M + K files, never M × K."""
+
+from __future__ import annotations
+
+import torch
+
+from glassformer.config import ModelConfig, TaskConfig, TaskKind
+from glassformer.errors import ConfigError
+from glassformer.model.families import FAMILIES
+from glassformer.model.init import initialise, materialise
+from glassformer.tasks.base import Ids, Output, Task, cross_entropy
+from glassformer.tasks.heads import pool
+from glassformer.tasks.label import Classify, Features, Span, Tag
+from glassformer.tasks.language import MaskedLM, NextWord, next_words
+
+TASKS: dict[TaskKind, type[Task]] = {
+    "features": Features,
+    "masked_lm": MaskedLM,
+    "pretraining": MaskedLM,
+    "next_sentence": Classify,
+    "causal_lm": NextWord,
+    "seq2seq": NextWord,
+    "classify": Classify,
+    "tag": Tag,
+    "span": Span,
+}
+FAMILY_OF = {
+    "masked_lm": "encoder",
+    "pretraining": "encoder",
+    "next_sentence": "encoder",
+    "causal_lm": "decoder",
+    "seq2seq": "seq2seq",
+}
+
+
+def outline(config: ModelConfig, task: TaskConfig) -> Task:
+    """The task's modules and shapes; parameters have no memory yet (meta device)."""
+    family = FAMILY_OF.get(task.kind, config.family)
+    if family != config.family:
+        raise ConfigError(
+            f"kind = {task.kind!r} needs family = {family!r}, and this is {config.family!r}"
+        )
+    with torch.device("meta"):
+        return TASKS[task.kind](FAMILIES[config.family](config), task)
+
+
+def build_task(
+    config: ModelConfig,
+    task: TaskConfig,
+    *,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
+) -> Task:
+    """A new task with fresh weights."""
+    model = outline(config, task)
+    materialise(model, device=device, dtype=dtype)
+    initialise(model, config)
+    return model
+
+
+__all__ = [
+    "TASKS", "Classify", "Features", "Ids", "MaskedLM", "NextWord", "Output", "Span", "Tag",
+    "Task", "build_task", "cross_entropy", "next_words", "outline", "pool",
+]  # fmt: skip

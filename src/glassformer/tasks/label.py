@@ -1,0 +1,104 @@
+"""Put labels on texts, on tokens, or on a span of tokens."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal
+
+import torch
+from torch.nn import functional as F
+
+from glassformer.config import TaskConfig
+from glassformer.errors import InputError
+from glassformer.model import Backbone, Batch, Cache, Look, Visitor
+from glassformer.tasks.base import Ids, Output, Task, cross_entropy
+from glassformer.tasks.heads import Labels, Pooler, pool
+
+
+class Features(Task):
+    """A bare backbone: vectors, no answers. Keeps the pooler such checkpoints come with."""
+
+    def __init__(self, backbone: Backbone, task: TaskConfig) -> None:
+        super().__init__(backbone, task)
+        self.pooler = Pooler(backbone.config) if task.pooler else None
+
+    def forward(
+        self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
+    ) -> Output:
+        return Output(self.backbone(batch, cache=cache, visitor=visitor))
+
+    def logits(
+        self, ids: Ids, *, segments: Ids | None = None, targets: Ids | None = None
+    ) -> list[torch.Tensor]:
+        raise InputError("logits: this model has no head to make them; ask for hidden(…)")
+
+
+class Classify(Task):
+    """One answer a text or pair of texts, from one vector: `classify` and `next_sentence`.
+
+    With a single label it is regression: the loss is the squared error.
+    """
+
+    per: ClassVar[Literal["token", "text"]] = "text"
+
+    def __init__(self, backbone: Backbone, task: TaskConfig) -> None:
+        super().__init__(backbone, task)
+        self.pooler = Pooler(backbone.config) if task.pooler else None
+        self.labels = Labels(backbone.config, task)
+
+    def forward(
+        self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
+    ) -> Output:
+        look = Look(visitor=visitor)
+        hidden = self.backbone(batch, cache=cache, visitor=visitor)
+        vector = pool(hidden, batch.sequences, self.task.pool)  # (B, C)
+        if self.pooler is not None:
+            vector = self.pooler(vector, look)
+        logits = look.see(self, "logits", self.labels(vector))  # (B, K)
+        if batch.labels is None:
+            return Output(logits)
+        if len(self.task.labels) == 1:
+            loss = F.mse_loss(logits[:, 0].float(), batch.labels.float())
+            return Output(logits, loss, torch.tensor(len(batch.labels)))
+        return Output(logits, *cross_entropy(logits, batch.labels))
+
+
+class Tag(Task):
+    """One label a token."""
+
+    def __init__(self, backbone: Backbone, task: TaskConfig) -> None:
+        super().__init__(backbone, task)
+        self.labels = Labels(backbone.config, task)
+
+    def forward(
+        self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
+    ) -> Output:
+        look = Look(visitor=visitor)
+        hidden = self.backbone(batch, cache=cache, visitor=visitor)
+        logits = look.see(self, "logits", self.labels(hidden))  # (N, K)
+        if batch.labels is None:
+            return Output(logits)
+        return Output(logits, *cross_entropy(logits, batch.labels))
+
+
+class Span(Task):
+    """Where an answer begins and ends: two scores a token, each a softmax over its text."""
+
+    def __init__(self, backbone: Backbone, task: TaskConfig) -> None:
+        super().__init__(backbone, task)
+        self.labels = Labels(backbone.config, task, count=2)
+
+    def forward(
+        self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
+    ) -> Output:
+        look = Look(visitor=visitor)
+        hidden = self.backbone(batch, cache=cache, visitor=visitor)
+        logits = look.see(self, "logits", self.labels(hidden))  # (N, 2)
+        if batch.labels is None:  # (B, 2) first and last token of the answer
+            return Output(logits)
+        sequences = batch.sequences
+        place = torch.arange(sequences.longest, device=logits.device)
+        beyond = place >= sequences.sizes[:, None]  # (B, T)
+        padded = sequences.pad(logits).masked_fill(beyond[..., None], -math.inf)
+        loss, count = cross_entropy(padded.transpose(1, 2).flatten(0, 1), batch.labels.flatten())
+        return Output(logits, loss, count)

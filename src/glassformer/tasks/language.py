@@ -1,0 +1,67 @@
+"""Predict words: the masked ones (BERT), the next one (GPT), the translation's next one."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from glassformer.config import TaskConfig
+from glassformer.model import Backbone, Batch, Cache, Look, Visitor
+from glassformer.tasks.base import Output, Task, cross_entropy
+from glassformer.tasks.heads import Labels, Pooler, Transform, Words, pool
+
+
+class MaskedLM(Task):
+    """Fill in the blanks; as `pretraining` also say whether sentence B follows A. Losses are summed."""
+
+    def __init__(self, backbone: Backbone, task: TaskConfig) -> None:
+        super().__init__(backbone, task)
+        config = backbone.config
+        both = task.kind == "pretraining"
+        self.transform = Transform(config)
+        self.words = Words(config, bias=task.bias)
+        self.pooler = Pooler(config) if both else None
+        self.follows = Labels(config, task, count=2) if both else None
+
+    def forward(
+        self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
+    ) -> Output:
+        look = Look(visitor=visitor)
+        hidden = self.backbone(batch, cache=cache, visitor=visitor)
+        logits = self.words(self.transform(hidden, look), self.backbone.words)
+        logits = look.see(self, "logits", logits)  # (N, V)
+        follows = None
+        if self.pooler is not None and self.follows is not None:
+            first = pool(hidden, batch.sequences, "first")
+            follows = look.see(self, "follows_logits", self.follows(self.pooler(first, look)))
+        if batch.labels is None:
+            return Output(logits, follows=follows)
+        loss, count = cross_entropy(logits, batch.labels)
+        if follows is not None and batch.follows is not None:
+            loss = loss + cross_entropy(follows, batch.follows)[0]
+        return Output(logits, loss, count, follows)
+
+
+class NextWord(Task):
+    """Predict the next word from what came before: `causal_lm`, or with a source text `seq2seq`."""
+
+    def __init__(self, backbone: Backbone, task: TaskConfig) -> None:
+        super().__init__(backbone, task)
+        self.words = Words(backbone.config, bias=task.bias)
+
+    def forward(
+        self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
+    ) -> Output:
+        look = Look(visitor=visitor)
+        hidden = self.backbone(batch, cache=cache, visitor=visitor)
+        logits = look.see(self, "logits", self.words(hidden, self.backbone.words))  # (N, V)
+        if batch.labels is None:
+            return Output(logits)
+        return Output(logits, *cross_entropy(logits, batch.labels))
+
+
+def next_words(batch: Batch) -> Tensor:
+    """The labels of next-word prediction: each token's successor in its text, none for the last."""
+    labels = torch.roll(batch.tokens, -1)
+    ends = batch.sequences.offsets[1:].long() - 1
+    return labels.index_fill(0, ends, -100)

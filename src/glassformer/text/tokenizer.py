@@ -1,0 +1,145 @@
+"""Between text and token ids, over the `tokenizers` library."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+
+from glassformer.errors import CheckpointError, InputError
+
+Text = str | tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """A text, or a pair of texts, as the model reads it."""
+
+    ids: list[int]
+    segments: list[int]  # 0 for the first text, 1 for the second
+    tokens: list[str]
+    spans: list[tuple[int, int]]  # where each token stands in its text, in characters
+    special: list[bool]  # [CLS] and the like: not in the text
+    texts: list[int | None]  # 0 or 1: which text a token is of
+
+
+class Tokenizer:
+    """Never cuts and never pads: what is in the text is in the ids."""
+
+    def __init__(self, backend: tokenizers.Tokenizer) -> None:
+        backend.no_truncation()
+        backend.no_padding()
+        self.backend = backend
+
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes], source: str = "tokenizer") -> Tokenizer | None:
+        """From what a model folder holds; None if it holds no tokenizer."""
+        for names, read in _LAYOUTS.items():
+            if all(name in files for name in names):
+                try:
+                    return cls(read(files))
+                except BaseException as error:  # the library panics with a BaseException
+                    if isinstance(error, KeyboardInterrupt | SystemExit):
+                        raise
+                    raise CheckpointError(f"{source}: {names[0]} cannot be read: {error}") from None
+        return None
+
+    def __len__(self) -> int:
+        return self.backend.get_vocab_size()
+
+    @property
+    def highest(self) -> int:
+        """The largest id it can give."""
+        return max(self.backend.get_vocab().values(), default=-1)
+
+    def encode(self, text: Text) -> Encoding:
+        return self.encode_all([text])[0]
+
+    def encode_all(self, texts: Iterable[Text]) -> list[Encoding]:
+        wanted = [text if isinstance(text, str) else tuple(text) for text in texts]
+        for i, text in enumerate(wanted):
+            parts = [text] if isinstance(text, str) else text
+            if not all(isinstance(part, str) for part in parts) or len(parts) > 2:
+                raise InputError(f"text {i} is {text!r}: write a string, or a pair of strings")
+        return [_encoding(each) for each in self.backend.encode_batch(wanted)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.backend.decode(list(ids))
+
+    def id(self, token: str) -> int | None:
+        return self.backend.token_to_id(token)
+
+    def token(self, id: int) -> str:
+        return self.backend.id_to_token(id) or f"<{id}>"
+
+
+def _encoding(raw: tokenizers.Encoding) -> Encoding:
+    return Encoding(
+        ids=raw.ids,
+        segments=raw.type_ids,
+        tokens=raw.tokens,
+        spans=raw.offsets,
+        special=[bool(flag) for flag in raw.special_tokens_mask],
+        texts=raw.sequence_ids,
+    )
+
+
+def _from_json(files: Mapping[str, bytes]) -> tokenizers.Tokenizer:
+    return tokenizers.Tokenizer.from_str(files["tokenizer.json"].decode("utf-8"))
+
+
+def _from_wordpiece(files: Mapping[str, bytes]) -> tokenizers.Tokenizer:
+    """BERT's vocab.txt: one piece a line, its number is its id."""
+    settings = _settings(files)
+    lower = bool(settings.get("do_lower_case", True))
+    words = files["vocab.txt"].decode("utf-8").split("\n")
+    vocab = {word.rstrip("\r"): i for i, word in enumerate(words) if word.rstrip("\r")}
+    backend = tokenizers.Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
+    backend.normalizer = normalizers.BertNormalizer(
+        lowercase=lower,
+        strip_accents=settings.get("strip_accents"),
+        handle_chinese_chars=bool(settings.get("tokenize_chinese_chars", True)),
+    )
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece()
+    special = [t for t in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]") if t in vocab]
+    backend.add_special_tokens(special)
+    backend.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(token, vocab[token]) for token in ("[CLS]", "[SEP]")],
+    )
+    return backend
+
+
+def _from_bpe(files: Mapping[str, bytes]) -> tokenizers.Tokenizer:
+    """GPT-2's vocab.json and merges.txt: pieces of bytes."""
+    vocab = json.loads(files["vocab.json"])
+    lines = files["merges.txt"].decode("utf-8").split("\n")
+    pairs = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
+    merges = [(left, right) for left, right in pairs]
+    backend = tokenizers.Tokenizer(models.BPE(vocab=vocab, merges=merges))
+    settings = _settings(files)
+    space = bool(settings.get("add_prefix_space", False))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=space)
+    backend.decoder = decoders.ByteLevel()
+    backend.post_processor = processors.ByteLevel(trim_offsets=False)
+    if "<|endoftext|>" in vocab:
+        backend.add_special_tokens(["<|endoftext|>"])
+    return backend
+
+
+def _settings(files: Mapping[str, bytes]) -> dict[str, Any]:
+    found = json.loads(files.get("tokenizer_config.json", b"{}"))
+    return found if isinstance(found, dict) else {}
+
+
+_LAYOUTS = {
+    ("tokenizer.json",): _from_json,
+    ("vocab.txt",): _from_wordpiece,
+    ("vocab.json", "merges.txt"): _from_bpe,
+}
