@@ -1,8 +1,8 @@
 """glassformer: transformers you can see through.
 
-    import glassformer as gf
-    model = gf.load("folder")
-    trace = gf.record(model, "The cat sat on the mat")
+import glassformer as gf
+model = gf.load("folder")
+trace = gf.record(model, "The cat sat on the mat")
 """
 
 from __future__ import annotations

@@ -120,7 +120,9 @@ class ModelConfig(Strict):
         if self.position == "sinusoidal" and self.width % 2:
             raise ValueError(f"width = {self.width} is odd: sinusoidal positions need it even")
         if self.position == "rotary" and self.query_width % 2:
-            raise ValueError(f"head_width = {self.head_width} is odd: rotary positions need it even")
+            raise ValueError(
+                f"head_width = {self.head_width} is odd: rotary positions need it even"
+            )
         if self.position == "relative" and self.relative_buckets % 4:
             raise ValueError(
                 f"relative_buckets = {self.relative_buckets}: write a multiple of 4, such as 32"

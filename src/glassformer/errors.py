@@ -1,4 +1,4 @@
-"""Errors for people: one line that names the file, the field, the value and what to write instead."""
+"""Errors for people: one line that names file, field, value and what to write instead."""
 
 
 class GlassformerError(Exception):

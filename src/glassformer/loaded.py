@@ -96,7 +96,8 @@ class Model(nn.Module):
         found = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", sentence)]
         if not 0 <= occurrence < len(found):
             raise InputError(
-                f"word: {word!r} stands {len(found)} times in {sentence!r}, occurrence = {occurrence}"
+                f"word: {word!r} stands {len(found)} times in {sentence!r}: "
+                f"there is no occurrence = {occurrence}"
             )
         start, end = found[occurrence]
         pieces = [
@@ -116,7 +117,9 @@ class Model(nn.Module):
 
     def _needs_one_stack(self, call: str) -> None:
         if self.task.backbone.config.family == "seq2seq":
-            raise InputError(f"{call}: a translation model reads and writes; this call is for others")
+            raise InputError(
+                f"{call}: a translation model reads and writes; this call is for others"
+            )
 
     def _tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:
@@ -130,14 +133,16 @@ class Model(nn.Module):
         self, read: Sequence[Encoding], most: int | None
     ) -> tuple[list[list[int]], list[list[int]]]:
         """Keep the first tokens and the closing one of texts that are too long, and say so."""
-        most = min(most or self.task.backbone.config.max_length, self.task.backbone.config.max_length)
+        most = min(
+            most or self.task.backbone.config.max_length, self.task.backbone.config.max_length
+        )
         long = [each for each in read if len(each.ids) > most]
         if long:
             lost = sum(len(each.ids) - most for each in long)
             warnings.warn(
                 f"{len(long)} of {len(read)} texts are longer than {most} tokens: "
                 f"{lost} tokens were cut",
-                stacklevel=3,
+                stacklevel=4,
             )
 
         def cut(numbers: list[int], closed: bool) -> list[int]:
@@ -231,14 +236,18 @@ def _recipe(files: dict[str, bytes]) -> EmbedRecipe:
             raise CheckpointError(f"{name}: this is no JSON") from None
 
     pooling, general = settings("1_Pooling/config.json"), settings("sentence_bert_config.json")
-    chosen = [name for name, on in pooling.items() if name.startswith("pooling_mode_") and on is True]
+    chosen = [
+        name for name, on in pooling.items() if name.startswith("pooling_mode_") and on is True
+    ]
     known = {
         "pooling_mode_cls_token": "first",
         "pooling_mode_lasttoken": "last",
         "pooling_mode_mean_tokens": "mean",
     }
     if len(chosen) > 1 or any(name not in known for name in chosen):
-        raise CheckpointError(f"1_Pooling/config.json: {chosen} is not known: write one of {list(known)}")
+        raise CheckpointError(
+            f"1_Pooling/config.json: {chosen} is not known: write one of {list(known)}"
+        )
     modules = settings("modules.json") or []
     return EmbedRecipe(
         pool=known[chosen[0]] if chosen else "mean",

@@ -1,4 +1,4 @@
-"""Folders in the Hugging Face layout, which is ours too: opened with care, written back bit for bit."""
+"""Folders in the Hugging Face layout, which is ours too: read with care, written bit for bit."""
 
 from glassformer.checkpoint.load import Origin, load_task, save_task
 from glassformer.checkpoint.tables import ARCHITECTURES

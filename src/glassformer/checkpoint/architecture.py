@@ -105,7 +105,9 @@ def _labels(foreign: Json, source: str) -> tuple[str, ...]:
     if named is None:
         count = foreign.get("num_labels", 2)
         if type(count) is not int or not 0 < count <= 1_000_000:
-            raise CheckpointError(f"{source}: num_labels = {count!r}: write how many labels there are")
+            raise CheckpointError(
+                f"{source}: num_labels = {count!r}: write how many labels there are"
+            )
         return tuple(f"LABEL_{i}" for i in range(count))
     try:
         return tuple(str(named[key]) for key in sorted(named, key=int))

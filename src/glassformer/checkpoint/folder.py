@@ -88,7 +88,9 @@ def open_folder(path: str | os.PathLike[str]) -> Contents:
     seen: set[str] = set()
     for shard in shards:
         if twice := seen & shard.shapes.keys():
-            raise CheckpointError(f"{folder / shard.name}: tensor {min(twice)!r} is in another file too")
+            raise CheckpointError(
+                f"{folder / shard.name}: tensor {min(twice)!r} is in another file too"
+            )
         seen |= shard.shapes.keys()
     return Contents(folder, config, config_text, shards, index_text, files)
 
@@ -174,8 +176,14 @@ def _shard_names(index: Json, source: Path) -> list[str]:
 def _shard(folder: Path, name: str) -> Shard:
     path = folder / name
     if not _plain_file(path):
-        other = next((n for n in ("pytorch_model.bin", "tf_model.h5") if (folder / n).exists()), None)
-        hint = f" (there is {other}, which is never opened: convert it to safetensors)" if other else ""
+        other = next(
+            (n for n in ("pytorch_model.bin", "tf_model.h5") if (folder / n).exists()), None
+        )
+        hint = (
+            f" (there is {other}, which is never opened: convert it to safetensors)"
+            if other
+            else ""
+        )
         raise CheckpointError(f"{folder}: {name} is missing{hint}")
     with _weights(path) as file:
         keys = file.keys()
@@ -208,7 +216,9 @@ def _bytes(folder: Path, name: str, most: int) -> bytes | None:
         return None
     size = path.stat().st_size
     if size > most:
-        raise CheckpointError(f"{path}: {size:,} bytes, more than the {most:,} such a file may have")
+        raise CheckpointError(
+            f"{path}: {size:,} bytes, more than the {most:,} such a file may have"
+        )
     return path.read_bytes()
 
 

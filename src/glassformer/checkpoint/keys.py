@@ -54,7 +54,9 @@ def read_key(key: Key, foreign: Json, source: str) -> Any:
     value = foreign.get(key.theirs)
     if value is None:
         if key.default is REQUIRED:
-            raise CheckpointError(f"{source}: field {key.theirs!r} is missing: write a value for it")
+            raise CheckpointError(
+                f"{source}: field {key.theirs!r} is missing: write a value for it"
+            )
         return _default(key, foreign)
     if key.values:
         if not isinstance(value, str) or value not in key.values:

@@ -76,7 +76,9 @@ def save_task(
     shards = {}
     for file, (names, metadata) in origin.layout.items():
         tensors = {
-            name: origin.names[name].to_theirs(state) if name in origin.names else origin.carried[name]
+            name: origin.names[name].to_theirs(state)
+            if name in origin.names
+            else origin.carried[name]
             for name in names
         }
         shards[file] = (tensors, metadata)

@@ -79,7 +79,11 @@ def links(rows: Iterable[Row], ours: Collection[str]) -> list[Link]:
 
 
 def pair(
-    wanted: Sequence[Link], names: Collection[str], prefix: str, source: str, optional: Collection[str]
+    wanted: Sequence[Link],
+    names: Collection[str],
+    prefix: str,
+    source: str,
+    optional: Collection[str],
 ) -> dict[str, Link]:
     """Which tensor of the file each link means: name in the file → link.
 
@@ -101,7 +105,9 @@ def pair(
 
 def carried(names: Iterable[str], patterns: Iterable[str], prefix: str, source: str) -> list[str]:
     """Tensors that belong to the file but not to this model: kept, and written back untouched."""
-    known = [_pattern(p + name) for each in patterns for name in _spellings(each) for p in (prefix, "")]
+    known = [
+        _pattern(p + name) for each in patterns for name in _spellings(each) for p in (prefix, "")
+    ]
     kept = []
     for name in names:
         if not any(pattern.fullmatch(name) for pattern in known):

@@ -29,6 +29,9 @@ class Recorder:
         self.names = {module: _short(name) for name, module in model.named_modules()}
         self.keep = _chooser(keep)
         self.edit = dict(edit or {})
+        for name, change in self.edit.items():
+            if not (isinstance(change, Tensor) or callable(change)):
+                raise ConfigError(f"edit of {name!r} is {change!r}: give a tensor or a function")
         self.used: set[str] = set()
         self.tensors: dict[str, Tensor] = {}
         self.seen: dict[str, None] = {}
@@ -52,7 +55,9 @@ class Recorder:
         """An edit that touched nothing is a mistake in its name."""
         for pattern in self.edit:
             if pattern not in self.used:
-                raise ConfigError(f"edit: nothing is called {pattern!r}{nearest(pattern, self.seen)}")
+                raise ConfigError(
+                    f"edit: nothing is called {pattern!r}{nearest(pattern, self.seen)}"
+                )
 
     def _path(self, module: nn.Module, name: str) -> str:
         place = self.names[module]
@@ -82,7 +87,9 @@ def _changed(path: str, value: Tensor, change: Tensor | Callable[[Tensor], Tenso
     new = change if isinstance(change, Tensor) else change(old.clone())
     if not isinstance(new, Tensor) or new.shape != old.shape:
         found = list(new.shape) if isinstance(new, Tensor) else type(new).__name__
-        raise ConfigError(f"edit of {path!r} gave {found}: give a tensor of shape {list(old.shape)}")
+        raise ConfigError(
+            f"edit of {path!r} gave {found}: give a tensor of shape {list(old.shape)}"
+        )
     return new.to(device=value.device, dtype=value.dtype).reshape(value.shape)
 
 

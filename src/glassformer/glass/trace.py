@@ -24,8 +24,8 @@ FORMAT = "glassformer-trace-1"
 class Trace(Mapping[str, Tensor]):
     """A mapping from names to tensors, in the order in which the model made them.
 
-        trace["encoder.blocks.3.attention.weights"]     (H, T, S)
-        trace.find("*.attention.weights")               all layers
+    trace["encoder.blocks.3.attention.weights"]     (H, T, S)
+    trace.find("*.attention.weights")               all layers
     """
 
     tensors: dict[str, Tensor]
@@ -61,7 +61,8 @@ class Trace(Mapping[str, Tensor]):
             "order": list(self.tensors),
         }
         metadata = {"format": FORMAT, "trace": json.dumps(about, ensure_ascii=False)}
-        tensors = {name: t.detach().contiguous() for name, t in self.tensors.items()}
+        # A tensor may be here under two names; in a file each has its own bytes.
+        tensors = {name: t.detach().clone().contiguous() for name, t in self.tensors.items()}
         save_file(tensors, Path(path), metadata)
 
     @classmethod

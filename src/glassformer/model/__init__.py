@@ -23,5 +23,6 @@ from glassformer.model.stack import Embedding, Stack
 __all__ = [
     "MLP", "Attention", "Backbone", "Batch", "Block", "Cache", "Context", "Decoder", "Embedding",
     "Encoder", "How", "ImportantWords", "Look", "Norm", "Seq2Seq", "Sequences", "Stack", "Visitor",
-    "attend", "attend_in_the_open", "build", "relative_bucket", "rotate", "rotation", "sinusoid", "visible",
+    "attend", "attend_in_the_open", "build", "relative_bucket", "rotate", "rotation", "sinusoid",
+    "visible",
 ]  # fmt: skip

@@ -1,9 +1,9 @@
 """Attention: every token asks, every token answers, and each takes home a weighted mixture.
 
-    q = W_Q x        what I look for
-    k = W_K x        the title on the spine
-    v = W_V x        what the book says
-    weights = softmax(q kᵀ / √D)        mixed = weights v        output = W_O mixed
+q = W_Q x        what I look for
+k = W_K x        the title on the spine
+v = W_V x        what the book says
+weights = softmax(q kᵀ / √D)        mixed = weights v        output = W_O mixed
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Attention(nn.Module):
         q = self.query(x).unflatten(-1, (self.heads, -1))  # (N, H, D)
         if ctx.rotation is not None and not self.cross:
             q = rotate(q, ctx.rotation)
+        q = ctx.see(self, "q", q)
         k, v, keys = self._memory(ctx) if self.cross else self._past(x, ctx)
         how = How(
             causal=ctx.causal and not self.cross,
@@ -51,7 +52,7 @@ class Attention(nn.Module):
             dropout=self.dropout if self.training else 0.0,
         )
         looking = (self, ctx) if ctx.opens(self) else None
-        mixed = attend(ctx.see(self, "q", q), k, v, ctx.queries, keys, how, looking)
+        mixed = attend(q, k, v, ctx.queries, keys, how, looking)
         mixed = ctx.see(self, "mixed", mixed)  # (N, H, Dv)
         return ctx.see(self, "out", self.output(mixed.flatten(1)))
 
@@ -124,7 +125,8 @@ def _one_by_one(
 ) -> Tensor:
     """On a CPU no kernel takes ragged texts, and a padded rectangle is mostly padding."""
     rows = []
-    for one in zip(q.split(queries.lengths), k.split(keys.lengths), v.split(keys.lengths)):
+    texts = (x.split(s.lengths) for x, s in ((q, queries), (k, keys), (v, keys)))
+    for one in zip(*texts, strict=True):
         T, S = one[0].shape[0], one[1].shape[0]
         bias = None if how.bias is None else how.bias[..., :T, :S]
         one_q, one_k, one_v = (x.transpose(0, 1)[None] for x in one)  # (1, H, T, D)
@@ -176,10 +178,10 @@ def visible(
 ) -> Tensor | None:  # (1 or B, 1, T, S)
     """Which keys each query may look at; None if all.
 
-        causal, T = S = 4     ■ · · ·      window 1     ■ ■ · ·
-                              ■ ■ · ·                   ■ ■ ■ ·
-                              ■ ■ ■ ·                   · ■ ■ ■
-                              ■ ■ ■ ■                   · · ■ ■
+    causal, T = S = 4     ■ · · ·      window 1     ■ ■ · ·
+                          ■ ■ · ·                   ■ ■ ■ ·
+                          ■ ■ ■ ·                   · ■ ■ ■
+                          ■ ■ ■ ■                   · · ■ ■
     """
     if sizes is None and how.window is None and (not how.causal or T == 1):
         return None

@@ -62,11 +62,11 @@ class MLP(nn.Module):
 class Block(nn.Module):
     """One layer. What comes out has the size of what went in, so layers stack.
 
-        post-norm  x ──┬── attention ──(+)── norm ──┬── MLP ──(+)── norm ──▶
-                       └────────────────┘           └──────────┘
+    post-norm  x ──┬── attention ──(+)── norm ──┬── MLP ──(+)── norm ──▶
+                   └────────────────┘           └──────────┘
 
-        pre-norm   x ──┬── norm ── attention ──(+)──┬── norm ── MLP ──(+)──▶
-                       └────────────────────────┘   └──────────────────┘
+    pre-norm   x ──┬── norm ── attention ──(+)──┬── norm ── MLP ──(+)──▶
+                   └────────────────────────┘   └──────────────────┘
     """
 
     def __init__(self, config: ModelConfig, *, layer: int, cross: bool = False) -> None:
@@ -81,18 +81,17 @@ class Block(nn.Module):
         self.pre = config.norm_place == "pre"
 
     def forward(self, x: Tensor, ctx: Context) -> Tensor:  # (N, C) → (N, C)
-        drop = self.dropout
+        drop, see = self.dropout, ctx.see
         if self.pre:
-            x = x + drop(self.attention(self.attention_norm(x, ctx), ctx))
-            x = ctx.see(self, "after_attention", x)
+            x = see(
+                self, "attention_sum", x + drop(self.attention(self.attention_norm(x, ctx), ctx))
+            )
             if self.cross is not None and self.cross_norm is not None:
-                x = x + drop(self.cross(self.cross_norm(x, ctx), ctx))
-                x = ctx.see(self, "after_cross", x)
-            return ctx.see(self, "out", x + drop(self.mlp(self.mlp_norm(x, ctx), ctx)))
+                x = see(self, "cross_sum", x + drop(self.cross(self.cross_norm(x, ctx), ctx)))
+            return see(self, "out", x + drop(self.mlp(self.mlp_norm(x, ctx), ctx)))
 
-        x = self.attention_norm(x + drop(self.attention(x, ctx)), ctx)
-        x = ctx.see(self, "after_attention", x)
+        x = self.attention_norm(see(self, "attention_sum", x + drop(self.attention(x, ctx))), ctx)
         if self.cross is not None and self.cross_norm is not None:
-            x = self.cross_norm(x + drop(self.cross(x, ctx)), ctx)
-            x = ctx.see(self, "after_cross", x)
-        return ctx.see(self, "out", self.mlp_norm(x + drop(self.mlp(x, ctx)), ctx))
+            x = self.cross_norm(see(self, "cross_sum", x + drop(self.cross(x, ctx))), ctx)
+        x = self.mlp_norm(see(self, "mlp_sum", x + drop(self.mlp(x, ctx))), ctx)
+        return see(self, "out", x)

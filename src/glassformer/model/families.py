@@ -58,7 +58,7 @@ class Decoder(nn.Module):
 
 
 class Seq2Seq(nn.Module):
-    """Translation: an encoder reads the source, a decoder writes the target and looks back at it."""
+    """Translation: an encoder reads the source, a decoder writes the target and looks back."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

@@ -32,7 +32,9 @@ def initialise(model: nn.Module, config: ModelConfig) -> None:
                 case "zero":
                     parameter.zero_()
                 case "residual":
-                    parameter.normal_(std=residual if config.norm_place == "pre" else config.init_std)
+                    parameter.normal_(
+                        std=residual if config.norm_place == "pre" else config.init_std
+                    )
                 case _:
                     parameter.normal_(std=config.init_std)
 

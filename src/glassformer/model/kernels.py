@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from glassformer.model.sequences import Sequences
 
+varlen_attn: Callable[..., Any] | None
 try:
-    from torch.nn.attention.varlen import varlen_attn
+    from torch.nn.attention import varlen as _varlen
 except ImportError:  # a build of torch without it
     varlen_attn = None
+else:
+    varlen_attn = _varlen.varlen_attn
 
 _GROUPED = varlen_attn is not None and "enable_gqa" in inspect.signature(varlen_attn).parameters
 
@@ -42,6 +47,7 @@ def varlen(
     scale: float,
 ) -> Tensor:
     """The flash kernel for ragged rows."""
+    assert varlen_attn is not None  # noqa: S101 - fits_varlen has asked
     reach = -1 if window is None else window
     options = {}
     if k.shape[1] != q.shape[1]:

@@ -27,7 +27,9 @@ def sinusoid(
 def rotation(length: int, width: int, base: float) -> tuple[Tensor, Tensor]:
     """cos and sin of each position's turn, for each pair of entries.   2 × (length, width / 2)"""
     pairs = torch.arange(0, width, 2, dtype=torch.float32, device="cpu")
-    angle = torch.arange(length, dtype=torch.float32, device="cpu")[:, None] / base ** (pairs / width)
+    angle = torch.arange(length, dtype=torch.float32, device="cpu")[:, None] / base ** (
+        pairs / width
+    )
     return angle.cos(), angle.sin()
 
 

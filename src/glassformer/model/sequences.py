@@ -69,9 +69,10 @@ class Sequences:
     def pad(self, x: Tensor) -> Tensor:
         """(N, …) → (B, longest, …), zeros behind the short texts."""
         if self.even(x):
-            return x.unflatten(0, (self.count, self.longest))
+            return x.reshape(self.count, self.longest, *x.shape[1:])
         rectangle = x.new_zeros(self.count * self.longest, *x.shape[1:])
-        return rectangle.index_copy(0, self._slots(x), x).unflatten(0, (self.count, self.longest))
+        rectangle = rectangle.index_copy(0, self._slots(x), x)
+        return rectangle.reshape(self.count, self.longest, *x.shape[1:])
 
     def unpad(self, rectangle: Tensor, like: Tensor) -> Tensor:
         """(B, longest, …) → (N, …), the row that `like` has."""

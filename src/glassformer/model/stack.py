@@ -115,20 +115,25 @@ class Stack(nn.Module):
         positions = queries.positions(batch.tokens)
         if cache is not None:
             positions = positions + cache.lengths[queries.texts(batch.tokens)]
+        turn = None
+        if self.cos is not None and self.sin is not None:
+            turn = self.cos[positions], self.sin[positions]
         ctx = Context(
             queries=queries,
             keys=keys,
             causal=self.causal,
-            rotation=None if self.cos is None else (self.cos[positions], self.sin[positions]),
+            rotation=turn,
             bias=None if self.relative is None else self.relative(queries, keys),
             memory=memory,
             memory_keys=memory_keys,
             cache=cache,
             visitor=visitor,
         )
-        x = self.embedding(batch, positions, ctx)
+        x: Tensor = self.embedding(batch, positions, ctx)
         for block in self.blocks:
             x = block(x, ctx)
         if cache is not None:
             cache.advance(keys)
-        return x if self.norm is None else self.norm(x, ctx)
+        if self.norm is not None:
+            x = self.norm(x, ctx)
+        return x

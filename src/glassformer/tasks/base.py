@@ -92,7 +92,13 @@ class Task(nn.Module, ABC):
             yield row
 
     def _check(
-        self, name: str, lists: Ids, limit: int, *, like: Ids | None = None, texts: int | None = None
+        self,
+        name: str,
+        lists: Ids,
+        limit: int,
+        *,
+        like: Ids | None = None,
+        texts: int | None = None,
     ) -> None:
         wanted = len(like) if like is not None else texts
         if wanted is not None and len(lists) != wanted:

@@ -48,7 +48,7 @@ class Transform(nn.Module):
 
 
 class Words(nn.Module):
-    """Back from vectors to words: logits = x · Eᵀ (+ b), E the token table or a matrix of its own."""
+    """Back from vectors to words: logits = x · Eᵀ (+ b), E the token table or its own matrix."""
 
     def __init__(self, config: ModelConfig, *, bias: bool) -> None:
         super().__init__()

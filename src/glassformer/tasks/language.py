@@ -12,7 +12,7 @@ from glassformer.tasks.heads import Labels, Pooler, Transform, Words, pool
 
 
 class MaskedLM(Task):
-    """Fill in the blanks; as `pretraining` also say whether sentence B follows A. Losses are summed."""
+    """Fill in the blanks; as `pretraining` also say whether B follows A. The losses are summed."""
 
     def __init__(self, backbone: Backbone, task: TaskConfig) -> None:
         super().__init__(backbone, task)

@@ -98,7 +98,7 @@ def _from_wordpiece(files: Mapping[str, bytes]) -> tokenizers.Tokenizer:
     lower = bool(settings.get("do_lower_case", True))
     words = files["vocab.txt"].decode("utf-8").split("\n")
     vocab = {word.rstrip("\r"): i for i, word in enumerate(words) if word.rstrip("\r")}
-    backend = tokenizers.Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
+    backend = tokenizers.Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))  # noqa: S106
     backend.normalizer = normalizers.BertNormalizer(
         lowercase=lower,
         strip_accents=settings.get("strip_accents"),

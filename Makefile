@@ -1,0 +1,31 @@
+# make run, make test: the only two commands a fresh machine needs.
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: setup run test test-all bench
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "glassformer needs Python 3.11 or newer: make PYTHON=python3.12 setup"; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+run: setup
+	@$(BIN)/glassformer demo
+
+test: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2 -m "not slow"
+
+test-all: test
+	$(BIN)/pytest -m slow
+
+bench: setup
+	$(BIN)/python benchmarks/forward.py

@@ -1,0 +1,96 @@
+"""`glassformer demo`: first light. The two toys of the lecture, trained here and now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+from rich.columns import Columns
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from glassformer.toys import OneHead, Toy
+
+STEPS = 400
+
+
+def run(
+    seed: int = typer.Option(0, help="Where the random weights start."),
+) -> None:
+    """Train both toys of the first lecture and show what one attention head sees."""
+    import torch
+
+    from glassformer import toys
+
+    console = Console()
+    console.print("[bold]One attention head against a table of word pairs[/bold]\n")
+    for title, toy in (("First toy", toys.FIRST), ("Second toy", toys.SECOND)):
+        torch.manual_seed(seed)
+        model = toys.OneHead(toy)
+        console.print(f"[bold]{title}[/bold]: " + "  /  ".join(" ".join(t) for t in toy.texts))
+        _train(toy, model, Console(stderr=True))
+        for text in range(len(toy.texts)):
+            _show(console, toy, model, text)
+    console.print(
+        'A bigram table gives one answer for every "the". The head\'s answer depends on what '
+        'stands before it:\nread the row of "the" in both tables.'
+    )
+
+
+def _train(toy: Toy, model: OneHead, console: Console) -> None:
+    from glassformer import toys
+
+    columns = (
+        TextColumn("training"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("loss {task.fields[loss]:.4f}"),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=STEPS, loss=float("nan"))
+        for loss in toys.train(toy, model, steps=STEPS):
+            bar.update(task, advance=1, loss=loss)
+
+
+def _show(console: Console, toy: Toy, model: OneHead, text: int) -> None:
+    from glassformer import toys
+
+    trace = toys.look(toy, model, text)
+    words = list(toy.texts[text])
+    chances = trace["logits"].softmax(-1)
+    known = toy.bigrams()[toy.ids[text]]
+    console.print(
+        Columns(
+            [
+                _table("one head: the next word (T×V)", words, list(toy.words), chances),
+                _table("a bigram table can only say", words, list(toy.words), known),
+            ],
+            padding=(0, 4),
+        )
+    )
+    weights = trace["attention.weights"][0]
+    console.print(_table("where the head looks (T×T)", words, words, weights, causal=True))
+    console.print()
+
+
+def _table(
+    title: str, rows: list[str], columns: list[str], values: Tensor, *, causal: bool = False
+) -> Table:
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 1))
+    table.add_column("", style="cyan", no_wrap=True)
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    for i, (word, row) in enumerate(zip(rows, values.tolist(), strict=True)):
+        cells = [Text("·", "dim") if causal and j > i else _cell(v) for j, v in enumerate(row)]
+        table.add_row(word, *cells)
+    return table
+
+
+def _cell(value: float) -> Text:
+    style = "bold green" if value >= 0.5 else "" if value >= 0.05 else "dim"
+    return Text(f"{value:.2f}", style)

@@ -1,0 +1,46 @@
+"""`glassformer VERB …`: a table from verb to function; each verb is one file beside this one."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from glassformer.cli import demo, doctor
+from glassformer.errors import GlassformerError
+from glassformer.version import __version__
+
+VERBS = {"demo": demo.run, "doctor": doctor.run}
+
+app = typer.Typer(
+    help="Transformers you can see through.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+for verb, function in VERBS.items():
+    app.command(verb)(function)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"glassformer {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Show the version and stop."
+    ),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """A user's mistake is one line on stderr, never a traceback."""
+    try:
+        app()
+    except GlassformerError as error:
+        typer.echo(f"glassformer: {error}", err=True)
+        sys.exit(error.exit_code)

@@ -1,0 +1,111 @@
+"""The two toys of the first lecture: one causal head that learns what a table of word pairs cannot.
+
+A bigram table only knows how often one word follows another. One attention head can look back and
+see who ordered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.config import ModelConfig
+from glassformer.glass import Recorder, Trace
+from glassformer.model import Attention, Batch, Context, Embedding, Visitor
+from glassformer.model.init import initialise
+from glassformer.tasks import cross_entropy
+from glassformer.tasks.heads import Words
+
+
+@dataclass(frozen=True)
+class Toy:
+    words: tuple[str, ...]
+    texts: tuple[tuple[str, ...], ...]  # the word after each text's last is the first of all
+
+    @property
+    def ids(self) -> list[list[int]]:
+        return [[self.words.index(word) for word in text] for text in self.texts]
+
+    @property
+    def targets(self) -> list[list[int]]:
+        """The next word at each place."""
+        return [[*ids[1:], 0] for ids in self.ids]
+
+    def bigrams(self) -> Tensor:  # (V, V)
+        """How often each word follows each: all that a table of pairs can know."""
+        rows = zip(self.ids, self.targets, strict=True)
+        counts = Counter(pair for ids, nexts in rows for pair in zip(ids, nexts, strict=True))
+        table = torch.zeros(len(self.words), len(self.words))
+        for (word, after), count in counts.items():
+            table[word, after] = count
+        return table / table.sum(1, keepdim=True).clamp(min=1)
+
+
+FIRST = Toy(
+    words=("<start>", "the", "man", "chicken", "ordered"),
+    texts=(("<start>", "the", "man", "ordered", "the", "chicken"),),
+)
+SECOND = Toy(
+    words=("<ST>", "the", "man", "chkn", "ordrd", "woman", "beef"),
+    texts=(
+        ("<ST>", "man", "ordrd", "the", "chkn"),
+        ("<ST>", "woman", "ordrd", "the", "beef"),
+    ),
+)
+
+
+class OneHead(nn.Module):
+    """Token + position, one causal head of width 20, and back to words. Nothing else."""
+
+    def __init__(self, toy: Toy, width: int = 20) -> None:
+        super().__init__()
+        config = ModelConfig(
+            family="decoder",
+            vocab_size=len(toy.words),
+            width=width,
+            depth=1,
+            heads=1,
+            mlp_width=1,
+            max_length=max(map(len, toy.texts)),
+            attention_bias=False,
+            tied=False,
+            init_std=0.3,
+        )
+        self.embedding = Embedding(config)
+        self.attention = Attention(config, layer=0)
+        self.words = Words(config, bias=False)
+        initialise(self, config)
+
+    def forward(self, batch: Batch, visitor: Visitor | None = None) -> Tensor:  # (N, V)
+        texts = batch.sequences
+        ctx = Context(queries=texts, keys=texts, causal=True, visitor=visitor)
+        x = self.embedding(batch, texts.positions(batch.tokens), ctx)
+        mixed = self.attention(x, ctx)
+        return ctx.see(self, "logits", self.words(mixed, self.embedding.token.weight))
+
+
+def train(toy: Toy, model: OneHead, *, steps: int = 400) -> Iterator[float]:
+    """Teach the next word; yields the loss of each step."""
+    batch = Batch.of(toy.ids)
+    labels = torch.tensor([word for text in toy.targets for word in text])
+    # The decay keeps the scores small, so that the head does not settle on one word too early.
+    optimiser = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.3)
+    for _ in range(steps):
+        loss, _ = cross_entropy(model(batch), labels)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        yield loss.item()
+
+
+def look(toy: Toy, model: OneHead, text: int = 0) -> Trace:
+    """Everything inside the head for one of the toy's texts."""
+    model.eval()
+    recorder = Recorder(model)
+    with torch.no_grad():
+        model(Batch.of([toy.ids[text]]), visitor=recorder)
+    return Trace(recorder.tensors, list(toy.texts[text]))
