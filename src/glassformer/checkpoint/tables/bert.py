@@ -25,7 +25,6 @@ WORDS = (
     Row("cls.predictions.transform.dense.*", "transform.dense.*"),
     Row("cls.predictions.transform.LayerNorm.*", "transform.norm.*"),
     Row("cls.predictions.bias", "words.bias"),
-    Row("cls.predictions.decoder.weight", "words.weight"),
     Row("cls.predictions.decoder.weight", "backbone.encoder.embedding.token.weight", tied=True),
     Row("cls.predictions.decoder.bias", "words.bias", tied=True),
 )
@@ -65,7 +64,6 @@ BERT = Architecture(
         Key("hidden_dropout_prob", ("dropout.embedding", "dropout.residual"), 0.1),
         Key("attention_probs_dropout_prob", "dropout.attention", 0.1),
         Key("initializer_range", "init_std", 0.02),
-        Key("tie_word_embeddings", "tied", True),
         Key("pad_token_id", "ids.pad", None),
     ),
     constants={
@@ -74,11 +72,13 @@ BERT = Architecture(
         "norm_place": "post",
         "embedding_norm": True,
         "final_norm": False,
+        "tied": True,
     },
     fixed={
         "is_decoder": False,
         "add_cross_attention": False,
         "position_embedding_type": "absolute",
+        "tie_word_embeddings": True,
     },
     inert=("embeddings.position_ids", "embeddings.token_type_ids"),
 )

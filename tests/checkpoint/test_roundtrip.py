@@ -1,0 +1,343 @@
+"""What goes in comes out: folders of transformers, written back bit for bit."""
+
+from pathlib import Path
+
+import folders
+import pytest
+import torch
+import transformers
+from folders import INDEX, KINDS, edit_config, edit_tensors, read_config, read_tensors, renamed
+
+from glassformer import ModelConfig, TaskConfig, build_task
+from glassformer.checkpoint import load_task, save_task
+from glassformer.errors import CheckpointError
+from glassformer.tasks import Task
+
+
+def there_and_back(folder: Path) -> Task:
+    """Load and save; every file must be as it was."""
+    task, origin = load_task(folder)
+    again = folder.with_name("again")
+    save_task(task, again, origin)
+    assert folders.files(again) == folders.files(folder)
+    return task
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_class_is_written_back_as_it_was(name: str, tmp_path: Path) -> None:
+    folder = folders.write(name, tmp_path / name)
+    there_and_back(folder)
+    expected = {"config.json", "model.safetensors"}
+    if name in ("GPT2LMHeadModel", "MarianMTModel"):
+        expected |= {"generation_config.json"}
+    assert folders.files(folder).keys() == expected
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_class_survives_a_trip_through_transformers(name: str, tmp_path: Path) -> None:
+    task, origin = load_task(folders.write(name, tmp_path / "first"))
+    save_task(task, tmp_path / "ours", origin)
+    theirs = getattr(transformers, name).from_pretrained(tmp_path / "ours")
+    theirs.save_pretrained(tmp_path / "theirs")
+    back, _ = load_task(tmp_path / "theirs")
+    assert list(folders.differences(task, back)) == []
+    assert back.backbone.config == task.backbone.config
+    assert back.task == task.task
+
+
+@pytest.mark.parametrize("name", ["BertForMaskedLM", "GPT2LMHeadModel", "MarianMTModel"])
+def test_shards_are_written_back_with_their_index(name: str, tmp_path: Path) -> None:
+    wide = {"vocab_size": 499, "decoder_vocab_size": 499, "pad_token_id": 498}
+    changes = wide if name.startswith("Marian") else {"vocab_size": 499}
+    folder = folders.write(name, tmp_path / "shards", shards="20KB", **changes)
+    found = folders.files(folder)
+    assert INDEX in found
+    assert sum(each.endswith(".safetensors") for each in found) > 1
+    sharded = there_and_back(folder)
+    whole, _ = load_task(folders.write(name, tmp_path / "whole", **changes))
+    assert list(folders.differences(sharded, whole)) == []
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", ["BertForMaskedLM", "GPT2LMHeadModel", "MarianMTModel"])
+def test_half_precision_stays_half(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
+    task = there_and_back(folders.write(name, tmp_path / "half", dtype=dtype))
+    assert {each.dtype for each in task.parameters()} == {dtype}
+
+
+@pytest.mark.parametrize("key", ["dtype", "torch_dtype"])
+def test_half_precision_that_no_config_mentions(key: str, tmp_path: Path) -> None:
+    """Older files say torch_dtype, or nothing at all: the text of the config still stays."""
+    folder = folders.write("BertForMaskedLM", tmp_path / "half", dtype=torch.float16)
+    edit_config(folder, dtype=folders.GONE)
+    if key == "torch_dtype":
+        edit_config(folder, torch_dtype="float16")
+    there_and_back(folder)
+
+
+@pytest.mark.parametrize("key", ["dtype", "torch_dtype"])
+def test_a_changed_precision_is_said_in_the_config(key: str, tmp_path: Path) -> None:
+    folder = folders.write("GPT2LMHeadModel", tmp_path / "full")
+    edit_config(folder, dtype=folders.GONE)
+    edit_config(folder, **{key: "float32"})
+    task, origin = load_task(folder)
+    save_task(task.to(torch.bfloat16), tmp_path / "half", origin)
+    expected = {k: v for k, v in read_config(folder).items() if k != key}
+    assert read_config(tmp_path / "half") == expected | {"dtype": "bfloat16"}
+    assert {each.dtype for each in read_tensors(tmp_path / "half").values()} == {torch.bfloat16}
+    theirs = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "half", dtype="auto")
+    assert theirs.dtype == torch.bfloat16
+
+
+def test_gpt2_files_of_the_first_days(tmp_path: Path) -> None:
+    """No prefix, and the triangle of each layer among the weights."""
+    folder = folders.write("GPT2LMHeadModel", tmp_path / "gpt2")
+    new, _ = load_task(folder)
+    triangle = torch.ones(17, 17, dtype=torch.uint8).tril()[None, None]
+    masks = {f"h.{i}.attn.bias": triangle for i in range(2)}
+    masks |= {f"h.{i}.attn.masked_bias": torch.tensor(-1e4) for i in range(2)}
+    renamed(folder, lambda name: name.removeprefix("transformer."))
+    edit_tensors(folder, lambda tensors: tensors.update(masks))
+    assert "wte.weight" in read_tensors(folder)
+    assert list(folders.differences(there_and_back(folder), new)) == []
+
+
+GREEK = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+
+
+def greek(name: str) -> str:
+    for new, old in GREEK.items():
+        name = name.replace(new, old)
+    return name
+
+
+@pytest.mark.parametrize("name", ["BertModel", "BertForMaskedLM"])
+def test_bert_files_of_the_first_days(name: str, tmp_path: Path) -> None:
+    """Norms with Greek names, and the numbers of the positions among the weights."""
+    folder = folders.write(name, tmp_path / "bert")
+    new, _ = load_task(folder)
+    prefix = "" if name == "BertModel" else "bert."
+    renamed(folder, greek)
+    numbers = {f"{prefix}embeddings.position_ids": torch.arange(17)[None]}
+    edit_tensors(folder, lambda tensors: tensors.update(numbers))
+    assert f"{prefix}embeddings.LayerNorm.gamma" in read_tensors(folder)
+    assert list(folders.differences(there_and_back(folder), new)) == []
+
+
+@pytest.mark.parametrize("spelling", [str, greek], ids=["new names", "Greek names"])
+@pytest.mark.parametrize("name", ["BertForMaskedLM", "BertModel", "BertForQuestionAnswering"])
+def test_heads_that_the_class_does_not_use_are_kept(name: str, spelling, tmp_path: Path) -> None:
+    """As in bert-base-uncased: the file of the pretraining, opened as something smaller."""
+    folder = folders.write(name, tmp_path / "bert")
+    alone, _ = load_task(folder)
+    whole = read_tensors(folders.write("BertForPreTraining", tmp_path / "whole"))
+    prefix = "bert." if name == "BertModel" else ""
+    extra = {k: t for k, t in whole.items() if "cls." in k or "pooler" in k}
+    renamed(folder, lambda each: prefix + each)
+    edit_tensors(folder, lambda tensors: tensors.update(extra | dict(tensors)))
+    renamed(folder, spelling)
+    assert list(folders.differences(there_and_back(folder), alone)) == []
+
+
+COPIES = {
+    "BertForMaskedLM": {
+        "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+        "cls.predictions.decoder.bias": "cls.predictions.bias",
+    },
+    "GPT2LMHeadModel": {"lm_head.weight": "transformer.wte.weight"},
+    "MarianMTModel": {
+        "lm_head.weight": "model.shared.weight",
+        "model.encoder.embed_tokens.weight": "model.shared.weight",
+        "model.decoder.embed_tokens.weight": "model.shared.weight",
+    },
+}
+
+
+def with_copies(name: str, folder: Path) -> dict[str, str]:
+    """A folder whose file holds the tied tensors twice; copy → what it copies."""
+    edit_tensors(folder, lambda t: t.update({k: t[v] for k, v in COPIES[name].items()}))
+    return COPIES[name]
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_tied_copies_in_the_file_are_written_back(name: str, tmp_path: Path) -> None:
+    folder = folders.write(name, tmp_path / "tied")
+    copies = with_copies(name, folder)
+    there_and_back(folder)
+    assert copies.keys() <= read_tensors(folder.with_name("again")).keys()
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_tied_copies_follow_a_weight_that_is_trained(name: str, tmp_path: Path) -> None:
+    folder = folders.write(name, tmp_path / "tied")
+    copies = with_copies(name, folder)
+    task, origin = load_task(folder)
+    with torch.no_grad():
+        for each in task.parameters():
+            each.add_(1)
+    save_task(task, tmp_path / "trained", origin)
+    old, new = read_tensors(folder), read_tensors(tmp_path / "trained")
+    for copy, original in copies.items():
+        assert torch.equal(new[copy], old[original] + 1)
+        assert torch.equal(new[original], old[original] + 1)
+
+
+@pytest.mark.parametrize(("name", "copy"), [(n, c) for n in COPIES for c in COPIES[n]])
+def test_a_tied_copy_that_differs_is_refused(name: str, copy: str, tmp_path: Path) -> None:
+    folder = folders.write(name, tmp_path / "tied")
+    with_copies(name, folder)
+    edit_tensors(folder, lambda tensors: tensors[copy].view(-1)[0].add_(1))
+    with pytest.raises(CheckpointError) as caught:
+        load_task(folder)
+    text = folders.one_line(caught.value, str(folder), repr(copy))
+    if "write tie_word_embeddings = false" in text:  # then that must help
+        edit_config(folder, tie_word_embeddings=False)
+        load_task(folder)
+
+
+def test_an_output_of_its_own_is_kept_apart(tmp_path: Path) -> None:
+    folder = folders.write("GPT2LMHeadModel", tmp_path / "untied", tie_word_embeddings=False)
+    task = there_and_back(folder)
+    assert task.words.weight.shape == task.backbone.words.shape
+    assert not torch.equal(task.words.weight, task.backbone.words)
+
+
+STRANGE = {"my_note": {"a": [1, 2.5, None, "ü"]}, "task_specific_params": None, "zeta": -0.0}
+
+
+def test_keys_that_mean_nothing_here_survive(tmp_path: Path) -> None:
+    folder = folders.write("BertForSequenceClassification", tmp_path / "bert")
+    edit_config(folder, **STRANGE)
+    there_and_back(folder)
+    task, origin = load_task(folder)
+    task.task = task.task.model_copy(update={"labels": ("no", "yes")})
+    save_task(task, tmp_path / "changed", origin)
+    found = read_config(tmp_path / "changed")
+    assert {key: found[key] for key in STRANGE} == STRANGE
+
+
+def test_new_labels_are_written_and_nothing_else_changes(tmp_path: Path) -> None:
+    folder = folders.write("BertForTokenClassification", tmp_path / "bert")
+    task, origin = load_task(folder)
+    assert task.task.labels == ("LABEL_0", "LABEL_1")
+    task.task = task.task.model_copy(update={"labels": ("noun", "verb")})
+    save_task(task, tmp_path / "named", origin)
+    expected = {"id2label": {"0": "noun", "1": "verb"}, "label2id": {"noun": 0, "verb": 1}}
+    assert read_config(tmp_path / "named") == read_config(folder) | expected
+    assert load_task(tmp_path / "named")[0].task.labels == ("noun", "verb")
+
+
+def test_labels_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    names = {i: f"word {i}" for i in range(11)}
+    folder = folders.write("GPT2ForTokenClassification", tmp_path / "gpt2", id2label=names)
+    edit_config(folder, id2label={str(i): names[i] for i in reversed(range(11))})
+    assert there_and_back(folder).task.labels == tuple(names.values())
+
+
+COMMON = {"vocab_size": 53, "width": 12, "depth": 2, "heads": 3, "mlp_width": 19, "max_length": 17}
+POST = {"norm_place": "post", "final_norm": False}
+CONFIGS = {
+    "bert": ModelConfig(family="encoder", segments=2, embedding_norm=True, **COMMON, **POST),
+    "gpt2": ModelConfig(family="decoder", norm_place="pre", activation="gelu_tanh", **COMMON),
+    "marian": ModelConfig(
+        family="seq2seq",
+        position="sinusoidal",
+        sinusoid="halves",
+        decoder_depth=3,
+        ids={"start": 52, "end": 0, "pad": 52},
+        **COMMON,
+        **POST,
+    ),
+}
+LABELS = {"labels": ("no", "perhaps", "yes")}
+TASKS = {
+    "BertModel": TaskConfig(kind="features", pooler=True),
+    "BertForMaskedLM": TaskConfig(kind="masked_lm"),
+    "BertForPreTraining": TaskConfig(kind="pretraining"),
+    "BertForNextSentencePrediction": TaskConfig(
+        kind="next_sentence", labels=("follows", "random"), pooler=True
+    ),
+    "BertForSequenceClassification": TaskConfig(kind="classify", pooler=True, **LABELS),
+    "BertForTokenClassification": TaskConfig(kind="tag", **LABELS),
+    "BertForQuestionAnswering": TaskConfig(kind="span"),
+    "GPT2Model": TaskConfig(kind="features"),
+    "GPT2LMHeadModel": TaskConfig(kind="causal_lm", bias=False),
+    "GPT2ForSequenceClassification": TaskConfig(
+        kind="classify", bias=False, pool="last", **LABELS
+    ),
+    "GPT2ForTokenClassification": TaskConfig(kind="tag", **LABELS),
+    "GPT2ForQuestionAnswering": TaskConfig(kind="span"),
+    "MarianModel": TaskConfig(kind="features"),
+    "MarianMTModel": TaskConfig(kind="seq2seq"),
+}
+
+
+def fresh(name: str, folder: Path, **changes: object) -> Task:
+    """A model of ours that came from nowhere, saved."""
+    config = CONFIGS[KINDS[name]].model_copy(update=changes)
+    task = folders.heat(build_task(config, TASKS[name]).eval())
+    save_task(task, folder)
+    return task
+
+
+def open_theirs(name: str, folder: Path) -> torch.nn.Module:
+    """With transformers, which must find every tensor and nothing beside."""
+    cls = getattr(transformers, name)
+    model, found = cls.from_pretrained(folder, output_loading_info=True)
+    assert {key: list(names) for key, names in found.items() if names} == {}
+    return model
+
+
+def test_every_class_has_a_task() -> None:
+    assert TASKS.keys() == KINDS.keys()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_fresh_model_is_opened_by_transformers(name: str, tmp_path: Path) -> None:
+    fresh(name, tmp_path / "fresh")
+    assert read_config(tmp_path / "fresh")["architectures"] == [name]
+    state = open_theirs(name, tmp_path / "fresh").state_dict()
+    written = read_tensors(tmp_path / "fresh")
+    for key, tensor in written.items():
+        assert torch.equal(state[key], tensor), key
+    places = {state[key].data_ptr() for key in written}
+    assert {key for key, tensor in state.items() if tensor.data_ptr() not in places} == set()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_fresh_model_survives_a_trip_through_transformers(name: str, tmp_path: Path) -> None:
+    task = fresh(name, tmp_path / "fresh")
+    open_theirs(name, tmp_path / "fresh").save_pretrained(tmp_path / "theirs")
+    for folder in ("fresh", "theirs"):
+        back, _ = load_task(tmp_path / folder)
+        assert list(folders.differences(task, back)) == []
+        assert back.backbone.config == task.backbone.config
+        assert back.task == task.task
+
+
+@pytest.mark.parametrize("name", ["GPT2LMHeadModel", "MarianMTModel"])
+def test_a_fresh_untied_model_is_whole_or_refused(name: str, tmp_path: Path) -> None:
+    try:
+        task = fresh(name, tmp_path / "fresh", tied=False)
+    except CheckpointError as error:
+        folders.one_line(error, "tied")
+        return
+    state = open_theirs(name, tmp_path / "fresh").state_dict()
+    assert torch.equal(state["lm_head.weight"], task.words.weight)
+    assert list(folders.differences(load_task(tmp_path / "fresh")[0], task)) == []
+
+
+@pytest.mark.parametrize("name", ["BertForSequenceClassification", "GPT2ForTokenClassification"])
+def test_the_dropout_of_a_head_is_not_lost(name: str, tmp_path: Path) -> None:
+    task = build_task(CONFIGS[KINDS[name]], TASKS[name].model_copy(update={"dropout": 0.3}))
+    save_task(task, tmp_path / "fresh")
+    assert load_task(tmp_path / "fresh")[0].task.dropout == 0.3
+
+
+def test_a_model_that_no_layout_holds_is_refused(tmp_path: Path) -> None:
+    config = CONFIGS["gpt2"].model_copy(update={"position": "rotary"})
+    task = build_task(config, TASKS["GPT2LMHeadModel"])
+    with pytest.raises(CheckpointError) as caught:
+        save_task(task, tmp_path / "fresh")
+    folders.one_line(caught.value, "position", "'rotary'")
+    assert list(tmp_path.iterdir()) == []

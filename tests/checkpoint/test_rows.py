@@ -1,0 +1,187 @@
+"""The row engine: names as data, both ways, bit for bit."""
+
+import pytest
+import torch
+from folders import one_line
+
+from glassformer.checkpoint.rows import Link, Row, carried, links, pair
+from glassformer.errors import CheckpointError
+
+HIDDEN, C, WIDE = 5, 3, 7
+
+
+def link(row: Row, ours: list[str]) -> Link:
+    (found,) = links([row], ours)
+    return found
+
+
+def shapes(state: dict[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in state.items()}
+
+
+def test_a_plain_row_keeps_the_tensor_as_it_is() -> None:
+    state = {"up.weight": torch.randn(WIDE, C)}
+    each = link(Row("fc.weight", "up.weight"), list(state))
+    theirs = each.to_theirs(state)
+    assert torch.equal(theirs, state["up.weight"])
+    assert each.shape(shapes(state)) == tuple(theirs.shape) == (WIDE, C)
+    assert torch.equal(each.to_ours(theirs, shapes(state))["up.weight"], state["up.weight"])
+
+
+def test_transpose_turns_a_matrix_and_leaves_a_vector() -> None:
+    state = {"up.weight": torch.randn(WIDE, C), "up.bias": torch.randn(WIDE)}
+    for each in links([Row("fc.*", "up.*", transpose=True)], list(state)):
+        (name,) = each.ours
+        theirs = each.to_theirs(state)
+        assert theirs.is_contiguous()
+        assert torch.equal(theirs, state[name].T if theirs.dim() == 2 else state[name])
+        assert each.shape(shapes(state)) == tuple(theirs.shape)
+        assert torch.equal(each.to_ours(theirs, shapes(state))[name], state[name])
+
+
+QKV = tuple(f"blocks.{{}}.{part}.*" for part in ("query", "key", "value"))
+FUSED = Row("h.{}.c_attn.*", QKV, transpose=True)
+
+
+def fused_state() -> dict[str, torch.Tensor]:
+    """Parts of three different heights, as grouped heads have them."""
+    tall = {"query": 6, "key": 2, "value": 4}
+    state = {f"blocks.0.{part}.weight": torch.randn(n, C) for part, n in tall.items()}
+    return state | {f"blocks.0.{part}.bias": torch.randn(n) for part, n in tall.items()}
+
+
+def test_fused_parts_stand_side_by_side_in_the_order_of_the_row() -> None:
+    state = fused_state()
+    weight, bias = links([FUSED], list(state))
+    assert (weight.theirs, bias.theirs) == ("h.0.c_attn.weight", "h.0.c_attn.bias")
+    theirs = weight.to_theirs(state)
+    assert weight.shape(shapes(state)) == tuple(theirs.shape) == (C, 12)
+    assert torch.equal(theirs[:, :6], state["blocks.0.query.weight"].T)
+    assert torch.equal(theirs[:, 6:8], state["blocks.0.key.weight"].T)
+    assert torch.equal(bias.to_theirs(state)[8:], state["blocks.0.value.bias"])
+
+
+def test_fused_parts_come_back_bit_for_bit() -> None:
+    state = fused_state()
+    back = {}
+    for each in links([FUSED], list(state)):
+        back |= each.to_ours(each.to_theirs(state), shapes(state))
+    assert back.keys() == state.keys()
+    assert all(torch.equal(back[name], state[name]) for name in state)
+    assert all(tensor.is_contiguous() for tensor in back.values())
+
+
+def test_lift_makes_a_matrix_of_one_row() -> None:
+    state = {"words.bias": torch.randn(HIDDEN)}
+    each = link(Row("final_logits_bias", "words.bias", lift=True), list(state))
+    theirs = each.to_theirs(state)
+    assert each.shape(shapes(state)) == tuple(theirs.shape) == (1, HIDDEN)
+    assert torch.equal(each.to_ours(theirs, shapes(state))["words.bias"], state["words.bias"])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_no_precision_is_lost(dtype: torch.dtype) -> None:
+    state = {name: tensor.to(dtype) for name, tensor in fused_state().items()}
+    for each in links([FUSED], list(state)):
+        back = each.to_ours(each.to_theirs(state), shapes(state))
+        assert all(back[n].dtype == dtype and torch.equal(back[n], state[n]) for n in each.ours)
+
+
+def test_layer_numbers_are_filled_in_each_for_itself() -> None:
+    ours = ["blocks.0.norm.weight", "blocks.11.norm.weight", "blocks.11.norm.bias", "norm.weight"]
+    found = links([Row("layer.{}.LayerNorm.*", "blocks.{}.norm.*")], ours)
+    assert {each.theirs: each.ours for each in found} == {
+        "layer.0.LayerNorm.weight": ("blocks.0.norm.weight",),
+        "layer.11.LayerNorm.weight": ("blocks.11.norm.weight",),
+        "layer.11.LayerNorm.bias": ("blocks.11.norm.bias",),
+    }
+
+
+def paired(rows: list[Row], ours: list[str], names: list[str], optional: tuple[str, ...] = ()):
+    return pair(links(rows, ours), names, "bert.", "a/folder", optional)
+
+
+NORM = [Row("LayerNorm.*", "norm.*")]
+NORM_OURS = ["norm.weight", "norm.bias"]
+
+
+@pytest.mark.parametrize("prefix", ["", "bert."])
+@pytest.mark.parametrize("leaves", [("weight", "bias"), ("gamma", "beta")])
+def test_greek_leaves_and_prefixes_are_found(prefix: str, leaves: tuple[str, str]) -> None:
+    names = [f"{prefix}LayerNorm.{leaf}" for leaf in leaves]
+    found = paired(NORM, NORM_OURS, names)
+    assert {name: each.ours for name, each in found.items()} == {
+        names[0]: ("norm.weight",),
+        names[1]: ("norm.bias",),
+    }
+
+
+def test_a_missing_tensor_is_named_with_its_file() -> None:
+    with pytest.raises(CheckpointError) as caught:
+        paired(NORM, NORM_OURS, ["bert.LayerNorm.weight"])
+    one_line(caught.value, "a/folder", "'LayerNorm.bias'", "missing")
+
+
+def test_a_constant_table_may_be_missing_and_a_parameter_may_not() -> None:
+    rows = [Row("embed_positions.weight", "wave")]
+    assert paired(rows, ["wave"], [], optional=("wave",)) == {}
+    with pytest.raises(CheckpointError, match="embed_positions"):
+        paired(rows, ["wave"], [], optional=("other",))
+
+
+def test_an_unknown_tensor_is_named_with_its_file() -> None:
+    with pytest.raises(CheckpointError) as caught:
+        carried(["LayerNorm.weight", "evil.weight"], ["LayerNorm.*"], "bert.", "a/folder")
+    one_line(caught.value, "a/folder", "'evil.weight'")
+
+
+def test_a_known_tensor_of_another_part_is_kept() -> None:
+    names = ["bert.pooler.dense.weight", "pooler.dense.bias", "layer.12.position_ids"]
+    patterns = ["pooler.dense.*", "layer.{}.position_ids"]
+    assert carried(names, patterns, "bert.", "a/folder") == names
+
+
+@pytest.mark.parametrize("pattern", ["LayerNorm.*", "LayerNorm.weight"])
+def test_a_kept_tensor_may_have_a_greek_leaf(pattern: str) -> None:
+    assert carried(["LayerNorm.gamma"], [pattern], "bert.", "a/folder") == ["LayerNorm.gamma"]
+
+
+@pytest.mark.parametrize(
+    "name", ["h.0.attn.c_attn.bias", "h.0.attn.bias.more", "xh.0.attn.bias", "h.x.attn.bias",
+             "h.0.attn.weight", "h.0.attnXbias"]
+)  # fmt: skip
+def test_a_mask_buffer_swallows_nothing_else(name: str) -> None:
+    assert carried(["h.0.attn.bias"], ["h.{}.attn.bias"], "bert.", "a") == ["h.0.attn.bias"]
+    with pytest.raises(CheckpointError):
+        carried([name], ["h.{}.attn.bias"], "bert.", "a")
+
+
+def test_a_mask_buffer_is_not_taken_for_the_bias_of_the_projection() -> None:
+    row = Row("h.{}.attn.c_attn.*", "blocks.{}.query.*")
+    names = ["h.0.attn.bias", "h.0.attn.c_attn.bias"]
+    assert list(paired([row], ["blocks.0.query.bias"], names)) == ["h.0.attn.c_attn.bias"]
+
+
+WORDS = [
+    Row("wte.weight", "table.weight"),
+    Row("lm_head.weight", "words.weight"),
+    Row("lm_head.weight", "table.weight", tied=True),
+]
+
+
+def test_an_untied_output_has_its_own_tensor() -> None:
+    found = paired(WORDS, ["table.weight", "words.weight"], ["wte.weight", "lm_head.weight"])
+    assert found["lm_head.weight"].ours == ("words.weight",)
+    assert not found["lm_head.weight"].row.tied
+
+
+def test_an_untied_output_must_be_in_the_file() -> None:
+    with pytest.raises(CheckpointError, match="'lm_head.weight' is missing"):
+        paired(WORDS, ["table.weight", "words.weight"], ["wte.weight"])
+
+
+def test_a_tied_output_is_the_table_and_may_be_missing() -> None:
+    both = paired(WORDS, ["table.weight"], ["wte.weight", "lm_head.weight"])
+    assert both["lm_head.weight"].ours == ("table.weight",)
+    assert both["lm_head.weight"].row.tied
+    assert list(paired(WORDS, ["table.weight"], ["wte.weight"])) == ["wte.weight"]

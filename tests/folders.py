@@ -1,0 +1,127 @@
+"""Small model folders as transformers writes them, and ways to change them by hand."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch
+import transformers
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from glassformer.checkpoint import ARCHITECTURES
+
+transformers.utils.logging.disable_progress_bar()
+
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+GONE = object()  # in edit_config: take the key out
+
+# Sizes that no two dimensions share, so that a swapped axis shows.
+SIZES = {
+    "bert": {
+        "vocab_size": 53, "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3,
+        "intermediate_size": 19, "max_position_embeddings": 17,
+    },
+    "gpt2": {
+        "vocab_size": 53, "n_embd": 12, "n_layer": 2, "n_head": 3, "n_inner": 19,
+        "n_positions": 17, "bos_token_id": 1, "eos_token_id": 2,
+    },
+    "marian": {
+        "vocab_size": 53, "d_model": 12, "encoder_layers": 2, "decoder_layers": 3,
+        "encoder_attention_heads": 3, "decoder_attention_heads": 3, "encoder_ffn_dim": 19,
+        "decoder_ffn_dim": 19, "max_position_embeddings": 17, "pad_token_id": 52,
+        "decoder_start_token_id": 52, "eos_token_id": 0, "forced_eos_token_id": 0,
+    },
+}  # fmt: skip
+KINDS = {name: kind for kind, each in ARCHITECTURES.items() for name in each.heads}
+
+
+def reference(name: str, *, dtype: torch.dtype = torch.float32, **changes: Any) -> nn.Module:
+    """The class of transformers that has this name, small, with random weights."""
+    kind = KINDS[name]
+    config = transformers.AutoConfig.for_model(kind, **SIZES[kind] | changes)
+    model = getattr(transformers, name)(config)
+    heat(model, skip="embed_positions")
+    return model.to(dtype)
+
+
+def heat(model: nn.Module, *, skip: str = " ", seed: int = 7) -> nn.Module:
+    """Weights of standard deviation 0.3: fresh ones are so small that they hide mistakes."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if tensor.is_floating_point() and skip not in name:
+            tensor.data.normal_(std=0.3, generator=generator)
+    return model
+
+
+def write(name: str, folder: Path, *, shards: str = "1GB", **changes: Any) -> Path:
+    reference(name, **changes).save_pretrained(folder, max_shard_size=shards)
+    return folder
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Every file below the folder, by its relative name."""
+    found = (each for each in sorted(folder.rglob("*")) if each.is_file())
+    return {str(each.relative_to(folder)): each.read_bytes() for each in found}
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "config.json").read_text())
+
+
+def edit_config(folder: Path, **changes: Any) -> None:
+    config = read_config(folder) | changes
+    config = {key: value for key, value in config.items() if value is not GONE}
+    (folder / "config.json").write_text(json.dumps(config, indent=2))
+
+
+def read_tensors(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
+    with safe_open(folder / name, "pt") as file:
+        return {each: file.get_tensor(each).clone() for each in file.keys()}  # noqa: SIM118
+
+
+def write_tensors(folder: Path, tensors: dict[str, Tensor], name: str = WEIGHTS) -> None:
+    save_file({k: t.clone() for k, t in tensors.items()}, folder / name, {"format": "pt"})
+
+
+def edit_tensors(folder: Path, change: Callable[[dict[str, Tensor]], object]) -> None:
+    """`change` alters the dictionary of tensors in place."""
+    tensors = read_tensors(folder)
+    change(tensors)
+    write_tensors(folder, tensors)
+
+
+def renamed(folder: Path, rename: Callable[[str], str]) -> None:
+    """Give every tensor of the file another name."""
+    tensors = read_tensors(folder)
+    write_tensors(folder, {rename(name): tensor for name, tensor in tensors.items()})
+
+
+def copy(folder: Path, to: Path) -> Path:
+    shutil.copytree(folder, to)
+    return to
+
+
+def one_line(error: BaseException, *words: str) -> str:
+    """The error's text, which must be one line that holds these words."""
+    text = str(error)
+    assert "\n" not in text, text
+    assert "\r" not in text, text
+    for word in words:
+        assert word in text, f"{word!r} is not in: {text}"
+    return text
+
+
+def differences(a: nn.Module, b: nn.Module) -> Iterator[str]:
+    """Names of parameters and buffers that are not bit for bit the same."""
+    left, right = ({**dict(m.named_parameters()), **dict(m.named_buffers())} for m in (a, b))
+    assert left.keys() == right.keys()
+    for name, tensor in left.items():
+        if tensor.dtype != right[name].dtype or not torch.equal(tensor, right[name]):
+            yield name
