@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,17 +11,17 @@ from typing import Any
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch
-import transformers
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+import glassformer as gf
+from glassformer import ModelConfig, TaskConfig, build_task
 from glassformer.checkpoint import ARCHITECTURES
-
-transformers.utils.logging.disable_progress_bar()
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 GONE = object()  # in edit_config: take the key out
+KINDS = {name: kind for kind, each in ARCHITECTURES.items() for name in each.heads}
 
 # Sizes that no two dimensions share, so that a swapped axis shows.
 SIZES = {
@@ -39,11 +40,48 @@ SIZES = {
         "decoder_start_token_id": 52, "eos_token_id": 0, "forced_eos_token_id": 0,
     },
 }  # fmt: skip
-KINDS = {name: kind for kind, each in ARCHITECTURES.items() for name in each.heads}
+# The same sizes in our words, and what stands on them by the name of the reference's class.
+COMMON = {"vocab_size": 53, "width": 12, "depth": 2, "heads": 3, "mlp_width": 19, "max_length": 17}
+POST = {"norm_place": "post", "final_norm": False}
+CONFIGS = {
+    "bert": ModelConfig(family="encoder", segments=2, embedding_norm=True, **COMMON, **POST),
+    "gpt2": ModelConfig(family="decoder", norm_place="pre", activation="gelu_tanh", **COMMON),
+    "marian": ModelConfig(
+        family="seq2seq",
+        position="sinusoidal",
+        sinusoid="halves",
+        decoder_depth=3,
+        ids={"start": 52, "end": 0, "pad": 52},
+        **COMMON,
+        **POST,
+    ),
+}
+LABELS = {"labels": ("no", "perhaps", "yes")}
+TASKS = {
+    "BertModel": TaskConfig(kind="features", pooler=True),
+    "BertForMaskedLM": TaskConfig(kind="masked_lm"),
+    "BertForPreTraining": TaskConfig(kind="pretraining"),
+    "BertForNextSentencePrediction": TaskConfig(
+        kind="next_sentence", labels=("follows", "random"), pooler=True
+    ),
+    "BertForSequenceClassification": TaskConfig(kind="classify", pooler=True, **LABELS),
+    "BertForTokenClassification": TaskConfig(kind="tag", **LABELS),
+    "BertForQuestionAnswering": TaskConfig(kind="span"),
+    "GPT2Model": TaskConfig(kind="features"),
+    "GPT2LMHeadModel": TaskConfig(kind="causal_lm", bias=False),
+    "GPT2ForSequenceClassification": TaskConfig(kind="classify", bias=False, pool="last", **LABELS),
+    "GPT2ForTokenClassification": TaskConfig(kind="tag", **LABELS),
+    "GPT2ForQuestionAnswering": TaskConfig(kind="span"),
+    "MarianModel": TaskConfig(kind="features"),
+    "MarianMTModel": TaskConfig(kind="seq2seq"),
+}
 
 
 def reference(name: str, *, dtype: torch.dtype = torch.float32, **changes: Any) -> nn.Module:
     """The class of transformers that has this name, small, with random weights."""
+    import transformers  # slow, and not every test needs it
+
+    transformers.utils.logging.disable_progress_bar()
     kind = KINDS[name]
     config = transformers.AutoConfig.for_model(kind, **SIZES[kind] | changes)
     model = getattr(transformers, name)(config)
@@ -56,8 +94,20 @@ def heat(model: nn.Module, *, skip: str = " ", seed: int = 7) -> nn.Module:
     generator = torch.Generator().manual_seed(seed)
     for name, tensor in model.state_dict(keep_vars=True).items():
         if tensor.is_floating_point() and skip not in name:
-            tensor.data.normal_(std=0.3, generator=generator)
+            norm = re.search(r"(norm|ln_\w)\.weight$", name.lower())
+            tensor.data.normal_(1.0 if norm else 0.0, 0.3, generator=generator)
     return model
+
+
+def tiny(family: str, *, kind: str | None = None, **changes: Any) -> gf.Model:
+    """A small model of ours with random weights, without a tokenizer, in float64."""
+    name = {"encoder": "bert", "decoder": "gpt2", "seq2seq": "marian"}[family]
+    usual = {"encoder": "masked_lm", "decoder": "causal_lm", "seq2seq": "seq2seq"}[family]
+    sizes = {"head_width": None, "value_width": None, "key_heads": None}
+    config = ModelConfig(**CONFIGS[name].model_dump() | sizes | changes)
+    labels = ("no", "perhaps", "yes") if kind in ("classify", "tag") else ()
+    task = build_task(config, TaskConfig(kind=kind or usual, labels=labels), dtype=torch.float64)
+    return heat(gf.Model(task).eval())
 
 
 def write(name: str, folder: Path, *, shards: str = "1GB", **changes: Any) -> Path:

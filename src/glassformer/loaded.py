@@ -18,7 +18,7 @@ from glassformer.checkpoint import Origin, load_task, save_task
 from glassformer.errors import CheckpointError, InputError
 from glassformer.glass import Edit, Keep, Recorder, Trace
 from glassformer.model import Batch, Cache, Visitor
-from glassformer.tasks import Ids, Output, Task, pool
+from glassformer.tasks import Ids, Output, Task
 from glassformer.text import Encoding, Text, Tokenizer
 
 
@@ -79,13 +79,7 @@ class Model(nn.Module):
         read = self._tokenizer().encode_all(texts)
         ids, segments = self._cut(read, recipe.max_length)
         kinds = segments if self.task.backbone.config.segments else None
-        rows = [
-            pool(self.task.backbone(batch), batch.sequences, how)
-            for batch in self.task.batches(ids, segments=kinds)
-        ]
-        if not rows:
-            return torch.zeros(0, self.task.backbone.config.width)
-        vectors = torch.cat(rows)
+        vectors = self.task.vectors(ids, segments=kinds, pool_by=how)
         return F.normalize(vectors, dim=-1) if recipe.normalise else vectors
 
     @torch.no_grad()

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
-import folders
 import pytest
 import torch
 import transformers
-from folders import INDEX, KINDS, edit_config, edit_tensors, read_config, read_tensors, renamed
+from safetensors.torch import save_file
 
-from glassformer import ModelConfig, TaskConfig, build_task
+import folders
+from folders import INDEX, KINDS, edit_config, edit_tensors, read_config, read_tensors, renamed
+from glassformer import build_task
 from glassformer.checkpoint import load_task, save_task
 from glassformer.errors import CheckpointError
 from glassformer.tasks import Task
@@ -65,13 +66,14 @@ def test_half_precision_stays_half(name: str, dtype: torch.dtype, tmp_path: Path
     assert {each.dtype for each in task.parameters()} == {dtype}
 
 
-@pytest.mark.parametrize("key", ["dtype", "torch_dtype"])
-def test_half_precision_that_no_config_mentions(key: str, tmp_path: Path) -> None:
-    """Older files say torch_dtype, or nothing at all: the text of the config still stays."""
+@pytest.mark.parametrize(
+    "said", [{}, {"torch_dtype": "float16"}, {"torch_dtype": "float32"}, {"dtype": None}], ids=str
+)
+def test_what_a_config_says_of_the_precision_stays(said: dict, tmp_path: Path) -> None:
+    """Older files say torch_dtype, or nothing, or something else: the text is still theirs."""
     folder = folders.write("BertForMaskedLM", tmp_path / "half", dtype=torch.float16)
     edit_config(folder, dtype=folders.GONE)
-    if key == "torch_dtype":
-        edit_config(folder, torch_dtype="float16")
+    edit_config(folder, **said)
     there_and_back(folder)
 
 
@@ -87,6 +89,13 @@ def test_a_changed_precision_is_said_in_the_config(key: str, tmp_path: Path) -> 
     assert {each.dtype for each in read_tensors(tmp_path / "half").values()} == {torch.bfloat16}
     theirs = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "half", dtype="auto")
     assert theirs.dtype == torch.bfloat16
+
+
+def test_what_a_file_says_of_itself_stays(tmp_path: Path) -> None:
+    folder = folders.write("GPT2LMHeadModel", tmp_path / "gpt2")
+    about = {"format": "pt", "by": "somebody", "date": "today", "steps": "7", "a": "b", "c": "d"}
+    save_file(read_tensors(folder), folder / folders.WEIGHTS, about)
+    there_and_back(folder)
 
 
 def test_gpt2_files_of_the_first_days(tmp_path: Path) -> None:
@@ -189,8 +198,17 @@ def test_a_tied_copy_that_differs_is_refused(name: str, copy: str, tmp_path: Pat
     edit_tensors(folder, lambda tensors: tensors[copy].view(-1)[0].add_(1))
     with pytest.raises(CheckpointError) as caught:
         load_task(folder)
-    text = folders.one_line(caught.value, str(folder), repr(copy))
-    if "write tie_word_embeddings = false" in text:  # then that must help
+    folders.one_line(caught.value, str(folder), repr(copy))
+
+
+@pytest.mark.parametrize(("name", "copy"), [(n, c) for n in COPIES for c in COPIES[n]])
+def test_what_is_said_of_a_copy_that_differs_helps(name: str, copy: str, tmp_path: Path) -> None:
+    folder = folders.write(name, tmp_path / "tied")
+    with_copies(name, folder)
+    edit_tensors(folder, lambda tensors: tensors[copy].view(-1)[0].add_(1))
+    with pytest.raises(CheckpointError) as caught:
+        load_task(folder)
+    if "write tie_word_embeddings = false" in str(caught.value):
         edit_config(folder, tie_word_embeddings=False)
         load_task(folder)
 
@@ -234,48 +252,10 @@ def test_labels_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     assert there_and_back(folder).task.labels == tuple(names.values())
 
 
-COMMON = {"vocab_size": 53, "width": 12, "depth": 2, "heads": 3, "mlp_width": 19, "max_length": 17}
-POST = {"norm_place": "post", "final_norm": False}
-CONFIGS = {
-    "bert": ModelConfig(family="encoder", segments=2, embedding_norm=True, **COMMON, **POST),
-    "gpt2": ModelConfig(family="decoder", norm_place="pre", activation="gelu_tanh", **COMMON),
-    "marian": ModelConfig(
-        family="seq2seq",
-        position="sinusoidal",
-        sinusoid="halves",
-        decoder_depth=3,
-        ids={"start": 52, "end": 0, "pad": 52},
-        **COMMON,
-        **POST,
-    ),
-}
-LABELS = {"labels": ("no", "perhaps", "yes")}
-TASKS = {
-    "BertModel": TaskConfig(kind="features", pooler=True),
-    "BertForMaskedLM": TaskConfig(kind="masked_lm"),
-    "BertForPreTraining": TaskConfig(kind="pretraining"),
-    "BertForNextSentencePrediction": TaskConfig(
-        kind="next_sentence", labels=("follows", "random"), pooler=True
-    ),
-    "BertForSequenceClassification": TaskConfig(kind="classify", pooler=True, **LABELS),
-    "BertForTokenClassification": TaskConfig(kind="tag", **LABELS),
-    "BertForQuestionAnswering": TaskConfig(kind="span"),
-    "GPT2Model": TaskConfig(kind="features"),
-    "GPT2LMHeadModel": TaskConfig(kind="causal_lm", bias=False),
-    "GPT2ForSequenceClassification": TaskConfig(
-        kind="classify", bias=False, pool="last", **LABELS
-    ),
-    "GPT2ForTokenClassification": TaskConfig(kind="tag", **LABELS),
-    "GPT2ForQuestionAnswering": TaskConfig(kind="span"),
-    "MarianModel": TaskConfig(kind="features"),
-    "MarianMTModel": TaskConfig(kind="seq2seq"),
-}
-
-
 def fresh(name: str, folder: Path, **changes: object) -> Task:
     """A model of ours that came from nowhere, saved."""
-    config = CONFIGS[KINDS[name]].model_copy(update=changes)
-    task = folders.heat(build_task(config, TASKS[name]).eval())
+    config = folders.CONFIGS[KINDS[name]].model_copy(update=changes)
+    task = folders.heat(build_task(config, folders.TASKS[name]).eval())
     save_task(task, folder)
     return task
 
@@ -289,7 +269,7 @@ def open_theirs(name: str, folder: Path) -> torch.nn.Module:
 
 
 def test_every_class_has_a_task() -> None:
-    assert TASKS.keys() == KINDS.keys()
+    assert folders.TASKS.keys() == KINDS.keys()
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -329,15 +309,79 @@ def test_a_fresh_untied_model_is_whole_or_refused(name: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", ["BertForSequenceClassification", "GPT2ForTokenClassification"])
 def test_the_dropout_of_a_head_is_not_lost(name: str, tmp_path: Path) -> None:
-    task = build_task(CONFIGS[KINDS[name]], TASKS[name].model_copy(update={"dropout": 0.3}))
-    save_task(task, tmp_path / "fresh")
-    assert load_task(tmp_path / "fresh")[0].task.dropout == 0.3
+    dropped = folders.TASKS[name].model_copy(update={"dropout": 0.3})
+    save_task(build_task(folders.CONFIGS[KINDS[name]], dropped), tmp_path / "fresh")
+    assert load_task(tmp_path / "fresh")[0].task == dropped
 
 
 def test_a_model_that_no_layout_holds_is_refused(tmp_path: Path) -> None:
-    config = CONFIGS["gpt2"].model_copy(update={"position": "rotary"})
-    task = build_task(config, TASKS["GPT2LMHeadModel"])
+    config = folders.CONFIGS["gpt2"].model_copy(update={"position": "rotary"})
+    task = build_task(config, folders.TASKS["GPT2LMHeadModel"])
     with pytest.raises(CheckpointError) as caught:
         save_task(task, tmp_path / "fresh")
     folders.one_line(caught.value, "position", "'rotary'")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_can_be_saved_onto_itself(tmp_path: Path) -> None:
+    """The weights are still mapped from the very file that is replaced."""
+    folder = folders.write("BertForMaskedLM", tmp_path / "bert")
+    before = folders.files(folder)
+    task, origin = load_task(folder)
+    save_task(task, folder, origin)
+    assert folders.files(folder) == before
+    with torch.no_grad():
+        task.backbone.words.add_(1)
+    save_task(task, folder, origin)
+    assert list(folders.differences(load_task(folder)[0], task)) == []
+    assert [each.name for each in tmp_path.iterdir()] == ["bert"]
+
+
+def test_what_else_is_in_a_folder_stays(tmp_path: Path) -> None:
+    fresh("GPT2LMHeadModel", tmp_path / "model")
+    (tmp_path / "model" / "notes.md").write_text("mine")
+    task = fresh("BertForMaskedLM", tmp_path / "model")
+    assert (tmp_path / "model" / "notes.md").read_text() == "mine"
+    assert list(folders.differences(load_task(tmp_path / "model")[0], task)) == []
+
+
+@pytest.mark.parametrize(("old", "new"), [("1GB", "4KB"), ("4KB", "1GB"), ("4KB", "6KB")])
+def test_the_new_weights_count_however_they_are_cut(old: str, new: str, tmp_path: Path) -> None:
+    """One file over shards, shards over one file, shards over shards."""
+    folder = folders.write("GPT2LMHeadModel", tmp_path / "old", shards=old)
+    other = folders.write("GPT2LMHeadModel", tmp_path / "new", shards=new)
+    task, origin = load_task(other)
+    with torch.no_grad():
+        task.backbone.words.add_(1)
+    save_task(task, folder, origin)
+    assert list(folders.differences(load_task(folder)[0], task)) == []
+    theirs = open_theirs("GPT2LMHeadModel", folder)
+    assert torch.equal(theirs.transformer.wte.weight, task.backbone.words)
+
+
+def test_a_write_that_fails_leaves_the_old_folder_whole(tmp_path: Path, monkeypatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    task = fresh("GPT2LMHeadModel", tmp_path / "model")
+    before = folders.files(tmp_path)
+    monkeypatch.setattr("glassformer.checkpoint.folder.save_file", full)
+    for name in ("model", "another"):
+        with pytest.raises(CheckpointError) as caught:
+            save_task(task, tmp_path / name)
+        folders.one_line(caught.value, str(tmp_path / name), "no space left")
+    assert folders.files(tmp_path) == before
+
+
+def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "model").write_text("a file")
+    with pytest.raises(CheckpointError) as caught:
+        fresh("GPT2LMHeadModel", tmp_path / "model")
+    folders.one_line(caught.value, str(tmp_path / "model"))
+    assert (tmp_path / "model").read_text() == "a file"
+
+
+def test_the_current_folder_is_a_folder_too(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    task = fresh("GPT2LMHeadModel", Path())
+    assert list(folders.differences(load_task(tmp_path)[0], task)) == []

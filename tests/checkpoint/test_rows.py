@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from folders import one_line
 
+from folders import one_line
 from glassformer.checkpoint.rows import Link, Row, carried, links, pair
 from glassformer.errors import CheckpointError
 
@@ -176,7 +176,7 @@ def test_an_untied_output_has_its_own_tensor() -> None:
 
 
 def test_an_untied_output_must_be_in_the_file() -> None:
-    with pytest.raises(CheckpointError, match="'lm_head.weight' is missing"):
+    with pytest.raises(CheckpointError, match=r"'lm_head\.weight' is missing"):
         paired(WORDS, ["table.weight", "words.weight"], ["wte.weight"])
 
 

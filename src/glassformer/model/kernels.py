@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,22 +9,15 @@ from torch import Tensor
 
 from glassformer.model.sequences import Sequences
 
-varlen_attn: Callable[..., Any] | None
-try:
-    from torch.nn.attention import varlen as _varlen
-except ImportError:  # a build of torch without it
-    varlen_attn = None
-else:
-    varlen_attn = _varlen.varlen_attn
-
-_GROUPED = varlen_attn is not None and "enable_gqa" in inspect.signature(varlen_attn).parameters
+GROUPED = (
+    torch.__version__ >= "2.12"
+)  # from then on the kernel takes fewer key heads than query heads
 
 
 def fits_varlen(q: Tensor, v: Tensor, bias: Tensor | None, dropout: float) -> bool:
     """CUDA in half precision, heads of one even width, no bias, no dropout."""
     return (
-        varlen_attn is not None
-        and q.is_cuda
+        q.is_cuda
         and q.dtype in (torch.bfloat16, torch.float16)
         and q.shape[-1] == v.shape[-1]
         and q.shape[-1] % 8 == 0
@@ -47,33 +38,32 @@ def varlen(
     scale: float,
 ) -> Tensor:
     """The flash kernel for ragged rows."""
-    assert varlen_attn is not None  # noqa: S101 - fits_varlen has asked
+    from torch.nn.attention.varlen import varlen_attn  # two seconds that only a GPU has to pay
+
+    options: dict[str, Any] = {"scale": scale}
     reach = -1 if window is None else window
-    options = {}
+    options["window_size"] = (reach, 0 if causal else reach)
     if k.shape[1] != q.shape[1]:
-        if _GROUPED:
+        if GROUPED:
             options["enable_gqa"] = True
         else:
             group = q.shape[1] // k.shape[1]
             k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
-    mixed: Tensor = varlen_attn(
-        q, k, v, queries.offsets, keys.offsets, queries.longest, keys.longest,
-        scale=scale, window_size=(reach, 0 if causal else reach), **options,
-    )  # fmt: skip
+    rows = (queries.offsets, keys.offsets, queries.longest, keys.longest)
+    mixed = varlen_attn(q, k, v, *rows, **options)
+    assert isinstance(mixed, Tensor)  # noqa: S101 - a tuple only where more is asked for
     return mixed
 
 
 def describe(device: torch.device) -> dict[str, str]:
     """What `attend` uses on this device, for `glassformer doctor`."""
-    if device.type == "cuda" and varlen_attn is not None:
-        grouped = "grouped heads in the kernel" if _GROUPED else "grouped heads repeated"
-        half = f"torch varlen_attn ({grouped})"
-    else:
-        half = "scaled_dot_product_attention"
-    ragged = "one text at a time" if device.type == "cpu" else "padded, with a mask"
+    plain = "scaled_dot_product_attention"
+    ragged = f"{plain}, one text at a time" if device.type == "cpu" else f"{plain}, padded"
+    grouped = "in the kernel" if GROUPED else "repeated"
+    varlen = f"torch's varlen_attn (grouped heads {grouped})"
     return {
-        "half precision, ragged texts": half if device.type == "cuda" else f"{half}, {ragged}",
-        "float32, ragged texts": f"scaled_dot_product_attention, {ragged}",
-        "one text, or even lengths": "scaled_dot_product_attention, no mask",
-        "with a recorder": "open arithmetic",
+        "half precision, ragged texts": varlen if device.type == "cuda" else ragged,
+        "float32, ragged texts": ragged,
+        "one text, or even lengths": f"{plain}, no mask",
+        "with a recorder": "the open arithmetic",
     }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -38,6 +40,9 @@ class Sequences:
         filled = tuple(lengths) + (0,) * ((texts or 0) - len(lengths))
         offsets = torch.tensor([0, *filled], dtype=torch.int32).cumsum(0, dtype=torch.int32)
         return cls(offsets.to(device), filled, longest or max(filled, default=0))
+
+    def to(self, device: torch.device | str) -> Sequences:
+        return replace(self, offsets=self.offsets.to(device, non_blocking=True))
 
     @property
     def sizes(self) -> Tensor:  # (B,)
@@ -104,11 +109,26 @@ class Batch:
         device: torch.device | str | None = None,
     ) -> Batch:
         def row(lists: Sequence[Sequence[int]]) -> Tensor:
-            return torch.tensor([i for each in lists for i in each], dtype=torch.long).to(device)
+            numbers = array("q", list(chain.from_iterable(lists)))
+            return torch.frombuffer(numbers, dtype=torch.long) if numbers else torch.zeros(0).long()
 
-        return cls(
+        batch = cls(
             tokens=row(ids),
-            sequences=Sequences.of([len(each) for each in ids], device=device),
+            sequences=Sequences.of([len(each) for each in ids]),
             segments=None if segments is None else row(segments),
             source=source,
+        )
+        return batch if device is None else batch.to(device)
+
+    def to(self, device: torch.device | str) -> Batch:
+        def moved(tensor: Tensor | None) -> Tensor | None:
+            return None if tensor is None else tensor.to(device, non_blocking=True)
+
+        return Batch(
+            tokens=self.tokens.to(device, non_blocking=True),
+            sequences=self.sequences.to(device),
+            segments=moved(self.segments),
+            source=None if self.source is None else self.source.to(device),
+            labels=moved(self.labels),
+            follows=moved(self.follows),
         )

@@ -14,11 +14,13 @@ from torch.nn import functional as F
 from glassformer.config import TaskConfig
 from glassformer.errors import InputError
 from glassformer.model import Backbone, Batch, Cache, Visitor
+from glassformer.tasks.heads import pool
 
 Ids = Sequence[Sequence[int]]
 
-# Tokens that go through the model at once: on a CPU what stays in its cache is fastest.
-ROW = {"cpu": 1_024, "cuda": 262_144}
+# Tokens that go through the model at once. On a CPU what stays in its cache is fastest; a GPU
+# works on one row while the next is laid out.
+ROW = {"cpu": 1_024, "cuda": 65_536}
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,57 +70,66 @@ class Task(nn.Module, ABC):
             parts += logits.split(batch.sequences.lengths) if by_token else logits.unbind()
         return parts
 
+    def vectors(self, ids: Ids, *, segments: Ids | None = None, pool_by: str = "mean") -> Tensor:
+        """One vector a text, (B, C)."""
+        rows = [
+            pool(self.backbone(batch), batch.sequences, pool_by)
+            for batch in self.batches(ids, segments=segments)
+        ]
+        return torch.cat(rows) if rows else self.backbone.words.new_zeros(0, self.width)
+
+    @property
+    def width(self) -> int:
+        return self.backbone.config.width
+
     def batches(
         self, ids: Ids, *, segments: Ids | None = None, targets: Ids | None = None
     ) -> Iterator[Batch]:
         """Checked, and laid end to end in rows of a size this device likes."""
         config = self.backbone.config
-        self._check("ids", ids, config.vocab_size)
+        self._check_lengths("ids", ids)
         if segments is not None:
             if config.segments == 0:
                 raise InputError("segments: this model knows none, leave them out")
-            self._check("segments", segments, config.segments, like=ids)
+            if [len(each) for each in segments] != [len(each) for each in ids]:
+                raise InputError("segments: give one number for each token of ids")
         if config.family == "seq2seq":
             if targets is None:
                 raise InputError("targets: a translation model writes; give it targets=[[…], …]")
-            self._check("targets", targets, config.vocab_size, texts=len(ids))
+            if len(targets) != len(ids):
+                raise InputError(f"targets: {len(targets)} lists for {len(ids)} texts: one each")
+            self._check_lengths("targets", targets)
         elif targets is not None:
             raise InputError(f"targets: this {config.family} writes none, leave them out")
         for part in _rows(ids, targets, ROW.get(self.device.type, 16_384)):
-            kinds = None if segments is None else segments[part]
-            row = Batch.of(ids[part], segments=kinds, device=self.device)
+            row = Batch.of(ids[part], segments=None if segments is None else segments[part])
+            _check_numbers("ids", row.tokens, config.vocab_size)
+            if row.segments is not None:
+                _check_numbers("segments", row.segments, config.segments)
             if targets is not None:
-                row = Batch.of(targets[part], source=row, device=self.device)
-            yield row
+                row = Batch.of(targets[part], source=row)
+                _check_numbers("targets", row.tokens, config.vocab_size)
+            yield row.to(self.device)
 
-    def _check(
-        self,
-        name: str,
-        lists: Ids,
-        limit: int,
-        *,
-        like: Ids | None = None,
-        texts: int | None = None,
-    ) -> None:
-        wanted = len(like) if like is not None else texts
-        if wanted is not None and len(lists) != wanted:
-            raise InputError(f"{name}: {len(lists)} lists for {wanted} texts: give one for each")
-        longest = self.backbone.config.max_length
+    def _check_lengths(self, name: str, lists: Ids) -> None:
+        most = self.backbone.config.max_length
         for i, each in enumerate(lists):
+            if isinstance(each, str) or not all(type(number) is int for number in each[:1]):
+                raise InputError(f"{name}[{i}] is {each!r:.40}: give a list of token ids")
             if len(each) == 0:
                 raise InputError(f"{name}[{i}] is empty: give at least one token")
-            if len(each) > longest:
+            if len(each) > most:
                 raise InputError(
-                    f"{name}[{i}] has {len(each)} tokens and the model reads at most {longest}: "
+                    f"{name}[{i}] has {len(each)} tokens and the model reads at most {most}: "
                     "split the text"
                 )
-            if like is not None and len(each) != len(like[i]):
-                raise InputError(
-                    f"{name}[{i}] has {len(each)} entries for {len(like[i])} tokens: give one each"
-                )
-            if min(each) < 0 or max(each) >= limit:
-                wrong = min(each) if min(each) < 0 else max(each)
-                raise InputError(f"{name}[{i}] holds {wrong}: write numbers from 0 to {limit - 1}")
+
+
+def _check_numbers(name: str, row: Tensor, limit: int) -> None:
+    low, high = (int(number) for number in row.aminmax())
+    if low < 0 or high >= limit:
+        wrong = low if low < 0 else high
+        raise InputError(f"{name}: {wrong} is out of range: write numbers from 0 to {limit - 1}")
 
 
 def _rows(ids: Ids, targets: Ids | None, budget: int) -> Iterator[slice]:

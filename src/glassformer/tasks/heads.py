@@ -17,9 +17,10 @@ def pool(hidden: Tensor, sequences: Sequences, how: str) -> Tensor:
         return hidden[sequences.offsets[:-1].long()]
     if how == "last":
         return hidden[sequences.offsets[1:].long() - 1]
-    sums = hidden.new_zeros(sequences.count, hidden.shape[1])
-    sums = sums.index_add(0, sequences.texts(hidden), hidden)
-    return sums / sequences.sizes.clamp(min=1)[:, None]
+    # In float32 and in a fixed order: a long text's sum does not fit into half precision.
+    wide = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
+    sums = torch.segment_reduce(wide, "sum", offsets=sequences.offsets, axis=0)
+    return (sums / sequences.sizes.clamp(min=1)[:, None]).to(hidden.dtype)
 
 
 class Pooler(nn.Module):

@@ -1,0 +1,66 @@
+"""What the README says, runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+NOT_RUN = {"make test", "python benchmarks/forward.py --cuda"}  # QUARANTINES.md says why
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def commands() -> list[str]:
+    fenced = [line.split("#")[0].strip() for block in blocks("bash") for line in block.splitlines()]
+    inline = re.findall(r"`((?:python|glassformer|make) [^`]+)`", README)
+    return sorted({command for command in fenced + inline if command} - NOT_RUN)
+
+
+def test_python_blocks_run_one_after_the_other(tmp_path: Path) -> None:
+    script = "\n".join(blocks("python"))
+    assert script.count("\n") > 40
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    assert "tensor(0.76" in run.stdout or "tensor(0.77" in run.stdout
+    assert float(re.search(r"loss ([\d.]+)", run.stdout)[1]) < 1.0
+    assert (tmp_path / "copy" / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize("command", commands())
+def test_commands_run(command: str) -> None:
+    words = command.split()
+    if words[0] == "python":
+        words = [sys.executable, *words[1:], "--tiny"]
+    elif words[0] == "glassformer":
+        words = [sys.executable, "-m", "glassformer.cli", *words[1:]]
+    run = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip()
+
+
+def test_files_it_names_are_there() -> None:
+    for name in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / name).exists(), name
+    for name in re.findall(r"`(\w+\.py)`", README):
+        assert list((ROOT / "src").rglob(name)), name
+
+
+def test_quarantines_has_a_row_for_every_skip() -> None:
+    rows = (ROOT / "QUARANTINES.md").read_text()
+    for command in NOT_RUN:
+        assert command in rows
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        marks = re.findall(
+            r"mark\.(?:skip|xfail|skipif)|pytest\.(?:skip|importorskip)\(", path.read_text()
+        )
+        assert not marks or path.name in rows, f"{path.name} skips without a row in QUARANTINES.md"
