@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from kit import Case, compiled, difference, inputs, our_answers, saved
-from parity import test_bert, test_gpt2, test_marian
 
 import glassformer as gf
 from glassformer.glass import Recorder
+from kit import Case, compiled, difference, inputs, our_answers, saved
+from parity import test_bert, test_gpt2, test_marian
 
 FAMILIES = {
     "encoder": test_bert.CASES[1],

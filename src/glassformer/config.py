@@ -6,6 +6,7 @@ This file knows no tensors: reading and checking a config must not cost the impo
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, Self, TypeVar
 
@@ -26,7 +27,7 @@ Rate = Field(default=0.0, ge=0.0, lt=1.0)
 class Strict(BaseModel):
     """Frozen, and an unknown key is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Dropout(Strict):
@@ -99,7 +100,7 @@ class ModelConfig(Strict):
             return fields
         known = dict(fields)
         width, heads = known.get("width"), known.get("heads")
-        if isinstance(width, int) and isinstance(heads, int) and heads > 0:
+        if type(width) is int and type(heads) is int and heads > 0:
             if known.get("head_width") is None:
                 if width % heads:
                     raise ValueError(
@@ -107,8 +108,9 @@ class ModelConfig(Strict):
                         "write another number of heads, or a head_width"
                     )
                 known["head_width"] = width // heads
-            known["value_width"] = known.get("value_width") or known["head_width"]
-            known["key_heads"] = known.get("key_heads") or heads
+            for name, default in (("value_width", known["head_width"]), ("key_heads", heads)):
+                if known.get(name) is None:
+                    known[name] = default
         if known.get("family") == "seq2seq" and known.get("decoder_depth") is None:
             known["decoder_depth"] = known.get("depth")
         return known
@@ -159,22 +161,35 @@ class TaskConfig(Strict):
 C = TypeVar("C", bound=BaseModel)
 
 
-def read(kind: type[C], fields: Mapping[str, Any], source: str = "config") -> C:
-    """Check `fields` against `kind`; the first mistake becomes one line that says what to write."""
+def read(
+    kind: type[C],
+    fields: Mapping[str, Any],
+    source: str = "config",
+    names: Mapping[str, str] | None = None,
+) -> C:
+    """Check `fields` against `kind`; the first mistake becomes one line that says what to write.
+
+    `names` says what our fields are called in the file they come from.
+    """
     try:
         return kind.model_validate(dict(fields))
     except ValidationError as error:
         found = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")  # typos first
-        raise ConfigError(f"{source}: {_explain(kind, found[0])}") from None
+        raise ConfigError(f"{source}: {_explain(kind, found[0], names or {})}") from None
 
 
-def _explain(kind: type[BaseModel], error: Any) -> str:
+def _explain(kind: type[BaseModel], error: Any, names: Mapping[str, str]) -> str:
     path, value = ".".join(map(str, error["loc"])), error.get("input")
     if error["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(path, list(kind.model_fields), n=1)
+        for step in error["loc"][:-1]:  # the group the typo stands in
+            kind = type(kind.model_fields[step].default)
+        near = difflib.get_close_matches(str(error["loc"][-1]), list(kind.model_fields), n=1)
         hint = f"did you mean {near[0]!r}?" if near else "remove it"
         return f"unknown field {path!r} (value {value!r}): {hint}"
+    path = names.get(path, path)
     if error["type"] == "missing":
         return f"field {path!r} is missing: write a value for it"
     message = str(error["msg"]).removeprefix("Value error, ")
-    return f"{path} = {value!r}: {message}" if path else message
+    if path:
+        return f"{path} = {value!r}: {message}"
+    return re.sub(r"\b(\w+)(?= = )", lambda match: names.get(match[0], match[0]), message)

@@ -21,6 +21,13 @@ from glassformer.model import Batch, Cache, Visitor
 from glassformer.tasks import Ids, Output, Task
 from glassformer.text import Encoding, Text, Tokenizer
 
+SENTENCE = "sentence_bert_config.json"
+POOLING = {
+    "pooling_mode_cls_token": "first",
+    "pooling_mode_lasttoken": "last",
+    "pooling_mode_mean_tokens": "mean",
+}
+
 
 @dataclass(frozen=True)
 class EmbedRecipe:
@@ -86,6 +93,8 @@ class Model(nn.Module):
     def word(self, sentence: str, word: str, *, occurrence: int = 0) -> Tensor:
         """The vector of one word in its sentence, (C,): the mean of its pieces' vectors."""
         self._needs_one_stack("word")
+        if not isinstance(sentence, str) or not isinstance(word, str) or not word:
+            raise InputError(f"word: {sentence!r}, {word!r}: give a sentence and a word of it")
         read = self._tokenizer().encode(sentence)
         found = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", sentence)]
         if not 0 <= occurrence < len(found):
@@ -99,6 +108,8 @@ class Model(nn.Module):
             for i, (a, b) in enumerate(read.spans)
             if not read.special[i] and a < end and b > start
         ]
+        if not pieces:
+            raise InputError(f"word: {word!r} has no token of its own in {sentence!r}")
         hidden = self.task.hidden([read.ids])[0]
         return hidden[pieces].mean(0)
 
@@ -169,7 +180,7 @@ def load(
             f"{folder}: the tokenizer knows ids up to {tokenizer.highest} and the model has "
             f"vocab_size = {size}: they do not belong together"
         )
-    model = Model(task, tokenizer, origin=origin, embedding=_recipe(origin.files))
+    model = Model(task, tokenizer, origin=origin, embedding=_recipe(origin.files, str(folder)))
     return model.to(device=device, dtype=dtype).eval()
 
 
@@ -207,10 +218,10 @@ def _to_record(model: Model, what: Any) -> tuple[Batch, list[str], list[str]]:
 
 
 def _ids(model: Model, what: Any) -> tuple[list[int], list[int]]:
-    if isinstance(what, str) or (isinstance(what, tuple) and isinstance(what[0], str)):
+    if isinstance(what, str) or (isinstance(what, tuple) and what and isinstance(what[0], str)):
         read = model._tokenizer().encode(what)
         return read.ids, read.segments
-    if not all(isinstance(i, int) for i in what):
+    if not isinstance(what, Sequence) or not all(type(number) is int for number in what):
         raise InputError(f"record: {what!r}: give a text, a pair of texts, or a list of token ids")
     return list(what), []
 
@@ -220,31 +231,36 @@ def _names(model: Model, ids: Sequence[int]) -> list[str]:
     return [name(i) for i in ids]
 
 
-def _recipe(files: dict[str, bytes]) -> EmbedRecipe:
+def _recipe(files: dict[str, bytes], source: str) -> EmbedRecipe:
     """Read sentence-transformers' own files, where a folder has them."""
 
-    def settings(name: str) -> Any:
+    def settings(name: str, kind: type) -> Any:
+        if name not in files:
+            return kind()
         try:
-            return json.loads(files.get(name, b"{}"))
-        except ValueError:
-            raise CheckpointError(f"{name}: this is no JSON") from None
+            found = json.loads(files[name])
+        except (ValueError, RecursionError) as error:
+            raise CheckpointError(f"{source}: {name}: this is no JSON: {error}") from None
+        if not isinstance(found, kind):
+            raise CheckpointError(f"{source}: {name}: write a {kind.__name__}, not {found!r:.60}")
+        return found
 
-    pooling, general = settings("1_Pooling/config.json"), settings("sentence_bert_config.json")
+    pooling, general = settings("1_Pooling/config.json", dict), settings(SENTENCE, dict)
     chosen = [
         name for name, on in pooling.items() if name.startswith("pooling_mode_") and on is True
     ]
-    known = {
-        "pooling_mode_cls_token": "first",
-        "pooling_mode_lasttoken": "last",
-        "pooling_mode_mean_tokens": "mean",
-    }
-    if len(chosen) > 1 or any(name not in known for name in chosen):
+    if len(chosen) > 1 or any(name not in POOLING for name in chosen):
         raise CheckpointError(
-            f"1_Pooling/config.json: {chosen} is not known: write one of {list(known)}"
+            f"{source}: 1_Pooling/config.json: {chosen} is not known: choose one of {list(POOLING)}"
         )
-    modules = settings("modules.json") or []
+    most = general.get("max_seq_length")
+    if most is not None and (type(most) is not int or most < 1):
+        raise CheckpointError(f"{source}: {SENTENCE}: max_seq_length = {most!r}: write a number")
+    modules = settings("modules.json", list)
+    if not all(isinstance(each, dict) for each in modules):
+        raise CheckpointError(f"{source}: modules.json: write a list of objects")
     return EmbedRecipe(
-        pool=known[chosen[0]] if chosen else "mean",
-        normalise=any(str(each.get("type", "")).endswith("Normalize") for each in modules),
-        max_length=general.get("max_seq_length"),
+        pool=POOLING[chosen[0]] if chosen else "mean",
+        normalise=any(str(each.get("type")).endswith("Normalize") for each in modules),
+        max_length=most,
     )

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 import folders
@@ -95,7 +96,10 @@ def test_what_a_file_says_of_itself_stays(tmp_path: Path) -> None:
     folder = folders.write("GPT2LMHeadModel", tmp_path / "gpt2")
     about = {"format": "pt", "by": "somebody", "date": "today", "steps": "7", "a": "b", "c": "d"}
     save_file(read_tensors(folder), folder / folders.WEIGHTS, about)
-    there_and_back(folder)
+    task, origin = load_task(folder)
+    save_task(task, tmp_path / "again", origin)
+    with safe_open(tmp_path / "again" / folders.WEIGHTS, "pt") as file:  # in whatever order
+        assert file.metadata() == about
 
 
 def test_gpt2_files_of_the_first_days(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """BERT and its heads equal transformers'."""
 
 import pytest
-from kit import Case, check_control, check_double, check_parity
 from transformers import BertConfig
+
+from kit import Case, check_control, check_double, check_parity
 
 SIZES = {
     "vocab_size": 101,

@@ -1,8 +1,9 @@
 """GPT-2 and its heads equal transformers'."""
 
 import pytest
-from kit import Case, check_cache, check_control, check_double, check_parity
 from transformers import GPT2Config
+
+from kit import Case, check_cache, check_control, check_double, check_parity
 
 SIZES = {
     "vocab_size": 101,

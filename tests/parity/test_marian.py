@@ -1,8 +1,9 @@
 """Marian, the translation transformer, equals transformers'."""
 
 import pytest
-from kit import Case, check_cache, check_control, check_double, check_parity
 from transformers import MarianConfig
+
+from kit import Case, check_cache, check_control, check_double, check_parity
 
 SIZES = {
     "vocab_size": 101,

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import BaseModel
-
-from glassformer.checkpoint.keys import Json, Key, check_fixed, read_keys, write_keys
+from glassformer.checkpoint.keys import Json, Key, check_fixed, names, read_keys, write_keys
 from glassformer.checkpoint.rows import Row
 from glassformer.config import ModelConfig, TaskConfig, TaskKind, read
 from glassformer.errors import CheckpointError
@@ -22,6 +20,11 @@ class Head:
     rows: tuple[Row, ...] = ()
     fields: Mapping[str, Any] = field(default_factory=dict)  # of TaskConfig
     dropout: tuple[str, ...] = ()  # config keys of the head's dropout, the first that is there
+    default_dropout: float = 0.0
+
+    def rate(self, foreign: Json) -> Any:
+        rates = (foreign.get(key) for key in self.dropout)
+        return next((rate for rate in rates if rate is not None), self.default_dropout)
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Architecture:
     keys: tuple[Key, ...]
     constants: Mapping[str, Any]  # our fields that are always so here
     fixed: Mapping[str, Any]  # their fields that must be so
+    loose: tuple[Row, ...] = ()  # parts of the body that not every head uses
     inert: tuple[str, ...] = ()  # tensors some files hold that are no weights
 
     def read(self, foreign: Json, source: str) -> tuple[ModelConfig, TaskConfig]:
@@ -44,18 +48,18 @@ class Architecture:
             task["labels"] = _labels(foreign, source)
         if head.kind == "next_sentence":
             task["labels"] = ("follows", "random")
-        rates = (foreign.get(key) for key in head.dropout)
-        task["dropout"] = next((rate for rate in rates if rate is not None), 0.0)
-        return read(ModelConfig, fields, source), read(TaskConfig, task, source)
+        task["dropout"] = head.rate(foreign)
+        config = read(ModelConfig, fields, source, names(self.keys))
+        return config, read(TaskConfig, task, source)
 
     def write(self, config: ModelConfig, task: TaskConfig, foreign: Json) -> Json:
         """Their config for this model; `foreign` is the one it came with, or empty."""
-        names = [name for name, head in self.heads.items() if _fits(head, task)]
-        if not names:
+        classes = [name for name, head in self.heads.items() if _fits(head, task)]
+        if not classes:
             raise CheckpointError(f"a {self.model_type} has no head for {task.kind!r}")
         written = foreign or {"model_type": self.model_type, **self.fixed}
-        if (foreign.get("architectures") or [None])[0] not in names:
-            written = {**written, "architectures": [names[0]]}
+        if (foreign.get("architectures") or [None])[0] not in classes:
+            written = {**written, "architectures": [classes[0]]}
         if task.kind in ("classify", "tag") and (
             not foreign or _labels(foreign, "config.json") != task.labels
         ):
@@ -65,32 +69,36 @@ class Architecture:
                 "label2id": {label: i for i, label in enumerate(task.labels)},
             }
         written = write_keys(self.keys, config.model_dump(), written)
+        head = self.heads[self.head_name(written, "config.json")]
+        if head.dropout and head.rate(written) != task.dropout:
+            written = {**written, head.dropout[0]: task.dropout}
         self._agree(written, config, task)
         return written
 
     def _agree(self, written: Json, config: ModelConfig, task: TaskConfig) -> None:
         """What was written must read back as the same model, or this layout cannot hold it."""
-        back, _ = self.read(written, "config.json")
-        for name, value in config.model_dump().items():
-            found = getattr(back, name)
-            if (found.model_dump() if isinstance(found, BaseModel) else found) != value:
-                raise CheckpointError(
-                    f"{name} = {value!r} cannot be written as a {self.model_type}: "
-                    f"there it is {found!r}"
-                )
+        for back, wanted in zip(self.read(written, "config.json"), (config, task), strict=True):
+            found = back.model_dump()
+            for name, value in wanted.model_dump().items():
+                if found[name] != value:
+                    raise CheckpointError(
+                        f"{name} = {value!r} cannot be written as a {self.model_type}: "
+                        f"there it is {found[name]!r}"
+                    )
 
     def head_name(self, foreign: Json, source: str) -> str:
-        names = foreign.get("architectures") or [next(iter(self.heads))]
-        if not isinstance(names, list) or names[0] not in self.heads:
+        classes = foreign.get("architectures") or [next(iter(self.heads))]
+        first = classes[0] if isinstance(classes, list) else None
+        if not isinstance(first, str) or first not in self.heads:
             raise CheckpointError(
-                f"{source}: architectures = {names!r} is not known: write one of "
+                f"{source}: architectures = {classes!r:.80} is not known: write one of "
                 f"{', '.join(self.heads)}"
             )
-        return str(names[0])
+        return first
 
     def patterns(self) -> list[str]:
-        """Every tensor a file of this kind may hold."""
-        rows = [*self.rows, *(row for head in self.heads.values() for row in head.rows)]
+        """The tensors a file of this kind may hold that this model may not use."""
+        rows = [*self.loose, *(row for head in self.heads.values() for row in head.rows)]
         return [*(row.theirs for row in rows), *self.inert]
 
 
@@ -109,9 +117,10 @@ def _labels(foreign: Json, source: str) -> tuple[str, ...]:
                 f"{source}: num_labels = {count!r}: write how many labels there are"
             )
         return tuple(f"LABEL_{i}" for i in range(count))
-    try:
-        return tuple(str(named[key]) for key in sorted(named, key=int))
-    except (TypeError, ValueError, AttributeError):
+    numbers = [str(i) for i in range(len(named))] if isinstance(named, dict) else []
+    if not numbers or sorted(named) != sorted(numbers):
         raise CheckpointError(
-            f"{source}: id2label = {named!r}: write numbers and names, such as {{'0': 'no'}}"
-        ) from None
+            f"{source}: id2label = {named!r:.80}: write a name for each number from 0 on, "
+            "such as {'0': 'no', '1': 'yes'}"
+        )
+    return tuple(str(named[number]) for number in numbers)

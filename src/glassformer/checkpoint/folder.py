@@ -7,7 +7,9 @@ there or not at all.
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
@@ -106,11 +108,14 @@ def parse(text: str, source: str) -> Json:
             raise CheckpointError(f"{source}: field {twice!r} is there twice: write it once")
         return found
 
-    def refuse(word: str) -> Any:
-        raise CheckpointError(f"{source}: {word} is no number in JSON: write a finite one")
+    def finite(word: str) -> float:
+        number = float(word)
+        if not math.isfinite(number):
+            raise CheckpointError(f"{source}: {word} is no number in JSON: write a finite one")
+        return number
 
     try:
-        found = json.loads(text, object_pairs_hook=once, parse_constant=refuse)
+        found = json.loads(text, object_pairs_hook=once, parse_constant=finite, parse_float=finite)
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{source}: this is no JSON: {error}") from None
     if not isinstance(found, dict):
@@ -125,7 +130,7 @@ def write_folder(
     shards: Mapping[str, tuple[dict[str, Tensor], dict[str, str]]],
 ) -> None:
     """Write all files beside the folder, make them durable, then move them in."""
-    folder = Path(path)
+    folder = Path(path).absolute()
     beside = folder.with_name(f".{folder.name}.tmp-{os.getpid()}")
     try:
         beside.mkdir(parents=True)
@@ -144,12 +149,21 @@ def write_folder(
                     target = folder / file.relative_to(beside)
                     target.parent.mkdir(exist_ok=True)
                     file.replace(target)
+            _remove_stale(folder, {*texts, *shards})
         _sync(folder)
         _sync(folder.parent)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{folder}: could not be written: {error}") from None
+    except (OSError, RuntimeError, SafetensorError) as error:
+        why = " ".join(str(error).split())
+        raise CheckpointError(f"{folder}: could not be written: {why}") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def _remove_stale(folder: Path, written: set[str]) -> None:
+    """Files of the model that was here before: the next reader must not mix the two."""
+    shards = [file.name for file in folder.glob("model-*-of-*.safetensors")]
+    for name in {WEIGHTS, INDEX, *SIDE_FILES, *shards} - written:
+        (folder / name).unlink(missing_ok=True)
 
 
 def _sync(path: Path) -> None:
@@ -165,8 +179,7 @@ def _shard_names(index: Json, source: Path) -> list[str]:
     if not isinstance(names, dict) or not names:
         raise CheckpointError(f"{source}: field 'weight_map' is missing: write tensor → file")
     for name in names.values():
-        plain = isinstance(name, str) and Path(name).name == name and name.endswith(".safetensors")
-        if not plain:
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_.-]+\.safetensors", name):
             raise CheckpointError(
                 f"{source}: weight_map names {name!r}: write a .safetensors file of this folder"
             )

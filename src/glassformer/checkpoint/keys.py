@@ -58,6 +58,8 @@ def read_key(key: Key, foreign: Json, source: str) -> Any:
                 f"{source}: field {key.theirs!r} is missing: write a value for it"
             )
         return _default(key, foreign)
+    if isinstance(value, dict | list):
+        raise CheckpointError(f"{source}: {key.theirs} = {value!r:.60}: write one value")
     if key.values:
         if not isinstance(value, str) or value not in key.values:
             raise CheckpointError(
@@ -95,6 +97,11 @@ def check_fixed(fixed: Mapping[str, Any], foreign: Json, source: str) -> None:
             raise CheckpointError(
                 f"{source}: {name} = {found!r} is not supported: only {wanted!r} is"
             )
+
+
+def names(keys: tuple[Key, ...]) -> dict[str, str]:
+    """What our fields are called in their config."""
+    return {path: key.theirs for key in reversed(keys) for path in _paths(key)}
 
 
 def _default(key: Key, foreign: Json) -> Any:

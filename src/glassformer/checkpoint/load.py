@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from glassformer.config import ModelConfig, TaskConfig
 from glassformer.errors import CheckpointError
 from glassformer.tasks import Task, outline
 
+SMALL = 1 << 24
 MOST_TABLE = 1 << 28  # entries of a computed table: no config may ask for more memory than this
 
 
@@ -39,6 +41,7 @@ class Origin:
     index_text: str | None
     layout: dict[str, tuple[list[str], dict[str, str]]]  # file → tensors' names, metadata
     names: dict[str, Link]  # name in the file → what it is here
+    dtype: torch.dtype | None  # of the weights when they were read
     carried: dict[str, Tensor] = field(repr=False)  # tensors that are no part of the model
     files: dict[str, bytes] = field(repr=False)
 
@@ -59,7 +62,7 @@ def load_task(path: str | os.PathLike[str]) -> tuple[Task, Origin]:
     rest = {name: tensor for name, tensor in tensors.items() if name not in names}
     origin = Origin(
         architecture, contents.config, contents.config_text, contents.index_text, layout, names,
-        rest, contents.files,
+        task.backbone.words.dtype, rest, contents.files,
     )  # fmt: skip
     return task.eval(), origin
 
@@ -83,7 +86,10 @@ def save_task(
         }
         shards[file] = (tensors, metadata)
     config = origin.architecture.write(task.backbone.config, task.task, origin.config)
-    config = _with_dtype(config, task.backbone.words.dtype)
+    dtype = task.backbone.words.dtype
+    if dtype != origin.dtype:  # tell the reference in which precision the weights are now
+        config = {k: v for k, v in config.items() if k != "torch_dtype"}
+        config["dtype"] = str(dtype).removeprefix("torch.")
     text = origin.config_text if config == origin.config else json.dumps(config, indent=2) + "\n"
     texts = {**(origin.files if files is None else files), CONFIG: text.encode()}
     if origin.index_text is not None:
@@ -93,9 +99,9 @@ def save_task(
 
 def _architecture(config: Json, source: str) -> Architecture:
     kind = config.get("model_type")
-    if kind not in ARCHITECTURES:
+    if not isinstance(kind, str) or kind not in ARCHITECTURES:
         raise CheckpointError(
-            f"{source}: model_type = {kind!r} is not known: glassformer opens "
+            f"{source}: model_type = {kind!r:.80} is not known: glassformer opens "
             f"{', '.join(ARCHITECTURES)} (CONTRIBUTING.md says how to add one)"
         )
     return ARCHITECTURES[kind]
@@ -108,12 +114,25 @@ def _check_sizes(config: ModelConfig, contents: Contents, source: str) -> None:
         raise CheckpointError(
             f"{source}: {depth} layers in the config, {len(contents.shapes)} tensors in the file"
         )
-    table = config.max_length * max(config.width, config.query_width)
-    if table > MOST_TABLE:
+    held = sum(math.prod(shape) for shape in contents.shapes.values())
+    sizes = {
+        "the token table": config.vocab_size * config.width,
+        "the segment table": config.segments * config.width,
+        "the queries": config.heads * config.query_width * config.width,
+        "the MLP": config.mlp_width * config.width,
+    }
+    if config.position == "learned":
+        sizes["the position table"] = config.max_length * config.width
+    elif config.max_length * config.width > MOST_TABLE:
         raise CheckpointError(
             f"{source}: max_length = {config.max_length} at width {config.width} needs a table of "
-            f"{table:,} numbers, more than {MOST_TABLE:,}"
+            f"more than {MOST_TABLE:,} numbers"
         )
+    for name, size in sizes.items():
+        if size > max(held, SMALL):  # a smaller mistake is named by its tensor's shape
+            raise CheckpointError(
+                f"{source}: {name} would have {size:,} numbers, and the whole file holds {held:,}"
+            )
 
 
 def _pair(
@@ -121,11 +140,12 @@ def _pair(
 ) -> dict[str, Link]:
     """Every tensor of the file to its place; shapes are compared before a weight is read."""
     head = architecture.heads[architecture.head_name(contents.config, CONFIG)]
+    rows = (*architecture.rows, *architecture.loose, *head.rows)
     ours = _tensors(task)
     buffers = {name for name, _ in task.named_buffers()}
     shapes = {name: tuple(tensor.shape) for name, tensor in ours.items()}
     found, source = contents.shapes, str(contents.path)
-    wanted = links((*architecture.rows, *head.rows), ours)
+    wanted = links(rows, ours)
     names = pair(wanted, found, architecture.prefix, source, optional=buffers)
     for name, link in names.items():
         if found[name] != link.shape(shapes):
@@ -147,13 +167,16 @@ def _fill(
     shapes = {name: tuple(tensor.shape) for name, tensor in _tensors(task).items()}
     filled: dict[str, Tensor] = {}
     for name, link in sorted(names.items(), key=lambda item: item[1].row.tied):
+        if not tensors[name].is_floating_point():
+            kind = str(tensors[name].dtype).removeprefix("torch.")
+            raise CheckpointError(f"{source}: tensor {name!r} is of {kind}: weights are floats")
         for ours, tensor in link.to_ours(tensors[name], shapes).items():
             if not link.row.tied:
                 filled[ours] = tensor
             elif not torch.equal(tensor, filled[ours]):
                 raise CheckpointError(
-                    f"{source}: tensor {name!r} is not the copy of {ours!r} the config says it is: "
-                    "write tie_word_embeddings = false"
+                    f"{source}: tensor {name!r} must be a copy of {ours!r} and differs from it: "
+                    "remove it, or make them equal"
                 )
     parameters = dict(task.named_parameters())
     for ours, tensor in filled.items():
@@ -182,26 +205,17 @@ def _new_origin(task: Task) -> Origin:
             continue
         head_name = architecture.head_name(foreign, CONFIG)
         head = architecture.heads[head_name]
-        body = set(architecture.rows)
+        body_rows = (*architecture.rows, *architecture.loose)
         bare = head is next(iter(architecture.heads.values()))
         names = {}
-        for link in links((*architecture.rows, *head.rows), _tensors(task)):
+        for link in links((*body_rows, *head.rows), _tensors(task)):
             if not link.row.tied:
-                prefix = "" if bare or link.row not in body else architecture.prefix
+                prefix = "" if bare or link.row not in body_rows else architecture.prefix
                 names[prefix + link.theirs] = link
         layout = {WEIGHTS: (sorted(names), {"format": "pt"})}
-        return Origin(architecture, {}, "", None, layout, names, {}, {})
+        return Origin(architecture, {}, "", None, layout, names, None, {}, {})
     why = f": {reasons[0]}" if reasons else ""
     raise CheckpointError(f"no known layout holds this model{why}")
-
-
-def _with_dtype(config: Json, dtype: torch.dtype) -> Json:
-    """Tell the reference in which precision the weights are, where that has changed."""
-    word = str(dtype).removeprefix("torch.")
-    said = config.get("dtype", config.get("torch_dtype"))
-    if said == word or (said is None and dtype == torch.float32):
-        return config
-    return {**{k: v for k, v in config.items() if k != "torch_dtype"}, "dtype": word}
 
 
 def _tensors(task: nn.Module) -> dict[str, Tensor]:

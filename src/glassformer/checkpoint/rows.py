@@ -51,7 +51,8 @@ class Link:
         tensor = parts[0] if len(parts) == 1 else torch.cat(parts)
         if self.row.transpose and tensor.dim() == 2:
             tensor = tensor.T
-        return (tensor[None] if self.row.lift else tensor).contiguous()
+        tensor = tensor[None] if self.row.lift else tensor
+        return tensor.clone() if self.row.tied else tensor.contiguous()
 
     def shape(self, shapes: Mapping[str, Sequence[int]]) -> tuple[int, ...]:
         """What their tensor must look like."""
@@ -105,9 +106,9 @@ def pair(
 
 def carried(names: Iterable[str], patterns: Iterable[str], prefix: str, source: str) -> list[str]:
     """Tensors that belong to the file but not to this model: kept, and written back untouched."""
-    known = [
-        _pattern(p + name) for each in patterns for name in _spellings(each) for p in (prefix, "")
-    ]
+    leaves = "|".join(leaf for each in _LEAVES.values() for leaf in each)
+    spelt = [name for each in patterns for name in _spellings(each)]
+    known = [_pattern(p + name, leaves) for name in spelt for p in (prefix, "")]
     kept = []
     for name in names:
         if not any(pattern.fullmatch(name) for pattern in known):
@@ -119,9 +120,9 @@ def carried(names: Iterable[str], patterns: Iterable[str], prefix: str, source: 
     return kept
 
 
-def _pattern(template: str) -> re.Pattern[str]:
+def _pattern(template: str, leaves: str = "weight|bias") -> re.Pattern[str]:
     text = re.escape(template).replace(r"\{\}", r"(?P<layer>\d+)", 1)
-    return re.compile(text.replace(r"\*", "(?P<leaf>weight|bias)"))
+    return re.compile(text.replace(r"\*", f"(?P<leaf>{leaves})"))
 
 
 def _fill(template: str, match: re.Match[str]) -> str:

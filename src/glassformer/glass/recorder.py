@@ -97,6 +97,11 @@ def ablate(*heads: int) -> Callable[[Tensor], Tensor]:
     """For `edit`: what these heads take home becomes zero. Use it on "….mixed", (T, H, D)."""
 
     def change(mixed: Tensor) -> Tensor:
+        if not heads:
+            return mixed
+        count = mixed.shape[1]
+        if any(not 0 <= head < count for head in heads):
+            raise ConfigError(f"ablate{heads}: write heads from 0 to {count - 1}")
         return mixed.index_fill(1, torch.tensor(heads, device=mixed.device), 0.0)
 
     return change

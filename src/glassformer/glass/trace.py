@@ -39,6 +39,12 @@ class Trace(Mapping[str, Tensor]):
         except KeyError:
             raise ConfigError(f"no tensor {name!r} in this trace{nearest(name, self)}") from None
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.tensors
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.tensors.get(name, default)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.tensors)
 
@@ -63,7 +69,10 @@ class Trace(Mapping[str, Tensor]):
         metadata = {"format": FORMAT, "trace": json.dumps(about, ensure_ascii=False)}
         # A tensor may be here under two names; in a file each has its own bytes.
         tensors = {name: t.detach().clone().contiguous() for name, t in self.tensors.items()}
-        save_file(tensors, Path(path), metadata)
+        try:
+            save_file(tensors, Path(path), metadata)
+        except (OSError, SafetensorError) as error:
+            raise InputError(f"{path}: the trace could not be written: {error}") from None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:

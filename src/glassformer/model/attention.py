@@ -126,9 +126,11 @@ def _one_by_one(
     """On a CPU no kernel takes ragged texts, and a padded rectangle is mostly padding."""
     rows = []
     texts = (x.split(s.lengths) for x, s in ((q, queries), (k, keys), (v, keys)))
-    for one in zip(*texts, strict=True):
+    for i, one in enumerate(zip(*texts, strict=True)):
         T, S = one[0].shape[0], one[1].shape[0]
-        bias = None if how.bias is None else how.bias[..., :T, :S]
+        bias = how.bias
+        if bias is not None:
+            bias = bias[min(i, bias.shape[0] - 1), None, :, :T, :S]
         one_q, one_k, one_v = (x.transpose(0, 1)[None] for x in one)  # (1, H, T, D)
         rows.append(_dense(one_q, one_k, one_v, None, replace(how, bias=bias))[0].transpose(0, 1))
     return torch.cat(rows)
@@ -200,4 +202,4 @@ def visible(
         seen = seen & (back.abs() <= how.window)
     if sizes is not None:  # rows of padding look at key 0: a softmax over nothing is NaN
         seen = seen | ((row >= q_size) & (column == 0))
-    return seen.reshape(-1, 1, T, S)
+    return seen[None, None] if sizes is None else seen

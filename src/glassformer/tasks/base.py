@@ -102,19 +102,19 @@ class Task(nn.Module, ABC):
         elif targets is not None:
             raise InputError(f"targets: this {config.family} writes none, leave them out")
         for part in _rows(ids, targets, ROW.get(self.device.type, 16_384)):
-            row = Batch.of(ids[part], segments=None if segments is None else segments[part])
+            row = _row("ids", ids[part], None if segments is None else segments[part])
             _check_numbers("ids", row.tokens, config.vocab_size)
             if row.segments is not None:
                 _check_numbers("segments", row.segments, config.segments)
             if targets is not None:
-                row = Batch.of(targets[part], source=row)
+                row = _row("targets", targets[part], source=row)
                 _check_numbers("targets", row.tokens, config.vocab_size)
             yield row.to(self.device)
 
     def _check_lengths(self, name: str, lists: Ids) -> None:
         most = self.backbone.config.max_length
         for i, each in enumerate(lists):
-            if isinstance(each, str) or not all(type(number) is int for number in each[:1]):
+            if isinstance(each, str) or not hasattr(each, "__len__"):
                 raise InputError(f"{name}[{i}] is {each!r:.40}: give a list of token ids")
             if len(each) == 0:
                 raise InputError(f"{name}[{i}] is empty: give at least one token")
@@ -123,6 +123,16 @@ class Task(nn.Module, ABC):
                     f"{name}[{i}] has {len(each)} tokens and the model reads at most {most}: "
                     "split the text"
                 )
+
+
+def _row(name: str, ids: Ids, segments: Ids | None = None, source: Batch | None = None) -> Batch:
+    try:
+        return Batch.of(ids, segments=segments, source=source)
+    except (TypeError, OverflowError):
+        numbers = [number for each in (*ids, *(segments or ())) for number in each]
+        odd = [n for n in numbers if not isinstance(n, int) or not 0 <= n < 1 << 63]
+        wrong = odd[0] if odd else numbers
+        raise InputError(f"{name}: {wrong!r:.40} is no token id: write whole numbers") from None
 
 
 def _check_numbers(name: str, row: Tensor, limit: int) -> None:

@@ -45,7 +45,10 @@ class Tokenizer:
                 except BaseException as error:  # the library panics with a BaseException
                     if isinstance(error, KeyboardInterrupt | SystemExit):
                         raise
-                    raise CheckpointError(f"{source}: {names[0]} cannot be read: {error}") from None
+                    why = " ".join(str(error).split())
+                    if not isinstance(error, CheckpointError):
+                        why = f"{' and '.join(names)} cannot be read: {why}"
+                    raise CheckpointError(f"{source}: {why}") from None
         return None
 
     def __len__(self) -> int:
@@ -60,11 +63,15 @@ class Tokenizer:
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: Iterable[Text]) -> list[Encoding]:
-        wanted = [text if isinstance(text, str) else tuple(text) for text in texts]
+        wanted = list(texts)
         for i, text in enumerate(wanted):
-            parts = [text] if isinstance(text, str) else text
-            if not all(isinstance(part, str) for part in parts) or len(parts) > 2:
+            parts = (text, "") if isinstance(text, str) else text
+            if not isinstance(parts, tuple) or [type(part) for part in parts] != [str, str]:
                 raise InputError(f"text {i} is {text!r}: write a string, or a pair of strings")
+            try:
+                "".join(parts).encode("utf-8")
+            except UnicodeEncodeError:
+                raise InputError(f"text {i} is {text!r}: it holds half a character") from None
         return [_encoding(each) for each in self.backend.encode_batch(wanted)]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -98,6 +105,9 @@ def _from_wordpiece(files: Mapping[str, bytes]) -> tokenizers.Tokenizer:
     lower = bool(settings.get("do_lower_case", True))
     words = files["vocab.txt"].decode("utf-8").split("\n")
     vocab = {word.rstrip("\r"): i for i, word in enumerate(words) if word.rstrip("\r")}
+    for needed in ("[UNK]", "[CLS]", "[SEP]"):
+        if needed not in vocab:
+            raise CheckpointError(f"vocab.txt: {needed} is missing: write it on a line of its own")
     backend = tokenizers.Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))  # noqa: S106
     backend.normalizer = normalizers.BertNormalizer(
         lowercase=lower,
@@ -118,10 +128,10 @@ def _from_wordpiece(files: Mapping[str, bytes]) -> tokenizers.Tokenizer:
 
 def _from_bpe(files: Mapping[str, bytes]) -> tokenizers.Tokenizer:
     """GPT-2's vocab.json and merges.txt: pieces of bytes."""
-    vocab = json.loads(files["vocab.json"])
-    lines = files["merges.txt"].decode("utf-8").split("\n")
-    pairs = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
-    merges = [(left, right) for left, right in pairs]
+    vocab = _json(files, "vocab.json")
+    if not all(type(number) is int for number in vocab.values()):
+        raise CheckpointError("vocab.json: write a number for each piece")
+    merges = _merges(files)
     backend = tokenizers.Tokenizer(models.BPE(vocab=vocab, merges=merges))
     settings = _settings(files)
     space = bool(settings.get("add_prefix_space", False))
@@ -133,9 +143,33 @@ def _from_bpe(files: Mapping[str, bytes]) -> tokenizers.Tokenizer:
     return backend
 
 
+def _merges(files: Mapping[str, bytes]) -> list[tuple[str, str]]:
+    try:
+        lines = files["merges.txt"].decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"merges.txt: not UTF-8 text: {error}") from None
+    pairs = []
+    for number, line in enumerate((each.rstrip("\r") for each in lines), 1):
+        if line and not line.startswith("#version"):
+            left, _, right = line.partition(" ")
+            if not right or " " in right:
+                raise CheckpointError(f"merges.txt: line {number} is {line!r}: write two pieces")
+            pairs.append((left, right))
+    return pairs
+
+
 def _settings(files: Mapping[str, bytes]) -> dict[str, Any]:
-    found = json.loads(files.get("tokenizer_config.json", b"{}"))
-    return found if isinstance(found, dict) else {}
+    return _json(files, "tokenizer_config.json") if "tokenizer_config.json" in files else {}
+
+
+def _json(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
+    try:
+        found = json.loads(files[name])
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{name}: this is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise CheckpointError(f"{name}: write an object, {{…}}, not a {type(found).__name__}")
+    return found
 
 
 _LAYOUTS = {

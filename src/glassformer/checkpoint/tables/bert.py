@@ -19,7 +19,6 @@ BODY = (
     Row(THEIRS + "intermediate.dense.*", OURS + "mlp.up.*"),
     Row(THEIRS + "output.dense.*", OURS + "mlp.down.*"),
     Row(THEIRS + "output.LayerNorm.*", OURS + "mlp_norm.*"),
-    Row("pooler.dense.*", "pooler.dense.*"),
 )
 WORDS = (
     Row("cls.predictions.transform.dense.*", "transform.dense.*"),
@@ -34,6 +33,7 @@ BERT = Architecture(
     model_type="bert",
     prefix="bert.",
     rows=BODY,
+    loose=(Row("pooler.dense.*", "pooler.dense.*"),),
     heads={
         "BertModel": Head("features", fields={"pooler": True}),
         "BertForMaskedLM": Head("masked_lm", WORDS),

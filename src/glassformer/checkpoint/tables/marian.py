@@ -24,7 +24,6 @@ def side(name: str) -> tuple[Row, ...]:
 TOKENS = "backbone.encoder.embedding.token.weight"
 WORDS = (
     Row("final_logits_bias", "words.bias", lift=True),
-    Row("lm_head.weight", "words.weight"),
     Row("lm_head.weight", TOKENS, tied=True),
 )
 
@@ -50,7 +49,6 @@ MARIAN = Architecture(
         Key("attention_dropout", "dropout.attention", 0.0),
         Key("activation_dropout", "dropout.mlp", 0.0),
         Key("init_std", "init_std", 0.02),
-        Key("tie_word_embeddings", "tied", True),
         Key("decoder_start_token_id", "ids.start", 58100),
         Key("eos_token_id", "ids.end", 0),
         Key("pad_token_id", "ids.pad", 58100),
@@ -62,10 +60,12 @@ MARIAN = Architecture(
         "norm_place": "post",
         "final_norm": False,
         "norm_eps": 1e-5,
+        "tied": True,
     },
     fixed={
         "is_decoder": False,
         "is_encoder_decoder": True,
         "share_encoder_decoder_embeddings": True,
+        "tie_word_embeddings": True,
     },
 )
