@@ -40,6 +40,25 @@ SIZES = {
         "decoder_start_token_id": 52, "eos_token_id": 0, "forced_eos_token_id": 0,
     },
 }  # fmt: skip
+SIZES["roberta"] = {**SIZES["bert"], "max_position_embeddings": 19, "type_vocab_size": 1}
+SIZES["electra"] = {**SIZES["bert"], "embedding_size": 7}
+SIZES["distilbert"] = {
+    "vocab_size": 53, "dim": 12, "n_layers": 2, "n_heads": 3, "hidden_dim": 19,
+    "max_position_embeddings": 17,
+}  # fmt: skip
+SIZES["modernbert"] = {
+    **{key: size for key, size in SIZES["bert"].items() if key != "type_vocab_size"},
+    "local_attention": 6, "global_attn_every_n_layers": 3, "pad_token_id": 0, "bos_token_id": 1,
+    "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2,
+}  # fmt: skip
+SIZES["llama"] = {**SIZES["bert"], "num_key_value_heads": 1, "head_dim": 8, "pad_token_id": 0}
+SIZES["qwen2"] = {**SIZES["bert"], "num_key_value_heads": 1, "pad_token_id": 0}
+SIZES["bart"] = {**SIZES["marian"], "pad_token_id": 1}
+SIZES["t5"] = {
+    "vocab_size": 53, "d_model": 12, "d_kv": 5, "d_ff": 19, "num_layers": 2,
+    "num_decoder_layers": 3, "num_heads": 3, "relative_attention_num_buckets": 8,
+    "relative_attention_max_distance": 11, "decoder_start_token_id": 0,
+}  # fmt: skip
 # The same sizes in our words, and what stands on them by the name of the reference's class.
 COMMON = {"vocab_size": 53, "width": 12, "depth": 2, "heads": 3, "mlp_width": 19, "max_length": 17}
 POST = {"norm_place": "post", "final_norm": False}
@@ -58,13 +77,13 @@ CONFIGS = {
 }
 LABELS = {"labels": ("no", "perhaps", "yes")}
 TASKS = {
-    "BertModel": TaskConfig(kind="features", pooler=True),
+    "BertModel": TaskConfig(kind="features", pooler="tanh"),
     "BertForMaskedLM": TaskConfig(kind="masked_lm"),
     "BertForPreTraining": TaskConfig(kind="pretraining"),
     "BertForNextSentencePrediction": TaskConfig(
-        kind="next_sentence", labels=("follows", "random"), pooler=True
+        kind="next_sentence", labels=("follows", "random"), pooler="tanh"
     ),
-    "BertForSequenceClassification": TaskConfig(kind="classify", pooler=True, **LABELS),
+    "BertForSequenceClassification": TaskConfig(kind="classify", pooler="tanh", **LABELS),
     "BertForTokenClassification": TaskConfig(kind="tag", **LABELS),
     "BertForQuestionAnswering": TaskConfig(kind="span"),
     "GPT2Model": TaskConfig(kind="features"),
@@ -75,6 +94,11 @@ TASKS = {
     "MarianModel": TaskConfig(kind="features"),
     "MarianMTModel": TaskConfig(kind="seq2seq"),
 }
+for _name, _kind in KINDS.items():  # the later ones, as their tables read them
+    if _name not in TASKS:
+        _read = ARCHITECTURES[_kind].read({**SIZES[_kind], "architectures": [_name]}, _name)
+        CONFIGS[_kind] = _read[0]
+        TASKS[_name] = _read[1]
 
 
 def reference(name: str, *, dtype: torch.dtype = torch.float32, **changes: Any) -> nn.Module:

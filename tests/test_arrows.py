@@ -20,10 +20,18 @@ HOUSE = (
     {"tasks"},
     {"text", "model"},
     {"config"},
+    {"strictjson"},
     {"errors", "version"},
 )
 HEAVY = {"torch", "transformers"}
-LIGHT = {"cli", "text", "config", "errors", "version"}  # their import must not cost torch
+LIGHT = {
+    "cli",
+    "text",
+    "config",
+    "strictjson",
+    "errors",
+    "version",
+}  # their import must not cost torch
 
 
 def room(path: Path) -> str:

@@ -131,7 +131,7 @@ def test_configs_are_frozen(name):
 
 
 def test_unknown_fields_are_refused_without_read_too():
-    with pytest.raises(ValidationError, match="nonsense"):
+    with pytest.raises(ConfigError, match="ModelConfig: unknown field 'nonsense'"):
         ModelConfig(**FIELDS, nonsense=1)
 
 
@@ -163,12 +163,9 @@ def test_equal_models_have_equal_configs():
 
 
 @pytest.mark.parametrize("written", [24.0, "24"], ids=repr)
-def test_a_number_written_otherwise_is_refused_or_the_same(written):
-    try:
-        found = config(width=written)
-    except ConfigError as error:
-        found = str(error)
-    assert found == config() or str(found).startswith("config: width = ")
+def test_a_number_written_otherwise_is_refused(written):
+    with pytest.raises(ConfigError, match="config: width = "):
+        config(width=written)
 
 
 def test_defaults():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 
@@ -21,6 +21,7 @@ TaskKind = Literal[
     "features", "masked_lm", "pretraining", "next_sentence", "causal_lm", "seq2seq",
     "classify", "tag", "span",
 ]  # fmt: skip
+Pooler = Literal["tanh", "relu", "gelu", "transform"]  # transform: activation, then a norm
 Rate = Field(default=0.0, ge=0.0, lt=1.0)
 
 
@@ -28,6 +29,19 @@ class Strict(BaseModel):
     """Frozen, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Named(Strict):
+    """A config that is made by name: a mistake is one line, not a page."""
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, **fields: Any) -> None:
+            try:
+                super().__init__(**fields)
+            except ValidationError as error:
+                line = _explain(type(self), error, {})
+                raise ConfigError(f"{type(self).__name__}: {line}") from error
 
 
 class Dropout(Strict):
@@ -47,7 +61,7 @@ class TokenIds(Strict):
     end: int | None = None  # the token that ends a text
 
 
-class ModelConfig(Strict):
+class ModelConfig(Named):
     family: Family
 
     # sizes
@@ -63,10 +77,13 @@ class ModelConfig(Strict):
     key_heads: PositiveInt | None = None  # fewer key/value heads than query heads: grouped
 
     # embeddings and positions
+    embedding_width: PositiveInt | None = None  # of the tables, if narrower: then mapped to width
     segments: int = Field(default=0, ge=0)  # how many kinds of sentence (BERT: A and B)
     position: Position = "learned"
     sinusoid: Literal["interleaved", "halves"] = "interleaved"  # sin cos sin cos, or all sin first
+    position_offset: int = Field(default=0, ge=0)  # the row of a learned table that is position 0
     rotary_base: float = Field(default=10_000.0, gt=1)
+    local_rotary_base: float | None = Field(default=None, gt=1)  # of layers with a window
     relative_buckets: PositiveInt = 32
     relative_distance: PositiveInt = 128
     embedding_scale: bool = False  # multiply token vectors by √width
@@ -76,8 +93,11 @@ class ModelConfig(Strict):
     norm: Literal["layer", "rms"] = "layer"
     norm_place: Literal["pre", "post"] = "pre"
     norm_eps: float = Field(default=1e-5, gt=0)
+    norm_bias: bool = True
+    first_norm: bool = True  # pre-norm: False where the embeddings' norm serves the first layer
     final_norm: bool = True
     attention_bias: bool = True
+    output_bias: bool | None = None  # of attention's last map; as attention_bias if not given
     scaled: bool = True  # divide scores by √D
     window: PositiveInt | None = None  # how many positions away a token may look
     global_every: int = Field(default=0, ge=0)  # with a window: layers 0, n, 2n … look everywhere
@@ -87,6 +107,7 @@ class ModelConfig(Strict):
 
     # output
     tied: bool = True  # the output layer is the token table
+    output_scale: bool = False  # divide vectors by √width before it
 
     dropout: Dropout = Dropout()
     ids: TokenIds = TokenIds()
@@ -111,6 +132,10 @@ class ModelConfig(Strict):
             for name, default in (("value_width", known["head_width"]), ("key_heads", heads)):
                 if known.get(name) is None:
                     known[name] = default
+        if known.get("output_bias") is None:
+            known["output_bias"] = known.get("attention_bias", True)
+        if known.get("embedding_width") is None:
+            known["embedding_width"] = width
         if known.get("family") == "seq2seq" and known.get("decoder_depth") is None:
             known["decoder_depth"] = known.get("depth")
         return known
@@ -129,6 +154,12 @@ class ModelConfig(Strict):
             raise ValueError(
                 f"relative_buckets = {self.relative_buckets}: write a multiple of 4, such as 32"
             )
+        near = self.relative_buckets // (4 if self.family != "decoder" else 2)
+        if self.position == "relative" and self.relative_distance <= near:
+            raise ValueError(
+                f"relative_distance = {self.relative_distance}: write more than {near}, the "
+                "distances that have a bucket of their own"
+            )
         if self.decoder_depth is not None and self.family != "seq2seq":
             raise ValueError(f"decoder_depth is for seq2seq: this is a {self.family}, use depth")
         return self
@@ -143,22 +174,26 @@ class ModelConfig(Strict):
         return self.value_width or self.query_width
 
     @property
+    def table_width(self) -> int:
+        return self.embedding_width or self.width
+
+    @property
     def group_heads(self) -> int:
         return self.key_heads or self.heads
 
 
-class TaskConfig(Strict):
+class TaskConfig(Named):
     """What stands on the backbone: which head, and how many answers it can give."""
 
     kind: TaskKind = "features"
     labels: tuple[str, ...] = ()
     pool: Literal["first", "last", "mean"] = "first"  # which vector stands for a whole text
-    pooler: bool = False  # a linear map and tanh on that vector
+    pooler: Pooler | None = None  # a linear map and this on it, before the labels
     bias: bool = True  # in the last linear map
     dropout: float = Rate
 
 
-C = TypeVar("C", bound=BaseModel)
+C = TypeVar("C", bound=Named)
 
 
 def read(
@@ -172,13 +207,13 @@ def read(
     `names` says what our fields are called in the file they come from.
     """
     try:
-        return kind.model_validate(dict(fields))
-    except ValidationError as error:
-        found = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")  # typos first
-        raise ConfigError(f"{source}: {_explain(kind, found[0], names or {})}") from None
+        return kind(**fields)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {_explain(kind, error.__cause__, names or {})}") from None
 
 
-def _explain(kind: type[BaseModel], error: Any, names: Mapping[str, str]) -> str:
+def _explain(kind: type[BaseModel], errors: Any, names: Mapping[str, str]) -> str:
+    error = min(errors.errors(), key=lambda each: each["type"] != "extra_forbidden")  # typos first
     path, value = ".".join(map(str, error["loc"])), error.get("input")
     if error["type"] == "extra_forbidden":
         for step in error["loc"][:-1]:  # the group the typo stands in

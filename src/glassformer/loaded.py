@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import warnings
@@ -18,14 +17,17 @@ from glassformer.checkpoint import Origin, load_task, save_task
 from glassformer.errors import CheckpointError, InputError
 from glassformer.glass import Edit, Keep, Recorder, Trace
 from glassformer.model import Batch, Cache, Visitor
+from glassformer.strictjson import parse
 from glassformer.tasks import Ids, Output, Task
 from glassformer.text import Encoding, Text, Tokenizer
 
 SENTENCE = "sentence_bert_config.json"
 POOLING = {
-    "pooling_mode_cls_token": "first",
-    "pooling_mode_lasttoken": "last",
-    "pooling_mode_mean_tokens": "mean",
+    "cls": "first",
+    "cls_token": "first",
+    "lasttoken": "last",
+    "mean": "mean",
+    "mean_tokens": "mean",
 }
 
 
@@ -47,13 +49,13 @@ class Model(nn.Module):
         tokenizer: Tokenizer | None = None,
         *,
         origin: Origin | None = None,
-        embedding: EmbedRecipe | None = None,
+        recipe: EmbedRecipe | None = None,
     ) -> None:
         super().__init__()
         self.task = task
         self.tokenizer = tokenizer
         self.origin = origin
-        self.embedding = embedding or EmbedRecipe()
+        self.recipe = recipe or EmbedRecipe()
 
     def forward(
         self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
@@ -79,7 +81,7 @@ class Model(nn.Module):
         if isinstance(texts, str):
             raise InputError("embed: give a list of texts, [text], not one string")
         self._needs_one_stack("embed")
-        recipe = self.embedding
+        recipe = self.recipe
         how = pool_by or recipe.pool
         if how not in ("first", "last", "mean"):
             raise InputError(f"pool_by = {how!r}: write first, last or mean")
@@ -180,7 +182,7 @@ def load(
             f"{folder}: the tokenizer knows ids up to {tokenizer.highest} and the model has "
             f"vocab_size = {size}: they do not belong together"
         )
-    model = Model(task, tokenizer, origin=origin, embedding=_recipe(origin.files, str(folder)))
+    model = Model(task, tokenizer, origin=origin, recipe=_recipe(origin.files, str(folder)))
     return model.to(device=device, dtype=dtype).eval()
 
 
@@ -232,35 +234,33 @@ def _names(model: Model, ids: Sequence[int]) -> list[str]:
 
 
 def _recipe(files: dict[str, bytes], source: str) -> EmbedRecipe:
-    """Read sentence-transformers' own files, where a folder has them."""
+    """Read sentence-transformers' own files, of today and of the first years, where there are."""
 
-    def settings(name: str, kind: type) -> Any:
-        if name not in files:
-            return kind()
-        try:
-            found = json.loads(files[name])
-        except (ValueError, RecursionError) as error:
-            raise CheckpointError(f"{source}: {name}: this is no JSON: {error}") from None
-        if not isinstance(found, kind):
-            raise CheckpointError(f"{source}: {name}: write a {kind.__name__}, not {found!r:.60}")
-        return found
+    def settings(name: str, kind: type = dict) -> Any:
+        return parse(files[name], f"{source}: {name}", kind) if name in files else kind()
 
-    pooling, general = settings("1_Pooling/config.json", dict), settings(SENTENCE, dict)
-    chosen = [
-        name for name, on in pooling.items() if name.startswith("pooling_mode_") and on is True
+    modules = [
+        str(each.get("type")) if isinstance(each, dict) else ""
+        for each in settings("modules.json", list)
     ]
-    if len(chosen) > 1 or any(name not in POOLING for name in chosen):
+    for name in modules:
+        if name.rpartition(".")[2] not in ("Transformer", "Pooling", "Normalize"):
+            raise CheckpointError(f"{source}: modules.json: {name!r} is not known here")
+    pooling = settings("1_Pooling/config.json")
+    modes = [name.removeprefix("pooling_mode_") for name, on in pooling.items() if on is True]
+    modes = [str(pooling["pooling_mode"])] if "pooling_mode" in pooling else modes
+    modes = [mode for mode in modes if mode not in ("include_prompt",)]
+    if len(modes) > 1 or any(mode not in POOLING for mode in modes):
         raise CheckpointError(
-            f"{source}: 1_Pooling/config.json: {chosen} is not known: choose one of {list(POOLING)}"
+            f"{source}: 1_Pooling/config.json: {modes} is not known: choose one of {list(POOLING)}"
         )
-    most = general.get("max_seq_length")
+    most = settings(SENTENCE).get("max_seq_length")
+    if modules and most is None:
+        most = settings("tokenizer_config.json").get("model_max_length")
     if most is not None and (type(most) is not int or most < 1):
         raise CheckpointError(f"{source}: {SENTENCE}: max_seq_length = {most!r}: write a number")
-    modules = settings("modules.json", list)
-    if not all(isinstance(each, dict) for each in modules):
-        raise CheckpointError(f"{source}: modules.json: write a list of objects")
     return EmbedRecipe(
-        pool=POOLING[chosen[0]] if chosen else "mean",
-        normalise=any(str(each.get("type")).endswith("Normalize") for each in modules),
+        pool=POOLING[modes[0]] if modes else "mean",
+        normalise=any(name.endswith("Normalize") for name in modules),
         max_length=most,
     )

@@ -82,8 +82,15 @@ class OneHead(nn.Module):
 
     def forward(self, batch: Batch, visitor: Visitor | None = None) -> Tensor:  # (N, V)
         texts = batch.sequences
-        ctx = Context(queries=texts, keys=texts, causal=True, visitor=visitor)
-        x = self.embedding(batch, texts.positions(batch.tokens), ctx)
+        ctx = Context(
+            queries=texts,
+            keys=texts,
+            texts=texts.texts(batch.tokens),
+            positions=texts.positions(batch.tokens),
+            causal=True,
+            visitor=visitor,
+        )
+        x = self.embedding(batch, ctx.positions, ctx)
         mixed = self.attention(x, ctx)
         return ctx.see(self, "logits", self.words(mixed, self.embedding.token.weight))
 

@@ -134,7 +134,7 @@ REFUSED: dict[str, tuple[str, Damage, tuple[str, ...]]] = {
     "too big": (BERT, too_big("config.json"), ("config.json", "16,777,217")),
     "no text": (BERT, lambda f: (f / "config.json").write_bytes(b"{\xff}"), ("config.json",)),
     # values of config.json
-    "unknown model": (BERT, config(model_type="llama"), ("model_type", "'llama'")),
+    "unknown model": (BERT, config(model_type="mamba"), ("model_type", "'mamba'")),
     "no model type": (BERT, config(model_type=GONE), ("model_type", "None")),
     "model type is a list": (BERT, config(model_type=["bert"]), ("model_type", "['bert']")),
     "unknown class": (BERT, config(architectures=["BertLMHeadModel"]), ("BertLMHeadModel",)),
@@ -231,9 +231,9 @@ def test_a_damaged_folder_gets_one_line(name: str, whole: dict[str, Path], tmp_p
 
 POOLING = {
     "pooling is a list": ("[]", "config.json"),
-    "unknown pooling": ('{"pooling_mode_max_tokens": true}', "pooling_mode_max_tokens"),
+    "unknown pooling": ('{"pooling_mode_max_tokens": true}', "max_tokens"),
     "two poolings": (
-        '{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true}', "pooling_mode_cls",
+        '{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true}', "cls_token",
     ),
 }  # fmt: skip
 

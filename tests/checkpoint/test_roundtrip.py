@@ -30,7 +30,7 @@ def test_every_class_is_written_back_as_it_was(name: str, tmp_path: Path) -> Non
     folder = folders.write(name, tmp_path / name)
     there_and_back(folder)
     expected = {"config.json", "model.safetensors"}
-    if name in ("GPT2LMHeadModel", "MarianMTModel"):
+    if folders.TASKS[name].kind in ("causal_lm", "seq2seq"):
         expected |= {"generation_config.json"}
     assert folders.files(folder).keys() == expected
 
@@ -44,7 +44,7 @@ def test_every_class_survives_a_trip_through_transformers(name: str, tmp_path: P
     back, _ = load_task(tmp_path / "theirs")
     assert list(folders.differences(task, back)) == []
     assert back.backbone.config == task.backbone.config
-    assert back.task == task.task
+    assert back.spec == task.spec
 
 
 @pytest.mark.parametrize("name", ["BertForMaskedLM", "GPT2LMHeadModel", "MarianMTModel"])
@@ -212,9 +212,9 @@ def test_what_is_said_of_a_copy_that_differs_helps(name: str, copy: str, tmp_pat
     edit_tensors(folder, lambda tensors: tensors[copy].view(-1)[0].add_(1))
     with pytest.raises(CheckpointError) as caught:
         load_task(folder)
-    if "write tie_word_embeddings = false" in str(caught.value):
-        edit_config(folder, tie_word_embeddings=False)
-        load_task(folder)
+    folders.one_line(caught.value, copy, "remove it")
+    edit_tensors(folder, lambda tensors: tensors.pop(copy))
+    load_task(folder)  # as it said
 
 
 def test_an_output_of_its_own_is_kept_apart(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_keys_that_mean_nothing_here_survive(tmp_path: Path) -> None:
     edit_config(folder, **STRANGE)
     there_and_back(folder)
     task, origin = load_task(folder)
-    task.task = task.task.model_copy(update={"labels": ("no", "yes")})
+    task.spec = task.spec.model_copy(update={"labels": ("no", "yes")})
     save_task(task, tmp_path / "changed", origin)
     found = read_config(tmp_path / "changed")
     assert {key: found[key] for key in STRANGE} == STRANGE
@@ -241,19 +241,19 @@ def test_keys_that_mean_nothing_here_survive(tmp_path: Path) -> None:
 def test_new_labels_are_written_and_nothing_else_changes(tmp_path: Path) -> None:
     folder = folders.write("BertForTokenClassification", tmp_path / "bert")
     task, origin = load_task(folder)
-    assert task.task.labels == ("LABEL_0", "LABEL_1")
-    task.task = task.task.model_copy(update={"labels": ("noun", "verb")})
+    assert task.spec.labels == ("LABEL_0", "LABEL_1")
+    task.spec = task.spec.model_copy(update={"labels": ("noun", "verb")})
     save_task(task, tmp_path / "named", origin)
     expected = {"id2label": {"0": "noun", "1": "verb"}, "label2id": {"noun": 0, "verb": 1}}
     assert read_config(tmp_path / "named") == read_config(folder) | expected
-    assert load_task(tmp_path / "named")[0].task.labels == ("noun", "verb")
+    assert load_task(tmp_path / "named")[0].spec.labels == ("noun", "verb")
 
 
 def test_labels_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     names = {i: f"word {i}" for i in range(11)}
     folder = folders.write("GPT2ForTokenClassification", tmp_path / "gpt2", id2label=names)
     edit_config(folder, id2label={str(i): names[i] for i in reversed(range(11))})
-    assert there_and_back(folder).task.labels == tuple(names.values())
+    assert there_and_back(folder).spec.labels == tuple(names.values())
 
 
 def fresh(name: str, folder: Path, **changes: object) -> Task:
@@ -296,7 +296,7 @@ def test_a_fresh_model_survives_a_trip_through_transformers(name: str, tmp_path:
         back, _ = load_task(tmp_path / folder)
         assert list(folders.differences(task, back)) == []
         assert back.backbone.config == task.backbone.config
-        assert back.task == task.task
+        assert back.spec == task.spec
 
 
 @pytest.mark.parametrize("name", ["GPT2LMHeadModel", "MarianMTModel"])
@@ -315,7 +315,7 @@ def test_a_fresh_untied_model_is_whole_or_refused(name: str, tmp_path: Path) -> 
 def test_the_dropout_of_a_head_is_not_lost(name: str, tmp_path: Path) -> None:
     dropped = folders.TASKS[name].model_copy(update={"dropout": 0.3})
     save_task(build_task(folders.CONFIGS[KINDS[name]], dropped), tmp_path / "fresh")
-    assert load_task(tmp_path / "fresh")[0].task == dropped
+    assert load_task(tmp_path / "fresh")[0].spec == dropped
 
 
 def test_a_model_that_no_layout_holds_is_refused(tmp_path: Path) -> None:

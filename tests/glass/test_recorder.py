@@ -96,12 +96,13 @@ def test_keep_is_a_pattern_a_list_or_a_function() -> None:
         "*": names,
         "decoder.blocks.1.*": [name for name in names if name.startswith("decoder.blocks.1.")],
         ("logits", "*.q"): [name for name in names if name == "logits" or name.endswith(".q")],
-        "nothing": [],
         (): [],
     }
     for keep, expected in kept.items():
         assert list(gf.record(model, TEXT, keep=keep)) == expected
     assert list(gf.record(model, TEXT, keep=iter(["logits"]))) == ["logits"]
+    with pytest.raises(ConfigError, match="did you mean 'logits'"):
+        gf.record(model, TEXT, keep="logit")
     by_length = gf.record(model, TEXT, keep=lambda name: len(name) < 20)
     assert list(by_length) == [name for name in names if len(name) < 20]
 

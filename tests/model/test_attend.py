@@ -14,8 +14,8 @@ from glassformer.config import ModelConfig
 from glassformer.model import (
     Attention,
     Batch,
-    Context,
     How,
+    Look,
     Sequences,
     attend,
     build,
@@ -143,7 +143,7 @@ def test_padded_path_equals_text_by_text(p):
 @given(problems())
 def test_open_path_equals_the_fast_one(p):
     watcher = Watcher()
-    ctx = Context(queries=p.queries, keys=p.keys, causal=p.how.causal, visitor=watcher)
+    ctx = Look(visitor=watcher)
     torch.testing.assert_close(p.solve((torch.nn.Identity(), ctx)), p.solve())
     weights = watcher.seen["weights"]
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
@@ -246,7 +246,7 @@ def test_empty_texts_give_no_nan_gradient(path, case):
     texts = Sequences.of([5, 0, 3], texts=7, longest=11)
     p = replace(problem([5, 3], [5, 3], room=6, **how), queries=texts, keys=texts)
     leaves = [x.requires_grad_() for x in (p.q, p.k, p.v)]
-    ctx = Context(queries=texts, keys=texts, causal=p.how.causal, visitor=Watcher())
+    ctx = Look(visitor=Watcher())
     looking = (torch.nn.Identity(), ctx) if path == "open" else None
     if path == "padded":
         with padded():

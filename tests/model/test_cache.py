@@ -176,7 +176,8 @@ def test_an_encoder_refuses_a_cache():
 def test_a_translation_without_a_source_says_so(cached):
     model = model_of("seq2seq")
     with pytest.raises(InputError, match="needs a source text"):
-        model(Batch.of([[1, 2]]), cache=cache_of(model, texts=1) if cached else None)
+        cache = cache_of(model, texts=1, memory_capacity=3) if cached else None
+        model(Batch.of([[1, 2]]), cache=cache)
 
 
 def test_the_cache_is_rectangular_and_as_deep_as_the_decoder():

@@ -88,8 +88,8 @@ def test_positions_begin_anew_in_each_text(position):
 
 
 def scores(i, j, q, k, width=10):
-    turn = [table.double() for table in rotation(64, width, 10_000.0)]
-    a, b = (rotate(x, (turn[0][[at]], turn[1][[at]])) for x, at in ((q, i), (k, j)))
+    turn = rotation(64, width, 10_000.0).double()
+    a, b = (rotate(x, turn[:, [at]]) for x, at in ((q, i), (k, j)))
     return (a * b).sum(-1)
 
 
@@ -116,7 +116,7 @@ def test_rotation_turns_pairs_and_keeps_lengths():
     assert torch.equal(turned[0], x[0])
     pairs = (x[..., :5].square() + x[..., 5:].square()).sqrt()
     torch.testing.assert_close((turned[..., :5].square() + turned[..., 5:].square()).sqrt(), pairs)
-    quarter = rotate(torch.tensor([[[1.0, 0.0]]]), (torch.zeros(1, 1), torch.ones(1, 1)))
+    quarter = rotate(torch.tensor([[[1.0, 0.0]]]), torch.tensor([[[0.0]], [[1.0]]]))
     assert quarter.tolist() == [[[0.0, 1.0]]]
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from glassformer.checkpoint.keys import Json, Key, check_fixed, names, read_keys, write_keys
+from glassformer.checkpoint.keys import Json, Key, check_fixed, names, put, read_keys, write_keys
 from glassformer.checkpoint.rows import Row
 from glassformer.config import ModelConfig, TaskConfig, TaskKind, read
 from glassformer.errors import CheckpointError
@@ -36,7 +36,7 @@ class Architecture:
     keys: tuple[Key, ...]
     constants: Mapping[str, Any]  # our fields that are always so here
     fixed: Mapping[str, Any]  # their fields that must be so
-    loose: tuple[Row, ...] = ()  # parts of the body that not every head uses
+    rule: Callable[[Json, ModelConfig], str | None] = lambda foreign, config: None  # what is wrong
     inert: tuple[str, ...] = ()  # tensors some files hold that are no weights
 
     def read(self, foreign: Json, source: str) -> tuple[ModelConfig, TaskConfig]:
@@ -44,24 +44,31 @@ class Architecture:
         fields = read_keys(self.keys, foreign, source) | dict(self.constants)
         head = self.heads[self.head_name(foreign, source)]
         task: Json = {"kind": head.kind, **head.fields}
-        if head.kind in ("classify", "tag"):
+        if head.kind in ("classify", "tag") and "labels" not in head.fields:
             task["labels"] = _labels(foreign, source)
         if head.kind == "next_sentence":
             task["labels"] = ("follows", "random")
         task["dropout"] = head.rate(foreign)
         config = read(ModelConfig, fields, source, names(self.keys))
+        if wrong := self.rule(foreign, config):
+            raise CheckpointError(f"{source}: {wrong}")
         return config, read(TaskConfig, task, source)
 
     def write(self, config: ModelConfig, task: TaskConfig, foreign: Json) -> Json:
         """Their config for this model; `foreign` is the one it came with, or empty."""
+        if foreign and self.read(foreign, "config.json") == (config, task):
+            return foreign
         classes = [name for name, head in self.heads.items() if _fits(head, task)]
         if not classes:
             raise CheckpointError(f"a {self.model_type} has no head for {task.kind!r}")
-        written = foreign or {"model_type": self.model_type, **self.fixed}
+        written = foreign or self._blank()
         if (foreign.get("architectures") or [None])[0] not in classes:
             written = {**written, "architectures": [classes[0]]}
-        if task.kind in ("classify", "tag") and (
-            not foreign or _labels(foreign, "config.json") != task.labels
+        named = "labels" not in self.heads[self.head_name(written, "config.json")].fields
+        if (
+            named
+            and task.kind in ("classify", "tag")
+            and (not foreign or _labels(foreign, "config.json") != task.labels)
         ):
             written = {
                 **written,
@@ -73,6 +80,13 @@ class Architecture:
         if head.dropout and head.rate(written) != task.dropout:
             written = {**written, head.dropout[0]: task.dropout}
         self._agree(written, config, task)
+        return written
+
+    def _blank(self) -> Json:
+        """A config with nothing but what is always so."""
+        written: Json = {"model_type": self.model_type}
+        for name, value in self.fixed.items():
+            written = put(written, name, value)
         return written
 
     def _agree(self, written: Json, config: ModelConfig, task: TaskConfig) -> None:
@@ -98,7 +112,7 @@ class Architecture:
 
     def patterns(self) -> list[str]:
         """The tensors a file of this kind may hold that this model may not use."""
-        rows = [*self.loose, *(row for head in self.heads.values() for row in head.rows)]
+        rows = [row for head in self.heads.values() for row in head.rows]
         return [*(row.theirs for row in rows), *self.inert]
 
 

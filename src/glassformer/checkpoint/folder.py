@@ -1,13 +1,11 @@
 """A model folder on disk, read with care and written whole.
 
-Nothing in it is ever executed, no name in it leads out of it, and what is written is either all
-there or not at all.
+Nothing in it is ever executed and no name in it leads out of it. A new folder appears all at once;
+in one that exists each file is replaced at once, config.json last.
 """
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import re
 import shutil
@@ -24,6 +22,7 @@ from torch import Tensor
 
 from glassformer.checkpoint.keys import Json
 from glassformer.errors import CheckpointError
+from glassformer.strictjson import parse
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 # Small files that belong to a model: kept with it and written back as they were.
@@ -97,32 +96,6 @@ def open_folder(path: str | os.PathLike[str]) -> Contents:
     return Contents(folder, config, config_text, shards, index_text, files)
 
 
-def parse(text: str, source: str) -> Json:
-    """Strict JSON: an object, no NaN, no key twice."""
-
-    def once(pairs: list[tuple[str, Any]]) -> Json:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise CheckpointError(f"{source}: field {twice!r} is there twice: write it once")
-        return found
-
-    def finite(word: str) -> float:
-        number = float(word)
-        if not math.isfinite(number):
-            raise CheckpointError(f"{source}: {word} is no number in JSON: write a finite one")
-        return number
-
-    try:
-        found = json.loads(text, object_pairs_hook=once, parse_constant=finite, parse_float=finite)
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{source}: this is no JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise CheckpointError(f"{source}: write an object, {{…}}, not {type(found).__name__}")
-    return found
-
-
 def write_folder(
     path: str | os.PathLike[str],
     *,
@@ -144,12 +117,13 @@ def write_folder(
         if not folder.exists():
             beside.rename(folder)
         else:
+            was_model = (folder / CONFIG).exists()
             for file in sorted(beside.rglob("*"), key=lambda each: each.name == CONFIG):
                 if file.is_file():
                     target = folder / file.relative_to(beside)
                     target.parent.mkdir(exist_ok=True)
                     file.replace(target)
-            _remove_stale(folder, {*texts, *shards})
+            _remove_stale(folder, {*texts, *shards}, SIDE_FILES if was_model else ())
         _sync(folder)
         _sync(folder.parent)
     except (OSError, RuntimeError, SafetensorError) as error:
@@ -159,10 +133,10 @@ def write_folder(
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def _remove_stale(folder: Path, written: set[str]) -> None:
+def _remove_stale(folder: Path, written: set[str], others: tuple[str, ...]) -> None:
     """Files of the model that was here before: the next reader must not mix the two."""
     shards = [file.name for file in folder.glob("model-*-of-*.safetensors")]
-    for name in {WEIGHTS, INDEX, *SIDE_FILES, *shards} - written:
+    for name in {WEIGHTS, INDEX, *others, *shards} - written:
         (folder / name).unlink(missing_ok=True)
 
 

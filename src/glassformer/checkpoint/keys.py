@@ -18,10 +18,20 @@ REQUIRED = object()
 
 @dataclass(frozen=True)
 class Key:
-    theirs: str
+    theirs: str | tuple[str, ...]  # "a.b" is b inside a; several: the spellings of the years
     ours: str | tuple[str, ...]  # "width", or inside a group "dropout.residual"
     default: Any = REQUIRED  # what the reference takes if the key is missing or null; or a function
     values: Mapping[Any, Any] = field(default_factory=dict)  # their word → ours, if they differ
+    read: Callable[[Any], Any] | None = None  # their number → ours, and back
+    write: Callable[[Any], Any] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.theirs,) if isinstance(self.theirs, str) else self.theirs
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return (self.ours,) if isinstance(self.ours, str) else self.ours
 
 
 ACTIVATIONS = {
@@ -38,81 +48,91 @@ def read_keys(keys: tuple[Key, ...], foreign: Json, source: str) -> Json:
     """Their config → our fields, nested as ours are."""
     fields: Json = {}
     for key in keys:
-        value = read_key(key, foreign, source)
-        for path in _paths(key):
-            group, _, name = path.rpartition(".")
+        name, value = read_key(key, foreign, source)
+        for path in key.paths:
+            group, _, last = path.rpartition(".")
             home = fields.setdefault(group, {}) if group else fields
-            if home.setdefault(name, value) != value:
+            if home.setdefault(last, value) != value:
                 raise CheckpointError(
-                    f"{source}: {key.theirs} = {value!r}, but {path} = {home[name]!r} elsewhere in "
+                    f"{source}: {name} = {value!r}, but {path} = {home[last]!r} elsewhere in "
                     "it: glassformer has one number for both"
                 )
     return fields
 
 
-def read_key(key: Key, foreign: Json, source: str) -> Any:
-    value = foreign.get(key.theirs)
+def read_key(key: Key, foreign: Json, source: str) -> tuple[str, Any]:
+    """The name it has in this config, and its value in our words."""
+    spelt = ((name, look_up(foreign, name)) for name in key.names)
+    name, value = next(((n, v) for n, v in spelt if v is not None), (key.names[0], None))
     if value is None:
         if key.default is REQUIRED:
-            raise CheckpointError(
-                f"{source}: field {key.theirs!r} is missing: write a value for it"
-            )
-        return _default(key, foreign)
+            raise CheckpointError(f"{source}: field {name!r} is missing: write a value for it")
+        return name, key.default(foreign) if callable(key.default) else key.default
     if isinstance(value, dict | list):
-        raise CheckpointError(f"{source}: {key.theirs} = {value!r:.60}: write one value")
+        raise CheckpointError(f"{source}: {name} = {value!r:.60}: write one value")
     if key.values:
         if not isinstance(value, str) or value not in key.values:
             raise CheckpointError(
-                f"{source}: {key.theirs} = {value!r} is not known: "
+                f"{source}: {name} = {value!r} is not known: "
                 f"write one of {', '.join(map(str, key.values))}"
             )
-        return key.values[value]
-    return value
+        return name, key.values[value]
+    if key.read is not None:
+        if type(value) is not int:
+            raise CheckpointError(f"{source}: {name} = {value!r}: write a whole number")
+        return name, key.read(value)
+    return name, value
 
 
 def write_keys(keys: tuple[Key, ...], fields: Json, foreign: Json) -> Json:
     """Our fields → their config. Keys that say the same already keep their spelling."""
-    written = dict(foreign)
+    written = foreign
     for key in keys:
-        values = [_get(fields, path) for path in _paths(key)]
-        if any(value != values[0] for value in values):
+        ours = [look_up(fields, path) for path in key.paths]
+        if any(value != ours[0] for value in ours):
             raise CheckpointError(
-                f"{' and '.join(_paths(key))} differ: this layout has one number, "
-                f"{key.theirs}, for both"
+                f"{' and '.join(key.paths)} differ: this layout has one number, "
+                f"{key.names[0]}, for both"
             )
-        if key.theirs in foreign and read_key(key, foreign, "config.json") == values[0]:
+        present = [name for name in key.names if look_up(written, name) is not None]
+        if present and read_key(key, written, "config.json")[1] == ours[0]:
             continue
-        spelt = [theirs for theirs, ours in key.values.items() if ours == values[0]]
+        spelt = [theirs for theirs, word in key.values.items() if word == ours[0]]
         if key.values and not spelt:
-            raise CheckpointError(f"this layout has no word for {key.ours} = {values[0]!r}")
-        written[key.theirs] = spelt[0] if spelt else values[0]
+            raise CheckpointError(f"this layout has no word for {key.ours} = {ours[0]!r}")
+        value = spelt[0] if spelt else ours[0]
+        if key.write is not None:
+            value = key.write(value)
+        written = put(written, (present or key.names)[0], value)
     return written
 
 
 def check_fixed(fixed: Mapping[str, Any], foreign: Json, source: str) -> None:
     """Keys whose other values mean arithmetic that is not here."""
     for name, wanted in fixed.items():
-        found = foreign.get(name, wanted)
-        if found != wanted:
+        found = look_up(foreign, name)
+        if found is not None and found != wanted:
             raise CheckpointError(
-                f"{source}: {name} = {found!r} is not supported: only {wanted!r} is"
+                f"{source}: {name} = {found!r:.80} is not supported: only {wanted!r} is"
             )
 
 
 def names(keys: tuple[Key, ...]) -> dict[str, str]:
     """What our fields are called in their config."""
-    return {path: key.theirs for key in reversed(keys) for path in _paths(key)}
+    return {path: key.names[0] for key in reversed(keys) for path in key.paths}
 
 
-def _default(key: Key, foreign: Json) -> Any:
-    default: Any | Callable[[Json], Any] = key.default
-    return default(foreign) if callable(default) else default
+def look_up(config: Json, name: str) -> Any:
+    """`config[a][b]` for "a.b"; None if it is not there."""
+    value: Any = config
+    for step in name.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
 
 
-def _paths(key: Key) -> tuple[str, ...]:
-    return (key.ours,) if isinstance(key.ours, str) else key.ours
-
-
-def _get(fields: Json, path: str) -> Any:
-    group, _, name = path.rpartition(".")
-    return (fields[group] if group else fields)[name]
+def put(config: Json, name: str, value: Any) -> Json:
+    """A copy of the config with this value in it."""
+    first, _, rest = name.partition(".")
+    inner = config.get(first)
+    known: Json = inner if isinstance(inner, dict) else {}
+    return {**config, first: put(known, rest, value) if rest else value}

@@ -21,12 +21,13 @@ from glassformer.checkpoint.folder import (
     write_folder,
 )
 from glassformer.checkpoint.keys import Json
-from glassformer.checkpoint.rows import Link, carried, links, pair
+from glassformer.checkpoint.rows import Link, check_known, links, pair
 from glassformer.checkpoint.tables import ARCHITECTURES
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.errors import CheckpointError
 from glassformer.tasks import Task, outline
 
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 SMALL = 1 << 24
 MOST_TABLE = 1 << 28  # entries of a computed table: no config may ask for more memory than this
 
@@ -85,7 +86,7 @@ def save_task(
             for name in names
         }
         shards[file] = (tensors, metadata)
-    config = origin.architecture.write(task.backbone.config, task.task, origin.config)
+    config = origin.architecture.write(task.backbone.config, task.spec, origin.config)
     dtype = task.backbone.words.dtype
     if dtype != origin.dtype:  # tell the reference in which precision the weights are now
         config = {k: v for k, v in config.items() if k != "torch_dtype"}
@@ -140,12 +141,12 @@ def _pair(
 ) -> dict[str, Link]:
     """Every tensor of the file to its place; shapes are compared before a weight is read."""
     head = architecture.heads[architecture.head_name(contents.config, CONFIG)]
-    rows = (*architecture.rows, *architecture.loose, *head.rows)
+    rows = (*architecture.rows, *head.rows)
     ours = _tensors(task)
     buffers = {name for name, _ in task.named_buffers()}
     shapes = {name: tuple(tensor.shape) for name, tensor in ours.items()}
     found, source = contents.shapes, str(contents.path)
-    wanted = links(rows, ours)
+    wanted = links(rows, ours, task.backbone.config)
     names = pair(wanted, found, architecture.prefix, source, optional=buffers)
     for name, link in names.items():
         if found[name] != link.shape(shapes):
@@ -154,7 +155,7 @@ def _pair(
                 f"and the config asks for {list(link.shape(shapes))}"
             )
     others = [name for name in found if name not in names]
-    carried(others, architecture.patterns(), architecture.prefix, source)
+    check_known(others, architecture.patterns(), architecture.prefix, source)
     filled = {each for link in names.values() for each in link.ours}
     if left := [name for name in ours if name not in filled | buffers]:
         raise CheckpointError(f"{source}: no tensor for {left[0]!r} in this {config.kind} model")
@@ -167,9 +168,11 @@ def _fill(
     shapes = {name: tuple(tensor.shape) for name, tensor in _tensors(task).items()}
     filled: dict[str, Tensor] = {}
     for name, link in sorted(names.items(), key=lambda item: item[1].row.tied):
-        if not tensors[name].is_floating_point():
+        if tensors[name].dtype not in FLOATS:
             kind = str(tensors[name].dtype).removeprefix("torch.")
-            raise CheckpointError(f"{source}: tensor {name!r} is of {kind}: weights are floats")
+            raise CheckpointError(
+                f"{source}: tensor {name!r} is of {kind}: weights have 16 bits or more"
+            )
         for ours, tensor in link.to_ours(tensors[name], shapes).items():
             if not link.row.tied:
                 filled[ours] = tensor
@@ -187,13 +190,13 @@ def _fill(
 
 def _check_finite(tensors: Mapping[str, Tensor], folder: object) -> None:
     for name, tensor in tensors.items():
-        if tensor.is_floating_point() and not torch.isfinite(tensor.sum(dtype=torch.float64)):
+        if tensor.dtype in FLOATS and not torch.isfinite(tensor.sum(dtype=torch.float64)):
             raise CheckpointError(f"{folder}: tensor {name!r} holds NaN or infinity: refused")
 
 
 def _new_origin(task: Task) -> Origin:
     """For a model that was not loaded: the first architecture that can hold it."""
-    config, kind = task.backbone.config, task.task
+    config, kind = task.backbone.config, task.spec
     reasons = []
     for architecture in ARCHITECTURES.values():
         if architecture.constants["family"] != config.family:
@@ -205,12 +208,12 @@ def _new_origin(task: Task) -> Origin:
             continue
         head_name = architecture.head_name(foreign, CONFIG)
         head = architecture.heads[head_name]
-        body_rows = (*architecture.rows, *architecture.loose)
         bare = head is next(iter(architecture.heads.values()))
         names = {}
-        for link in links((*body_rows, *head.rows), _tensors(task)):
+        for link in links((*architecture.rows, *head.rows), _tensors(task), config):
             if not link.row.tied:
-                prefix = "" if bare or link.row not in body_rows else architecture.prefix
+                inside = link.row.body or link.row in architecture.rows
+                prefix = architecture.prefix if inside and not bare else ""
                 names[prefix + link.theirs] = link
         layout = {WEIGHTS: (sorted(names), {"format": "pt"})}
         return Origin(architecture, {}, "", None, layout, names, None, {}, {})

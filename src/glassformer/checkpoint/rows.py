@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from glassformer.config import ModelConfig
 from glassformer.errors import CheckpointError
 
 # Older files call a norm's weight and bias by their Greek names.
@@ -27,6 +28,8 @@ class Row:
     ours: str | tuple[str, ...]  # several: their one tensor holds ours one below the other
     transpose: bool = False  # they store the matrix the other way round
     lift: bool = False  # they store the vector as a matrix of one row
+    body: bool = False  # a head's part that stands under the body's prefix
+    when: tuple[str, object] | None = None  # only where our config has this field so
     tied: bool = False  # a second copy that some files hold of a tensor another row fills
 
 
@@ -63,10 +66,14 @@ class Link:
         return (1, *shape) if self.row.lift else shape
 
 
-def links(rows: Iterable[Row], ours: Collection[str]) -> list[Link]:
+def links(
+    rows: Iterable[Row], ours: Collection[str], config: ModelConfig | None = None
+) -> list[Link]:
     """The rows filled in for a model that has these tensors."""
     found: dict[str, Link] = {}
     for row in rows:
+        if row.when is not None and getattr(config, row.when[0]) != row.when[1]:
+            continue
         targets = (row.ours,) if isinstance(row.ours, str) else row.ours
         pattern = _pattern(targets[0])
         for name in ours:
@@ -104,20 +111,17 @@ def pair(
     return paired
 
 
-def carried(names: Iterable[str], patterns: Iterable[str], prefix: str, source: str) -> list[str]:
-    """Tensors that belong to the file but not to this model: kept, and written back untouched."""
+def check_known(names: Iterable[str], patterns: Iterable[str], prefix: str, source: str) -> None:
+    """Tensors that are no part of this model must be of another head: they are kept untouched."""
     leaves = "|".join(leaf for each in _LEAVES.values() for leaf in each)
     spelt = [name for each in patterns for name in _spellings(each)]
     known = [_pattern(p + name, leaves) for name in spelt for p in (prefix, "")]
-    kept = []
     for name in names:
         if not any(pattern.fullmatch(name) for pattern in known):
             raise CheckpointError(
                 f"{source}: tensor {name!r} belongs to no part of this architecture: remove it, "
                 "or correct the file's config.json"
             )
-        kept.append(name)
-    return kept
 
 
 def _pattern(template: str, leaves: str = "weight|bias") -> re.Pattern[str]:

@@ -27,7 +27,8 @@ class Recorder:
         if model.training:
             raise InputError("looking inside needs a model that is not training: call model.eval()")
         self.names = {module: _short(name) for name, module in model.named_modules()}
-        self.keep = _chooser(keep)
+        self.patterns = (keep,) if isinstance(keep, str) else () if callable(keep) else tuple(keep)
+        self.keep = keep if callable(keep) else self._fits_a_pattern
         self.edit = dict(edit or {})
         for name, change in self.edit.items():
             if not (isinstance(change, Tensor) or callable(change)):
@@ -52,12 +53,18 @@ class Recorder:
         return value
 
     def check(self) -> None:
-        """An edit that touched nothing is a mistake in its name."""
+        """What touched nothing, or kept nothing, is a mistake in a name."""
+        if self.patterns and not self.tensors:
+            wanted = ", ".join(self.patterns)
+            raise ConfigError(f"keep: nothing is called {wanted!r}{nearest(wanted, self.seen)}")
         for pattern in self.edit:
             if pattern not in self.used:
                 raise ConfigError(
                     f"edit: nothing is called {pattern!r}{nearest(pattern, self.seen)}"
                 )
+
+    def _fits_a_pattern(self, path: str) -> bool:
+        return any(fnmatchcase(path, pattern) for pattern in self.patterns)
 
     def _path(self, module: nn.Module, name: str) -> str:
         place = self.names[module]
@@ -68,18 +75,13 @@ def _short(name: str) -> str:
     return name.removeprefix("task.").removeprefix("backbone.").removeprefix("task")
 
 
-def _chooser(keep: Keep) -> Callable[[str], bool]:
-    if isinstance(keep, str):
-        return lambda name: fnmatchcase(name, keep)
-    if callable(keep):
-        return keep
-    patterns = tuple(keep)
-    return lambda name: any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
 def _of_one_text(value: Tensor) -> Tensor:
     """Inside attention there is an axis for texts, (1, H, T, S): here it is always one."""
-    return value[0] if value.dim() == 4 else value
+    if value.dim() != 4:
+        return value
+    if value.shape[0] != 1:
+        raise InputError(f"{value.shape[0]} texts at once: record them one by one")
+    return value[0]
 
 
 def _changed(path: str, value: Tensor, change: Tensor | Callable[[Tensor], Tensor]) -> Tensor:

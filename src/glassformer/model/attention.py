@@ -17,7 +17,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from glassformer.config import ModelConfig
 from glassformer.model import kernels
-from glassformer.model.context import Context
+from glassformer.model.context import Context, Look
 from glassformer.model.position import rotate
 from glassformer.model.sequences import Sequences
 
@@ -31,7 +31,7 @@ class Attention(nn.Module):
         self.query = nn.Linear(config.width, H * D, bias=config.attention_bias)
         self.key = nn.Linear(config.width, G * D, bias=config.attention_bias)
         self.value = nn.Linear(config.width, G * Dv, bias=config.attention_bias)
-        self.output = nn.Linear(H * Dv, config.width, bias=config.attention_bias)
+        self.output = nn.Linear(H * Dv, config.width, bias=bool(config.output_bias))
         self.heads, self.key_heads, self.layer, self.cross = H, G, layer, cross
         self.scale = 1 / math.sqrt(D) if config.scaled else 1.0
         self.dropout = config.dropout.attention
@@ -40,8 +40,9 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, ctx: Context) -> Tensor:  # (N, C) → (N, C)
         q = self.query(x).unflatten(-1, (self.heads, -1))  # (N, H, D)
-        if ctx.rotation is not None and not self.cross:
-            q = rotate(q, ctx.rotation)
+        turn = ctx.turn(cross=self.cross, local=self.window is not None)
+        if turn is not None:
+            q = rotate(q, turn)
         q = ctx.see(self, "q", q)
         k, v, keys = self._memory(ctx) if self.cross else self._past(x, ctx)
         how = How(
@@ -59,15 +60,16 @@ class Attention(nn.Module):
     def _keys_and_values(self, x: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
         k = self.key(x).unflatten(-1, (self.key_heads, -1))  # (M, G, D)
         v = self.value(x).unflatten(-1, (self.key_heads, -1))  # (M, G, Dv)
-        if ctx.rotation is not None and not self.cross:
-            k = rotate(k, ctx.rotation)
+        turn = ctx.turn(cross=self.cross, local=self.window is not None)
+        if turn is not None:
+            k = rotate(k, turn)
         return ctx.see(self, "k", k), ctx.see(self, "v", v)
 
     def _past(self, x: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Sequences]:
         """This text's own keys and values, behind those the cache remembers."""
         k, v = self._keys_and_values(x, ctx)
         if ctx.cache is not None:
-            k, v = ctx.cache.extend(self.layer, k, v, ctx.queries, ctx.keys)
+            k, v = ctx.cache.extend(self.layer, k, v, (ctx.texts, ctx.positions), ctx.keys)
         return k, v, ctx.keys
 
     def _memory(self, ctx: Context) -> tuple[Tensor, Tensor, Sequences]:
@@ -100,7 +102,7 @@ def attend(
     queries: Sequences,
     keys: Sequences,
     how: How,
-    looking: tuple[nn.Module, Context] | None = None,
+    looking: tuple[nn.Module, Look] | None = None,
 ) -> Tensor:  # (N, H, Dv)
     """softmax(q kᵀ · scale + bias) v, each text for itself. The only function that knows kernels.
 
@@ -142,7 +144,7 @@ def _dense(
     v: Tensor,  # (B, G, S, Dv)
     sizes: tuple[Tensor, Tensor] | None,  # of queries and keys; None if the rectangle is full
     how: How,
-    looking: tuple[nn.Module, Context] | None = None,
+    looking: tuple[nn.Module, Look] | None = None,
 ) -> Tensor:  # (B, H, T, Dv)
     T, S = q.shape[2], k.shape[2]
     bare = sizes is None and how.window is None and how.bias is None
@@ -160,7 +162,7 @@ def _dense(
 
 
 def attend_in_the_open(
-    q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None, how: How, where: nn.Module, ctx: Context
+    q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None, how: How, where: nn.Module, ctx: Look
 ) -> Tensor:
     """The same arithmetic line by line as on the slide, for somebody who looks."""
     group = q.shape[1] // k.shape[1]

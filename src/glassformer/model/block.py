@@ -23,19 +23,28 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
 class Norm(nn.Module):
     """layer: γ · (x − μ) / σ + β over the entries of one position.   rms: γ · x / √mean(x²)."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, width: int | None = None) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(config.width))  # γ
-        self.bias = nn.Parameter(torch.zeros(config.width)) if config.norm == "layer" else None  # β
+        width = width or config.width
+        shifts = config.norm == "layer" and config.norm_bias
+        self.weight = nn.Parameter(torch.ones(width))  # γ
+        self.bias = nn.Parameter(torch.zeros(width)) if shifts else None  # β
         self.eps = config.norm_eps
-        self.layer = config.norm == "layer"
+        self.centred = config.norm == "layer"
 
     def forward(self, x: Tensor, ctx: Look) -> Tensor:
-        if self.layer:
+        if self.centred:
             y = F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
         else:
             y = F.rms_norm(x, self.weight.shape, self.weight, self.eps)
         return ctx.see(self, "out", y)
+
+
+class NoNorm(nn.Module):
+    """Where the norm before it does."""
+
+    def forward(self, x: Tensor, ctx: Look) -> Tensor:
+        return x
 
 
 class MLP(nn.Module):
@@ -72,7 +81,7 @@ class Block(nn.Module):
     def __init__(self, config: ModelConfig, *, layer: int, cross: bool = False) -> None:
         super().__init__()
         self.attention = Attention(config, layer=layer)
-        self.attention_norm = Norm(config)
+        self.attention_norm = Norm(config) if config.first_norm or layer > 0 else NoNorm()
         self.cross = Attention(config, layer=layer, cross=True) if cross else None
         self.cross_norm = Norm(config) if cross else None
         self.mlp = MLP(config)

@@ -30,6 +30,13 @@ class Cache:
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
+        if texts < 1 or not 1 <= capacity <= config.max_length:
+            raise InputError(
+                f"a cache of {capacity} tokens for {texts} texts: write at least one text, and "
+                f"1 to {config.max_length} tokens"
+            )
+        if config.family == "seq2seq" and memory_capacity < 1:
+            raise InputError("memory_capacity: write how many tokens the longest source has")
         depth = config.decoder_depth or config.depth
 
         def room(slots: int, width: int) -> Tensor:
@@ -48,10 +55,12 @@ class Cache:
 
     @property
     def longest(self) -> int:
-        return max(self.counts)
+        return max(self.counts, default=0)
 
     def after(self, queries: Sequences) -> Sequences:
         """The keys there will be when `queries` have been added."""
+        if queries.count != len(self.counts):
+            raise InputError(f"the cache is for {len(self.counts)} texts, not {queries.count}")
         counts = tuple(a + b for a, b in zip(self.counts, queries.lengths, strict=True))
         if max(counts) > self.capacity:
             raise InputError(
@@ -62,25 +71,30 @@ class Cache:
         return Sequences(torch.cat([ends.new_zeros(1), ends]), counts, max(counts))
 
     def extend(
-        self, layer: int, k: Tensor, v: Tensor, queries: Sequences, keys: Sequences
+        self, layer: int, k: Tensor, v: Tensor, where: tuple[Tensor, Tensor], keys: Sequences
     ) -> tuple[Tensor, Tensor]:
-        """Write new keys and values (N, H, D); return all there are, (B, H, S, D).
+        """Write new keys and values (N, H, D) to their (text, slot); return all, (B, H, S, D).
 
         The first time there is nothing but the new ones: they go on as the flat row they are.
         """
-        text = queries.texts(k)
-        slot = self.lengths[text] + queries.positions(k)
-        self.keys[layer, text, :, slot] = k
-        self.values[layer, text, :, slot] = v
+        text, slot = where
+        self.keys[layer, text, :, slot] = k.to(self.keys.dtype)
+        self.values[layer, text, :, slot] = v.to(self.values.dtype)
         if self.longest == 0:
             return k, v
         return self.keys[layer, :, :, : keys.longest], self.values[layer, :, :, : keys.longest]
 
     def remember(self, layer: int, k: Tensor, v: Tensor, memory: Sequences) -> None:
         """Keep the source's keys and values: cross attention needs them at every step."""
-        text, slot = memory.texts(k), memory.positions(k)
-        self.memory_keys[layer, text, :, slot] = k
-        self.memory_values[layer, text, :, slot] = v
+        if memory.longest > self.memory_keys.shape[3]:
+            raise InputError(
+                f"the cache has room for {self.memory_keys.shape[3]} tokens of a source and "
+                f"{memory.longest} are needed: make it with a larger memory_capacity"
+            )
+        text = memory.texts(k)
+        slot = memory.positions(k, text)
+        self.memory_keys[layer, text, :, slot] = k.to(self.keys.dtype)
+        self.memory_values[layer, text, :, slot] = v.to(self.values.dtype)
 
     def recall(self, layer: int, memory: Sequences) -> tuple[Tensor, Tensor]:
         return (

@@ -43,8 +43,17 @@ class Context(Look):
     queries: Sequences
     keys: Sequences  # as queries, or longer by what the cache remembers
     causal: bool
-    rotation: tuple[Tensor, Tensor] | None = None  # cos and sin at each token's position
+    texts: Tensor  # (N,) which text each token is of
+    positions: Tensor  # (N,) and its place there, what the cache remembers counted in
+    rotation: Tensor | None = None  # (2, N, D/2) cos and sin at each token's position
+    local_rotation: Tensor | None = None  # the same for layers with a window
     bias: Tensor | None = None  # (1 or B, H, T, S) added to the scores: relative positions
     memory: Tensor | None = None  # (M, C) what the encoder made of the source
     memory_keys: Sequences | None = None
     cache: Cache | None = None
+
+    def turn(self, *, cross: bool, local: bool) -> Tensor | None:
+        """How queries and keys are turned; between two texts (cross) they are not."""
+        if cross:
+            return None
+        return self.local_rotation if local else self.rotation

@@ -79,20 +79,22 @@ class Seq2Seq(nn.Module):
     def forward(
         self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
     ) -> Tensor:  # (N, C)
-        memory, memory_keys = self._read(batch.source, cache, visitor)
+        memory, memory_keys = self._read(batch.source, batch.sequences.count, cache, visitor)
         hidden: Tensor = self.decoder(
             batch, memory=memory, memory_keys=memory_keys, cache=cache, visitor=visitor
         )
         return hidden
 
     def _read(
-        self, source: Batch | None, cache: Cache | None, visitor: Visitor | None
+        self, source: Batch | None, texts: int, cache: Cache | None, visitor: Visitor | None
     ) -> tuple[Tensor | None, Sequences]:
         """Encode the source, once: from the second step on, the cache has it."""
         if source is None:
             if cache is None or cache.memory is None:
                 raise InputError("a translation model needs a source text: give one in the batch")
             return None, cache.memory
+        if source.sequences.count != texts:
+            raise InputError(f"{source.sequences.count} sources for {texts} targets: give one each")
         memory: Tensor = self.encoder(source, visitor=visitor)
         if cache is not None:
             cache.memory = source.sequences

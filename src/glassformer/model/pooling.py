@@ -13,11 +13,14 @@ how important each one is.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.config import Activation
+from glassformer.errors import ConfigError
 from glassformer.model.block import ACTIVATIONS
 from glassformer.model.context import Look, Visitor
 from glassformer.model.sequences import Sequences
@@ -36,12 +39,16 @@ class ImportantWords(nn.Module):
         *,
         heads: int = 1,
         mapped: int | None = None,
-        activation: Activation | None = None,
+        activation: Activation | Literal["tanh"] | None = None,
     ) -> None:
         super().__init__()
         self.map = nn.Linear(width, mapped) if mapped else None
         self.vectors = nn.Parameter(torch.randn(heads, mapped or width) / math.sqrt(width))  # v
-        self.activation = ACTIVATIONS[activation] if activation else None
+        known: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh}
+        known.update((str(name), function) for name, function in ACTIVATIONS.items())
+        if activation is not None and activation not in known:
+            raise ConfigError(f"activation = {activation!r}: write one of {', '.join(known)}")
+        self.activation = known[activation] if activation else None
 
     def forward(
         self, x: Tensor, sequences: Sequences, visitor: Visitor | None = None
@@ -51,8 +58,7 @@ class ImportantWords(nn.Module):
         if self.activation is not None:
             y = self.activation(y)
         scores = look.see(self, "scores", y @ self.vectors.T)  # (N, heads)
-        hidden = torch.arange(sequences.longest, device=x.device) >= sequences.sizes[:, None]
-        padded = sequences.pad(scores).masked_fill(hidden[..., None], -math.inf)  # (B, T, heads)
+        padded = sequences.pad(scores, fill=-math.inf)  # (B, T, heads)
         weights = look.see(self, "weights", sequences.unpad(padded.softmax(1), like=scores))
         weighted = weights[:, :, None] * x[:, None, :]  # (N, heads, C)
         documents = x.new_zeros(sequences.count, *weighted.shape[1:])

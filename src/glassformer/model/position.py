@@ -24,21 +24,19 @@ def sinusoid(
     return waves([angle.sin(), angle.cos()], dim=-1).reshape(length, width).float()
 
 
-def rotation(length: int, width: int, base: float) -> tuple[Tensor, Tensor]:
-    """cos and sin of each position's turn, for each pair of entries.   2 × (length, width / 2)"""
-    pairs = torch.arange(0, width, 2, dtype=torch.float32, device="cpu")
-    angle = torch.arange(length, dtype=torch.float32, device="cpu")[:, None] / base ** (
-        pairs / width
-    )
-    return angle.cos(), angle.sin()
+def rotation(length: int, width: int, base: float) -> Tensor:
+    """cos and sin of each position's turn, for each pair of entries.   (2, length, width / 2)"""
+    speed = 1.0 / base ** (torch.arange(0, width, 2, dtype=torch.float32, device="cpu") / width)
+    angle = torch.arange(length, dtype=torch.float32, device="cpu")[:, None] * speed
+    return torch.stack([angle.cos(), angle.sin()])
 
 
-def rotate(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
-    """Turn each pair (x_i, x_{i + D/2}) by its position's angle.   (N, H, D)
+def rotate(x: Tensor, turn: Tensor) -> Tensor:
+    """Turn each pair (x_i, x_{i + D/2}) by its position's angle.   (N, H, D), (2, N, D/2)
 
     The dot product of two turned vectors depends on how far apart they are, not on where.
     """
-    cos, sin = (table.to(x.dtype)[:, None, :] for table in turn)  # (N, 1, D/2)
+    cos, sin = turn.to(x.dtype)[:, :, None].unbind()  # (N, 1, D/2)
     a, b = x.chunk(2, dim=-1)
     return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
 

@@ -11,6 +11,11 @@ import torch
 from torch import Tensor
 
 
+def move(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """Towards a GPU there is no need to wait; away from it there is."""
+    return tensor.to(device, non_blocking=torch.device(device).type == "cuda")
+
+
 @dataclass(frozen=True, eq=False)
 class Sequences:
     """Where each text of the row begins and ends.
@@ -42,7 +47,7 @@ class Sequences:
         return cls(offsets.to(device), filled, longest or max(filled, default=0))
 
     def to(self, device: torch.device | str) -> Sequences:
-        return replace(self, offsets=self.offsets.to(device, non_blocking=True))
+        return replace(self, offsets=move(self.offsets, device))
 
     @property
     def sizes(self) -> Tensor:  # (B,)
@@ -66,16 +71,16 @@ class Sequences:
         row = torch.arange(x.shape[0], device=x.device, dtype=torch.int32)
         return torch.searchsorted(self.offsets, row, right=True) - 1
 
-    def positions(self, x: Tensor) -> Tensor:
+    def positions(self, x: Tensor, texts: Tensor | None = None) -> Tensor:
         """How far each token of the row `x` is from the start of its text. (N,)"""
-        row = torch.arange(x.shape[0], device=x.device)
-        return row - self.offsets[self.texts(x)]
+        texts = self.texts(x) if texts is None else texts
+        return torch.arange(x.shape[0], device=x.device) - self.offsets[texts]
 
-    def pad(self, x: Tensor) -> Tensor:
-        """(N, …) → (B, longest, …), zeros behind the short texts."""
+    def pad(self, x: Tensor, fill: float = 0.0) -> Tensor:
+        """(N, …) → (B, longest, …), with `fill` behind the short texts."""
         if self.even(x):
             return x.reshape(self.count, self.longest, *x.shape[1:])
-        rectangle = x.new_zeros(self.count * self.longest, *x.shape[1:])
+        rectangle = x.new_full((self.count * self.longest, *x.shape[1:]), fill)
         rectangle = rectangle.index_copy(0, self._slots(x), x)
         return rectangle.reshape(self.count, self.longest, *x.shape[1:])
 
@@ -85,7 +90,8 @@ class Sequences:
         return flat if self.even(like) else flat.index_select(0, self._slots(like))
 
     def _slots(self, x: Tensor) -> Tensor:
-        return self.texts(x) * self.longest + self.positions(x)
+        texts = self.texts(x)
+        return texts * self.longest + self.positions(x, texts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,10 +128,10 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Batch:
         def moved(tensor: Tensor | None) -> Tensor | None:
-            return None if tensor is None else tensor.to(device, non_blocking=True)
+            return None if tensor is None else move(tensor, device)
 
         return Batch(
-            tokens=self.tokens.to(device, non_blocking=True),
+            tokens=move(self.tokens, device),
             sequences=self.sequences.to(device),
             segments=moved(self.segments),
             source=None if self.source is None else self.source.to(device),

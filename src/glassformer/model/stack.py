@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from glassformer.config import ModelConfig
 from glassformer.model.block import Block, Norm
 from glassformer.model.cache import Cache
-from glassformer.model.context import Context, Visitor
+from glassformer.model.context import Context, Look, Visitor
 from glassformer.model.position import relative_bucket, rotation, sinusoid
 from glassformer.model.sequences import Batch, Sequences
 
@@ -22,31 +22,34 @@ class Embedding(nn.Module):
 
     def __init__(self, config: ModelConfig, token: nn.Embedding | None = None) -> None:
         super().__init__()
-        C = config.width
+        C, rows = config.table_width, config.max_length + config.position_offset
         self.token = token or nn.Embedding(config.vocab_size, C)
-        learned = config.position == "learned"
-        self.position = nn.Embedding(config.max_length, C) if learned else None
+        self.position = nn.Embedding(rows, C) if config.position == "learned" else None
         self.segment = nn.Embedding(config.segments, C) if config.segments else None
-        self.norm = Norm(config) if config.embedding_norm else None
+        self.norm = Norm(config, C) if config.embedding_norm else None
+        self.project = nn.Linear(C, config.width) if config.width != C else None
+        self.offset = config.position_offset
         self.dropout = nn.Dropout(config.dropout.embedding)
-        self.scale = math.sqrt(C) if config.embedding_scale else 1.0
+        self.scale = math.sqrt(C) if config.embedding_scale else None
         waves = config.position == "sinusoidal"
         table = sinusoid(config.max_length, C, config.sinusoid) if waves else None
         self.register_buffer("wave", table, persistent=False)
 
     def forward(self, batch: Batch, positions: Tensor, ctx: Context) -> Tensor:  # (N, C)
-        x = ctx.see(self, "tokens", self.token(batch.tokens) * self.scale)
+        x = self.token(batch.tokens)
+        x = ctx.see(self, "tokens", x if self.scale is None else x * self.scale)
         if self.segment is not None:
-            zeros = torch.zeros_like(batch.tokens)
-            kind = zeros if batch.segments is None else batch.segments
+            kind = batch.segments
+            kind = torch.zeros_like(batch.tokens) if kind is None else kind
             x = x + ctx.see(self, "segments", self.segment(kind))
         if self.position is not None:
-            x = x + ctx.see(self, "positions", self.position(positions))
+            x = x + ctx.see(self, "positions", self.position(positions + self.offset))
         if self.wave is not None:
             x = x + ctx.see(self, "positions", self.wave[positions].to(x.dtype))
         if self.norm is not None:
             x = self.norm(x, ctx)
-        return ctx.see(self, "out", self.dropout(x))
+        x = self.dropout(x)
+        return ctx.see(self, "out", x if self.project is None else self.project(x))
 
 
 class Relative(nn.Module):
@@ -77,8 +80,8 @@ class Relative(nn.Module):
 class Stack(nn.Module):
     """An encoder, or (causal) a decoder, or (with cross) the decoder of a translator."""
 
-    cos: Tensor | None
-    sin: Tensor | None
+    turns: Tensor | None
+    local_turns: Tensor | None
 
     def __init__(
         self,
@@ -94,12 +97,12 @@ class Stack(nn.Module):
         self.blocks = nn.ModuleList(Block(config, layer=i, cross=cross) for i in range(depth))
         self.norm = Norm(config) if config.final_norm else None
         self.relative = Relative(config, causal=causal) if config.position == "relative" else None
-        self.causal, self.max_length = causal, config.max_length
-        rotary = config.position == "rotary"
-        sizes = (config.max_length, config.query_width, config.rotary_base)
-        cos, sin = rotation(*sizes) if rotary else (None, None)
-        self.register_buffer("cos", cos, persistent=False)
-        self.register_buffer("sin", sin, persistent=False)
+        self.causal = causal
+        bases = (config.rotary_base, config.local_rotary_base or config.rotary_base)
+        for name, base in zip(("turns", "local_turns"), bases, strict=True):
+            rotary = config.position == "rotary"
+            table = rotation(config.max_length, config.query_width, base) if rotary else None
+            self.register_buffer(name, table, persistent=False)
 
     def forward(
         self,
@@ -112,18 +115,26 @@ class Stack(nn.Module):
     ) -> Tensor:  # (N, C)
         queries = batch.sequences
         keys = queries if cache is None else cache.after(queries)
-        positions = queries.positions(batch.tokens)
+        texts = queries.texts(batch.tokens)
+        positions = queries.positions(batch.tokens, texts)
         if cache is not None:
-            positions = positions + cache.lengths[queries.texts(batch.tokens)]
-        turn = None
-        if self.cos is not None and self.sin is not None:
-            turn = self.cos[positions], self.sin[positions]
+            positions = positions + cache.lengths[texts]
+        look = Look(visitor=visitor)
+        turn, local, bias = None, None, None
+        if self.turns is not None and self.local_turns is not None:
+            turn = look.see(self, "rotation", self.turns[:, positions])
+            local = look.see(self, "local_rotation", self.local_turns[:, positions])
+        if self.relative is not None:
+            bias = look.see(self.relative, "bias", self.relative(queries, keys))
         ctx = Context(
             queries=queries,
             keys=keys,
+            texts=texts,
+            positions=positions,
             causal=self.causal,
             rotation=turn,
-            bias=None if self.relative is None else self.relative(queries, keys),
+            local_rotation=local,
+            bias=bias,
             memory=memory,
             memory_keys=memory_keys,
             cache=cache,

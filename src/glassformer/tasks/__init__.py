@@ -11,7 +11,7 @@ from glassformer.model.init import initialise, materialise
 from glassformer.tasks.base import Ids, Output, Task, cross_entropy
 from glassformer.tasks.heads import pool
 from glassformer.tasks.label import Classify, Features, Span, Tag
-from glassformer.tasks.language import MaskedLM, NextWord, next_words
+from glassformer.tasks.language import MaskedLM, NextWord
 
 TASKS: dict[TaskKind, type[Task]] = {
     "features": Features,
@@ -40,6 +40,8 @@ def outline(config: ModelConfig, task: TaskConfig) -> Task:
         raise ConfigError(
             f"kind = {task.kind!r} needs family = {family!r}, and this is {config.family!r}"
         )
+    if task.kind in ("classify", "tag", "next_sentence") and not task.labels:
+        raise ConfigError(f"labels: kind = {task.kind!r} needs at least one: write their names")
     with torch.device("meta"):
         return TASKS[task.kind](FAMILIES[config.family](config), task)
 
@@ -60,5 +62,5 @@ def build_task(
 
 __all__ = [
     "TASKS", "Classify", "Features", "Ids", "MaskedLM", "NextWord", "Output", "Span", "Tag",
-    "Task", "build_task", "cross_entropy", "next_words", "outline", "pool",
+    "Task", "build_task", "cross_entropy", "outline", "pool",
 ]  # fmt: skip

@@ -28,6 +28,7 @@ class Output:
     logits: Tensor  # one row a token, or one row a text
     loss: Tensor | None = None  # mean over `count` answers; None without labels
     count: Tensor | None = None
+    pooled: Tensor | None = None  # (B, C) of a bare encoder that comes with a pooler
     follows: Tensor | None = None  # (B, 2) next sentence, where it is trained beside the words
 
 
@@ -39,7 +40,7 @@ class Task(nn.Module, ABC):
     def __init__(self, backbone: Backbone, task: TaskConfig) -> None:
         super().__init__()
         self.backbone = backbone
-        self.task = task
+        self.spec = task
 
     @abstractmethod
     def forward(
@@ -91,6 +92,7 @@ class Task(nn.Module, ABC):
         if segments is not None:
             if config.segments == 0:
                 raise InputError("segments: this model knows none, leave them out")
+            self._check_lengths("segments", segments)
             if [len(each) for each in segments] != [len(each) for each in ids]:
                 raise InputError("segments: give one number for each token of ids")
         if config.family == "seq2seq":
@@ -113,6 +115,8 @@ class Task(nn.Module, ABC):
 
     def _check_lengths(self, name: str, lists: Ids) -> None:
         most = self.backbone.config.max_length
+        if isinstance(lists, str) or not hasattr(lists, "__getitem__"):
+            raise InputError(f"{name} is {lists!r:.40}: give a list of lists of token ids")
         for i, each in enumerate(lists):
             if isinstance(each, str) or not hasattr(each, "__len__"):
                 raise InputError(f"{name}[{i}] is {each!r:.40}: give a list of token ids")

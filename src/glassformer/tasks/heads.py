@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -14,38 +16,54 @@ from glassformer.model.block import ACTIVATIONS
 def pool(hidden: Tensor, sequences: Sequences, how: str) -> Tensor:
     """One vector a text, (N, C) → (B, C): its first token's, its last token's, or the mean."""
     if how == "first":
-        return hidden[sequences.offsets[:-1].long()]
+        return hidden[sequences.offsets[:-1].clamp(max=len(hidden) - 1)]  # an empty text has none
     if how == "last":
-        return hidden[sequences.offsets[1:].long() - 1]
-    # In float32 and in a fixed order: a long text's sum does not fit into half precision.
+        return hidden[(sequences.offsets[1:] - 1).clamp(min=0)]
+    # In float32: a long text's sum does not fit into half precision.
     wide = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
-    sums = torch.segment_reduce(wide, "sum", offsets=sequences.offsets, axis=0)
+    sums = wide.new_zeros(sequences.count, hidden.shape[1])
+    sums = sums.index_add(0, sequences.texts(hidden), wide)
     return (sums / sequences.sizes.clamp(min=1)[:, None]).to(hidden.dtype)
 
 
-class Pooler(nn.Module):
-    """tanh(W x + b) of the vector that stands for the text."""
+POOLERS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "relu": F.relu,
+    "gelu": F.gelu,
+}
 
-    def __init__(self, config: ModelConfig) -> None:
+
+class Pooler(nn.Module):
+    """act(W x + b), mostly of the vector that stands for the text."""
+
+    def __init__(self, config: ModelConfig, activation: str = "tanh") -> None:
         super().__init__()
         self.dense = nn.Linear(config.width, config.width)
+        self.activation = POOLERS[activation]
 
     def forward(self, x: Tensor, look: Look) -> Tensor:
-        return look.see(self, "out", torch.tanh(self.dense(x)))
+        return look.see(self, "out", self.activation(self.dense(x)))
 
 
 class Transform(nn.Module):
-    """BERT's step before the words: norm(act(W x + b))."""
+    """BERT's step before the words: norm(act(W x + b)), as wide as the token table."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.width, config.width)
+        bias = config.norm_bias  # those that have none in their norms have none here
+        self.dense = nn.Linear(config.width, config.table_width, bias=bias)
         self.activation = ACTIVATIONS[config.activation]
-        self.norm = Norm(config)
+        self.norm = Norm(config, config.table_width)
 
     def forward(self, x: Tensor, look: Look) -> Tensor:
         y: Tensor = self.norm(self.activation(self.dense(x)), look)
         return y
+
+
+def pooler(config: ModelConfig, task: TaskConfig) -> Pooler | Transform | None:
+    if task.pooler is None:
+        return None
+    return Transform(config) if task.pooler == "transform" else Pooler(config, task.pooler)
 
 
 class Words(nn.Module):
@@ -53,11 +71,13 @@ class Words(nn.Module):
 
     def __init__(self, config: ModelConfig, *, bias: bool) -> None:
         super().__init__()
-        shape = (config.vocab_size, config.width)
-        self.weight = None if config.tied else nn.Parameter(torch.empty(shape).normal_(std=0.02))
+        shape = (config.vocab_size, config.table_width)
+        self.scale = config.width**-0.5 if config.output_scale else None
+        self.weight = None if config.tied else nn.Parameter(torch.empty(shape))
         self.bias = nn.Parameter(torch.zeros(config.vocab_size)) if bias else None
 
     def forward(self, x: Tensor, table: Tensor) -> Tensor:  # (N, C) → (N, V)
+        x = x if self.scale is None else x * self.scale
         return F.linear(x, table if self.weight is None else self.weight, self.bias)
 
 

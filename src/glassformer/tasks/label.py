@@ -12,7 +12,7 @@ from glassformer.config import TaskConfig
 from glassformer.errors import InputError
 from glassformer.model import Backbone, Batch, Cache, Look, Visitor
 from glassformer.tasks.base import Ids, Output, Task, cross_entropy
-from glassformer.tasks.heads import Labels, Pooler, pool
+from glassformer.tasks.heads import Labels, pool, pooler
 
 
 class Features(Task):
@@ -20,12 +20,16 @@ class Features(Task):
 
     def __init__(self, backbone: Backbone, task: TaskConfig) -> None:
         super().__init__(backbone, task)
-        self.pooler = Pooler(backbone.config) if task.pooler else None
+        self.pooler = pooler(backbone.config, task)
 
     def forward(
         self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
     ) -> Output:
-        return Output(self.backbone(batch, cache=cache, visitor=visitor))
+        hidden = self.backbone(batch, cache=cache, visitor=visitor)
+        if self.pooler is None:
+            return Output(hidden)
+        first = pool(hidden, batch.sequences, "first")
+        return Output(hidden, pooled=self.pooler(first, Look(visitor=visitor)))
 
     def logits(
         self, ids: Ids, *, segments: Ids | None = None, targets: Ids | None = None
@@ -43,7 +47,7 @@ class Classify(Task):
 
     def __init__(self, backbone: Backbone, task: TaskConfig) -> None:
         super().__init__(backbone, task)
-        self.pooler = Pooler(backbone.config) if task.pooler else None
+        self.pooler = pooler(backbone.config, task)
         self.labels = Labels(backbone.config, task)
 
     def forward(
@@ -51,13 +55,13 @@ class Classify(Task):
     ) -> Output:
         look = Look(visitor=visitor)
         hidden = self.backbone(batch, cache=cache, visitor=visitor)
-        vector = pool(hidden, batch.sequences, self.task.pool)  # (B, C)
+        vector = pool(hidden, batch.sequences, self.spec.pool)  # (B, C)
         if self.pooler is not None:
             vector = self.pooler(vector, look)
         logits = look.see(self, "logits", self.labels(vector))  # (B, K)
         if batch.labels is None:
             return Output(logits)
-        if len(self.task.labels) == 1:
+        if len(self.spec.labels) == 1:
             loss = F.mse_loss(logits[:, 0].float(), batch.labels.float())
             return Output(logits, loss, torch.tensor(len(batch.labels)))
         return Output(logits, *cross_entropy(logits, batch.labels))
@@ -68,6 +72,7 @@ class Tag(Task):
 
     def __init__(self, backbone: Backbone, task: TaskConfig) -> None:
         super().__init__(backbone, task)
+        self.pooler = pooler(backbone.config, task)
         self.labels = Labels(backbone.config, task)
 
     def forward(
@@ -75,6 +80,8 @@ class Tag(Task):
     ) -> Output:
         look = Look(visitor=visitor)
         hidden = self.backbone(batch, cache=cache, visitor=visitor)
+        if self.pooler is not None:
+            hidden = self.pooler(hidden, look)
         logits = look.see(self, "logits", self.labels(hidden))  # (N, K)
         if batch.labels is None:
             return Output(logits)
@@ -96,9 +103,6 @@ class Span(Task):
         logits = look.see(self, "logits", self.labels(hidden))  # (N, 2)
         if batch.labels is None:  # (B, 2) first and last token of the answer
             return Output(logits)
-        sequences = batch.sequences
-        place = torch.arange(sequences.longest, device=logits.device)
-        beyond = place >= sequences.sizes[:, None]  # (B, T)
-        padded = sequences.pad(logits).masked_fill(beyond[..., None], -math.inf)
+        padded = batch.sequences.pad(logits, fill=-math.inf)  # (B, T, 2)
         loss, count = cross_entropy(padded.transpose(1, 2).flatten(0, 1), batch.labels.flatten())
         return Output(logits, loss, count)

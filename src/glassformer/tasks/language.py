@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
 from glassformer.config import TaskConfig
 from glassformer.model import Backbone, Batch, Cache, Look, Visitor
 from glassformer.tasks.base import Output, Task, cross_entropy
@@ -39,7 +36,7 @@ class MaskedLM(Task):
         loss, count = cross_entropy(logits, batch.labels)
         if follows is not None and batch.follows is not None:
             loss = loss + cross_entropy(follows, batch.follows)[0]
-        return Output(logits, loss, count, follows)
+        return Output(logits, loss, count, follows=follows)
 
 
 class NextWord(Task):
@@ -58,10 +55,3 @@ class NextWord(Task):
         if batch.labels is None:
             return Output(logits)
         return Output(logits, *cross_entropy(logits, batch.labels))
-
-
-def next_words(batch: Batch) -> Tensor:
-    """The labels of next-word prediction: each token's successor in its text, none for the last."""
-    labels = torch.roll(batch.tokens, -1)
-    ends = batch.sequences.offsets[1:].long() - 1
-    return labels.index_fill(0, ends, -100)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +10,10 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from glassformer.errors import CheckpointError, InputError
+from glassformer.strictjson import parse
 
 Text = str | tuple[str, str]
+SETTINGS = "tokenizer_config.json"
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def _from_wordpiece(files: Mapping[str, bytes]) -> tokenizers.Tokenizer:
 
 def _from_bpe(files: Mapping[str, bytes]) -> tokenizers.Tokenizer:
     """GPT-2's vocab.json and merges.txt: pieces of bytes."""
-    vocab = _json(files, "vocab.json")
+    vocab = parse(files["vocab.json"], "vocab.json")
     if not all(type(number) is int for number in vocab.values()):
         raise CheckpointError("vocab.json: write a number for each piece")
     merges = _merges(files)
@@ -159,16 +160,7 @@ def _merges(files: Mapping[str, bytes]) -> list[tuple[str, str]]:
 
 
 def _settings(files: Mapping[str, bytes]) -> dict[str, Any]:
-    return _json(files, "tokenizer_config.json") if "tokenizer_config.json" in files else {}
-
-
-def _json(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
-    try:
-        found = json.loads(files[name])
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{name}: this is no JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise CheckpointError(f"{name}: write an object, {{…}}, not a {type(found).__name__}")
+    found: dict[str, Any] = parse(files.get(SETTINGS, b"{}"), SETTINGS)
     return found
 
 

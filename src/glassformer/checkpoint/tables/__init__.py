@@ -1,8 +1,17 @@
 """Other people's names, as data."""
 
 from glassformer.checkpoint.architecture import Architecture
+from glassformer.checkpoint.tables.bart import BART
 from glassformer.checkpoint.tables.bert import BERT
+from glassformer.checkpoint.tables.distilbert import DISTILBERT
+from glassformer.checkpoint.tables.electra import ELECTRA
 from glassformer.checkpoint.tables.gpt2 import GPT2
+from glassformer.checkpoint.tables.llama import LLAMA, QWEN2
 from glassformer.checkpoint.tables.marian import MARIAN
+from glassformer.checkpoint.tables.modernbert import MODERNBERT
+from glassformer.checkpoint.tables.roberta import ROBERTA
+from glassformer.checkpoint.tables.t5 import T5
 
-ARCHITECTURES: dict[str, Architecture] = {each.model_type: each for each in (BERT, GPT2, MARIAN)}
+# A new model is written as the first of these that can hold it: the narrower ones come first.
+_ALL = (DISTILBERT, BERT, ROBERTA, ELECTRA, MODERNBERT, GPT2, LLAMA, QWEN2, MARIAN, BART, T5)
+ARCHITECTURES: dict[str, Architecture] = {each.model_type: each for each in _ALL}

@@ -20,6 +20,7 @@ BODY = (
     Row(THEIRS + "output.dense.*", OURS + "mlp.down.*"),
     Row(THEIRS + "output.LayerNorm.*", OURS + "mlp_norm.*"),
 )
+POOLER = Row("pooler.dense.*", "pooler.dense.*", body=True)
 WORDS = (
     Row("cls.predictions.transform.dense.*", "transform.dense.*"),
     Row("cls.predictions.transform.LayerNorm.*", "transform.norm.*"),
@@ -33,18 +34,22 @@ BERT = Architecture(
     model_type="bert",
     prefix="bert.",
     rows=BODY,
-    loose=(Row("pooler.dense.*", "pooler.dense.*"),),
     heads={
-        "BertModel": Head("features", fields={"pooler": True}),
+        "BertModel": Head("features", (POOLER,), {"pooler": "tanh"}),
         "BertForMaskedLM": Head("masked_lm", WORDS),
         "BertForPreTraining": Head(
-            "pretraining", (*WORDS, Row("cls.seq_relationship.*", "follows.linear.*"))
+            "pretraining", (*WORDS, POOLER, Row("cls.seq_relationship.*", "follows.linear.*"))
         ),
         "BertForNextSentencePrediction": Head(
-            "next_sentence", (Row("cls.seq_relationship.*", "labels.linear.*"),), {"pooler": True}
+            "next_sentence",
+            (POOLER, Row("cls.seq_relationship.*", "labels.linear.*")),
+            {"pooler": "tanh"},
         ),
         "BertForSequenceClassification": Head(
-            "classify", (Row("classifier.*", "labels.linear.*"),), {"pooler": True}, DROPOUT
+            "classify",
+            (POOLER, Row("classifier.*", "labels.linear.*")),
+            {"pooler": "tanh"},
+            DROPOUT,
         ),
         "BertForTokenClassification": Head(
             "tag", (Row("classifier.*", "labels.linear.*"),), dropout=DROPOUT

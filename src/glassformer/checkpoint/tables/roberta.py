@@ -1,0 +1,54 @@
+"""RoBERTa: BERT with one segment, positions that start at 2, and heads of its own names."""
+
+from glassformer.checkpoint.architecture import Architecture, Head
+from glassformer.checkpoint.keys import Key
+from glassformer.checkpoint.rows import Row
+from glassformer.checkpoint.tables.bert import BERT, BODY, DROPOUT, POOLER
+
+OWN = ("max_position_embeddings", "vocab_size", "hidden_act", "pad_token_id")
+POSITIONS = Key(
+    "max_position_embeddings", "max_length", 512, read=lambda n: n - 2, write=lambda n: n + 2
+)
+
+ROBERTA = Architecture(
+    model_type="roberta",
+    prefix="roberta.",
+    rows=BODY,
+    heads={
+        "RobertaModel": Head("features", (POOLER,), {"pooler": "tanh"}),
+        "RobertaForMaskedLM": Head(
+            "masked_lm",
+            (
+                Row("lm_head.dense.*", "transform.dense.*"),
+                Row("lm_head.layer_norm.*", "transform.norm.*"),
+                Row("lm_head.bias", "words.bias"),
+                Row("lm_head.decoder.weight", "backbone.encoder.embedding.token.weight", tied=True),
+                Row("lm_head.decoder.bias", "words.bias", tied=True),
+            ),
+        ),
+        "RobertaForSequenceClassification": Head(
+            "classify",
+            (
+                Row("classifier.dense.*", "pooler.dense.*"),
+                Row("classifier.out_proj.*", "labels.linear.*"),
+            ),
+            {"pooler": "tanh"},
+            DROPOUT,
+        ),
+        "RobertaForTokenClassification": Head(
+            "tag", (Row("classifier.*", "labels.linear.*"),), dropout=DROPOUT
+        ),
+        "RobertaForQuestionAnswering": Head("span", (Row("qa_outputs.*", "labels.linear.*"),)),
+    },
+    keys=(
+        *(key for key in BERT.keys if key.theirs not in OWN),
+        Key("vocab_size", "vocab_size", 50265),
+        POSITIONS,
+        Key("pad_token_id", "ids.pad", 1),
+        Key("bos_token_id", "ids.start", 0),
+        Key("eos_token_id", "ids.end", 2),
+    ),
+    constants={**BERT.constants, "position_offset": 2, "activation": "gelu"},
+    fixed={**BERT.fixed, "hidden_act": "gelu"},
+    inert=BERT.inert,
+)
