@@ -84,15 +84,21 @@ def compare(
     ours: Callable[[], object],
     reference: BertModel,
     texts: Texts,
+    *,
     bar: float,
     tiny: bool,
+    autocast: bool = False,
 ) -> None:
     """Our way against its own best: length-sorted, at whatever batch size suits it."""
     ordered = sorted(texts, key=len)
+
+    def theirs(size: int) -> None:
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            padded(reference, ordered, size, "cpu")
+
     sizes = (1, 2) if tiny else (1, 2, 4, 8, 16) if len(texts) > 1 else (1,)
     calls: dict[str, Callable[[], object]] = {"ours": ours}
-    for size in sizes:
-        calls[str(size)] = lambda n=size: padded(reference, ordered, n, "cpu")
+    calls |= {str(size): lambda n=size: theirs(n) for size in sizes}
     times = race(calls, "cpu", 2 if len(texts) > 1 else 25)
     mine = times.pop("ours")
     size = min(times, key=times.__getitem__)
@@ -111,13 +117,14 @@ def on_cpu(tiny: bool) -> None:
     print(f"{'':46} {'glassformer':>10} {'transformers':>11}")
     agree = (model.task.vectors(texts) - padded(reference, texts, 1, "cpu")).abs().max()
     many, one = (lambda: model.task.vectors(texts)), (lambda: model.task.vectors(short))
-    compare("64 ragged texts, float32", many, reference, texts, 1.8, tiny)
-    compare("one 16-token text, float32", one, reference, short, 1.0, tiny)
+    compare("64 ragged texts, float32", many, reference, texts, bar=1.8, tiny=tiny)
+    compare("one 16-token text, float32", one, reference, short, bar=1.0, tiny=tiny)
     model.to(torch.bfloat16)
-    compare("one 16-token text, bf16 weights / float32", one, reference, short, 2.0, tiny)
-    with torch.autocast("cpu", torch.bfloat16):  # our weights are bf16 already: no cast for us
-        compare("one 16-token text, bf16 weights / autocast", one, reference, short, 2.0, tiny)
-        compare("64 ragged texts, bf16 weights / autocast", many, reference, texts, 1.7, tiny)
+    name = "one 16-token text, bf16 weights / "
+    compare(name + "float32", one, reference, short, bar=2.0, tiny=tiny)
+    compare(name + "autocast", one, reference, short, bar=2.0, tiny=tiny, autocast=True)
+    name = "64 ragged texts, bf16 weights / autocast"
+    compare(name, many, reference, texts, bar=1.7, tiny=tiny, autocast=True)
     print(f"{'largest difference in float32':46} {agree:.1e}")
     imports(1 if tiny else 5)
 

@@ -48,6 +48,14 @@ def test_commands_run(command: str) -> None:
     assert run.stdout.strip()
 
 
+def test_no_figure_is_left_to_be_filled_in() -> None:
+    rows = [line for line in README.splitlines() if line.startswith("| BERT-base")]
+    assert len(rows) >= 3 and all(
+        "2-core" in line or "H200" in line or "above" in line for line in rows
+    )
+    assert "FIGURES" not in README and "TODO" not in README
+
+
 def test_files_it_names_are_there() -> None:
     for name in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (ROOT / name).exists(), name

@@ -170,7 +170,7 @@ def load(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> Model:
-    """Open a model folder: BERT, GPT-2 or Marian in the Hugging Face layout.
+    """Open a model folder in the Hugging Face layout: BERT, GPT-2, Marian, T5, Llama and their kin.
 
     `dtype` None keeps the precision of the file. Nothing in the folder is executed.
     """
