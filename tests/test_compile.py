@@ -14,12 +14,12 @@ import torch
 import glassformer as gf
 from glassformer.glass import Recorder
 from kit import Case, compiled, difference, inputs, our_answers, saved
-from parity import test_bert, test_gpt2, test_marian
+from parity import bert, gpt2, marian
 
 FAMILIES = {
-    "encoder": test_bert.CASES[1],
-    "decoder": test_gpt2.CASES[0],
-    "seq2seq": test_marian.CASES[0],
+    "encoder": bert.CASES[0],
+    "decoder": gpt2.CASES[0],
+    "seq2seq": marian.CASES[0],
 }
 
 

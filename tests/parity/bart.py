@@ -1,0 +1,28 @@
+"""BART against transformers': the data of its parity tests."""
+
+from transformers import BartConfig
+
+from kit import Case
+
+SIZES = {
+    "vocab_size": 101,
+    "d_model": 24,
+    "encoder_layers": 3,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 3,
+    "decoder_attention_heads": 3,
+    "encoder_ffn_dim": 37,
+    "decoder_ffn_dim": 37,
+    "max_position_embeddings": 17,
+    "pad_token_id": 0,
+}
+CLASSES = (
+    "BartForConditionalGeneration",
+    "BartModel",
+)
+CASES = [Case(name, BartConfig, SIZES) for name in CLASSES]
+CONTROLS = (
+    {"scale_embedding": True},
+    {"activation_function": "relu"},
+)
+VARIANTS = (Case("BartForConditionalGeneration", BartConfig, SIZES | {"scale_embedding": True}),)
