@@ -46,8 +46,6 @@ class Architecture:
         task: Json = {"kind": head.kind, **head.fields}
         if head.kind in ("classify", "tag") and "labels" not in head.fields:
             task["labels"] = _labels(foreign, source)
-        if head.kind == "next_sentence":
-            task["labels"] = ("follows", "random")
         task["dropout"] = head.rate(foreign)
         config = read(ModelConfig, fields, source, names(self.keys))
         if wrong := self.rule(foreign, config):
@@ -64,9 +62,9 @@ class Architecture:
         written = foreign or self._blank()
         if (foreign.get("architectures") or [None])[0] not in classes:
             written = {**written, "architectures": [classes[0]]}
-        named = "labels" not in self.heads[self.head_name(written, "config.json")].fields
+        head = self.heads[self.head_name(written, "config.json")]
         if (
-            named
+            "labels" not in head.fields
             and task.kind in ("classify", "tag")
             and (not foreign or _labels(foreign, "config.json") != task.labels)
         ):
@@ -76,7 +74,6 @@ class Architecture:
                 "label2id": {label: i for i, label in enumerate(task.labels)},
             }
         written = write_keys(self.keys, config.model_dump(), written)
-        head = self.heads[self.head_name(written, "config.json")]
         if head.dropout and head.rate(written) != task.dropout:
             written = {**written, head.dropout[0]: task.dropout}
         self._agree(written, config, task)

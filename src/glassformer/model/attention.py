@@ -74,7 +74,7 @@ class Attention(nn.Module):
 
     def _memory(self, ctx: Context) -> tuple[Tensor, Tensor, Sequences]:
         """The other text's keys and values: made once, then recalled from the cache."""
-        assert ctx.memory_keys is not None  # noqa: S101 - Stack.forward sees to it
+        assert ctx.memory_keys is not None  # noqa: S101 - Seq2Seq sees to it
         if ctx.memory is None:
             assert ctx.cache is not None  # noqa: S101
             return *ctx.cache.recall(self.layer, ctx.memory_keys), ctx.memory_keys

@@ -98,10 +98,13 @@ class Stack(nn.Module):
         self.norm = Norm(config) if config.final_norm else None
         self.relative = Relative(config, causal=causal) if config.position == "relative" else None
         self.causal = causal
-        bases = (config.rotary_base, config.local_rotary_base or config.rotary_base)
-        for name, base in zip(("turns", "local_turns"), bases, strict=True):
-            rotary = config.position == "rotary"
-            table = rotation(config.max_length, config.query_width, base) if rotary else None
+        bases = {"turns": config.rotary_base}
+        if config.window is not None:
+            bases["local_turns"] = config.local_rotary_base or config.rotary_base
+        for name in ("turns", "local_turns"):
+            rotary = config.position == "rotary" and name in bases
+            sizes = (config.max_length, config.query_width)
+            table = rotation(*sizes, bases[name]) if rotary else None
             self.register_buffer(name, table, persistent=False)
 
     def forward(
@@ -121,8 +124,9 @@ class Stack(nn.Module):
             positions = positions + cache.lengths[texts]
         look = Look(visitor=visitor)
         turn, local, bias = None, None, None
-        if self.turns is not None and self.local_turns is not None:
+        if self.turns is not None:
             turn = look.see(self, "rotation", self.turns[:, positions])
+        if self.local_turns is not None:
             local = look.see(self, "local_rotation", self.local_turns[:, positions])
         if self.relative is not None:
             bias = look.see(self.relative, "bias", self.relative(queries, keys))

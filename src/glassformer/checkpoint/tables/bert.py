@@ -43,7 +43,7 @@ BERT = Architecture(
         "BertForNextSentencePrediction": Head(
             "next_sentence",
             (POOLER, Row("cls.seq_relationship.*", "labels.linear.*")),
-            {"pooler": "tanh"},
+            {"pooler": "tanh", "labels": ("follows", "random")},
         ),
         "BertForSequenceClassification": Head(
             "classify",
