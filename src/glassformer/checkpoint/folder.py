@@ -68,14 +68,20 @@ class Contents:
         return found
 
 
-def open_folder(path: str | os.PathLike[str]) -> Contents:
+def open_config(path: str | os.PathLike[str]) -> tuple[Json, str]:
+    """config.json, parsed and as it stands."""
     folder = Path(path)
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such folder: write the path of a model folder")
-    config_text = _text(folder, CONFIG, MOST_JSON)
-    if config_text is None:
+    text = _text(folder, CONFIG, MOST_JSON)
+    if text is None:
         raise CheckpointError(f"{folder}: {CONFIG} is missing: this is not a model folder")
-    config = parse(config_text, f"{folder / CONFIG}")
+    return parse(text, f"{folder / CONFIG}"), text
+
+
+def open_folder(path: str | os.PathLike[str]) -> Contents:
+    folder = Path(path)
+    config, config_text = open_config(folder)
     index_text = _text(folder, INDEX, MOST_JSON)
     names = [WEIGHTS]
     if index_text is not None and not (folder / WEIGHTS).exists():

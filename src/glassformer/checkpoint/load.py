@@ -17,6 +17,7 @@ from glassformer.checkpoint.folder import (
     INDEX,
     WEIGHTS,
     Contents,
+    open_config,
     open_folder,
     write_folder,
 )
@@ -45,6 +46,13 @@ class Origin:
     dtype: torch.dtype | None  # of the weights when they were read
     carried: dict[str, Tensor] = field(repr=False)  # tensors that are no part of the model
     files: dict[str, bytes] = field(repr=False)
+
+
+def read_configs(path: str | os.PathLike[str]) -> tuple[ModelConfig, TaskConfig]:
+    """What a folder's config.json says; no weight is looked at."""
+    config, _ = open_config(path)
+    source = f"{path}/{CONFIG}"
+    return _architecture(config, source).read(config, source)
 
 
 def load_task(path: str | os.PathLike[str]) -> tuple[Task, Origin]:
