@@ -95,10 +95,12 @@ TASKS = {
     "MarianMTModel": TaskConfig(kind="seq2seq"),
 }
 for _name, _kind in KINDS.items():  # the later ones, as their tables read them
-    if _name not in TASKS:
+    if _name in TASKS:
+        CONFIGS[_name] = CONFIGS[_kind]
+    else:
         _read = ARCHITECTURES[_kind].read({**SIZES[_kind], "architectures": [_name]}, _name)
-        CONFIGS[_kind] = _read[0]
-        TASKS[_name] = _read[1]
+        CONFIGS[_name], TASKS[_name] = _read
+        CONFIGS.setdefault(_kind, _read[0])
 
 
 def reference(name: str, *, dtype: torch.dtype = torch.float32, **changes: Any) -> nn.Module:

@@ -35,6 +35,7 @@ class Case:
     sizes: dict[str, Any]
     width: int = 24
     double: float = 1e-9  # more where the reference itself falls back to float32
+    end: int | None = None  # the token each text must end with; then no targets are given
 
     def __str__(self) -> str:
         return self.name
@@ -73,7 +74,9 @@ def inputs(case: Case) -> dict[str, list[list[int]]]:
     found = {"ids": texts(LENGTHS, vocab)}
     if case.sizes.get("type_vocab_size", 0) > 1:
         found["segments"] = [[int(i > n // 2) for i in range(n)] for n in LENGTHS]
-    if any("decoder_layers" in name for name in case.sizes):
+    if case.end is not None:
+        found["ids"] = [[*each[:-1], case.end] for each in found["ids"]]
+    elif any("decoder_layers" in name for name in case.sizes):
         found["targets"] = texts(TARGET_LENGTHS, vocab, seed=3)
     return found
 

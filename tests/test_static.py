@@ -10,9 +10,9 @@ from kit import hot
 IDS = [[5, 7, 11], [3, 2, 13, 17, 19]]
 
 
-@pytest.mark.parametrize("name", [n for n in KINDS if CONFIGS[KINDS[n]].family != "seq2seq"])
+@pytest.mark.parametrize("name", [n for n in KINDS if CONFIGS[n].family != "seq2seq"])
 def test_empty_texts_and_a_filler_change_nothing(name: str) -> None:
-    config = CONFIGS[KINDS[name]]
+    config = CONFIGS[name]
     task = hot(gf.build_task(config, TASKS[name]), config.width).eval()
     filler = [1] * 4
     tokens = torch.tensor([i for text in [*IDS, filler] for i in text])

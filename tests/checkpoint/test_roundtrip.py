@@ -258,7 +258,7 @@ def test_labels_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
 
 def fresh(name: str, folder: Path, **changes: object) -> Task:
     """A model of ours that came from nowhere, saved."""
-    config = folders.CONFIGS[KINDS[name]].model_copy(update=changes)
+    config = folders.CONFIGS[name].model_copy(update=changes)
     task = folders.heat(build_task(config, folders.TASKS[name]).eval())
     save_task(task, folder)
     return task
@@ -314,7 +314,7 @@ def test_a_fresh_untied_model_is_whole_or_refused(name: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("name", ["BertForSequenceClassification", "GPT2ForTokenClassification"])
 def test_the_dropout_of_a_head_is_not_lost(name: str, tmp_path: Path) -> None:
     dropped = folders.TASKS[name].model_copy(update={"dropout": 0.3})
-    save_task(build_task(folders.CONFIGS[KINDS[name]], dropped), tmp_path / "fresh")
+    save_task(build_task(folders.CONFIGS[name], dropped), tmp_path / "fresh")
     assert load_task(tmp_path / "fresh")[0].spec == dropped
 
 

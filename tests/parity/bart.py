@@ -20,7 +20,12 @@ CLASSES = (
     "BartForConditionalGeneration",
     "BartModel",
 )
+LABELLING = (
+    "BartForSequenceClassification",
+    "BartForQuestionAnswering",
+)
 CASES = [Case(name, BartConfig, SIZES) for name in CLASSES]
+CASES += [Case(name, BartConfig, SIZES, end=2) for name in LABELLING]
 CONTROLS = (
     {"scale_embedding": True},
     {"activation_function": "relu"},

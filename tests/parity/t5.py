@@ -21,6 +21,8 @@ CLASSES = (
     "T5Model",
 )
 CASES = [Case(name, T5Config, SIZES, double=2e-5) for name in CLASSES]
+ENCODER = {name: size for name, size in SIZES.items() if name != "num_decoder_layers"}
+CASES.append(Case("T5EncoderModel", T5Config, ENCODER, double=2e-5))
 CONTROLS = (
     {"relative_attention_max_distance": 13},
     {"layer_norm_epsilon": 1e-2},

@@ -21,6 +21,7 @@ class Head:
     fields: Mapping[str, Any] = field(default_factory=dict)  # of TaskConfig
     dropout: tuple[str, ...] = ()  # config keys of the head's dropout, the first that is there
     default_dropout: float = 0.0
+    body: Mapping[str, Any] = field(default_factory=dict)  # of ModelConfig, where only half is used
 
     def rate(self, foreign: Json) -> Any:
         rates = (foreign.get(key) for key in self.dropout)
@@ -41,8 +42,8 @@ class Architecture:
 
     def read(self, foreign: Json, source: str) -> tuple[ModelConfig, TaskConfig]:
         check_fixed(self.fixed, foreign, source)
-        fields = read_keys(self.keys, foreign, source) | dict(self.constants)
         head = self.heads[self.head_name(foreign, source)]
+        fields = read_keys(self.keys, foreign, source) | {**self.constants, **head.body}
         task: Json = {"kind": head.kind, **head.fields}
         if head.kind in ("classify", "tag") and "labels" not in head.fields:
             task["labels"] = _labels(foreign, source)
@@ -56,7 +57,7 @@ class Architecture:
         """Their config for this model; `foreign` is the one it came with, or empty."""
         if foreign and self.read(foreign, "config.json") == (config, task):
             return foreign
-        classes = [name for name, head in self.heads.items() if _fits(head, task)]
+        classes = [name for name, head in self.heads.items() if self._fits(head, config, task)]
         if not classes:
             raise CheckpointError(f"a {self.model_type} has no head for {task.kind!r}")
         written = foreign or self._blank()
@@ -78,6 +79,18 @@ class Architecture:
             written = {**written, head.dropout[0]: task.dropout}
         self._agree(written, config, task)
         return written
+
+    @property
+    def families(self) -> set[str]:
+        return {self._family(head) for head in self.heads.values()}
+
+    def _family(self, head: Head) -> str:
+        return str(head.body.get("family", self.constants["family"]))
+
+    def _fits(self, head: Head, config: ModelConfig, task: TaskConfig) -> bool:
+        wanted = task.model_dump()
+        same = all(wanted[name] == value for name, value in head.fields.items())
+        return same and (head.kind, self._family(head)) == (task.kind, config.family)
 
     def _blank(self) -> Json:
         """A config with nothing but what is always so."""
@@ -111,11 +124,6 @@ class Architecture:
         """The tensors a file of this kind may hold that this model may not use."""
         rows = [row for head in self.heads.values() for row in head.rows]
         return [*(row.theirs for row in rows), *self.inert]
-
-
-def _fits(head: Head, task: TaskConfig) -> bool:
-    wanted = task.model_dump()
-    return head.kind == task.kind and all(wanted[k] == v for k, v in head.fields.items())
 
 
 def _labels(foreign: Json, source: str) -> tuple[str, ...]:

@@ -101,7 +101,7 @@ def write_keys(keys: tuple[Key, ...], fields: Json, foreign: Json) -> Json:
         if key.values and not spelt:
             raise CheckpointError(f"this layout has no word for {key.ours} = {ours[0]!r}")
         value = spelt[0] if spelt else ours[0]
-        if key.write is not None:
+        if key.write is not None and value is not None:
             value = key.write(value)
         written = put(written, (present or key.names)[0], value)
     return written

@@ -207,7 +207,7 @@ def _new_origin(task: Task) -> Origin:
     config, kind = task.backbone.config, task.spec
     reasons = []
     for architecture in ARCHITECTURES.values():
-        if architecture.constants["family"] != config.family:
+        if config.family not in architecture.families:
             continue
         try:
             foreign = architecture.write(config, kind, {})

@@ -96,6 +96,9 @@ class Task(nn.Module, ABC):
             if [len(each) for each in segments] != [len(each) for each in ids]:
                 raise InputError("segments: give one number for each token of ids")
         if config.family == "seq2seq":
+            if targets is None and self.spec.kind in ("classify", "span"):
+                # It labels what it has read, by writing it once more.
+                targets = [[config.ids.start or 0, *each[:-1]] for each in ids]
             if targets is None:
                 raise InputError("targets: a translation model writes; give it targets=[[…], …]")
             if len(targets) != len(ids):

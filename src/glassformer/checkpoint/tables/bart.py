@@ -6,6 +6,12 @@ from glassformer.checkpoint.rows import Row
 from glassformer.checkpoint.tables.marian import MARIAN, WORDS
 
 
+LABELS = (
+    Row("classification_head.dense.*", "pooler.dense.*"),
+    Row("classification_head.out_proj.*", "labels.linear.*"),
+)
+
+
 def embeddings(name: str) -> tuple[Row, ...]:
     ours = f"backbone.{name}.embedding."
     return (
@@ -25,6 +31,10 @@ BART = Architecture(
     heads={
         "BartModel": Head("features"),
         "BartForConditionalGeneration": Head("seq2seq", WORDS),
+        "BartForSequenceClassification": Head(
+            "classify", LABELS, {"pool": "last", "pooler": "tanh"}, dropout=("classifier_dropout",)
+        ),
+        "BartForQuestionAnswering": Head("span", (Row("qa_outputs.*", "labels.linear.*"),)),
     },
     keys=(
         *(key for key in MARIAN.keys if not key.names[0].endswith(("vocab_size", "token_id"))),

@@ -57,6 +57,7 @@ T5 = Architecture(
     heads={
         "T5Model": Head("features"),
         "T5ForConditionalGeneration": Head("seq2seq", WORDS, {"bias": False}),
+        "T5EncoderModel": Head("features", body={"family": "encoder", "decoder_depth": None}),
     },
     keys=(
         Key("vocab_size", "vocab_size", 32128),
@@ -94,6 +95,6 @@ T5 = Architecture(
         "mlp_bias": False,
         "scaled": False,
     },
-    fixed={"is_encoder_decoder": True, "is_decoder": False},
+    fixed={"is_decoder": False},
     inert=("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",),
 )
