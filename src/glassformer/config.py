@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, shown
 
 Family = Literal["encoder", "decoder", "seq2seq"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
@@ -217,14 +217,16 @@ def _explain(kind: type[BaseModel], errors: Any, names: Mapping[str, str]) -> st
     path, value = ".".join(map(str, error["loc"])), error.get("input")
     if error["type"] == "extra_forbidden":
         for step in error["loc"][:-1]:  # the group the typo stands in
-            kind = type(kind.model_fields[step].default)
+            group = kind.model_fields[step].annotation
+            assert isinstance(group, type)  # noqa: S101
+            kind = group
         near = difflib.get_close_matches(str(error["loc"][-1]), list(kind.model_fields), n=1)
         hint = f"did you mean {near[0]!r}?" if near else "remove it"
-        return f"unknown field {path!r} (value {value!r}): {hint}"
+        return f"unknown field {shown(path)} (value {shown(value)}): {hint}"
     path = names.get(path, path)
     if error["type"] == "missing":
         return f"field {path!r} is missing: write a value for it"
     message = str(error["msg"]).removeprefix("Value error, ")
     if path:
-        return f"{path} = {value!r}: {message}"
+        return f"{path} = {shown(value)}: {message}"
     return re.sub(r"\b(\w+)(?= = )", lambda match: names.get(match[0], match[0]), message)

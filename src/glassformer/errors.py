@@ -1,10 +1,20 @@
 """Errors for people: one line that names file, field, value and what to write instead."""
 
+MOST_LINE, MOST_SHOWN = 1_000, 80  # characters
+
 
 class GlassformerError(Exception):
-    """Anything a user can mend. The command line prints its one line and exits with `exit_code`."""
+    """Anything a user can mend. The command line prints its one line and exits with `exit_code`.
+
+    Whatever a file's names and values hold, the line is printable: no control characters.
+    """
 
     exit_code = 1
+
+    def __init__(self, line: str) -> None:
+        if len(line) > MOST_LINE:
+            line = f"{line[: MOST_LINE // 2]} … {line[-MOST_LINE // 4 :]}"
+        super().__init__("".join(c if c.isprintable() else repr(c)[1:-1] for c in line))
 
 
 class ConfigError(GlassformerError):
@@ -19,3 +29,11 @@ class CheckpointError(GlassformerError):
 
 class InputError(GlassformerError):
     """A text, or a list of token ids, that the model cannot read."""
+
+
+def shown(value: object) -> str:
+    """A value out of somebody's file, as an error may show it: in quotes, and cut if it is long."""
+    if isinstance(value, str) and len(value) > MOST_SHOWN:
+        return repr(value[:MOST_SHOWN]) + "…"
+    text = repr(value)
+    return text if len(text) <= 2 * MOST_SHOWN else text[:MOST_SHOWN] + "…"

@@ -7,14 +7,15 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from glassformer.checkpoint import Origin, load_task, save_task
-from glassformer.errors import CheckpointError, InputError
+from glassformer.checkpoint import Origin, find, is_gguf, load_task, model_card, save_task
+from glassformer.errors import CheckpointError, InputError, shown
 from glassformer.glass import Edit, Keep, Recorder, Trace
 from glassformer.model import Batch, Cache, Visitor
 from glassformer.strictjson import parse
@@ -22,6 +23,11 @@ from glassformer.tasks import Ids, Output, Task
 from glassformer.text import Encoding, Text, Tokenizer
 
 SENTENCE = "sentence_bert_config.json"
+FINGERPRINT = "tokenizer_fingerprint"  # in config.json: which tokenizer the model was trained with
+TOKENIZER_FILES = (
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+    "vocab.txt", "vocab.json", "merges.txt", "source.spm", "target.spm",
+)  # fmt: skip
 POOLING = {
     "cls": "first",
     "cls_token": "first",
@@ -52,6 +58,8 @@ class Model(nn.Module):
         recipe: EmbedRecipe | None = None,
     ) -> None:
         super().__init__()
+        if tokenizer is not None:
+            _check_belongs(tokenizer, task, origin)
         self.task = task
         self.tokenizer = tokenizer
         self.origin = origin
@@ -116,11 +124,33 @@ class Model(nn.Module):
         return hidden[pieces].mean(0)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write a folder that `load`, and Hugging Face's transformers, open."""
-        files = None
-        if self.origin is None and self.tokenizer is not None:
-            files = {"tokenizer.json": self.tokenizer.backend.to_str(pretty=True).encode()}
-        save_task(self.task, folder, self.origin, files)
+        """Write a folder that `load`, and Hugging Face's transformers, open.
+
+        One that was opened is written back as it was, bit for bit.
+        """
+        notes = {} if self.origin is not None else self._fingerprint()
+        save_task(self.task, folder, self.origin, self._files(), notes)
+
+    def export(self, folder: str | os.PathLike[str], *, name: str | None = None) -> None:
+        """As `save`, with a model card (unless it has one) and the tokenizer's fingerprint."""
+        home = Path(folder).resolve().name
+        card = model_card(self.task, name or home, home)
+        files = {"README.md": card.encode(), **self._files()}
+        save_task(self.task, folder, self.origin, files, self._fingerprint())
+
+    def _fingerprint(self) -> dict[str, str]:
+        return {} if self.tokenizer is None else {FINGERPRINT: self.tokenizer.fingerprint}
+
+    def _files(self) -> dict[str, bytes]:
+        """The files it came with; a tokenizer that is not theirs takes the place of theirs."""
+        files = {} if self.origin is None else dict(self.origin.files)
+        if self.tokenizer is None:
+            return files
+        theirs = Tokenizer.from_files(files)
+        if theirs is None or theirs.fingerprint != self.tokenizer.fingerprint:
+            files = {name: data for name, data in files.items() if name not in TOKENIZER_FILES}
+            files["tokenizer.json"] = self.tokenizer.backend.to_str(pretty=True).encode()
+        return files
 
     def _needs_one_stack(self, call: str) -> None:
         if self.task.backbone.config.family == "seq2seq":
@@ -172,17 +202,18 @@ def load(
 ) -> Model:
     """Open a model folder in the Hugging Face layout: BERT, GPT-2, Marian, T5, Llama and their kin.
 
-    `dtype` None keeps the precision of the file. Nothing in the folder is executed.
+    A name of the Hugging Face hub is fetched first. `dtype` None keeps the precision of the file.
+    A GGUF file of a Llama is opened too, as float32. Nothing in the folder is executed.
     """
+    folder = Path(folder) if is_gguf(folder) else find(folder)
     task, origin = load_task(folder)
-    tokenizer = Tokenizer.from_files(origin.files, str(folder))
     size = task.backbone.config.vocab_size
-    if tokenizer is not None and tokenizer.highest >= size:
-        raise CheckpointError(
-            f"{folder}: the tokenizer knows ids up to {tokenizer.highest} and the model has "
-            f"vocab_size = {size}: they do not belong together"
-        )
-    model = Model(task, tokenizer, origin=origin, recipe=_recipe(origin.files, str(folder)))
+    tokenizer = Tokenizer.from_files(origin.files, str(folder), size)
+    recipe = _recipe(origin.files, str(folder))
+    try:
+        model = Model(task, tokenizer, origin=origin, recipe=recipe)
+    except CheckpointError as error:
+        raise CheckpointError(f"{folder}: {error}") from None
     return model.to(device=device, dtype=dtype).eval()
 
 
@@ -233,6 +264,22 @@ def _names(model: Model, ids: Sequence[int]) -> list[str]:
     return [name(i) for i in ids]
 
 
+def _check_belongs(tokenizer: Tokenizer, task: Task, origin: Origin | None) -> None:
+    """Ids beyond the table would crash; other words under the same ids would give nonsense."""
+    size = task.backbone.config.vocab_size
+    if tokenizer.highest >= size:
+        raise CheckpointError(
+            f"the tokenizer knows ids up to {tokenizer.highest} and the model has "
+            f"vocab_size = {size}: they do not belong together"
+        )
+    stated = None if origin is None else origin.config.get(FINGERPRINT)
+    if stated is not None and stated != tokenizer.fingerprint:
+        raise CheckpointError(
+            f"the tokenizer's fingerprint is {tokenizer.fingerprint} and config.json says "
+            f"{FINGERPRINT} = {stated!r:.90}: put back the tokenizer it was trained with"
+        )
+
+
 def _recipe(files: dict[str, bytes], source: str) -> EmbedRecipe:
     """Read sentence-transformers' own files, of today and of the first years, where there are."""
 
@@ -254,11 +301,13 @@ def _recipe(files: dict[str, bytes], source: str) -> EmbedRecipe:
         raise CheckpointError(
             f"{source}: 1_Pooling/config.json: {modes} is not known: choose one of {list(POOLING)}"
         )
-    most = settings(SENTENCE).get("max_seq_length")
+    where, name = SENTENCE, "max_seq_length"
+    most = settings(where).get(name)
     if modules and most is None:
-        most = settings("tokenizer_config.json").get("model_max_length")
+        where, name = "tokenizer_config.json", "model_max_length"
+        most = settings(where).get(name)
     if most is not None and (type(most) is not int or most < 1):
-        raise CheckpointError(f"{source}: {SENTENCE}: max_seq_length = {most!r}: write a number")
+        raise CheckpointError(f"{source}: {where}: {name} = {shown(most)}: write a number")
     return EmbedRecipe(
         pool=POOLING[modes[0]] if modes else "mean",
         normalise=any(name.endswith("Normalize") for name in modules),

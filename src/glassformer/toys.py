@@ -102,7 +102,7 @@ def train(toy: Toy, model: OneHead, *, steps: int = 400) -> Iterator[float]:
     # The decay keeps the scores small, so that the head does not settle on one word too early.
     optimiser = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.3)
     for _ in range(steps):
-        loss, _ = cross_entropy(model(batch), labels)
+        loss = cross_entropy(model(batch), labels).mean
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

@@ -203,7 +203,7 @@ BROKEN = {
     "vocab.json names a file": ({"vocab.json": b'"a.json"', "merges.txt": b""}, "vocab.json"),
     "vocab.json has words as ids": ({"vocab.json": b'{"a": "b"}', "merges.txt": b""}, "vocab.json"),
     "merges.txt has three in a line": ({"vocab.json": b"{}", "merges.txt": b"a b c"}, "merges.txt"),
-    "merges.txt has unknown pieces": ({"vocab.json": b"{}", "merges.txt": b"a b"}, "`a`"),
+    "merges.txt has unknown pieces": ({"vocab.json": b"{}", "merges.txt": b"a b"}, "'a'"),
     "merges.txt is no UTF-8": ({"vocab.json": b"{}", "merges.txt": b"\xff"}, "merges.txt"),
     "tokenizer_config.json is no JSON": (
         {"vocab.txt": VOCAB, "tokenizer_config.json": b"{"},

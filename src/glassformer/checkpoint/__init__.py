@@ -1,6 +1,12 @@
 """Folders in the Hugging Face layout, which is ours too: read with care, written bit for bit."""
 
+from glassformer.checkpoint.card import model_card
+from glassformer.checkpoint.gguf import is_gguf
+from glassformer.checkpoint.hub import find
 from glassformer.checkpoint.load import Origin, load_task, read_configs, save_task
 from glassformer.checkpoint.tables import ARCHITECTURES
 
-__all__ = ["ARCHITECTURES", "Origin", "load_task", "read_configs", "save_task"]
+__all__ = [
+    "ARCHITECTURES", "Origin", "find", "is_gguf", "load_task", "model_card", "read_configs",
+    "save_task",
+]  # fmt: skip

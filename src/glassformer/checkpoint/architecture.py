@@ -9,7 +9,9 @@ from typing import Any
 from glassformer.checkpoint.keys import Json, Key, check_fixed, names, put, read_keys, write_keys
 from glassformer.checkpoint.rows import Row
 from glassformer.config import ModelConfig, TaskConfig, TaskKind, read
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, shown
+
+MOST_LAYERS, MOST_NUMBER, MOST_LABELS = 160, (1 << 31) - 1, 100_000
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,25 @@ class Architecture:
         if head.kind in ("classify", "tag") and "labels" not in head.fields:
             task["labels"] = _labels(foreign, source)
         task["dropout"] = head.rate(foreign)
-        config = read(ModelConfig, fields, source, names(self.keys))
+        config = read(ModelConfig, fields, source, self.spelling)
+        self._check_numbers(config, source)  # before a rule counts up to one of them
         if wrong := self.rule(foreign, config):
             raise CheckpointError(f"{source}: {wrong}")
         return config, read(TaskConfig, task, source)
+
+    @property
+    def spelling(self) -> dict[str, str]:
+        """What our fields are called here."""
+        return names(self.keys)
+
+    def _check_numbers(self, config: ModelConfig, source: str) -> None:
+        layers = MOST_LAYERS // (1 if config.decoder_depth is None else 2)
+        for name, value in config:
+            most = layers if name.endswith("depth") else MOST_NUMBER
+            if type(value) is int and value > most:
+                raise CheckpointError(
+                    f"{source}: {self.spelling.get(name, name)} = {value}: write at most {most:,}"
+                )
 
     def write(self, config: ModelConfig, task: TaskConfig, foreign: Json) -> Json:
         """Their config for this model; `foreign` is the one it came with, or empty."""
@@ -106,8 +123,8 @@ class Architecture:
             for name, value in wanted.model_dump().items():
                 if found[name] != value:
                     raise CheckpointError(
-                        f"{name} = {value!r} cannot be written as a {self.model_type}: "
-                        f"there it is {found[name]!r}"
+                        f"{name} = {shown(value)} cannot be written as a {self.model_type}: "
+                        f"there it is {shown(found[name])}"
                     )
 
     def head_name(self, foreign: Json, source: str) -> str:
@@ -115,7 +132,7 @@ class Architecture:
         first = classes[0] if isinstance(classes, list) else None
         if not isinstance(first, str) or first not in self.heads:
             raise CheckpointError(
-                f"{source}: architectures = {classes!r:.80} is not known: write one of "
+                f"{source}: architectures = {shown(classes)} is not known: write one of "
                 f"{', '.join(self.heads)}"
             )
         return first
@@ -131,15 +148,16 @@ def _labels(foreign: Json, source: str) -> tuple[str, ...]:
     named = foreign.get("id2label")
     if named is None:
         count = foreign.get("num_labels", 2)
-        if type(count) is not int or not 0 < count <= 1_000_000:
+        if type(count) is not int or not 0 < count <= MOST_LABELS:
             raise CheckpointError(
-                f"{source}: num_labels = {count!r}: write how many labels there are"
+                f"{source}: num_labels = {shown(count)}: write how many labels there are"
             )
         return tuple(f"LABEL_{i}" for i in range(count))
     numbers = [str(i) for i in range(len(named))] if isinstance(named, dict) else []
-    if not numbers or sorted(named) != sorted(numbers):
+    simple = numbers and all(isinstance(label, str | int | float) for label in named.values())
+    if not simple or len(numbers) > MOST_LABELS or sorted(named) != sorted(numbers):
         raise CheckpointError(
-            f"{source}: id2label = {named!r:.80}: write a name for each number from 0 on, "
+            f"{source}: id2label = {shown(named)}: write a name for each number from 0 on, "
             "such as {'0': 'no', '1': 'yes'}"
         )
     return tuple(str(named[number]) for number in numbers)

@@ -6,10 +6,12 @@ in one that exists each file is replaced at once, config.json last.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
+import secrets
 import shutil
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,19 +22,38 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from glassformer.checkpoint.header import MOST_TENSORS, read_header
 from glassformer.checkpoint.keys import Json
-from glassformer.errors import CheckpointError
+from glassformer.checkpoint.plain import kind_of, locate, open_plain, read
+from glassformer.durable import not_written, sync
+from glassformer.errors import CheckpointError, shown
 from glassformer.strictjson import parse
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+MANIFEST = "manifest.json"
 # Small files that belong to a model: kept with it and written back as they were.
 SIDE_FILES = (
     "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
     "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "source.spm", "target.spm",
     "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json",
-    "1_Pooling/config.json",
+    "1_Pooling/config.json", "README.md", "LICENSE",
 )  # fmt: skip
-MOST_JSON, MOST_SIDE, MOST_TENSORS = 16 << 20, 64 << 20, 100_000
+MOST_BYTES = 4 << 20  # of such a file and of config.json, but for these:
+LARGER = {
+    "tokenizer.json": 32 << 20,
+    **dict.fromkeys(
+        ("vocab.txt", "vocab.json", "merges.txt", "source.spm", "target.spm"), 16 << 20
+    ),
+}
+MOST_SHARDS = 1_000
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+# Weights in other formats, and what transformers needs to be told to read them.
+OTHERS = {
+    **dict.fromkeys((".bin", ".pt", ".pth", ".ckpt", ".pkl"), ""),
+    ".h5": ", from_tf=True",
+    ".msgpack": ", from_flax=True",
+}
+ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".zst")
 
 
 @dataclass(frozen=True)
@@ -40,8 +61,10 @@ class Shard:
     """One file of weights: its tensors' names, shapes and what it says about itself."""
 
     name: str
+    path: Path  # where it lies: in the hub's cache not under its name
     shapes: dict[str, tuple[int, ...]]
     metadata: dict[str, str]
+    size: int  # bytes of its tensors
 
 
 @dataclass(frozen=True)
@@ -59,11 +82,16 @@ class Contents:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {name: shape for shard in self.shards for name, shape in shard.shapes.items()}
 
+    @property
+    def size(self) -> int:
+        """Bytes of all tensors."""
+        return sum(shard.size for shard in self.shards)
+
     def tensors(self) -> dict[str, Tensor]:
         """All weights, memory-mapped: nothing is copied until it is used."""
         found: dict[str, Tensor] = {}
         for shard in self.shards:
-            with _weights(self.path / shard.name) as file:
+            with _weights(shard.path) as file:
                 found |= {name: file.get_tensor(name) for name in shard.shapes}
         return found
 
@@ -71,34 +99,39 @@ class Contents:
 def open_config(path: str | os.PathLike[str]) -> tuple[Json, str]:
     """config.json, parsed and as it stands."""
     folder = Path(path)
-    if not folder.is_dir():
-        raise CheckpointError(f"{folder}: no such folder: write the path of a model folder")
-    text = _text(folder, CONFIG, MOST_JSON)
-    if text is None:
+    _check_folder(folder)
+    data = read(folder, CONFIG, MOST_BYTES)
+    if data is None:
         raise CheckpointError(f"{folder}: {CONFIG} is missing: this is not a model folder")
-    return parse(text, f"{folder / CONFIG}"), text
+    return parse(data, f"{folder / CONFIG}"), data.decode("utf-8")
 
 
-def open_folder(path: str | os.PathLike[str]) -> Contents:
+def open_folder(path: str | os.PathLike[str], config: Json, config_text: str) -> Contents:
+    """All that is beside config.json, too."""
     folder = Path(path)
-    config, config_text = open_config(folder)
-    index_text = _text(folder, INDEX, MOST_JSON)
-    names = [WEIGHTS]
-    if index_text is not None and not (folder / WEIGHTS).exists():
-        names = _shard_names(parse(index_text, f"{folder / INDEX}"), folder / INDEX)
+    index_data, index, names = read(folder, INDEX, MOST_BYTES), {}, [WEIGHTS]
+    if index_data is not None:
+        index = parse(index_data, f"{folder / INDEX}")
+        if locate(folder, WEIGHTS) is None:
+            names = _shard_names(index, folder / INDEX)
     files = {}
     for name in SIDE_FILES:
-        data = _bytes(folder, name, MOST_SIDE)
+        data = read(folder, name, LARGER.get(name, MOST_BYTES))
         if data is not None:
             files[name] = data
-    shards = tuple(_shard(folder, name) for name in names)
+    shards = tuple(_shard(folder, name, config) for name in names)
     seen: set[str] = set()
     for shard in shards:
         if twice := seen & shard.shapes.keys():
             raise CheckpointError(
-                f"{folder / shard.name}: tensor {min(twice)!r} is in another file too"
+                f"{folder / shard.name}: tensor {shown(min(twice))} is in another file too"
             )
         seen |= shard.shapes.keys()
+        if len(seen) > MOST_TENSORS:
+            raise CheckpointError(f"{folder}: more than {MOST_TENSORS:,} tensors in its files")
+    if names != [WEIGHTS]:
+        _check_index(index, shards, folder / INDEX)
+    index_text = None if index_data is None else index_data.decode("utf-8")
     return Contents(folder, config, config_text, shards, index_text, files)
 
 
@@ -107,10 +140,17 @@ def write_folder(
     *,
     texts: Mapping[str, bytes],
     shards: Mapping[str, tuple[dict[str, Tensor], dict[str, str]]],
+    manifest: bool = False,
 ) -> None:
-    """Write all files beside the folder, make them durable, then move them in."""
+    """Write all files beside the folder, make them durable, then move them in.
+
+    With a `manifest` the folder tells the size and sha256 of each file: damage can be seen.
+    """
     folder = Path(path).absolute()
-    beside = folder.with_name(f".{folder.name}.tmp-{os.getpid()}")
+    _check_targets(folder, [*texts, *shards])
+    needed = _needed(texts, shards)
+    _check_space(folder, needed)
+    beside = folder.with_name(f".{folder.name}.tmp-{secrets.token_hex(4)}")
     try:
         beside.mkdir(parents=True)
         for name, data in texts.items():
@@ -118,8 +158,11 @@ def write_folder(
             (beside / name).write_bytes(data)
         for name, (tensors, metadata) in shards.items():
             save_file(tensors, beside / name, metadata or None)
+            (beside / name).chmod(0o666 & (beside.stat().st_mode))  # safetensors makes it private
+        if manifest:
+            (beside / MANIFEST).write_text(json.dumps(_digests(beside), indent=2))
         for file in [*beside.rglob("*"), beside]:
-            _sync(file)
+            sync(file)
         if not folder.exists():
             beside.rename(folder)
         else:
@@ -128,15 +171,72 @@ def write_folder(
                 if file.is_file():
                     target = folder / file.relative_to(beside)
                     target.parent.mkdir(exist_ok=True)
-                    file.replace(target)
+                    file.replace(target)  # a link that stood there is replaced, not followed
             _remove_stale(folder, {*texts, *shards}, SIDE_FILES if was_model else ())
-        _sync(folder)
-        _sync(folder.parent)
-    except (OSError, RuntimeError, SafetensorError) as error:
-        why = " ".join(str(error).split())
-        raise CheckpointError(f"{folder}: could not be written: {why}") from None
+        sync(folder)
+        sync(folder.parent)
+    except (OSError, RuntimeError, ValueError, SafetensorError) as error:
+        raise CheckpointError(not_written(folder, needed, error)) from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def verify(folder: Path) -> None:
+    """Every file is as its manifest says, or an error names the one that is not."""
+    data = read(folder, MANIFEST, MOST_BYTES)
+    if data is None:
+        raise CheckpointError(f"{folder}: {MANIFEST} is missing: this checkpoint is not whole")
+    for name, digest in parse(data, f"{folder / MANIFEST}").items():
+        path = locate(folder, name)
+        if path is None:
+            raise CheckpointError(f"{folder / name}: is missing")
+        if _digest(path) != digest:
+            raise CheckpointError(f"{folder / name}: is damaged: its sha256 is another one")
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return {file.relative_to(folder).as_posix(): _digest(file) for file in files}
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _needed(
+    texts: Mapping[str, bytes], shards: Mapping[str, tuple[dict[str, Tensor], dict[str, str]]]
+) -> int:
+    tensors = [tensor for each, _ in shards.values() for tensor in each.values()]
+    return sum(map(len, texts.values())) + sum(each.nbytes for each in tensors)
+
+
+def _check_space(folder: Path, needed: int) -> None:
+    """Better to know before than after: a full disk would leave half a file."""
+    there = next(each for each in folder.parents if each.exists())
+    free = shutil.disk_usage(there).free
+    if needed > free:
+        raise CheckpointError(
+            f"{folder}: could not be written: {needed:,} bytes are needed, {free:,} are free"
+        )
+
+
+def _check_targets(folder: Path, names: list[str]) -> None:
+    """No name leads out of the folder, and none is taken by what a file cannot replace."""
+    for name in names:
+        if name not in SIDE_FILES and (not PLAIN_NAME.fullmatch(name) or name.startswith(".")):
+            raise CheckpointError(f"{folder}: {shown(name)} is no name for a file of a model")
+    for name in {*names, *SIDE_FILES}:
+        if kind_of(folder / name) == "a folder":
+            raise CheckpointError(f"{folder / name}: this is a folder: move it out of the way")
+        parent = (folder / name).parent
+        if parent != folder and kind_of(parent) not in ("a folder", None):
+            raise CheckpointError(
+                f"{parent}: this is {kind_of(parent)}: nothing is written through it: remove it"
+            )
 
 
 def _remove_stale(folder: Path, written: set[str], others: tuple[str, ...]) -> None:
@@ -146,44 +246,80 @@ def _remove_stale(folder: Path, written: set[str], others: tuple[str, ...]) -> N
         (folder / name).unlink(missing_ok=True)
 
 
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _shard_names(index: Json, source: Path) -> list[str]:
     names = index.get("weight_map")
     if not isinstance(names, dict) or not names:
         raise CheckpointError(f"{source}: field 'weight_map' is missing: write tensor → file")
-    for name in names.values():
-        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_.-]+\.safetensors", name):
+    for tensor, name in names.items():
+        plain = isinstance(name, str) and PLAIN_NAME.fullmatch(name)
+        if not plain or not name.endswith(".safetensors"):
             raise CheckpointError(
-                f"{source}: weight_map names {name!r}: write a .safetensors file of this folder"
+                f"{source}: weight_map has {shown(name)} for {shown(tensor)}: write a "
+                ".safetensors file of this folder"
             )
-    return sorted(set(names.values()))
+    found = sorted(set(names.values()))
+    if len(found) > MOST_SHARDS:
+        raise CheckpointError(
+            f"{source}: weight_map names {len(found):,} files, more than {MOST_SHARDS:,}"
+        )
+    return found
 
 
-def _shard(folder: Path, name: str) -> Shard:
-    path = folder / name
-    if not _plain_file(path):
-        other = next(
-            (n for n in ("pytorch_model.bin", "tf_model.h5") if (folder / n).exists()), None
-        )
-        hint = (
-            f" (there is {other}, which is never opened: convert it to safetensors)"
-            if other
-            else ""
-        )
-        raise CheckpointError(f"{folder}: {name} is missing{hint}")
-    with _weights(path) as file:
-        keys = file.keys()
-        if len(keys) > MOST_TENSORS:
-            raise CheckpointError(f"{path}: {len(keys)} tensors, more than {MOST_TENSORS}")
-        shapes = {key: tuple(file.get_slice(key).get_shape()) for key in keys}
-        return Shard(name, shapes, dict(file.metadata() or {}))
+def _check_index(index: Json, shards: tuple[Shard, ...], source: Path) -> None:
+    tensors = {shard.name: shard.shapes for shard in shards}
+    for tensor, name in index["weight_map"].items():
+        if tensor not in tensors[name]:
+            raise CheckpointError(
+                f"{source}: weight_map says {shown(tensor)} is in {shown(name)}, where it is not"
+            )
+
+
+def _shard(folder: Path, name: str, config: Json) -> Shard:
+    path, file = locate(folder, name), open_plain(folder, name)
+    if path is None or file is None:
+        raise CheckpointError(f"{folder}: {name} is missing{_other_weights(folder, config)}")
+    with file:
+        header = read_header(file, os.fstat(file.fileno()).st_size, f"{folder / name}")
+    return Shard(name, path, header.shapes, header.metadata, header.size)
+
+
+def _check_folder(path: Path) -> None:
+    try:
+        if path.is_dir():
+            return
+        there, kind = path.exists(), path.suffix.lower()
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from None
+    if not there:
+        raise CheckpointError(f"{path}: no such folder: write the path of a model folder")
+    if kind in OTHERS:
+        raise CheckpointError(f"{path}: {_convert(kind, {})}")
+    if kind in ARCHIVES:
+        raise CheckpointError(f"{path}: archives are not opened: unpack it, and give the folder")
+    raise CheckpointError(f"{path}: this is no folder: write the path of the model folder it is in")
+
+
+def _other_weights(folder: Path, config: Json) -> str:
+    """Of a folder without safetensors: which weights there are, and how to convert them."""
+    names = sorted(each.name for each in folder.iterdir() if each.suffix.lower() in OTHERS)
+    if not names:
+        return ": glassformer reads safetensors"
+    name = next((each for each in names if "model" in each), names[0])
+    return f"; there is {shown(name)}: {_convert(Path(name).suffix.lower(), config)}"
+
+
+def _convert(kind: str, config: Json) -> str:
+    """One line for a shell. Nothing of the folder gets into it but a class's plain name."""
+    classes = config.get("architectures")
+    first = classes[0] if isinstance(classes, list) and classes else None
+    plain = isinstance(first, str) and re.fullmatch(r"[A-Za-z0-9]{1,60}", first)
+    name = first if plain else "AutoModel"
+    why = "can run code when it is read" if not OTHERS[kind] else "is of another library"
+    return (
+        f"a {kind} file {why} and is never opened here: convert it where you trust it, "
+        f'python -c "from transformers import {name} as M; '
+        f"M.from_pretrained('FOLDER'{OTHERS[kind]}).save_pretrained('NEW')\", and give NEW"
+    )
 
 
 @contextmanager
@@ -193,31 +329,3 @@ def _weights(path: Path) -> Iterator[Any]:
             yield file
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path}: not a whole safetensors file: {error}") from None
-
-
-def _text(folder: Path, name: str, most: int) -> str | None:
-    data = _bytes(folder, name, most)
-    try:
-        return None if data is None else data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise CheckpointError(f"{folder / name}: not UTF-8 text: {error}") from None
-
-
-def _bytes(folder: Path, name: str, most: int) -> bytes | None:
-    path = folder / name
-    if not path.exists() or not _plain_file(path):
-        return None
-    size = path.stat().st_size
-    if size > most:
-        raise CheckpointError(
-            f"{path}: {size:,} bytes, more than the {most:,} such a file may have"
-        )
-    return path.read_bytes()
-
-
-def _plain_file(path: Path) -> bool:
-    """Not a FIFO, a device or a socket, which could hang or lie; a hub's cache links its files."""
-    try:
-        return stat.S_ISREG(path.stat().st_mode)
-    except OSError:
-        return False

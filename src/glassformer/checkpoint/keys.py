@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, shown
 
 Json = dict[str, Any]
 REQUIRED = object()
@@ -54,32 +54,32 @@ def read_keys(keys: tuple[Key, ...], foreign: Json, source: str) -> Json:
             home = fields.setdefault(group, {}) if group else fields
             if home.setdefault(last, value) != value:
                 raise CheckpointError(
-                    f"{source}: {name} = {value!r}, but {path} = {home[last]!r} elsewhere in "
-                    "it: glassformer has one number for both"
+                    f"{source}: {name} = {shown(value)}, but {names(keys)[path]} = "
+                    f"{shown(home[last])}: glassformer has one number for both"
                 )
     return fields
 
 
 def read_key(key: Key, foreign: Json, source: str) -> tuple[str, Any]:
     """The name it has in this config, and its value in our words."""
-    spelt = ((name, look_up(foreign, name)) for name in key.names)
+    spelt = ((name, look_up(foreign, name, source)) for name in key.names)
     name, value = next(((n, v) for n, v in spelt if v is not None), (key.names[0], None))
     if value is None:
         if key.default is REQUIRED:
             raise CheckpointError(f"{source}: field {name!r} is missing: write a value for it")
         return name, key.default(foreign) if callable(key.default) else key.default
     if isinstance(value, dict | list):
-        raise CheckpointError(f"{source}: {name} = {value!r:.60}: write one value")
+        raise CheckpointError(f"{source}: {name} = {shown(value)}: write one value")
     if key.values:
         if not isinstance(value, str) or value not in key.values:
             raise CheckpointError(
-                f"{source}: {name} = {value!r} is not known: "
+                f"{source}: {name} = {shown(value)} is not known: "
                 f"write one of {', '.join(map(str, key.values))}"
             )
         return name, key.values[value]
     if key.read is not None:
         if type(value) is not int:
-            raise CheckpointError(f"{source}: {name} = {value!r}: write a whole number")
+            raise CheckpointError(f"{source}: {name} = {shown(value)}: write a whole number")
         return name, key.read(value)
     return name, value
 
@@ -110,10 +110,10 @@ def write_keys(keys: tuple[Key, ...], fields: Json, foreign: Json) -> Json:
 def check_fixed(fixed: Mapping[str, Any], foreign: Json, source: str) -> None:
     """Keys whose other values mean arithmetic that is not here."""
     for name, wanted in fixed.items():
-        found = look_up(foreign, name)
+        found = look_up(foreign, name, source)
         if found is not None and found != wanted:
             raise CheckpointError(
-                f"{source}: {name} = {found!r:.80} is not supported: only {wanted!r} is"
+                f"{source}: {name} = {shown(found)} is not supported: only {wanted!r} is"
             )
 
 
@@ -122,11 +122,17 @@ def names(keys: tuple[Key, ...]) -> dict[str, str]:
     return {path: key.names[0] for key in reversed(keys) for path in key.paths}
 
 
-def look_up(config: Json, name: str) -> Any:
+def look_up(config: Json, name: str, source: str = "config.json") -> Any:
     """`config[a][b]` for "a.b"; None if it is not there."""
     value: Any = config
-    for step in name.split("."):
-        value = value.get(step) if isinstance(value, dict) else None
+    steps = name.split(".")
+    for i, step in enumerate(steps):
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            group = ".".join(steps[:i])
+            raise CheckpointError(f"{source}: {group} = {shown(value)}: write an object, {{…}}")
+        value = value.get(step)
     return value
 
 

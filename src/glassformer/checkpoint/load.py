@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.checkpoint.architecture import Architecture
+from glassformer.checkpoint.budget import check_sizes
 from glassformer.checkpoint.folder import (
     CONFIG,
     INDEX,
@@ -21,16 +21,16 @@ from glassformer.checkpoint.folder import (
     open_folder,
     write_folder,
 )
+from glassformer.checkpoint.gguf import GgufFile, is_gguf, open_gguf
 from glassformer.checkpoint.keys import Json
 from glassformer.checkpoint.rows import Link, check_known, links, pair
 from glassformer.checkpoint.tables import ARCHITECTURES
+from glassformer.checkpoint.tables.gguf import GGUF_LLAMA
 from glassformer.config import ModelConfig, TaskConfig
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, shown
 from glassformer.tasks import Task, outline
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-SMALL = 1 << 24
-MOST_TABLE = 1 << 28  # entries of a computed table: no config may ask for more memory than this
 
 
 @dataclass(frozen=True)
@@ -49,31 +49,35 @@ class Origin:
 
 
 def read_configs(path: str | os.PathLike[str]) -> tuple[ModelConfig, TaskConfig]:
-    """What a folder's config.json says; no weight is looked at."""
+    """What a folder's config.json, or a GGUF file, says; no weight is looked at."""
+    if is_gguf(path):
+        return GGUF_LLAMA.read(open_gguf(path).config, str(path))
     config, _ = open_config(path)
     source = f"{path}/{CONFIG}"
     return _architecture(config, source).read(config, source)
 
 
 def load_task(path: str | os.PathLike[str]) -> tuple[Task, Origin]:
-    """Open a Hugging Face folder. The weights stay memory-mapped until they are used."""
-    contents = open_folder(path)
-    source = str(contents.path / CONFIG)
-    architecture = _architecture(contents.config, source)
-    config, task_config = architecture.read(contents.config, source)
-    _check_sizes(config, contents, source)
-    task = outline(config, task_config)
-    names = _pair(task, task_config, architecture, contents)
-    tensors = contents.tensors()
-    _check_finite(tensors, contents.path)
-    _fill(task, names, tensors, str(contents.path))
+    """Open a Hugging Face folder, or a GGUF file: that one is saved as a Llama folder.
+
+    A folder's weights stay memory-mapped until they are used.
+    """
+    if is_gguf(path):
+        file = open_gguf(path)
+        task, _, _ = _build(file, GGUF_LLAMA, str(path))
+        return task, replace(_new_origin(task), files=file.files)
+    config, config_text = open_config(path)
+    source = f"{path}/{CONFIG}"
+    architecture = _architecture(config, source)  # before its weights are looked for
+    contents = open_folder(path, config, config_text)
+    task, names, tensors = _build(contents, architecture, source)
     layout = {s.name: (list(s.shapes), s.metadata) for s in contents.shards}
     rest = {name: tensor for name, tensor in tensors.items() if name not in names}
     origin = Origin(
         architecture, contents.config, contents.config_text, contents.index_text, layout, names,
         task.backbone.words.dtype, rest, contents.files,
     )  # fmt: skip
-    return task.eval(), origin
+    return task, origin
 
 
 def save_task(
@@ -81,8 +85,14 @@ def save_task(
     path: str | os.PathLike[str],
     origin: Origin | None = None,
     files: Mapping[str, bytes] | None = None,
+    notes: Mapping[str, str] | None = None,
+    beside: Mapping[str, dict[str, Tensor]] | None = None,
 ) -> None:
-    """Write a Hugging Face folder; one that was opened here is written back bit for bit."""
+    """Write a Hugging Face folder; one that was opened here is written back bit for bit.
+
+    `notes` are further keys of config.json, which `transformers` keeps and does not act on.
+    Tensors `beside` the model's go into files of their own, and the folder gets a manifest.
+    """
     origin = origin or _new_origin(task)
     state = _tensors(task)
     shards = {}
@@ -99,53 +109,42 @@ def save_task(
     if dtype != origin.dtype:  # tell the reference in which precision the weights are now
         config = {k: v for k, v in config.items() if k != "torch_dtype"}
         config["dtype"] = str(dtype).removeprefix("torch.")
+    config = {**config, **(notes or {})}
     text = origin.config_text if config == origin.config else json.dumps(config, indent=2) + "\n"
     texts = {**(origin.files if files is None else files), CONFIG: text.encode()}
     if origin.index_text is not None:
         texts[INDEX] = origin.index_text.encode()
-    write_folder(path, texts=texts, shards=shards)
+    shards |= {name: (tensors, {}) for name, tensors in (beside or {}).items()}
+    write_folder(path, texts=texts, shards=shards, manifest=beside is not None)
+
+
+def _build(
+    contents: Contents | GgufFile, architecture: Architecture, source: str
+) -> tuple[Task, dict[str, Link], dict[str, Tensor]]:
+    """The model, which tensor went where, and all tensors; checked before a weight is read."""
+    config, task_config = architecture.read(contents.config, source)
+    spelling, shapes = architecture.spelling, contents.shapes
+    check_sizes(config, task_config, spelling, shapes, contents.size, source)
+    task = outline(config, task_config)
+    names = _pair(task, task_config, architecture, contents)
+    tensors = contents.tensors()
+    _check_finite(tensors, contents.path)
+    _fill(task, names, tensors, str(contents.path))
+    return task.eval(), names, tensors
 
 
 def _architecture(config: Json, source: str) -> Architecture:
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in ARCHITECTURES:
         raise CheckpointError(
-            f"{source}: model_type = {kind!r:.80} is not known: glassformer opens "
+            f"{source}: model_type = {shown(kind)} is not known: glassformer opens "
             f"{', '.join(ARCHITECTURES)} (CONTRIBUTING.md says how to add one)"
         )
     return ARCHITECTURES[kind]
 
 
-def _check_sizes(config: ModelConfig, contents: Contents, source: str) -> None:
-    """Before anything is built: a config must not ask for more than its file holds."""
-    depth = config.depth + (config.decoder_depth or 0)
-    if depth > len(contents.shapes):
-        raise CheckpointError(
-            f"{source}: {depth} layers in the config, {len(contents.shapes)} tensors in the file"
-        )
-    held = sum(math.prod(shape) for shape in contents.shapes.values())
-    sizes = {
-        "the token table": config.vocab_size * config.width,
-        "the segment table": config.segments * config.width,
-        "the queries": config.heads * config.query_width * config.width,
-        "the MLP": config.mlp_width * config.width,
-    }
-    if config.position == "learned":
-        sizes["the position table"] = config.max_length * config.width
-    elif config.max_length * config.width > MOST_TABLE:
-        raise CheckpointError(
-            f"{source}: max_length = {config.max_length} at width {config.width} needs a table of "
-            f"more than {MOST_TABLE:,} numbers"
-        )
-    for name, size in sizes.items():
-        if size > max(held, SMALL):  # a smaller mistake is named by its tensor's shape
-            raise CheckpointError(
-                f"{source}: {name} would have {size:,} numbers, and the whole file holds {held:,}"
-            )
-
-
 def _pair(
-    task: Task, config: TaskConfig, architecture: Architecture, contents: Contents
+    task: Task, config: TaskConfig, architecture: Architecture, contents: Contents | GgufFile
 ) -> dict[str, Link]:
     """Every tensor of the file to its place; shapes are compared before a weight is read."""
     head = architecture.heads[architecture.head_name(contents.config, CONFIG)]
@@ -159,7 +158,7 @@ def _pair(
     for name, link in names.items():
         if found[name] != link.shape(shapes):
             raise CheckpointError(
-                f"{source}: tensor {name!r} has shape {list(found[name])}, "
+                f"{source}: tensor {shown(name)} has shape {list(found[name])}, "
                 f"and the config asks for {list(link.shape(shapes))}"
             )
     others = [name for name in found if name not in names]
@@ -179,15 +178,15 @@ def _fill(
         if tensors[name].dtype not in FLOATS:
             kind = str(tensors[name].dtype).removeprefix("torch.")
             raise CheckpointError(
-                f"{source}: tensor {name!r} is of {kind}: weights have 16 bits or more"
+                f"{source}: tensor {shown(name)} is of {kind}: weights have 16 bits or more"
             )
         for ours, tensor in link.to_ours(tensors[name], shapes).items():
             if not link.row.tied:
                 filled[ours] = tensor
             elif not torch.equal(tensor, filled[ours]):
                 raise CheckpointError(
-                    f"{source}: tensor {name!r} must be a copy of {ours!r} and differs from it: "
-                    "remove it, or make them equal"
+                    f"{source}: tensor {shown(name)} must be a copy of {ours!r} and differs from "
+                    "it: remove it, or make them equal"
                 )
     parameters = dict(task.named_parameters())
     for ours, tensor in filled.items():
@@ -198,8 +197,10 @@ def _fill(
 
 def _check_finite(tensors: Mapping[str, Tensor], folder: object) -> None:
     for name, tensor in tensors.items():
-        if tensor.dtype in FLOATS and not torch.isfinite(tensor.sum(dtype=torch.float64)):
-            raise CheckpointError(f"{folder}: tensor {name!r} holds NaN or infinity: refused")
+        if tensor.dtype not in FLOATS or not tensor.numel():
+            continue
+        if not torch.stack(tensor.aminmax()).isfinite().all():  # both are NaN if there is one
+            raise CheckpointError(f"{folder}: tensor {shown(name)} holds NaN or infinity: refused")
 
 
 def _new_origin(task: Task) -> Origin:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from glassformer.config import ModelConfig
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, shown
 
 # Older files call a norm's weight and bias by their Greek names.
 _LEAVES = {"weight": ("weight", "gamma"), "bias": ("bias", "beta")}
@@ -119,8 +119,8 @@ def check_known(names: Iterable[str], patterns: Iterable[str], prefix: str, sour
     for name in names:
         if not any(pattern.fullmatch(name) for pattern in known):
             raise CheckpointError(
-                f"{source}: tensor {name!r} belongs to no part of this architecture: remove it, "
-                "or correct the file's config.json"
+                f"{source}: tensor {shown(name)} belongs to no part of this architecture: remove "
+                "it, or correct the file's config.json"
             )
 
 

@@ -32,11 +32,9 @@ def run(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> No
 def gather() -> dict[str, dict[str, str]]:
     import torch
 
-    from glassformer.model.kernels import describe
     from glassformer.version import __version__
 
     kind = "cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu"
-    device = torch.device(kind)
     name = torch.cuda.get_device_name() if kind == "cuda" else platform.processor() or kind
     return {
         "Versions": {
@@ -50,7 +48,22 @@ def gather() -> dict[str, dict[str, str]]:
             "threads": str(torch.get_num_threads()),
             "cpu instructions": torch.backends.cpu.get_cpu_capability(),
         },
-        f"Attention on {kind}": describe(device),
+        f"Attention on {kind}": _attention(kind),
+    }
+
+
+def _attention(kind: str) -> dict[str, str]:
+    from glassformer.model.kernels import GROUPED
+
+    plain = "scaled_dot_product_attention"
+    ragged = f"{plain}, one text at a time" if kind == "cpu" else f"{plain}, padded"
+    grouped = "in the kernel" if GROUPED else "repeated"
+    varlen = f"torch's varlen_attn (grouped heads {grouped})"
+    return {
+        "half precision, ragged texts": varlen if kind == "cuda" else ragged,
+        "float32, ragged texts": ragged,
+        "one text, or even lengths": f"{plain}, no mask",
+        "with a recorder": "the open arithmetic",
     }
 
 

@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import typer
 
-from glassformer.cli import demo, doctor
+from glassformer.cli import (
+    data,
+    demo,
+    doctor,
+    evaluating,
+    export,
+    params,
+    plot,
+    presets,
+    tokenizer,
+    training,
+)
 from glassformer.errors import GlassformerError
 from glassformer.version import __version__
 
-VERBS = {"demo": demo.run, "doctor": doctor.run}
+VERBS: dict[str, Callable[..., None]] = {
+    "demo": demo.run,
+    "doctor": doctor.run,
+    "evaluate": evaluating.run,
+    "export": export.run,
+    "params": params.run,
+    "plot": plot.run,
+    "presets": presets.run,
+}
 
 app = typer.Typer(
     help="Transformers you can see through.",
@@ -20,6 +40,11 @@ app = typer.Typer(
 )
 for verb, function in VERBS.items():
     app.command(verb)(function)
+for function in (training.pretrain, training.finetune):  # they take any field of a recipe
+    extra = {"allow_extra_args": True, "ignore_unknown_options": True}
+    app.command(function.__name__, context_settings=extra)(function)
+app.add_typer(data.app, name="data")
+app.add_typer(tokenizer.app, name="tokenizer")
 
 
 def _version(wanted: bool) -> None:

@@ -40,6 +40,29 @@ class Norm(nn.Module):
         return ctx.see(self, "out", y)
 
 
+class Dropout(nn.Module):
+    """While training, each number is 0 with probability p, and the others grow to make up for it.
+
+    Compiled, chance is a hash of a number's place and one random seed: the usual generator costs
+    more than all else in the kernel it is fused into.
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self.p == 0 or not torch.compiler.is_compiling():
+            return F.dropout(x, self.p, self.training)
+        seed = torch.randint(1 << 31, (1,), device=x.device, dtype=torch.int32)
+        bits = torch.arange(x.numel(), device=x.device, dtype=torch.int32).view(x.shape) ^ seed
+        for factor, shift in ((-1640531535, 15), (-2048144789, 13), (-1028477387, 16)):
+            bits = bits * factor
+            bits = bits ^ ((bits >> shift) & ((1 << (32 - shift)) - 1))
+        kept = (bits & 0xFFFF) >= round(self.p * 0x10000)
+        return torch.where(kept, x / (1 - self.p), 0.0)
+
+
 class NoNorm(nn.Module):
     """Where the norm before it does."""
 
@@ -57,7 +80,7 @@ class MLP(nn.Module):
         self.up = nn.Linear(C, wide, bias=bias)  # W_1
         self.down = nn.Linear(wide, C, bias=bias)  # W_2
         self.activation = ACTIVATIONS[config.activation]
-        self.dropout = nn.Dropout(config.dropout.mlp)
+        self.dropout = Dropout(config.dropout.mlp)
 
     def forward(self, x: Tensor, ctx: Look) -> Tensor:
         if self.gate is None:
@@ -86,7 +109,7 @@ class Block(nn.Module):
         self.cross_norm = Norm(config) if cross else None
         self.mlp = MLP(config)
         self.mlp_norm = Norm(config)
-        self.dropout = nn.Dropout(config.dropout.residual)
+        self.dropout = Dropout(config.dropout.residual)
         self.pre = config.norm_place == "pre"
 
     def forward(self, x: Tensor, ctx: Context) -> Tensor:  # (N, C) → (N, C)

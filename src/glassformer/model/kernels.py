@@ -9,9 +9,8 @@ from torch import Tensor
 
 from glassformer.model.sequences import Sequences
 
-GROUPED = (
-    torch.__version__ >= "2.12"
-)  # from then on the kernel takes fewer key heads than query heads
+# From then on the kernel takes fewer key heads than query heads.
+GROUPED = torch.__version__ >= "2.12"
 
 
 def fits_varlen(q: Tensor, v: Tensor, bias: Tensor | None, dropout: float) -> bool:
@@ -53,17 +52,3 @@ def varlen(
     mixed = varlen_attn(q, k, v, *rows, **options)
     assert isinstance(mixed, Tensor)  # noqa: S101 - a tuple only where more is asked for
     return mixed
-
-
-def describe(device: torch.device) -> dict[str, str]:
-    """What `attend` uses on this device, for `glassformer doctor`."""
-    plain = "scaled_dot_product_attention"
-    ragged = f"{plain}, one text at a time" if device.type == "cpu" else f"{plain}, padded"
-    grouped = "in the kernel" if GROUPED else "repeated"
-    varlen = f"torch's varlen_attn (grouped heads {grouped})"
-    return {
-        "half precision, ragged texts": varlen if device.type == "cuda" else ragged,
-        "float32, ragged texts": ragged,
-        "one text, or even lengths": f"{plain}, no mask",
-        "with a recorder": "the open arithmetic",
-    }

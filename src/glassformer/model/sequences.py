@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import chain
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -103,6 +104,8 @@ class Batch:
     segments: Tensor | None = None  # (N,) 0 for sentence A, 1 for sentence B
     source: Batch | None = None  # seq2seq: the text to read; `tokens` is the text to write
     labels: Tensor | None = None  # the right answers; -100 where none is wanted
+    wanted: Tensor | None = None  # (P,) the tokens that labels are for; all, if not given
+    smoothing: float = 0.0  # how much of each label is spread over all words
     follows: Tensor | None = None  # (B,) next sentence: 0 if B follows A, 1 if it is a random one
 
     @classmethod
@@ -127,14 +130,16 @@ class Batch:
         return batch if device is None else batch.to(device)
 
     def to(self, device: torch.device | str) -> Batch:
-        def moved(tensor: Tensor | None) -> Tensor | None:
-            return None if tensor is None else move(tensor, device)
+        return self._each(lambda tensor: move(tensor, device))
 
-        return Batch(
-            tokens=move(self.tokens, device),
-            sequences=self.sequences.to(device),
-            segments=moved(self.segments),
-            source=None if self.source is None else self.source.to(device),
-            labels=moved(self.labels),
-            follows=moved(self.follows),
-        )
+    def pin(self) -> Batch:
+        """In memory that a GPU can fetch by itself, while both go on working."""
+        return self._each(Tensor.pin_memory)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """A copy with every tensor changed."""
+        parts = {each.name: getattr(self, each.name) for each in fields(self)}
+        found: dict[str, Any] = {n: change(x) for n, x in parts.items() if isinstance(x, Tensor)}
+        sequences = replace(self.sequences, offsets=change(self.sequences.offsets))
+        source = None if self.source is None else self.source._each(change)
+        return replace(self, **found, sequences=sequences, source=source)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
-from glassformer.model.block import Block, Norm
+from glassformer.model.block import Block, Dropout, Norm
 from glassformer.model.cache import Cache
 from glassformer.model.context import Context, Look, Visitor
 from glassformer.model.position import relative_bucket, rotation, sinusoid
@@ -29,7 +29,7 @@ class Embedding(nn.Module):
         self.norm = Norm(config, C) if config.embedding_norm else None
         self.project = nn.Linear(C, config.width) if config.width != C else None
         self.offset = config.position_offset
-        self.dropout = nn.Dropout(config.dropout.embedding)
+        self.dropout = Dropout(config.dropout.embedding)
         self.scale = math.sqrt(C) if config.embedding_scale else None
         waves = config.position == "sinusoidal"
         table = sinusoid(config.max_length, C, config.sinusoid) if waves else None

@@ -8,7 +8,7 @@ from glassformer.config import ModelConfig, TaskConfig, TaskKind
 from glassformer.errors import ConfigError
 from glassformer.model.families import FAMILIES
 from glassformer.model.init import initialise, materialise
-from glassformer.tasks.base import Ids, Output, Task, cross_entropy
+from glassformer.tasks.base import Ids, Output, Sum, Task, cross_entropy
 from glassformer.tasks.heads import pool
 from glassformer.tasks.label import Classify, Features, Span, Tag
 from glassformer.tasks.language import MaskedLM, NextWord
@@ -61,6 +61,19 @@ def build_task(
 
 
 __all__ = [
-    "TASKS", "Classify", "Features", "Ids", "MaskedLM", "NextWord", "Output", "Span", "Tag",
-    "Task", "build_task", "cross_entropy", "outline", "pool",
+    "TASKS",
+    "Classify",
+    "Features",
+    "Ids",
+    "MaskedLM",
+    "NextWord",
+    "Output",
+    "Span",
+    "Sum",
+    "Tag",
+    "Task",
+    "build_task",
+    "cross_entropy",
+    "outline",
+    "pool",
 ]  # fmt: skip

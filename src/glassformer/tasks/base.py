@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import torch
@@ -24,12 +24,30 @@ ROW = {"cpu": 512, "cuda": 65_536}
 
 
 @dataclass(frozen=True, eq=False)
+class Sum:
+    """A loss, summed, so that parts of a batch add up to the loss of the whole."""
+
+    total: Tensor
+    count: Tensor  # of how many answers
+
+    @property
+    def mean(self) -> Tensor:
+        return self.total / self.count.clamp(min=1)
+
+
+@dataclass(frozen=True, eq=False)
 class Output:
     logits: Tensor  # one row a token, or one row a text
-    loss: Tensor | None = None  # mean over `count` answers; None without labels
-    count: Tensor | None = None
+    losses: Mapping[str, Sum] = field(default_factory=dict)  # by the batch's field; empty without
     pooled: Tensor | None = None  # (B, C) of a bare encoder that comes with a pooler
     follows: Tensor | None = None  # (B, 2) next sentence, where it is trained beside the words
+
+    @property
+    def loss(self) -> Tensor:
+        """The mean over the answers; where two things are learnt, the sum of their means."""
+        if not self.losses:
+            raise InputError("loss: the batch came without labels")
+        return torch.stack([each.mean for each in self.losses.values()]).sum()
 
 
 class Task(nn.Module, ABC):
@@ -162,8 +180,9 @@ def _rows(ids: Ids, targets: Ids | None, budget: int) -> Iterator[slice]:
         yield slice(start, len(ids))
 
 
-def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean over the rows that have a label (not -100), and how many those are."""
-    count = (labels != -100).sum()
-    total = F.cross_entropy(logits.float(), labels, ignore_index=-100, reduction="sum")
-    return total / count.clamp(min=1), count
+def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Sum:
+    """Over the rows that have a label (not -100)."""
+    total = F.cross_entropy(
+        logits.float(), labels, ignore_index=-100, reduction="sum", label_smoothing=smoothing
+    )
+    return Sum(total, (labels != -100).sum())

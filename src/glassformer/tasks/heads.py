@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.model import Look, Norm, Sequences
-from glassformer.model.block import ACTIVATIONS
+from glassformer.model.block import ACTIVATIONS, Dropout
 
 
 def pool(hidden: Tensor, sequences: Sequences, how: str) -> Tensor:
@@ -86,7 +86,7 @@ class Labels(nn.Module):
 
     def __init__(self, config: ModelConfig, task: TaskConfig, count: int | None = None) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(task.dropout)
+        self.dropout = Dropout(task.dropout)
         self.linear = nn.Linear(config.width, count or len(task.labels), bias=task.bias)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from glassformer.config import TaskConfig
 from glassformer.errors import InputError
 from glassformer.model import Backbone, Batch, Cache, Look, Visitor
-from glassformer.tasks.base import Ids, Output, Task, cross_entropy
+from glassformer.tasks.base import Ids, Output, Sum, Task, cross_entropy
 from glassformer.tasks.heads import Labels, pool, pooler
 
 
@@ -62,9 +62,10 @@ class Classify(Task):
         if batch.labels is None:
             return Output(logits)
         if len(self.spec.labels) == 1:
-            loss = F.mse_loss(logits[:, 0].float(), batch.labels.float())
-            return Output(logits, loss, torch.tensor(len(batch.labels)))
-        return Output(logits, *cross_entropy(logits, batch.labels))
+            total = F.mse_loss(logits[:, 0].float(), batch.labels.float(), reduction="sum")
+            count = torch.tensor(len(batch.labels))
+            return Output(logits, {"labels": Sum(total, count)})
+        return Output(logits, {"labels": cross_entropy(logits, batch.labels)})
 
 
 class Tag(Task):
@@ -85,7 +86,7 @@ class Tag(Task):
         logits = look.see(self, "logits", self.labels(hidden))  # (N, K)
         if batch.labels is None:
             return Output(logits)
-        return Output(logits, *cross_entropy(logits, batch.labels))
+        return Output(logits, {"labels": cross_entropy(logits, batch.labels)})
 
 
 class Span(Task):
@@ -104,5 +105,5 @@ class Span(Task):
         if batch.labels is None:  # (B, 2) first and last token of the answer
             return Output(logits)
         padded = batch.sequences.pad(logits, fill=-math.inf)  # (B, T, 2)
-        loss, count = cross_entropy(padded.transpose(1, 2).flatten(0, 1), batch.labels.flatten())
-        return Output(logits, loss, count)
+        loss = cross_entropy(padded.transpose(1, 2).flatten(0, 1), batch.labels.flatten())
+        return Output(logits, {"labels": loss})

@@ -25,18 +25,19 @@ class MaskedLM(Task):
     ) -> Output:
         look = Look(visitor=visitor)
         hidden = self.backbone(batch, cache=cache, visitor=visitor)
-        logits = self.words(self.transform(hidden, look), self.backbone.words)
-        logits = look.see(self, "logits", logits)  # (N, V)
+        asked = hidden if batch.wanted is None else hidden[batch.wanted]  # (P, C)
+        logits = self.words(self.transform(asked, look), self.backbone.words)
+        logits = look.see(self, "logits", logits)  # (P, V)
         follows = None
         if self.pooler is not None and self.follows is not None:
             first = pool(hidden, batch.sequences, "first")
             follows = look.see(self, "follows_logits", self.follows(self.pooler(first, look)))
         if batch.labels is None:
             return Output(logits, follows=follows)
-        loss, count = cross_entropy(logits, batch.labels)
+        losses = {"labels": cross_entropy(logits, batch.labels, batch.smoothing)}
         if follows is not None and batch.follows is not None:
-            loss = loss + cross_entropy(follows, batch.follows)[0]
-        return Output(logits, loss, count, follows=follows)
+            losses["follows"] = cross_entropy(follows, batch.follows)
+        return Output(logits, losses, follows=follows)
 
 
 class NextWord(Task):
@@ -54,4 +55,4 @@ class NextWord(Task):
         logits = look.see(self, "logits", self.words(hidden, self.backbone.words))  # (N, V)
         if batch.labels is None:
             return Output(logits)
-        return Output(logits, *cross_entropy(logits, batch.labels))
+        return Output(logits, {"labels": cross_entropy(logits, batch.labels, batch.smoothing)})

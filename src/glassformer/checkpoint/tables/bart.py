@@ -5,7 +5,6 @@ from glassformer.checkpoint.keys import Key
 from glassformer.checkpoint.rows import Row
 from glassformer.checkpoint.tables.marian import MARIAN, WORDS
 
-
 LABELS = (
     Row("classification_head.dense.*", "pooler.dense.*"),
     Row("classification_head.out_proj.*", "labels.linear.*"),

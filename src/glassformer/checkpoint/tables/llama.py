@@ -6,6 +6,7 @@ from glassformer.checkpoint.architecture import Architecture, Head
 from glassformer.checkpoint.keys import ACTIVATIONS, Json, Key
 from glassformer.checkpoint.rows import Row
 from glassformer.config import ModelConfig
+from glassformer.errors import shown
 
 THEIRS, OURS = "layers.{}.", "backbone.decoder.blocks.{}."
 TOKENS = "backbone.decoder.embedding.token.weight"
@@ -72,10 +73,10 @@ LLAMA = Architecture(
 
 
 def everywhere(foreign: Json, config: ModelConfig) -> str | None:
-    listed = foreign.get("layer_types") or []
-    if all(kind == "full_attention" for kind in listed):
+    listed = foreign.get("layer_types")
+    if listed is None or listed == ["full_attention"] * config.depth:
         return None
-    return f"layer_types = {listed!r:.80}: only full_attention is supported"
+    return f"layer_types = {shown(listed)}: only full_attention, for each layer, is supported"
 
 
 QWEN2 = replace(

@@ -4,6 +4,7 @@ from glassformer.checkpoint.architecture import Architecture, Head
 from glassformer.checkpoint.keys import Json, Key
 from glassformer.checkpoint.rows import Row
 from glassformer.config import ModelConfig
+from glassformer.errors import shown
 
 THEIRS, OURS = "layers.{}.", "backbone.encoder.blocks.{}."
 TOKENS = "backbone.encoder.embedding.token.weight"
@@ -28,7 +29,10 @@ def regular(foreign: Json, config: ModelConfig) -> str | None:
     listed = foreign.get("layer_types")
     if listed is None or (config.global_every > 0 and listed == kinds(config)):
         return None
-    return f"layer_types = {listed!r:.80}: every {config.global_every}th must be full_attention"
+    every = config.global_every
+    return (
+        f"layer_types = {shown(listed)}: only full_attention at 0, {every}, {2 * every} … is known"
+    )
 
 
 MODERNBERT = Architecture(

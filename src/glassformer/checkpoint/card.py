@@ -1,0 +1,75 @@
+"""A model card that says what can be known from the model itself."""
+
+from __future__ import annotations
+
+from glassformer.config import ModelConfig, TaskConfig
+from glassformer.tasks import Task
+from glassformer.version import __version__
+
+SAYS = {
+    "features": "vectors, no answers of its own",
+    "masked_lm": "masked words",
+    "pretraining": "masked words and whether one text follows another",
+    "next_sentence": "whether one text follows another",
+    "causal_lm": "the next word",
+    "seq2seq": "a text for a text, such as a translation",
+    "classify": "a label for a text",
+    "tag": "a label for each token",
+    "span": "where an answer stands in a text",
+}
+
+
+def model_card(task: Task, title: str, folder: str | None = None) -> str:
+    """`folder` is its name, if that is not the title."""
+    config, spec = task.backbone.config, task.spec
+    count = sum(parameter.numel() for parameter in task.parameters())
+    precision = str(task.backbone.words.dtype).removeprefix("torch.")
+    rows = "\n".join(f"| {key} | {value} |" for key, value in _facts(config, spec).items())
+    return f"""---
+library_name: glassformer
+---
+
+# {title}
+
+A {config.family} with {count:,} parameters ({precision}) that gives {SAYS[spec.kind]}.
+
+| | |
+|---|---|
+{rows}
+
+```python
+import glassformer as gf
+
+model = gf.load({folder or title!r})
+```
+
+The folder is in the Hugging Face layout: `transformers` opens it too. It was written by glassformer
+{__version__}. This card knows the network, not what it was trained on: add the data, its
+licence and the limits before you pass the model on.
+"""
+
+
+def _facts(config: ModelConfig, spec: TaskConfig) -> dict[str, str]:
+    depth = f"{config.depth}"
+    if config.family == "seq2seq":
+        depth = f"{config.depth} to read, {config.decoder_depth} to write"
+    heads = f"{config.heads} of width {config.query_width}"
+    if config.group_heads != config.heads:
+        heads += f", {config.group_heads} for keys and values"
+    facts = {
+        "layers": depth,
+        "width": f"{config.width}, feed-forward {config.mlp_width}",
+        "heads": heads,
+        "positions": config.position,
+        "vocabulary": f"{config.vocab_size:,}",
+        "longest text": f"{config.max_length:,} tokens",
+    }
+    if spec.labels:
+        some = ", ".join(_plain(label) for label in spec.labels[:20])
+        facts["labels"] = some + (" …" if len(spec.labels) > 20 else "")
+    return facts
+
+
+def _plain(label: str) -> str:
+    """Somebody else's text in a cell of a table: one short line."""
+    return " ".join(label[:80].split()).replace("|", "\\|").replace("<", "&lt;")

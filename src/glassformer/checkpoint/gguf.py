@@ -1,0 +1,173 @@
+"""GGUF files of the llama kind: weights, sizes and tokenizer in one file, mostly quantised.
+
+They are read, not written: a model from one is saved as a Llama folder.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.checkpoint.gguf_header import Header
+from glassformer.checkpoint.gguf_tokenizer import tokenizer_files
+from glassformer.checkpoint.keys import Json, look_up, put
+from glassformer.checkpoint.plain import open_plain
+from glassformer.checkpoint.tables.gguf import FIELDS, HEADS
+from glassformer.errors import CheckpointError, shown
+
+KINDS = (
+    "F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K",
+    "Q6_K", "IQ4_NL", "IQ4_XS",
+)  # fmt: skip
+AT_ONCE = 1024  # rows to unpack: the unpacking needs a few times their memory
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where a tensor lies in the file."""
+
+    shape: tuple[int, ...]
+    kind: Any  # gguf's
+    start: int
+    size: int  # bytes
+
+
+@dataclass(frozen=True)
+class GgufFile:
+    """What is in a file, before any weight is read; as a folder's `Contents`."""
+
+    path: Path
+    config: Json  # its fields, and under "file" what its tensors say
+    files: dict[str, bytes] = field(repr=False)  # its tokenizer, as a folder has it
+    stored: dict[str, Stored] = field(repr=False)
+    data: memoryview = field(repr=False)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: each.shape for name, each in self.stored.items()}
+
+    @property
+    def size(self) -> int:
+        """Bytes of all weights, once they are unpacked."""
+        return 4 * sum(math.prod(each.shape) for each in self.stored.values())
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All weights in float32, which holds every kind of them exactly."""
+        gguf = _gguf(self.path)
+        found = {}
+        for name, each in self.stored.items():
+            packed = np.frombuffer(self.data, np.uint8, each.size, each.start)
+            packed = packed.reshape(math.prod(each.shape[:-1]), -1)
+            rows = np.empty((len(packed), each.shape[-1]), np.float32)
+            with np.errstate(all="ignore"):  # what is not finite is refused by name, later
+                for i in range(0, len(rows), AT_ONCE):
+                    rows[i : i + AT_ONCE] = gguf.dequantize(packed[i : i + AT_ONCE], each.kind)
+            found[name] = self._unturned(name, torch.from_numpy(rows).view(each.shape))
+        return found
+
+    def _unturned(self, name: str, tensor: Tensor) -> Tensor:
+        """llama.cpp rotates neighbours, (0, 1), (2, 3) …; everybody else (0, D/2), (1, D/2 + 1) …
+
+        Its rows of queries and keys are in the order 0, D/2, 1, D/2 + 1, …: put them back.
+        """
+        match = re.fullmatch(r"blk\.\d+\.(\w+)\.(weight|bias)", name)
+        keys = HEADS.get(match[1]) if match else None
+        if keys is None:
+            return tensor
+        heads = next(n for n in (look_up(self.config, key) for key in keys) if n is not None)
+        pairs = tensor.view(heads, -1, 2, *tensor.shape[1:])
+        return pairs.transpose(1, 2).reshape(tensor.shape)
+
+
+def is_gguf(path: str | os.PathLike[str]) -> bool:
+    return Path(path).suffix == ".gguf" and not os.path.isdir(path)  # noqa: PTH112 - never raises
+
+
+def open_gguf(path: str | os.PathLike[str]) -> GgufFile:
+    path = Path(path)
+    gguf = _gguf(path)
+    file = open_plain(path.parent, path.name)
+    if file is None:
+        raise CheckpointError(f"{path}: no such file: write the path of a GGUF file")
+    with file:
+        if not os.fstat(file.fileno()).st_size:
+            raise CheckpointError(f"{path}: the file is empty")
+        data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    header = Header(data, str(path))
+    kind = header.value("general.architecture")
+    if kind != "llama":
+        raise header.wrong(f"general.architecture = {shown(kind)}: only 'llama' is supported")
+    stored = _stored(header, gguf, len(data))
+    return GgufFile(path, _config(header, stored), tokenizer_files(header), stored, data)
+
+
+def _stored(header: Header, gguf: Any, size: int) -> dict[str, Stored]:
+    """Each tensor inside the file and none on another, before a byte of them is read."""
+    found = {}
+    kinds = {int(kind): kind for kind in gguf.GGMLQuantizationType}
+    for name, info in header.tensors.items():
+        what, kind = f"tensor {shown(name)}", kinds.get(info.kind)
+        if kind is None or kind.name not in KINDS:
+            word = kind.name if kind else info.kind
+            raise header.wrong(f"{what} is of kind {word}: {', '.join(KINDS)} are known")
+        block, packed = gguf.GGML_QUANT_SIZES[kind]
+        if info.shape[-1] % block:
+            raise header.wrong(
+                f"{what} has rows of {info.shape[-1]:,}: {kind.name} packs {block} at a time"
+            )
+        if info.offset % header.alignment:
+            raise header.wrong(
+                f"{what} has offset {info.offset}: no multiple of {header.alignment}"
+            )
+        start = header.start + info.offset
+        end = start + math.prod(info.shape) // block * packed
+        if end > size:
+            raise header.wrong(f"{what} ends at byte {end:,} of a file of {size:,}: it is cut off")
+        found[name] = Stored(info.shape, kind, start, end - start)
+    end, before = 0, ""
+    for name, each in sorted(found.items(), key=lambda item: item[1].start):
+        if each.start < end:
+            raise header.wrong(f"tensors {shown(before)} and {shown(name)} overlap")
+        end, before = each.start + each.size, name
+    return found
+
+
+def _config(header: Header, stored: dict[str, Stored]) -> Json:
+    """The fields that are known, nested by their dots; what is not known must not matter."""
+    words = stored.get("token_embd.weight")
+    config: Json = {
+        "file": {
+            "words": words.shape[0] if words else None,
+            "tied": "output.weight" not in stored,
+            "attention_bias": "blk.0.attn_q.bias" in stored,
+            "mlp_bias": "blk.0.ffn_up.bias" in stored,
+        }
+    }
+    for name in header.fields:
+        if name in FIELDS:
+            config = put(config, name, header.value(name))
+        elif name.startswith("llama."):
+            raise header.wrong(f"field {shown(name)} is not known: it could change the arithmetic")
+    if "rope_freqs.weight" in stored:
+        raise header.wrong("tensor 'rope_freqs.weight': scaled rotary positions are not supported")
+    return config
+
+
+def _gguf(path: Path) -> Any:
+    """The package that knows how weights are packed."""
+    try:
+        import gguf
+    except ImportError:
+        raise CheckpointError(
+            f"{path}: GGUF files need the gguf package: pip install 'glassformer[gguf]'"
+        ) from None
+    return gguf

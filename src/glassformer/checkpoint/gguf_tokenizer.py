@@ -1,0 +1,177 @@
+"""The tokenizer in a GGUF file, written as the files of a model folder."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from glassformer.checkpoint.gguf_header import Header
+from glassformer.errors import shown
+from glassformer.text.check import check_merges
+
+PREFIX = "tokenizer.ggml."
+CONTROL, USER_DEFINED = 3, 4  # kinds of tokens that a text is cut at first
+ROLES = {
+    "bos_token": "bos_token_id",
+    "eos_token": "eos_token_id",
+    "unk_token": "unknown_token_id",
+    "pad_token": "padding_token_id",
+}
+BYTES: Mapping[str, Any] = {
+    "type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False,
+}  # fmt: skip
+GPT2_WORDS = {**BYTES, "use_regex": True}
+DIGITS: Mapping[str, Any] = {"type": "Digits", "individual_digits": True}
+WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}NUMBER"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def _split(number: str) -> dict[str, Any]:
+    pattern = {"Regex": WORDS.replace("NUMBER", number)}
+    return {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """How a text is cut before its bytes are merged."""
+
+    steps: tuple[Mapping[str, Any], ...]
+    normalizer: Mapping[str, Any] | None = None
+    whole_first: bool = False  # a piece that is a token needs no merges
+    starts: bool = False  # with bos_token, where the file does not say
+
+
+LLAMA3 = Pieces((_split("{1,3}"), BYTES), whole_first=True, starts=True)
+PIECES = {  # by the name llama.cpp gives them
+    "gpt-2": Pieces((GPT2_WORDS,)),
+    "smollm": Pieces((DIGITS, GPT2_WORDS)),
+    "qwen2": Pieces((_split(""), BYTES), normalizer={"type": "NFC"}),
+    "llama-bpe": LLAMA3,
+    "llama-v3": LLAMA3,
+    "llama3": LLAMA3,
+}
+
+
+def tokenizer_files(header: Header) -> dict[str, bytes]:
+    """Nothing, and a warning, where it is of a kind that cannot be built exactly."""
+    kind, cut = header.value(PREFIX + "model"), header.value(PREFIX + "pre")
+    if kind in (None, "none", "no_vocab"):
+        return {}
+    pieces = PIECES.get(cut) if isinstance(cut, str) else None
+    prefixed = header.value(PREFIX + "add_space_prefix", False)
+    if kind != "gpt2" or pieces is None or prefixed is not False:
+        warnings.warn(
+            f"{header.source}: a tokenizer of {PREFIX}model = {shown(kind)}, {PREFIX}pre = "
+            f"{shown(cut)} cannot be built here: the model comes without one, and reads token ids",
+            stacklevel=5,
+        )
+        return {}
+    tokens: list[str] = header.items(PREFIX + "tokens", texts=True)
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    if len(vocabulary) != len(tokens):
+        twice = next(token for number, token in enumerate(tokens) if vocabulary[token] != number)
+        raise header.wrong(f"{PREFIX}tokens: {shown(twice)} is there twice")
+    roles = _roles(header, tokens)
+    written = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": _added(header, tokens),
+        "normalizer": pieces.normalizer,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": pieces.steps},
+        "post_processor": _template(header, roles, vocabulary, pieces.starts),
+        "decoder": GPT2_WORDS,
+        "model": {
+            "type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+            "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False,
+            "ignore_merges": pieces.whole_first, "vocab": vocabulary,
+            "merges": _merges(header, vocabulary),
+        },
+    }  # fmt: skip
+    settings: dict[str, Any] = {
+        "tokenizer_class": "PreTrainedTokenizerFast",  # takes tokenizer.json as it is
+        "clean_up_tokenization_spaces": False,
+        **roles,
+    }
+    template = header.value("tokenizer.chat_template")
+    if isinstance(template, str):
+        settings["chat_template"] = template
+    return {
+        "tokenizer.json": json.dumps(written, ensure_ascii=False).encode(),
+        "tokenizer_config.json": json.dumps(settings, ensure_ascii=False, indent=2).encode(),
+    }
+
+
+def _roles(header: Header, tokens: Sequence[str]) -> dict[str, str]:
+    """Which token starts a text, which ends it, …"""
+    found = {}
+    for role, name in ROLES.items():
+        number = header.value(PREFIX + name)
+        if number is None:
+            continue
+        if type(number) is not int or not 0 <= number < len(tokens):
+            raise header.wrong(
+                f"{PREFIX}{name} = {shown(number)}: there are {len(tokens):,} tokens"
+            )
+        found[role] = tokens[number]
+    return found
+
+
+def _added(header: Header, tokens: Sequence[str]) -> list[dict[str, Any]]:
+    name = PREFIX + "token_type"
+    kinds = header.items(name, texts=False) if name in header.fields else [1] * len(tokens)
+    if len(kinds) != len(tokens):
+        raise header.wrong(f"{name} has {len(kinds):,} items, and there are {len(tokens):,} tokens")
+    alike = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    return [
+        {"id": number, "content": token, **alike, "special": kind == CONTROL}
+        for number, (token, kind) in enumerate(zip(tokens, kinds, strict=True))
+        if kind in (CONTROL, USER_DEFINED)
+    ]
+
+
+def _merges(header: Header, vocabulary: Mapping[str, int]) -> list[list[str]]:
+    name = PREFIX + "merges"
+    merges = [merge.split(" ") for merge in header.items(name, texts=True)]
+    check_merges(((f"{header.source}: {name}", pair) for pair in merges), vocabulary)
+    return merges
+
+
+def _template(
+    header: Header, roles: Mapping[str, str], vocabulary: Mapping[str, int], starts: bool
+) -> dict[str, Any] | None:
+    """What stands around each text."""
+    around = []
+    for role, name, usual in (
+        ("bos_token", "add_bos_token", starts),
+        ("eos_token", "add_eos_token", False),
+    ):
+        wanted = header.value(PREFIX + name, usual)
+        if type(wanted) is not bool or (wanted and role not in roles):
+            raise header.wrong(f"{PREFIX}{name} = {shown(wanted)}: {PREFIX}{ROLES[role]} is needed")
+        around.append([roles[role]] if wanted else [])
+    before, after = around
+    if not before and not after:
+        return None
+
+    def text(name: str, segment: int) -> list[dict[str, Any]]:
+        first, last = (
+            [{"SpecialToken": {"id": token, "type_id": segment}} for token in side]
+            for side in around
+        )
+        return [*first, {"Sequence": {"id": name, "type_id": segment}}, *last]
+
+    return {
+        "type": "TemplateProcessing",
+        "single": text("A", 0),
+        "pair": text("A", 0) + text("B", 1),
+        "special_tokens": {
+            token: {"id": token, "ids": [vocabulary[token]], "tokens": [token]}
+            for token in before + after
+        },
+    }

@@ -1,0 +1,107 @@
+"""The header of a safetensors file, checked before a tensor is mapped: in integers, to the byte."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from glassformer.errors import CheckpointError, shown
+from glassformer.strictjson import parse
+
+BYTES = {
+    "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2,
+    "BF16": 2, "U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8, "C64": 8,
+}  # fmt: skip
+FIELDS = {"dtype", "shape", "data_offsets"}
+MOST_HEADER, MOST_TENSORS, MOST_RANK, MOST_METADATA = 8 << 20, 20_000, 8, 1 << 20
+
+
+@dataclass(frozen=True)
+class Header:
+    shapes: dict[str, tuple[int, ...]]
+    metadata: dict[str, str]
+    size: int  # bytes of all tensors
+
+
+def read_header(file: BinaryIO, size: int, source: str) -> Header:
+    """Of an open file of `size` bytes: 8 bytes of length, the header, the tensors end to end."""
+    start = file.read(8)
+    length = int.from_bytes(start, "little")
+    if len(start) < 8 or length > size - 8:
+        raise CheckpointError(
+            f"{source}: not a whole safetensors file: its header has {length:,} bytes, "
+            f"the file {size:,}"
+        )
+    if length > MOST_HEADER:
+        raise CheckpointError(
+            f"{source}: a header of {length:,} bytes, more than the {MOST_HEADER:,} it may have"
+        )
+    found = parse(file.read(length), f"{source}: header")
+    metadata = _metadata(found.pop("__metadata__", {}), source)
+    if len(found) > MOST_TENSORS:
+        raise CheckpointError(f"{source}: {len(found):,} tensors, more than {MOST_TENSORS:,}")
+    there = size - 8 - length
+    spans = sorted((*_span(entry, name, there, source), name) for name, entry in found.items())
+    expected = 0
+    for begin, end, name in spans:
+        if begin != expected:
+            raise CheckpointError(
+                f"{source}: tensor {shown(name)}: data_offsets begin at {begin:,}, and the tensor "
+                f"before it ends at {expected:,}"
+            )
+        expected = end
+    if expected != there:
+        last = shown(spans[-1][2]) if spans else "none"
+        raise CheckpointError(
+            f"{source}: not a whole safetensors file: the last tensor, {last}, ends at byte "
+            f"{expected:,} of the data, which has {there:,}"
+        )
+    return Header(
+        {name: tuple(entry["shape"]) for name, entry in found.items()}, metadata, expected
+    )
+
+
+def _span(entry: Any, name: str, there: int, source: str) -> tuple[int, int]:
+    """Where a tensor begins and ends; its shape and type must need exactly that."""
+    about = f"{source}: tensor {shown(name)}"
+    if not isinstance(entry, dict) or entry.keys() != FIELDS:
+        raise CheckpointError(f"{about}: {shown(entry)}: write dtype, shape and data_offsets")
+    dtype, shape, span = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(dtype, str) or dtype not in BYTES:
+        raise CheckpointError(
+            f"{about}: dtype = {shown(dtype)} is not known: write one of {', '.join(BYTES)}"
+        )
+    if not _naturals(shape) or len(shape) > MOST_RANK:
+        raise CheckpointError(
+            f"{about}: shape = {shown(shape)}: write at most {MOST_RANK} whole numbers"
+        )
+    if not _naturals(span) or len(span) != 2 or span[0] > span[1]:
+        raise CheckpointError(f"{about}: data_offsets = {shown(span)}: write where it begins, ends")
+    needed = math.prod(shape) * BYTES[dtype]
+    if needed != span[1] - span[0]:
+        raise CheckpointError(
+            f"{about}: shape = {shown(shape)} of {dtype} is {needed:,} bytes, and its data_offsets "
+            f"hold {span[1] - span[0]:,}"
+        )
+    if span[1] > there:
+        raise CheckpointError(
+            f"{about}: not a whole safetensors file: data_offsets end at {span[1]:,}, the data at "
+            f"{there:,}"
+        )
+    return span[0], span[1]
+
+
+def _metadata(found: Any, source: str) -> dict[str, str]:
+    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+        raise CheckpointError(f"{source}: __metadata__ = {shown(found)}: write text for each key")
+    size = sum(len(key) + len(value) for key, value in found.items())
+    if size > MOST_METADATA:
+        raise CheckpointError(
+            f"{source}: __metadata__ has {size:,} characters, more than {MOST_METADATA:,}"
+        )
+    return found
+
+
+def _naturals(found: Any) -> bool:
+    return isinstance(found, list) and all(type(each) is int and each >= 0 for each in found)

@@ -1,0 +1,278 @@
+"""`--dry-run` of `pretrain` and `finetune`: what would be done, down to the first batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from glassformer.cli.common import grid, safe, size, visible
+
+if TYPE_CHECKING:
+    from glassformer.data.objectives import Objective
+    from glassformer.data.rows import Rows
+    from glassformer.model import Batch
+    from glassformer.text import Tokenizer
+    from glassformer.train.recipe import Recipe
+    from glassformer.train.session import Session
+
+SHOWN, CHARACTERS = 3, 240  # texts of the first batch, and of each
+NONE = -100
+
+
+def describe(session: Session, recipe: Recipe, out: Path, as_json: bool) -> None:
+    facts = gather(session, recipe, out)
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+    else:
+        _print(facts, Console(highlight=False))
+
+
+def gather(session: Session, recipe: Recipe, out: Path) -> dict[str, Any]:
+    from glassformer.sizes import measure
+    from glassformer.text import Tokenizer
+
+    task, rows, train = session.state.task, session.rows, recipe.train
+    tokenizer = Tokenizer.from_files(session.run.files, str(out))
+    assert tokenizer is not None  # noqa: S101
+    sizes = measure(task.backbone.config, task.spec)
+    plan = rows.plan(0)
+    real = int(rows.objective.costs(plan.samples).sum())
+    room = len(plan) * rows.budget * (2 if recipe.objective.kind == "translate" else 1)
+    return {
+        "name": recipe.name,
+        "out": str(out),
+        "objective": recipe.objective.kind,
+        "start": recipe.start,
+        "config": task.backbone.config.model_dump(),
+        "parameters": {"bare": sizes.bare, "with_head": sizes.with_head},
+        "memory_bytes": _memory(session, recipe),
+        "data": {
+            name: _size(part)
+            for name, part in (("train", rows), ("valid", session.valid))
+            if part is not None
+        },
+        "steps": train.steps,
+        "rows_a_step": train.rows,
+        "row_tokens": rows.budget,
+        "tokens_a_step": round(real / len(plan) * train.rows),
+        "rows_an_epoch": len(plan),
+        "epochs": train.steps * train.rows / len(plan),
+        "filler_share": 1 - real / room,
+        "left_out": left_out(rows.objective),
+        "first_batch": _first(rows, tokenizer),
+    }
+
+
+def _memory(session: Session, recipe: Recipe) -> dict[str, int]:
+    """What the tensors of a step take. Activations are a rough count: they depend on kernels."""
+    import torch
+
+    state, train = session.state, recipe.train
+    parameters = list(state.task.parameters())
+    count = sum(p.numel() for p in parameters)
+    learning = 0
+    for optimiser in state.optimisers:
+        moments = 1 if isinstance(optimiser, torch.optim.Muon) else 2
+        learning += (
+            4 * moments * sum(p.numel() for g in optimiser.param_groups for p in g["params"])
+        )
+    found = {
+        "weights": sum(p.numel() * p.element_size() for p in parameters),
+        "masters": 4 * count if state.weights.copies else 0,
+        "gradients": 4 * count * min(2, train.rows // session.world.size),
+        "optimiser": learning,
+        "average": 4 * count if state.average else 0,
+        "activations": _activations(session, recipe),
+    }
+    return {name: size for name, size in found.items() if size} | {"total": sum(found.values())}
+
+
+def _activations(session: Session, recipe: Recipe) -> int:
+    """Of each block: what its norms, maps and MLP need again on the way back. Then the logits,
+    as they are, in float32, and their gradient."""
+    config = session.state.task.backbone.config
+    size = next(session.state.task.parameters()).element_size()
+    mlp = config.mlp_width * (4 if config.gated else 2)
+    block = 10 * config.width + mlp
+    blocks = config.depth * block
+    if config.decoder_depth:
+        blocks += config.decoder_depth * (block + 6 * config.width)
+    if recipe.train.recompute:
+        blocks = (config.depth + (config.decoder_depth or 0)) * config.width + 2 * block
+    masked = recipe.objective.kind in ("masked", "masked_pairs")
+    answers = recipe.objective.mask_rate if masked else 1.0
+    logits = answers * config.vocab_size * (2 * size + 8)
+    return int(session.rows.budget * (size * blocks + logits))
+
+
+def _size(rows: Rows) -> dict[str, int]:
+    store = rows.objective.store
+    tokens = sum(sum(each) for name, each in store.meta.tokens.items() if name != "sentences")
+    return {"documents": store.documents, "tokens": tokens}
+
+
+def left_out(objective: Objective) -> dict[str, int]:
+    """What the model will not see, or not in one piece; only what there is some of."""
+    from glassformer.data.objectives import Masked, MaskedPairs, NextWord, Translate
+
+    store, length, found = objective.store, objective.length, {}
+    if isinstance(objective, Translate):
+        sides = [np.diff(store[name].offsets) for name in ("source", "target")]
+        empty = (sides[0] == 0) | (sides[1] == 0)
+        found["pairs with an empty side, left out"] = int(empty.sum())
+        too_long = len(empty) - int(empty.sum()) - len(objective.samples(0))
+        found[f"pairs with a side of more than {length} tokens, left out"] = too_long
+    elif isinstance(objective, MaskedPairs):
+        single = int((np.diff(store["sentences"].offsets) == 1).sum())
+        found["documents of one sentence, in no pair"] = single
+        found["tokens in no pair (in the first epoch)"] = _unseen(objective, len(store["tokens"]))
+    elif isinstance(objective, Masked | NextWord):
+        sizes = np.diff(store["tokens"].offsets) - len(store.end)
+        inside = length - (objective.frame.width if isinstance(objective, Masked) else 0)
+        found[f"documents of more than {inside} tokens, read in parts"] = int(
+            (sizes > inside).sum()
+        )
+        if isinstance(objective, NextWord):
+            lone = int((np.diff(store["tokens"].offsets) < 2).sum())
+            found["documents with no word to predict, left out"] = lone
+    return {name: count for name, count in found.items() if count}
+
+
+def _unseen(objective: Objective, count: int) -> int:
+    """How many tokens stand in no sample."""
+    samples = objective.samples(0)
+    seen = np.zeros(count + 1, dtype=np.int64)
+    for spans in (samples.first, samples.second):
+        if spans is not None:
+            np.add.at(seen, spans[:, 0], 1)
+            np.add.at(seen, spans.sum(1), -1)
+    return int((seen.cumsum()[:-1] == 0).sum())
+
+
+def _first(rows: Rows, tokenizer: Tokenizer) -> dict[str, Any]:
+    row = rows[0]
+    batch = row.batch
+    assert batch.labels is not None  # noqa: S101
+    real = len(rows.plan(0).row(0))
+    return {
+        "texts": real,
+        "tokens": row.tokens,
+        "answers": int((batch.labels != NONE).sum()),
+        "shown": [_text(batch, i, tokenizer) for i in range(min(SHOWN, real))],
+    }
+
+
+def _text(batch: Batch, number: int, tokenizer: Tokenizer) -> dict[str, Any]:
+    """One text of the batch: its tokens, and the answer that is wanted at each."""
+    begin, end = batch.sequences.offsets[number : number + 2].tolist()
+    assert batch.labels is not None  # noqa: S101
+    answers: dict[int, int] = {}
+    places = range(len(batch.tokens)) if batch.wanted is None else batch.wanted.tolist()
+    for place, label in zip(places, batch.labels.tolist(), strict=True):
+        if begin <= place < end and label != NONE:
+            answers[place] = label
+    piece = _pieces(tokenizer)
+    found: dict[str, Any] = {
+        "tokens": [piece(i) for i in batch.tokens[begin:end].tolist()],
+        "answers": [piece(answers[p]) if p in answers else None for p in range(begin, end)],
+    }
+    if batch.follows is not None:
+        found["follows"] = int(batch.follows[number]) == 0
+    if batch.source is not None:
+        begin, end = batch.source.sequences.offsets[number : number + 2].tolist()
+        found["source"] = [piece(i) for i in batch.source.tokens[begin:end].tolist()]
+    return found
+
+
+def _pieces(tokenizer: Tokenizer) -> Callable[[int], str]:
+    """A token as it stands in a text; a part of a letter, as the tokenizer calls it."""
+    of_bytes = "ByteLevel" in type(tokenizer.backend.decoder).__name__
+
+    def piece(i: int) -> str:
+        text = tokenizer.decode([i]) if of_bytes else tokenizer.token(i)
+        return text if text and "\ufffd" not in text else tokenizer.token(i)
+
+    return piece
+
+
+def _print(facts: dict[str, Any], console: Console) -> None:
+    origin = f"from {facts['start']}" if facts["start"] else "from fresh weights"
+    title = Text.assemble((facts["name"], "bold cyan"), f"  {facts['objective']}, {origin}")
+    console.print(title, soft_wrap=True)
+    console.print(grid(_rows(facts)))
+    batch = facts["first_batch"]
+    many = "1 text" if batch["texts"] == 1 else f"{batch['texts']:,} texts"
+    told = f"{many}, {batch['tokens']:,} tokens, {batch['answers']:,} answers (seen←answer)"
+    console.print(Text.assemble(("\nThe first row: ", "bold"), told), soft_wrap=True)
+    table = Table.grid(padding=(0, 0, 0, 2))
+    for number, text in enumerate(batch["shown"], 1):
+        lines = [_shown(text)]
+        if "source" in text:
+            lines.insert(0, _line(text["source"], [None] * len(text["source"])))
+        table.add_row(Text(f"{number}", "cyan"), Text("\n").join(lines))
+    console.print(table)
+    console.print("\nNothing was trained.", style="dim")
+
+
+def _rows(facts: dict[str, Any]) -> dict[str, str]:
+    config, memory = facts["config"], dict(facts["memory_bytes"])
+    depths = " + ".join(str(d) for d in (config["depth"], config["decoder_depth"]) if d)
+    total = memory.pop("total")
+    parts = " + ".join(f"{name} {size(count)}" for name, count in memory.items())
+    step = f"{facts['rows_a_step']:,} × {facts['row_tokens']:,} tokens"
+    step += " on each side" if facts["objective"] == "translate" else ""
+    rows = {
+        "model": f"{config['family']}, {depths} blocks, width {config['width']}, "
+        f"{config['heads']} heads, {config['vocab_size']:,} pieces",
+        "parameters": f"{facts['parameters']['with_head']:,} with the head, "
+        f"{facts['parameters']['bare']:,} without",
+        "memory": f"about {size(total)}: {parts} (activations are a rough count)",
+    }
+    for name, part in facts["data"].items():
+        many = "1 document" if part["documents"] == 1 else f"{part['documents']:,} documents"
+        rows[name] = f"{many}, {part['tokens']:,} tokens"
+    rows |= {
+        "a step": f"{step}, {facts['tokens_a_step']:,} of them real "
+        f"({facts['filler_share']:.1%} of a row stays free)",
+        "steps": f"{facts['steps']:,}: {facts['epochs']:.2f} epochs of {facts['rows_an_epoch']:,} "
+        "rows",
+    }
+    left = [f"{count:,} {what}" for what, count in facts["left_out"].items()]
+    rows["left out"] = "; ".join(left) or "nothing"
+    return rows | {"folder": facts["out"]}
+
+
+def _shown(text: dict[str, Any]) -> Text:
+    """cat←dog: the model sees cat and is to tell dog."""
+    ahead = all(answer is not None for answer in text["answers"])  # each token tells the next one
+    found = _line(text["tokens"], [None if ahead else a for a in text["answers"]])
+    if ahead:
+        found.append(f" → {visible(text['answers'][-1])}", "bold")
+    if "follows" in text:
+        found.append("  (it follows)" if text["follows"] else "  (it does not follow)", "dim")
+    return found
+
+
+def _line(tokens: list[str], answers: list[str | None]) -> Text:
+    found = Text()
+    spaces = any(" " in token for token in tokens)
+    between = "|" if spaces else " "
+    if all(len(token) == 1 for token in tokens):  # characters
+        between = ""
+    for i, (token, answer) in enumerate(zip(tokens, answers, strict=True)):
+        if len(found) > CHARACTERS:
+            found.append(f" … ({len(tokens):,} tokens)", "dim")
+            break
+        found.append(between if i else "", "dim")
+        found.append(safe(token), "" if answer is None else "bold")
+        if answer is not None:
+            found.append(f"←{safe(answer)}", "bold green")
+    return found

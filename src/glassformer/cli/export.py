@@ -1,0 +1,49 @@
+"""`glassformer export`: a model as a Hugging Face folder, with a card."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+
+import typer
+
+from glassformer.errors import InputError
+
+
+class Precision(StrEnum):
+    float32 = "float32"
+    float16 = "float16"
+    bfloat16 = "bfloat16"
+
+
+def run(
+    model: str = typer.Argument(help="A model folder, a .gguf file, or a name of the hub."),
+    out: Path = typer.Argument(help="The folder to write."),
+    dtype: Precision | None = typer.Option(None, help="Precision; as it is if not given."),
+    force: bool = typer.Option(False, help="Write over what is in the folder."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Write a model as a folder that glassformer and transformers open, with a model card."""
+    try:
+        taken = out.exists() and (not out.is_dir() or any(out.iterdir()))
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written: {error.strerror}") from None
+    if taken and not force:
+        raise InputError(f"{out}: is there already: give a new folder, or --force")
+    import torch
+
+    from glassformer.loaded import load
+
+    loaded = load(model, dtype=None if dtype is None else getattr(torch, dtype))
+    loaded.export(out, name=Path(model).resolve().name.removesuffix(".gguf"))
+    files = {
+        str(file.relative_to(out)): file.stat().st_size
+        for file in sorted(out.rglob("*"))
+        if file.is_file()
+    }
+    if as_json:
+        typer.echo(json.dumps({"folder": str(out), "files": files}))
+        return
+    for name, size in files.items():
+        typer.echo(f"{size:>14,}  {out / name}")

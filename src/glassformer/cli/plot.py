@@ -1,0 +1,175 @@
+"""`glassformer plot`: the loss curves of one or more runs, in the terminal or as a picture."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from glassformer.errors import ConfigError, InputError
+
+SUFFIXES = (".png", ".svg")
+COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red")
+POINTS = "●▲■◆▼★"
+HEIGHT, AXIS = 16, 8  # lines of the picture, and columns left of it
+SMOOTH = 50  # parts of the whole that one mean spans
+
+Line = list[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Curve:
+    name: str
+    train: Line
+    valid: Line
+
+
+def run(
+    runs: list[Path] = typer.Argument(help="Folders of runs, finished or not."),
+    out: Path | None = typer.Option(None, help="Write a picture: a .png or .svg file."),
+) -> None:
+    """Draw loss curves: training as a line (smoothed), validation as points."""
+    curves = [read(folder) for folder in runs]
+    if out is None:
+        draw(curves, Console(highlight=False))
+    else:
+        paint(curves, out)
+        typer.echo(str(out))
+
+
+def read(folder: Path) -> Curve:
+    path = folder / "metrics.jsonl"
+    try:
+        lines = path.read_text("utf-8", "replace").splitlines()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}: write the folder of a run") from None
+    train, valid = list(_values(lines, "loss")), list(_values(lines, "valid"))
+    if not train:
+        raise InputError(f"{path}: there is no step in it yet: try again later")
+    return Curve(folder.resolve().name, smoothed(train), valid)
+
+
+def _values(lines: Sequence[str], name: str) -> Iterator[tuple[float, float]]:
+    """Step and loss of each line that has them; one that is being written is left out."""
+    for line in lines:
+        try:
+            event = json.loads(line)
+            found = event[name]["loss"] if name == "valid" else event[name]
+            step, loss = float(event["step"]), float(found)
+        except (ValueError, KeyError, TypeError):
+            continue
+        if math.isfinite(loss):
+            yield step, loss
+
+
+def smoothed(line: Line) -> Line:
+    """Each point is the mean of those around it."""
+    half = len(line) // SMOOTH // 2
+    sums = [0.0]
+    for _, loss in line:
+        sums.append(sums[-1] + loss)
+    found = []
+    for i, (step, _) in enumerate(line):
+        low, high = max(0, i - half), min(len(line), i + half + 1)
+        found.append((step, (sums[high] - sums[low]) / (high - low)))
+    return found
+
+
+class Canvas:
+    """Dots, eight to a character (braille), and marks on top of them."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self.width, self.height = width, height
+        self.dots = [[0] * width for _ in range(height)]
+        self.marks: dict[tuple[int, int], str] = {}
+        self.colours: dict[tuple[int, int], str] = {}
+
+    def dot(self, x: float, y: float, colour: str) -> None:
+        """x and y go from 0 to 1, y upwards."""
+        column, row = round(x * (2 * self.width - 1)), round((1 - y) * (4 * self.height - 1))
+        bits = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+        self.dots[row // 4][column // 2] |= bits[row % 4][column % 2]
+        self.colours.setdefault((row // 4, column // 2), colour)
+
+    def mark(self, x: float, y: float, sign: str, colour: str) -> None:
+        place = round((1 - y) * (self.height - 1)), round(x * (self.width - 1))
+        self.marks[place], self.colours[place] = sign, colour
+
+    def lines(self) -> Iterator[Text]:
+        for i, row in enumerate(self.dots):
+            line = Text()
+            for j, bits in enumerate(row):
+                sign = self.marks.get((i, j)) or (chr(0x2800 + bits) if bits else " ")
+                line.append(sign, self.colours.get((i, j), ""))
+            yield line
+
+
+def draw(curves: list[Curve], console: Console) -> None:
+    everything = [point for curve in curves for point in curve.train + curve.valid]
+    last, low = max(step for step, _ in everything), min(loss for _, loss in everything)
+    high = max(loss for _, loss in everything)
+    canvas = Canvas(min(console.width, 120) - AXIS - 1, HEIGHT)
+    tall = (high - low) or 1.0
+    looks = [(COLOURS[i % len(COLOURS)], POINTS[i % len(POINTS)]) for i in range(len(curves))]
+    for curve, (colour, sign) in zip(curves, looks, strict=True):
+        for step, loss in _dense(curve.train, 2 * canvas.width):
+            canvas.dot(step / last, (loss - low) / tall, colour)
+        for step, loss in curve.valid:
+            canvas.mark(step / last, (loss - low) / tall, sign, colour)
+    for i, line in enumerate(canvas.lines()):
+        label = f"{high - i / (HEIGHT - 1) * tall:.3f}" if i % 3 == 0 else ""
+        console.print(Text.assemble((f"{label:>{AXIS - 1}} ", "dim"), line), no_wrap=True)
+    steps = f"{0:<{canvas.width // 2}}{f'{last:,.0f} steps':>{canvas.width - canvas.width // 2}}"
+    console.print(Text(" " * AXIS + steps, "dim"), no_wrap=True)
+    for curve, (colour, sign) in zip(curves, looks, strict=True):
+        console.print(_legend(curve, sign, colour), soft_wrap=True)
+
+
+def _dense(line: Line, columns: int) -> Iterator[tuple[float, float]]:
+    """The line with enough points between its own that no column of dots stays empty."""
+    for (step, loss), (next_step, next_loss) in pairwise(line):
+        parts = max(1, min(columns, 4 * columns // len(line)))
+        for part in range(parts):
+            share = part / parts
+            yield step + share * (next_step - step), loss + share * (next_loss - loss)
+    yield line[-1]
+
+
+def _legend(curve: Curve, sign: str, colour: str) -> Text:
+    told = f"  step {curve.train[-1][0]:,.0f}, training {curve.train[-1][1]:.4f}"
+    if curve.valid:
+        step, best = min(curve.valid, key=lambda point: point[1])
+        told += f", validation {sign} {curve.valid[-1][1]:.4f} (best {best:.4f} at {step:,.0f})"
+    return Text.assemble(("⠤⠤ ", colour), (curve.name, "bold"), told)
+
+
+def paint(curves: list[Curve], out: Path) -> None:
+    if out.suffix.lower() not in SUFFIXES:
+        raise ConfigError(f"{out}: write a name that ends in {' or '.join(SUFFIXES)}")
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ConfigError(
+            f"{out}: a picture takes matplotlib: pip install 'glassformer[plot]'"
+        ) from None
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for i, curve in enumerate(curves):
+        axes.plot(*zip(*curve.train, strict=True), color=f"C{i}", label=curve.name)
+        if curve.valid:
+            label = f"{curve.name}, validation"
+            axes.plot(*zip(*curve.valid, strict=True), "o", color=f"C{i}", label=label)
+    axes.set(xlabel="step", ylabel="loss")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    try:
+        figure.savefig(out, dpi=150)
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written: {error.strerror}") from None

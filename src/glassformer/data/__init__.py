@@ -1,0 +1,1 @@
+"""Text and labels from files. The readers import no torch."""

@@ -1,0 +1,97 @@
+"""Pairs of texts for next sentence: half of the second texts follow the first, half do not."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from glassformer.data.chance import mix
+from glassformer.data.packing import Numbers, Samples
+from glassformer.data.store import Column
+from glassformer.errors import ConfigError
+
+FOLLOWS, RANDOM = 0, 1
+
+
+def sentence_starts(tokens: Column, sentences: Column) -> tuple[Numbers, Numbers]:
+    """Where each sentence begins in the long row (and the end of the last), and its document."""
+    counts = np.diff(sentences.offsets)
+    document = np.repeat(np.arange(len(counts)), counts)
+    starts = tokens.offsets[document] + sentences.row.astype(np.int64)
+    return np.append(starts, len(tokens)), document
+
+
+def sentence_pairs(
+    starts: Numbers, document: Numbers, length: int, *, order: bool, seed: int, epoch: int
+) -> Samples:
+    """Neighbouring sentences of a document, at most `length` tokens, cut into two texts by chance.
+
+        at      cut        end
+        │ first │  second  │ …      follows
+        │ first │ …     │ another │ random: from elsewhere in the same document or, as often, from
+                                    another one; the next pair then begins at cut
+
+    With `order` the two texts are swapped instead. A sentence without a neighbour in its document,
+    or too long to stand beside it, is in no pair.
+    """
+    if length < 2:
+        raise ConfigError("objective.length: too short for a pair of texts: write a longer one")
+    here = np.arange(len(document))
+    begin = np.searchsorted(document, document, "left").astype(np.int64)
+    last = np.searchsorted(document, document, "right").astype(np.int64)  # behind the last one
+    end = np.minimum(np.searchsorted(starts, starts[:-1] + length, "right") - 1, last)
+    coin, split, kind, place = (mix(seed, epoch, each, here) for each in range(4))
+    cut = here + 1 + _below(split, end - here - 1)
+    inside = last - begin - (end - here)  # sentences of its document that are not in the pair
+    outside = len(document) - (last - begin)  # of other documents
+    true = (coin % 2 == 0) | ((inside + outside == 0) & (not order))  # is there another one?
+    at = _walk(end - here >= 2, np.where(true | order, end, cut))
+    true, cut_at, end_at = true[at], starts[cut[at]], starts[end[at]]
+    first = np.stack([starts[at], cut_at - starts[at]], 1)
+    second = np.stack([cut_at, end_at - cut_at], 1)
+    if order:
+        swap = ~true[:, None]
+        first, second = np.where(swap, second, first), np.where(swap, first, second)
+    else:
+        near = (inside > 0) & ((kind % 2 == 0) | (outside == 0))
+        other = np.where(
+            near,
+            _beside(begin + _below(place, inside), here, end),
+            _beside(_below(place, outside), begin, last),
+        )[at]
+        other = np.minimum(other, len(here) - 1)  # where there is no other, the pair is true
+        # Up to the end of its document; one from before the first text, up to that.
+        behind = np.where(near[at] & (other < at), at, last[other])
+        room = length - first[:, 1]
+        stop = np.searchsorted(starts, starts[other] + room, "right") - 1
+        size = np.where(stop > other, starts[np.minimum(stop, behind)] - starts[other], room)
+        another = np.stack([starts[other], size], 1)
+        second = np.where(true[:, None], second, another)
+    return Samples(first, second, np.where(true, FOLLOWS, RANDOM))
+
+
+def _below(chance: npt.NDArray[np.uint64], limit: npt.NDArray[Any]) -> Numbers:
+    found: Numbers = (chance % np.maximum(limit, 1).astype(np.uint64)).astype(np.int64)
+    return found
+
+
+def _beside(place: Numbers, begin: Numbers, end: Numbers) -> Numbers:
+    """Places counted without those in [begin, end)."""
+    found: Numbers = place + np.where(place >= begin, end - begin, 0)
+    return found
+
+
+def _walk(pairs: npt.NDArray[np.bool_], then: Numbers) -> Numbers:
+    """Where pairs begin: each says where the next one may."""
+    found, at = array("q"), 0
+    begins, ends = pairs.data, then.data
+    while at < len(begins):
+        if begins[at]:
+            found.append(at)
+            at = ends[at]
+        else:
+            at += 1
+    return np.asarray(found, dtype=np.int64)

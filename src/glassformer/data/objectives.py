@@ -1,0 +1,241 @@
+"""What is to be learnt from a text: samples for an epoch, and a row of them as a batch.
+
+Each is a function of (seed, epoch, sample): nothing is drawn, so nothing has to be remembered.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from glassformer.data.follows import sentence_pairs, sentence_starts
+from glassformer.data.frame import Frame
+from glassformer.data.masking import Masking
+from glassformer.data.packing import Numbers, Samples, windows
+from glassformer.data.store import Store
+from glassformer.model import Batch, Sequences
+
+NONE = -100  # no answer is wanted here
+
+
+@dataclass(frozen=True)
+class Shape:
+    """For compiled graphs: the sizes every row is filled up to."""
+
+    tokens: int  # N
+    texts: int  # B, of real texts; the filler's come on top
+    longest: int
+    wanted: int  # P, where only some tokens have answers
+
+    @property
+    def slots(self) -> int:
+        return self.texts + -(-self.tokens // self.longest)
+
+
+@dataclass(frozen=True)
+class Objective(ABC):
+    """Abstract; every child is final."""
+
+    store: Store
+    frame: Frame
+    length: int  # of a text with all its special tokens
+    pad: int  # the filler's token
+    seed: int
+
+    @property
+    def settings(self) -> tuple[Any, ...]:
+        """All that decides the samples, beside the data."""
+        names = (each.name for each in fields(self) if each.name not in ("store", "masking"))
+        return type(self).__name__, *(getattr(self, name) for name in names)
+
+    @abstractmethod
+    def samples(self, epoch: int) -> Samples: ...
+
+    @abstractmethod
+    def costs(self, samples: Samples) -> Numbers:
+        """How many tokens of a row each sample takes: (S,), or (S, 2) for source and target."""
+
+    @abstractmethod
+    def batch(self, samples: Samples, epoch: int, shape: Shape | None) -> Batch: ...
+
+
+@dataclass(frozen=True)
+class NextWord(Objective):
+    """Every token is to be told from those before it, in its own document."""
+
+    def samples(self, epoch: int) -> Samples:
+        offsets = self.store["tokens"].offsets
+        return windows(offsets, self.length + 1, overlap=1, seed=self.seed, epoch=epoch)
+
+    def costs(self, samples: Samples) -> Numbers:
+        return samples.first[:, 1] - 1
+
+    def batch(self, samples: Samples, epoch: int, shape: Shape | None) -> Batch:
+        column, sizes = self.store["tokens"], samples.first[:, 1] - 1
+        given, answers = (
+            column.take(np.stack([samples.first[:, 0] + ahead, sizes], 1)) for ahead in (0, 1)
+        )
+        tokens, sequences = _row(given, sizes, shape, self.pad)
+        return Batch(tokens, sequences, labels=_filled(answers, len(tokens), NONE))
+
+
+@dataclass(frozen=True)
+class Masked(Objective):
+    """Some tokens are hidden and to be told from both sides."""
+
+    masking: Masking
+
+    def samples(self, epoch: int) -> Samples:
+        inside = self.length - self.frame.width
+        offsets, behind = self.store["tokens"].offsets, len(self.store.end)  # the frame ends texts
+        return windows(offsets, inside, overlap=0, seed=self.seed, epoch=epoch, without=behind)
+
+    def costs(self, samples: Samples) -> Numbers:
+        return samples.first[:, 1] + self.frame.width
+
+    def batch(self, samples: Samples, epoch: int, shape: Shape | None) -> Batch:
+        text = Ragged(self.store["tokens"].take(samples.first), samples.first[:, 1])
+        row, sizes = laid(self.frame.before, text, self.frame.after)
+        return self._hide(row, sizes, samples.first[:, 0], epoch, shape)
+
+    def _hide(
+        self, row: Numbers, sizes: Numbers, starts: Numbers, epoch: int, shape: Shape | None
+    ) -> Batch:
+        text = np.repeat(np.arange(len(sizes)), sizes)
+        place = np.arange(len(row)) + np.repeat(starts - (sizes.cumsum() - sizes), sizes)
+        hidden, chosen = self.masking(row, text, place, self.seed, epoch)
+        tokens, sequences = _row(hidden, sizes, shape, self.pad)
+        most = len(chosen) if shape is None else shape.wanted
+        return Batch(
+            tokens,
+            sequences,
+            labels=_filled(row[chosen], most, NONE),
+            wanted=_filled(chosen, most, 0),
+        )
+
+
+@dataclass(frozen=True)
+class MaskedPairs(Masked):
+    """As BERT was trained: hidden words, and whether the second text follows the first."""
+
+    order: bool = False
+
+    def samples(self, epoch: int) -> Samples:
+        starts, document = sentence_starts(self.store["tokens"], self.store["sentences"])
+        inside = self.length - self.frame.pair_width
+        return sentence_pairs(
+            starts, document, inside, order=self.order, seed=self.seed, epoch=epoch
+        )
+
+    def costs(self, samples: Samples) -> Numbers:
+        assert samples.second is not None  # noqa: S101
+        return samples.first[:, 1] + samples.second[:, 1] + self.frame.pair_width
+
+    def batch(self, samples: Samples, epoch: int, shape: Shape | None) -> Batch:
+        assert samples.second is not None and samples.follows is not None  # noqa: S101
+        frame, column = self.frame, self.store["tokens"]
+        a, b = (Ragged(column.take(each), each[:, 1]) for each in (samples.first, samples.second))
+        row, sizes = laid(frame.before, a, frame.between, b, frame.closing)
+        # The same first text may come twice, beside different second ones: both say where we are.
+        starts = samples.first[:, 0] * 8191 + samples.second[:, 0]
+        made = self._hide(row, sizes, starts, epoch, shape)
+        ahead = len(frame.before) + len(frame.between)
+        both = np.stack([a.sizes + ahead, b.sizes + len(frame.closing)], 1).reshape(-1)
+        kinds = np.repeat(np.tile([0, 1], len(sizes)), both)
+        return Batch(
+            made.tokens,
+            made.sequences,
+            segments=_filled(kinds, len(made.tokens), 0) if frame.segments else None,
+            labels=made.labels,
+            wanted=made.wanted,
+            follows=_filled(samples.follows, made.sequences.count, NONE),
+        )
+
+
+@dataclass(frozen=True)
+class Translate(Objective):
+    """Every word of the target is to be told from those before it and the whole source."""
+
+    start: int  # what the decoder sees before the first word
+    end: tuple[int, ...]
+    smoothing: float = 0.0
+
+    def samples(self, epoch: int) -> Samples:
+        first, second = (
+            np.stack([offsets[:-1], np.diff(offsets)], 1)
+            for offsets in (self.store["source"].offsets, self.store["target"].offsets)
+        )
+        longest = np.maximum(first[:, 1] + self.frame.width, second[:, 1] + len(self.end))
+        fits = (longest <= self.length) & (first[:, 1] > 0) & (second[:, 1] > 0)
+        return Samples(first[fits], second[fits])
+
+    def costs(self, samples: Samples) -> Numbers:
+        assert samples.second is not None  # noqa: S101
+        source = samples.first[:, 1] + self.frame.width
+        return np.stack([source, samples.second[:, 1] + len(self.end)], 1)
+
+    def batch(self, samples: Samples, epoch: int, shape: Shape | None) -> Batch:
+        assert samples.second is not None  # noqa: S101
+        source = Ragged(self.store["source"].take(samples.first), samples.first[:, 1])
+        target = Ragged(self.store["target"].take(samples.second), samples.second[:, 1])
+        read = laid(self.frame.before, source, self.frame.after)
+        answers, sizes = laid(target, self.end)
+        given = np.roll(answers, 1)  # each word is told from the one before it
+        given[sizes.cumsum() - sizes] = self.start
+        tokens, sequences = _row(given, sizes, shape, self.pad)
+        return Batch(
+            tokens,
+            sequences,
+            source=Batch(*_row(*read, shape, self.pad)),
+            labels=_filled(answers, len(tokens), NONE),
+            smoothing=self.smoothing,
+        )
+
+
+class Ragged(NamedTuple):
+    """Lists of different sizes, end to end."""
+
+    values: Numbers
+    sizes: Numbers
+
+
+def laid(*parts: Ragged | tuple[int, ...]) -> Ragged:
+    """Text by text, one part after the other; a tuple stands in every text."""
+    count = next(len(part.sizes) for part in parts if isinstance(part, Ragged))
+    widths = np.stack(
+        [p.sizes if isinstance(p, Ragged) else np.full(count, len(p)) for p in parts], 1
+    )
+    begins = (widths.cumsum() - widths.reshape(-1)).reshape(widths.shape)
+    row = np.empty(widths.sum(), dtype=np.int64)
+    for part, at in zip(parts, begins.T, strict=True):
+        if isinstance(part, Ragged):
+            inside = part.sizes.cumsum() - part.sizes
+            row[np.arange(len(part.values)) + np.repeat(at - inside, part.sizes)] = part.values
+        else:
+            for i, token in enumerate(part):
+                row[at + i] = token
+    return Ragged(row, widths.sum(1))
+
+
+def _filled(values: npt.NDArray[Any], size: int, fill: int) -> Tensor:
+    whole = np.full(size, fill, dtype=np.int64)
+    whole[: len(values)] = values
+    return torch.from_numpy(whole)
+
+
+def _row(row: Numbers, sizes: Numbers, shape: Shape | None, pad: int) -> tuple[Tensor, Sequences]:
+    """Texts end to end; in a fixed shape the rest of the row is filler that nobody learns from."""
+    if shape is None:
+        return torch.from_numpy(row), Sequences.of(sizes.tolist())
+    rest = shape.tokens - len(row)
+    fillers = [shape.longest] * (rest // shape.longest)
+    fillers += [rest % shape.longest] if rest % shape.longest else []
+    tokens = _filled(row, shape.tokens, pad)
+    lengths = [*sizes.tolist(), *fillers]
+    return tokens, Sequences.of(lengths, texts=shape.slots, longest=shape.longest)

@@ -1,0 +1,115 @@
+"""From text to a store of token ids, in one pass that can be broken off and taken up again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from glassformer.data.frame import Frame, end_of_text
+from glassformer.data.store import Meta, Writer, read_meta
+from glassformer.errors import InputError
+from glassformer.text import Tokenizer
+
+Kind = Literal["text", "sentences", "pairs"]
+Document = str | tuple[str, str]  # a text, or a text and its translation
+COLUMNS = {"text": ["tokens"], "sentences": ["tokens", "sentences"], "pairs": ["source", "target"]}
+CHUNK = 1 << 20  # characters that are encoded at once: the tokenizer spreads them over all cores
+SHARD = 1 << 25  # tokens
+# Behind a whole run of marks (looked at once, so that a page of dots costs no more than a page).
+_SENTENCE = re.compile(r"[^\n]*?(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s)|[^\n]+")
+
+
+@dataclass(frozen=True)
+class Progress:
+    documents: int
+    characters: int
+    tokens: int
+
+
+def prepare(
+    documents: Iterable[Document], tokenizer: Tokenizer, folder: Path, *, kind: Kind,
+    sources: Sequence[str] = (), shard: int = SHARD,
+) -> Iterator[Progress]:  # fmt: skip
+    """Write the store; what was done before a break stays done. Yields how far it is."""
+    end = end_of_text(tokenizer, Frame.of(tokenizer)) if kind == "text" else ()
+    wanted = Meta(
+        fingerprint=tokenizer.fingerprint,
+        kind="<u2" if tokenizer.highest < 1 << 16 else "<u4",
+        columns=COLUMNS[kind],
+        end=list(end),
+        sources=[str(source) for source in sources],
+    )
+    meta = read_meta(folder) or wanted
+    for name in ("fingerprint", "kind", "columns", "sources"):
+        if getattr(meta, name) != getattr(wanted, name):
+            raise InputError(
+                f"{folder}: other data was prepared here ({name}: {getattr(meta, name)!r:.60}): "
+                "choose another folder, or delete this one"
+            )
+    writer = Writer(folder, meta)
+    done, characters = sum(meta.documents), 0
+    tokens = sum(sum(each) for name, each in meta.tokens.items() if name != "sentences")
+    if meta.done:
+        yield Progress(done, characters, tokens)
+        return
+    for chunk in chunks(islice(documents, done, None)):
+        for document in encode(chunk, tokenizer, kind, end):
+            tokens += sum(len(ids) for name, ids in document.items() if name != "sentences")
+            writer.add(document)
+        done, characters = done + len(chunk), characters + sum(map(_size, chunk))
+        if writer.size >= shard:
+            writer.close_shard()
+        yield Progress(done, characters, tokens)
+    if done == 0:
+        raise InputError(f"{', '.join(map(str, sources)) or folder}: there is no text in it")
+    writer.close_shard(done=True)
+
+
+def sentences(text: str) -> list[str]:
+    """Lines, cut behind each full stop, question or exclamation mark."""
+    return [found for each in _SENTENCE.findall(text) if (found := each.strip())]
+
+
+def _size(document: Document) -> int:
+    return len(document) if isinstance(document, str) else len(document[0]) + len(document[1])
+
+
+def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    """As many as are encoded at once."""
+    chunk: list[Document] = []
+    filled = 0
+    for document in documents:
+        chunk.append(document)
+        filled += _size(document)
+        if filled >= CHUNK:
+            yield chunk
+            chunk, filled = [], 0
+    if chunk:
+        yield chunk
+
+
+def encode(
+    chunk: list[Document], tokenizer: Tokenizer, kind: Kind, end: tuple[int, ...] = ()
+) -> Iterator[dict[str, Sequence[int]]]:
+    """Each document's ids, by column."""
+    if kind == "pairs":
+        sides = [tokenizer.ids(side) for side in zip(*chunk, strict=True)]
+        for source, target in zip(*sides, strict=True):
+            yield {"source": source, "target": target}
+    elif kind == "text":
+        for ids in tokenizer.ids([str(each) for each in chunk]):
+            yield {"tokens": [*ids, *end]}
+    else:
+        cut = [sentences(str(each)) for each in chunk]
+        found = iter(tokenizer.ids([each for document in cut for each in document]))
+        for document in cut:
+            parts = [part for part in islice(found, len(document)) if part]
+            starts = [0]
+            for part in parts[:-1]:
+                starts.append(starts[-1] + len(part))
+            row = [i for part in parts for i in part]
+            yield {"tokens": row, "sentences": starts if row else []}

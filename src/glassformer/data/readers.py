@@ -1,0 +1,61 @@
+"""Readers: each takes a file or a folder, packed or not, and gives one thing after the other.
+
+Nothing is held but the thing at hand. Broken input is an InputError that names the file, the line
+and what to write instead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from glassformer.data.files import find_files, kind, read_lines, some
+from glassformer.data.labelled import Question, Tagged, pairs, questions, tagged
+from glassformer.data.tables import KINDS, located, rows, sources
+from glassformer.errors import InputError, shown
+
+__all__ = [
+    "Question", "Tagged", "documents", "find_files", "pairs", "questions", "read_lines", "rows",
+    "tagged",
+]  # fmt: skip
+
+
+def documents(
+    path: str | os.PathLike[str], field: str = "text", *, whole: bool = False
+) -> Iterator[str]:
+    """Texts without labels.
+
+    In .jsonl, .csv, .tsv and .parquet each row's `field` is one; in all other files an empty line
+    stands between two, or (`whole`) each file is one.
+    """
+    for source in sources(path):
+        found = _plain(source, whole) if _is_plain(source) else _field(source, field)
+        yield from some(found, source, "text")
+
+
+def _is_plain(source: Path) -> bool:
+    if source.is_file() and kind(source) == ".json":
+        raise InputError(f"{source}: write one object a line, and name it .jsonl")
+    return source.is_file() and kind(source) not in KINDS
+
+
+def _plain(file: Path, whole: bool) -> Iterator[str]:
+    held: list[str] = []
+    for _, line in read_lines(file):
+        if whole or line.strip():
+            held.append(line)
+        elif held:
+            yield "\n".join(held)
+            held = []
+    if any(line.strip() for line in held):
+        yield "\n".join(held)
+
+
+def _field(source: Path, field: str) -> Iterator[str]:
+    for where, row in located(source, (field,)):
+        text = row[field]
+        if not isinstance(text, str):
+            raise InputError(f"{where}: field {field!r} is {shown(text)}: write a string")
+        if text.strip():
+            yield text

@@ -1,0 +1,157 @@
+"""How many numbers a model holds, and where: the lecture's parameter table.
+
+Every shape is read off the model itself, built without memory; no formula counts a second time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from torch import nn
+
+from glassformer.config import ModelConfig, TaskConfig
+from glassformer.errors import ConfigError
+from glassformer.tasks import Task, outline
+
+Per = Literal["model", "block", "head"]
+Group = Literal[
+    "embeddings", "attention", "cross attention", "MLP", "norms", "final norm", "pooler", "head"
+]
+ORDER, STACKS = get_args(Group), ("encoder", "decoder", "")
+INSIDE: dict[str, Group] = {"attention": "attention", "cross": "cross attention", "mlp": "MLP"}
+
+MOST = 1 << 40  # numbers in a matrix: torch itself stops at 2⁶³ bytes, with a page of text
+
+
+@dataclass(frozen=True)
+class Part:
+    """A table, a norm, or a linear map with its bias; and how often the model has it."""
+
+    stack: str  # encoder or decoder; "" for what stands on them
+    group: Group
+    name: str  # as in the model: token, query, up
+    per: Per  # there is one for each of these
+    shape: tuple[int, ...]  # of one; a linear map is in × out as on the slides, in torch out × in
+    bias: int  # numbers in its bias
+    heads: int = 1  # in each block, where there is one per head
+    blocks: int = 1
+
+    @property
+    def each(self) -> int:
+        return math.prod(self.shape) + self.bias
+
+    @property
+    def count(self) -> int:
+        return self.each * self.heads * self.blocks
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The table. What is shared, as the words of a tied output layer, is in it once."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def bare(self) -> int:
+        """Without the head. A pooler is no head: BertModel has it too."""
+        return sum(part.count for part in self.parts if part.group != "head")
+
+    @property
+    def with_head(self) -> int:
+        return sum(part.count for part in self.parts)
+
+    @property
+    def per_head(self) -> int:
+        """Query, key and value of one attention head."""
+        heads = (part for part in self.parts if part.per == "head" and part.group == "attention")
+        return sum({part.name: part.each for part in heads}.values())  # both stacks' are alike
+
+    @property
+    def per_block(self) -> dict[str, int]:
+        """One block of each stack, its heads included."""
+        found: Counter[str] = Counter()
+        for part in self.parts:
+            if part.per != "model":
+                found[part.stack] += part.each * part.heads
+        return dict(found)
+
+    def groups(self) -> dict[tuple[str, Group], list[Part]]:
+        """By stack and group, in the order of the model."""
+        found: dict[tuple[str, Group], list[Part]] = {}
+        for part in self.parts:
+            found.setdefault((part.stack, part.group), []).append(part)
+        return found
+
+
+def measure(config: ModelConfig, task: TaskConfig) -> Sizes:
+    """Count the parameters of a model with this head; nothing is allocated."""
+    _check(config)
+    if config.position in ("sinusoidal", "rotary"):  # computed: a real table, but no parameters
+        config = config.model_copy(update={"position": "none"})
+    found = Counter(_parts(outline(config, task)))  # blocks alike have the same parts
+    parts = [replace(part, blocks=blocks) for part, blocks in found.items()]
+    parts.sort(key=_order)
+    return Sizes(tuple(parts))
+
+
+def _order(part: Part) -> tuple[int, int, str]:
+    """As in the model; norms by name, as the first block may lack one."""
+    name = part.name if part.group == "norms" else ""
+    return STACKS.index(part.stack), ORDER.index(part.group), name
+
+
+def _check(config: ModelConfig) -> None:
+    """A config may come from anybody's folder."""
+    attention = config.heads * max(config.query_width, config.mixed_width)
+    rows = max(config.vocab_size, config.mlp_width, config.segments, attention, config.width)
+    rows = max(rows, config.max_length + config.position_offset, config.relative_buckets)
+    largest = rows * max(config.width, config.table_width)
+    if largest > MOST:
+        raise ConfigError(
+            f"a matrix of {largest:,} numbers: at most {MOST:,} can be counted; "
+            "look for a wrong size in the config"
+        )
+
+
+def _parts(model: Task) -> Iterator[Part]:
+    """Each module with weights of its own; one that is shared comes once."""
+    config = model.backbone.config
+    for path, module in model.named_modules():
+        own = dict(module.named_parameters(recurse=False))
+        if not own:
+            continue
+        stack, group, name, per = _place(path)
+        weight, *bias = own.values()
+        shape, heads = tuple(weight.shape), 1
+        if isinstance(module, nn.Linear):
+            shape = shape[::-1]
+        if per == "head":
+            heads = config.heads if name == "query" else config.group_heads
+            shape = (shape[0], shape[1] // heads)
+        if "weight" not in own:  # the words of a tied output layer: only the bias is its own
+            name += ".bias"
+        yield Part(stack, group, name, per, shape, sum(b.numel() for b in bias) // heads, heads)
+
+
+def _place(path: str) -> tuple[str, Group, str, Per]:
+    """Where a module stands: in which stack and group, as what, once or once per what."""
+    match path.split("."):
+        case ["backbone", stack, "embedding", name]:
+            return stack, "embeddings", name, "model"
+        case ["backbone", stack, "relative", name]:
+            return stack, "embeddings", f"relative.{name}", "model"
+        case ["backbone", stack, "blocks", _, norm]:
+            return stack, "norms", norm, "block"
+        case ["backbone", stack, "blocks", _, inside, name]:
+            one = name in ("query", "key", "value")
+            return stack, INSIDE[inside], name, "head" if one else "block"
+        case ["backbone", stack, "norm"]:
+            return stack, "final norm", "norm", "model"
+        case ["pooler", name]:
+            return "", "pooler", name, "model"
+        case names:
+            return "", "head", ".".join(names), "model"

@@ -1,0 +1,180 @@
+"""A whole tokenizer.json, looked at before the `tokenizers` library is: parts, pieces, ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from glassformer.errors import CheckpointError, shown
+from glassformer.text.parts import (
+    ADDED,
+    MOST_IDS,
+    PADDING,
+    PARTS,
+    PIECE,
+    TRUNCATION,
+    check_fields,
+    check_part,
+    maybe,
+    number,
+    several,
+    text,
+    word,
+)
+
+MOST_PIECES, MOST_PIECE = 1_000_000, 1000
+MOST_TRIE = 1 << 22  # characters of all pieces of a Unigram model: each is a node of its trie
+MOST_SCORE = 1e9
+MOST_ITEMS = 64  # of a template: what is put around each text
+SECTIONS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
+TOP = {"version", "truncation", "padding", "added_tokens", "model", *SECTIONS}
+
+
+def check_json(found: dict[str, Any], source: str) -> list[dict[str, Any]]:
+    """All of a tokenizer.json, before the library sees it; the parts around its model."""
+    if unknown := sorted(found.keys() - TOP):
+        raise CheckpointError(f"{source}: field {shown(unknown[0])} is not known: remove it")
+    check_fields({"version": found.get("version")}, {"version": maybe(word("1.0"))}, source)
+    for name, rules in (("truncation", TRUNCATION), ("padding", PADDING)):
+        if found.get(name) is not None:
+            check_fields(found[name], rules, f"{source}: {name}")
+    added = found.get("added_tokens") or []
+    if not isinstance(added, list):
+        raise CheckpointError(f"{source}: added_tokens = {shown(added)}: write a list")
+    for token in added:
+        check_fields(token, ADDED, f"{source}: added_tokens")
+    ids = _check_model(found.get("model"), f"{source}: model")
+    highest = max([*ids, *(token["id"] for token in added)], default=-1)
+    parts = []
+    for section in SECTIONS:
+        if found.get(section) is not None:
+            parts += check_part(section, found[section], f"{source}: {section}")
+    for part in parts:
+        where = f"{source}: post_processor: {part['type']}"
+        for name in {"sep", "cls"} & part.keys():
+            check_fields({name: part[name][1]}, {name: number(highest)}, where)
+        if part["type"] == "TemplateProcessing":
+            _check_template(part, highest, where)
+    return parts
+
+
+def _check_model(model: Any, where: str) -> Sequence[int]:
+    """The ids its pieces have."""
+    if not isinstance(model, dict):
+        raise CheckpointError(f"{where} = {shown(model)}: write one of {', '.join(PARTS['model'])}")
+    if "type" not in model:  # as in files of the first years
+        model = {"type": _kind(model), **model}
+    check_part("model", model, where)
+    vocab = model["vocab"]
+    if model["type"] == "Unigram":
+        _check_scores(vocab, f"{where}: vocab")
+        unknown = {"unk_id": model.get("unk_id")}
+        check_fields(unknown, {"unk_id": maybe(number(len(vocab) - 1))}, where)
+        return range(len(vocab))
+    check_vocab(vocab, f"{where}: vocab")
+    if model["type"] == "BPE":
+        merges, place = model["merges"], f"{where}: merges"
+        if not isinstance(merges, list):
+            raise CheckpointError(f"{place} = {shown(merges)}: write a list of pairs")
+        if any(isinstance(pair, str) for pair in merges):  # until 2024: "a b"
+            merges = [pair.split(" ") if isinstance(pair, str) else None for pair in merges]
+        prefix = model.get("continuing_subword_prefix") or ""
+        check_merges(((place, pair) for pair in merges), vocab, prefix)
+    return [*vocab.values()]
+
+
+def _kind(model: Mapping[str, Any]) -> str:
+    if "merges" in model:
+        return "BPE"
+    if isinstance(model.get("vocab"), list):
+        return "Unigram"
+    return "WordPiece" if "max_input_chars_per_word" in model else "WordLevel"
+
+
+def check_vocab(vocab: Any, where: str) -> None:
+    if not isinstance(vocab, dict) or len(vocab) > MOST_PIECES:
+        raise CheckpointError(
+            f"{where}: {shown(vocab)}: write a number for each of at most {MOST_PIECES:,} pieces"
+        )
+    for piece, i in vocab.items():
+        if type(i) is not int or not 0 <= i < MOST_IDS or len(piece) > MOST_PIECE:
+            raise CheckpointError(
+                f"{where}: {shown(piece)} = {shown(i)}: write a piece of at most {MOST_PIECE} "
+                f"characters and a number below {MOST_IDS:,}"
+            )
+    pieces = {i: piece for piece, i in vocab.items()}
+    for piece, i in vocab.items():
+        if pieces[i] != piece:
+            raise CheckpointError(
+                f"{where}: {shown(piece)} = {i}, and {shown(pieces[i])} has this number too"
+            )
+
+
+def _check_scores(vocab: Any, where: str) -> None:
+    if not isinstance(vocab, list) or not 0 < len(vocab) <= MOST_PIECES:
+        raise CheckpointError(f"{where} = {shown(vocab)}: write a list of [piece, score]")
+    seen: set[str] = set()
+    for item in vocab:
+        fits = isinstance(item, list) and len(item) == 2 and text(0, MOST_PIECE).holds(item[0])
+        if not fits or type(item[1]) not in (int, float) or not abs(item[1]) < MOST_SCORE:
+            raise CheckpointError(
+                f"{where}: {shown(item)}: write [piece, score], at most {MOST_PIECE} characters "
+                f"and a number below {MOST_SCORE:,.0f}"
+            )
+        if item[0] in seen:
+            raise CheckpointError(f"{where}: {shown(item[0])} is there twice")
+        seen.add(item[0])
+    if (size := sum(map(len, seen))) > MOST_TRIE:
+        raise CheckpointError(f"{where}: pieces of {size:,} characters, more than {MOST_TRIE:,}")
+
+
+def check_merges(
+    merges: Iterable[tuple[str, Any]], vocab: Mapping[str, int], prefix: str = ""
+) -> None:
+    """A merge joins two pieces to a third, and all three are in the vocabulary."""
+    for place, pair in merges:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise CheckpointError(f"{place}: {shown(pair)}: write two pieces")
+        left, right = pair
+        for piece in (left, right):
+            if not isinstance(piece, str) or piece not in vocab:
+                raise CheckpointError(
+                    f"{place}: {shown(pair)}: {shown(piece)} is not in the vocabulary"
+                )
+        if len(right) < len(prefix) or left + right[len(prefix) :] not in vocab:
+            raise CheckpointError(
+                f"{place}: {shown(pair)}: what they join to is not in the vocabulary"
+            )
+
+
+def _check_template(part: Mapping[str, Any], highest: int, where: str) -> None:
+    special = part["special_tokens"]
+    if not isinstance(special, dict) or len(special) > MOST_ITEMS:
+        raise CheckpointError(
+            f"{where}: special_tokens = {shown(special)}: write at most {MOST_ITEMS} tokens"
+        )
+    rules = {"id": PIECE, "ids": several(number(highest)), "tokens": several(PIECE)}
+    for name, token in special.items():
+        check_fields(token, rules, f"{where}: special_tokens: {shown(name)}")
+        if token["id"] != name or len(token["ids"]) != len(token["tokens"]):
+            raise CheckpointError(
+                f"{where}: special_tokens: {shown(name)}: write id = {shown(name)}, and as many "
+                "ids as tokens"
+            )
+    kinds = {
+        "SpecialToken": {"id": word(*special), "type_id": number(1)},
+        "Sequence": {"id": word("A", "B"), "type_id": number(1)},
+    }
+    for field in ("single", "pair"):
+        items = part[field]
+        if not isinstance(items, list) or not 0 < len(items) <= MOST_ITEMS:
+            raise CheckpointError(
+                f"{where}: {field} = {shown(items)}: write a list of at most {MOST_ITEMS} items"
+            )
+        for item in items:
+            kind = next(iter(item), None) if isinstance(item, dict) and len(item) == 1 else None
+            if kind not in kinds:
+                raise CheckpointError(
+                    f"{where}: {field}: {shown(item)}: write a Sequence or a SpecialToken"
+                )
+            check_fields(item[kind], kinds[kind], f"{where}: {field}: {kind}")

@@ -1,0 +1,319 @@
+"""Tokenizers learned from text. The same text gives the same bytes, on every run and machine.
+
+    kind        its pieces                                          unknown to it
+    bpe         bytes, and their most frequent neighbours joined    nothing
+    wordpiece   words, and parts of words: play ##ing               rare characters
+    unigram     the likeliest parts: ▁play ing                      rare characters
+    chars       the characters of the text                          all others
+    bytes       the 256 bytes                                       nothing
+
+`purpose` says which special tokens it gets, and where it puts them by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from glassformer.errors import ConfigError, InputError
+from glassformer.text.tokenizer import Tokenizer
+
+Kind = Literal["bpe", "wordpiece", "unigram", "chars", "bytes"]
+Purpose = Literal["encoder", "decoder", "translation"]
+Backend = tokenizers.Tokenizer
+
+MOST_CHARACTERS = 1000  # of wordpiece and unigram: rarer ones become the unknown token
+MOST_AT_ONCE = 2**16  # characters
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The special tokens of a purpose, and where they stand around a text or a pair of texts."""
+
+    tokens: tuple[str, ...]
+    single: str | None = None
+    pair: str | None = None
+
+
+FRAMES: dict[Purpose, Frame] = {
+    "encoder": Frame(
+        ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+        "[CLS] $A [SEP]",
+        "[CLS] $A [SEP] $B:1 [SEP]:1",
+    ),
+    "decoder": Frame(("<|endoftext|>",)),
+    "translation": Frame(("</s>", "<unk>", "<pad>"), "$A </s>", "$A </s> $B </s>"),
+}
+USUAL: dict[Kind, Purpose] = {
+    "bpe": "decoder",
+    "wordpiece": "encoder",
+    "unigram": "translation",
+    "chars": "decoder",
+    "bytes": "decoder",
+}
+# What transformers calls them, in tokenizer_config.json.
+ROLES = {
+    "[PAD]": ["pad_token"],
+    "<pad>": ["pad_token"],
+    "[UNK]": ["unk_token"],
+    "<unk>": ["unk_token"],
+    "[CLS]": ["cls_token"],
+    "[SEP]": ["sep_token"],
+    "[MASK]": ["mask_token"],
+    "</s>": ["eos_token"],
+    "<|endoftext|>": ["bos_token", "eos_token"],
+}
+
+
+def train_tokenizer(
+    texts: Iterable[str],
+    kind: Kind,
+    vocab_size: int | None = None,
+    *,
+    purpose: Purpose | None = None,
+    lowercase: bool = False,
+    special: Sequence[str] = (),
+) -> Tokenizer:
+    """Read all texts once and learn at most `vocab_size` pieces; chars and bytes know their number.
+
+    Special tokens come first: those of the purpose, then `special`. Chars for a decoder have none
+    of their own: their ids are the characters, in order.
+    """
+    for name, value, known in (("kind", kind, USUAL), ("purpose", purpose or "encoder", FRAMES)):
+        if value not in known:
+            raise ConfigError(f"{name} = {value!r}: write one of {', '.join(known)}")
+    purpose = purpose or USUAL[kind]
+    if kind == "wordpiece" and purpose != "encoder":
+        raise ConfigError(f"purpose = {purpose!r}: wordpiece forgets spaces: write kind = 'bpe'")
+    if kind in ("chars", "bytes") and vocab_size is not None:
+        raise ConfigError(f"vocab_size = {vocab_size}: {kind} know their number: leave it out")
+    if kind not in ("chars", "bytes") and (vocab_size is None or vocab_size < 1):
+        raise ConfigError(f"vocab_size = {vocab_size}: write a number for {kind}, such as 8000")
+    tokens = _special(kind, purpose, special)
+    backend = _MAKERS[kind](_parts(texts), tokens, vocab_size or 0, lowercase)
+    backend.add_special_tokens(tokens)
+    frame = FRAMES[purpose]
+    if frame.single:
+        backend.post_processor = processors.TemplateProcessing(
+            single=frame.single,
+            pair=frame.pair,
+            special_tokens=[(token, tokens.index(token)) for token in frame.tokens],
+        )
+    return Tokenizer(backend)
+
+
+def tokenizer_files(tokenizer: Tokenizer) -> dict[str, bytes]:
+    """As transformers.AutoTokenizer opens them from a folder."""
+    added = tokenizer.backend.get_added_tokens_decoder().values()
+    roles = {role: token.content for token in added for role in ROLES.get(token.content, ())}
+    inputs = ["input_ids", "attention_mask"]
+    if "cls_token" in roles:
+        inputs.insert(1, "token_type_ids")  # only an encoder tells segments apart
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "clean_up_tokenization_spaces": False,
+        "model_input_names": inputs,
+        **roles,
+    }
+    return {
+        "tokenizer.json": tokenizer.backend.to_str(pretty=True).encode(),
+        "tokenizer_config.json": (json.dumps(settings, indent=2) + "\n").encode(),
+    }
+
+
+def _special(kind: Kind, purpose: Purpose, more: Sequence[str]) -> list[str]:
+    tokens = list(FRAMES[purpose].tokens)
+    if purpose == "decoder" and kind == "chars":
+        tokens = []
+    if purpose == "decoder" and kind == "unigram":
+        tokens.append("<unk>")
+    if "" in more:
+        raise ConfigError("special: a token is empty: write at least a character")
+    return list(dict.fromkeys([*tokens, *more]))
+
+
+def _unknown(tokens: Sequence[str]) -> str:
+    """A model without one of these refuses what it does not know, and so nothing is lost."""
+    return "[UNK]" if "[UNK]" in tokens else "<unk>"
+
+
+def _parts(texts: Iterable[str]) -> Iterator[str]:
+    """The texts, long ones in parts that end with a line: memory is for one part at a time."""
+    empty = True
+    for i, text in enumerate(texts):
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise InputError(f"text {i} holds half a character: it is no Unicode text") from None
+        empty = empty and not text.strip()
+        start = 0
+        while len(text) - start > MOST_AT_ONCE:
+            line_end = text.rfind("\n", start, start + MOST_AT_ONCE) + 1
+            end = line_end or start + MOST_AT_ONCE
+            yield text[start:end]
+            start = end
+        yield text[start:]
+    if empty:
+        raise InputError("there is nothing to learn from: write texts that are not empty")
+
+
+@contextmanager
+def _twice(
+    parts: Iterable[str], normalizer: normalizers.Normalizer
+) -> Iterator[tuple[list[str], Iterator[str]]]:
+    """The most frequent characters, and the text once more (from disk) with no others in it."""
+    counts: Counter[str] = Counter()
+    with tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n") as disk:
+        for part in map(normalizer.normalize_str, parts):
+            counts.update(part)
+            disk.write(f"{part}\n")
+        disk.seek(0)
+        ranked = sorted(counts, key=lambda character: (-counts[character], character))
+        rare = {ord(character): " " for character in ranked[MOST_CHARACTERS:]}
+        yield ranked[:MOST_CHARACTERS], (line.translate(rare) if rare else line for line in disk)
+
+
+def _check_size(size: int, least: int) -> None:
+    if size < least:
+        raise ConfigError(
+            f"vocab_size = {size}: write at least {least}, for the special tokens and the single "
+            "characters of this text"
+        )
+
+
+def _bpe(parts: Iterator[str], tokens: list[str], size: int, lowercase: bool) -> Backend:
+    _check_size(size, len(tokens) + 256)
+    backend = _byte_level(models.BPE(), lowercase)
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=2,
+        special_tokens=tokens,
+        initial_alphabet=_byte_letters(),
+        show_progress=False,
+    )
+    backend.train_from_iterator(parts, trainer)
+    return backend
+
+
+def _bytes(parts: Iterator[str], tokens: list[str], size: int, lowercase: bool) -> Backend:
+    vocab = {piece: i for i, piece in enumerate([*tokens, *_byte_letters()])}
+    return _byte_level(models.BPE(vocab, []), lowercase)
+
+
+def _byte_level(model: models.Model, lowercase: bool) -> Backend:
+    backend = tokenizers.Tokenizer(model)
+    if lowercase:
+        backend.normalizer = normalizers.Lowercase()
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    return backend
+
+
+def _byte_letters() -> list[str]:
+    """GPT-2's letter for each byte: itself where it can be seen, else one from 256 on."""
+    spare = iter(range(256, 512))
+    seen = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    return [chr(byte if byte in seen else next(spare)) for byte in range(256)]
+
+
+def _chars(parts: Iterator[str], tokens: list[str], size: int, lowercase: bool) -> Backend:
+    found: set[str] = set()
+    lower = normalizers.Lowercase()
+    for part in parts:
+        found.update(lower.normalize_str(part) if lowercase else part)
+    vocab = {piece: i for i, piece in enumerate(dict.fromkeys([*tokens, *sorted(found)]))}
+    backend = tokenizers.Tokenizer(models.BPE(vocab, [], unk_token=_unknown(tokens)))
+    if lowercase:
+        backend.normalizer = lower
+    backend.decoder = decoders.Fuse()
+    return backend
+
+
+def _wordpiece(parts: Iterator[str], tokens: list[str], size: int, lowercase: bool) -> Backend:
+    backend = tokenizers.Tokenizer(models.WordPiece())
+    backend.pre_tokenizer = split = pre_tokenizers.BertPreTokenizer()
+    # Accents stay: BERT's way of taking them off would turn й into и.
+    normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=False)
+    with _twice(parts, normalizer) as (characters, text):
+        letters = [c for c in sorted(characters) if _is_one(c, split)]
+        # The trainer numbers ##a, ##b … in the order in which it meets them, another one in every
+        # run, and breaks ties by number. As special tokens they have theirs beforehand.
+        inner = [f"##{c}" for c in letters if _is_one(f"a{c}", split)]
+        _check_size(size, len(tokens) + len(letters) + len(inner))
+        trainer = trainers.WordPieceTrainer(
+            vocab_size=size,
+            min_frequency=2,
+            special_tokens=[*tokens, *inner],
+            limit_alphabet=MOST_CHARACTERS,
+            show_progress=False,
+        )
+        backend.train_from_iterator(text, trainer)
+    vocab = backend.get_vocab()
+    backend = tokenizers.Tokenizer(models.WordPiece(vocab, unk_token=_unknown(tokens)))
+    backend.normalizer, backend.pre_tokenizer = normalizer, split
+    backend.decoder = decoders.WordPiece()
+    return backend
+
+
+def _is_one(text: str, split: pre_tokenizers.PreTokenizer) -> bool:
+    return [word for word, _ in split.pre_tokenize_str(text)] == [text]
+
+
+def _unigram(parts: Iterator[str], tokens: list[str], size: int, lowercase: bool) -> Backend:
+    backend = tokenizers.Tokenizer(models.Unigram())
+    # Punctuation stays with its word: the trainer's first guess are parts that several different
+    # words share, and of "day" alone, without "day," and "day.", it would never make a piece.
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.decoder = decoders.Metaspace()
+    # As SentencePiece reads: all white space is one space.
+    steps = [normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+    normalizer = normalizers.Sequence([*steps, normalizers.Lowercase()] if lowercase else steps)
+    with _twice(parts, normalizer) as (characters, text):
+        _check_size(size, len(tokens) + len({*characters, " "}) + 1)
+        trainer = trainers.UnigramTrainer(
+            vocab_size=size,
+            special_tokens=tokens,
+            unk_token=_unknown(tokens),
+            show_progress=False,
+        )
+        backend.train_from_iterator(map(str.strip, text), trainer)
+    backend.normalizer = normalizer
+    pieces = json.loads(backend.to_str())["model"]["vocab"][len(tokens) :]
+    known = [(token, 0.0) for token in tokens] + _steady(pieces, tokens)
+    backend.model = models.Unigram(known, tokens.index(_unknown(tokens)))
+    return backend
+
+
+def _steady(pieces: list[tuple[str, float]], tokens: list[str]) -> list[tuple[str, float]]:
+    """The scores without what changes from run to run.
+
+    The trainer adds up in another order every time, so that the last digits differ; and to the
+    characters that are no piece yet it gives the lowest score and little steps above it, in any
+    order: they all get the lowest.
+    """
+    single = [score for piece, score in pieces if len(piece) == 1]
+    lowest = min(single, default=0.0)
+    steps = lowest + 1e-4 * len(single)
+    scores = {
+        piece: round(lowest if len(piece) == 1 and score < steps else score, 6)
+        for piece, score in pieces
+        if piece not in tokens
+    }
+    return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+
+
+_MAKERS: dict[Kind, Callable[[Iterator[str], list[str], int, bool], Backend]] = {
+    "bpe": _bpe,
+    "wordpiece": _wordpiece,
+    "unigram": _unigram,
+    "chars": _chars,
+    "bytes": _bytes,
+}

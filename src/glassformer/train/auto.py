@@ -1,0 +1,118 @@
+"""`train.tokens = "auto"`: the longest row that fits, found once and then kept with the run.
+
+A CPU has memory for far longer rows than it likes: what is in its cache is fastest, so it gets a
+fixed number. On a GPU rows grow until they fill it, each tried by a whole step on a copy.
+"""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from glassformer.data.rows import Row
+from glassformer.errors import GlassformerError
+from glassformer.model import Batch, Sequences
+from glassformer.strictjson import parse
+from glassformer.tasks import Task
+from glassformer.train.distributed import World
+from glassformer.train.loop import take_step
+from glassformer.train.recipe import Recipe
+from glassformer.train.state import State
+
+ON_CPU = 1_024
+LEAST, MOST = 1_024, 131_072  # longer rows do not make a GPU any faster
+SHARE = 0.85  # of the memory: compiling, and kernels that need room, take the rest
+
+
+def settled(recipe: Recipe, out: Path, world: World, task: Task) -> Recipe:
+    """The recipe with a number of tokens; a run that goes on keeps the one it began with."""
+    if recipe.train.tokens != "auto":
+        return recipe
+    tokens = _before(out / "recipe.json")
+    if tokens is None and world.device.type == "cuda":
+        found = _largest(recipe, task, world.device) if world.leads else 0
+        tokens = int(world.sum(torch.tensor(found)))  # all take what the first one found
+    tokens = max(tokens or ON_CPU, recipe.objective.length)
+    train = recipe.train.model_copy(update={"tokens": tokens})
+    return recipe.model_copy(update={"train": train})
+
+
+def _before(path: Path) -> int | None:
+    if not path.is_file():
+        return None
+    tokens = parse(path.read_bytes(), str(path)).get("train", {}).get("tokens")
+    return tokens if isinstance(tokens, int) else None
+
+
+def _largest(recipe: Recipe, task: Task, device: torch.device) -> int:
+    free, _ = torch.cuda.mem_get_info(device)
+    limit = SHARE * (free + torch.cuda.memory_reserved(device))
+    base = torch.cuda.memory_allocated(device)
+    state = State(copy.deepcopy(task), recipe.train)
+    length = recipe.objective.length
+    tokens = max(LEAST, -(-length // LEAST) * LEAST)
+    known = [(0, torch.cuda.memory_allocated(device) - base)]
+    while tokens <= MOST:
+        peak = _peak(state, recipe, tokens, device)
+        if peak is None or peak - base > limit:
+            break
+        known.append((tokens, peak - base))
+        tokens *= 2
+    del state
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats(device)
+    return _fill(known, limit, tokens)
+
+
+def _fill(known: list[tuple[int, int]], limit: float, too_long: int) -> int:
+    """Memory grows with the tokens in a straight line: where does it meet the limit?"""
+    if len(known) == 1:
+        raise GlassformerError(
+            f"train.tokens = 'auto': not even a row of {too_long:,} tokens fits: take a smaller "
+            "model or a lower objective.length, or set --train.recompute true"
+        )
+    (less, low), (more, high) = known[-2:]
+    each = max(1.0, (high - low) / (more - less))
+    tokens = more + int((limit - high) / each)
+    return min(tokens, too_long - 1, MOST) // LEAST * LEAST
+
+
+def _peak(state: State, recipe: Recipe, tokens: int, device: torch.device) -> int | None:
+    """Bytes that a whole step takes: forward, backward, optimiser."""
+    mine = World(0, 1, device)
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats(device)
+    try:
+        row = _row(recipe, state.task, tokens)
+        take_step(state, [row] * min(2, recipe.train.rows), mine)
+        torch.cuda.synchronize(device)
+    except torch.OutOfMemoryError:
+        return None
+    return torch.cuda.max_memory_allocated(device)
+
+
+def _row(recipe: Recipe, task: Task, tokens: int) -> Row:
+    """As many of the longest texts as it holds, with as many answers as there will be."""
+
+    def zeros(count: int) -> Tensor:
+        return torch.zeros(count, dtype=torch.long)
+
+    learn, config = recipe.objective, task.backbone.config
+    rest = tokens % learn.length
+    lengths = [learn.length] * (tokens // learn.length) + ([rest] if rest else [])
+    sequences = Sequences.of(lengths)
+    masked = learn.kind in ("masked", "masked_pairs")
+    answers = int(learn.mask_rate * tokens) + len(lengths) if masked else tokens
+    batch = Batch(
+        zeros(tokens),
+        sequences,
+        segments=zeros(tokens) if config.segments else None,
+        source=Batch(zeros(tokens), sequences) if config.family == "seq2seq" else None,
+        labels=zeros(answers),
+        wanted=torch.arange(answers) if masked else None,
+        follows=zeros(len(lengths)) if learn.kind == "masked_pairs" else None,
+    )
+    return Row(batch, tokens)

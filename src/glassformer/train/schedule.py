@@ -1,0 +1,28 @@
+"""How the learning rate moves: a share of its peak for each step."""
+
+from __future__ import annotations
+
+import math
+
+
+def share(kind: str, step: int, *, steps: int, warmup: int, decay: float, final: float) -> float:
+    """Up over `warmup` steps, then as the schedule says; `step` counts from 0.
+
+    constant ▁▇▇▇▇▇   linear ▁▇▆▄▃▁   cosine ▁▇▇▅▂▁   stable ▁▇▇▇▇▂   inverse_sqrt ▁▇▅▄▃▃
+    """
+    if step < warmup:
+        return (step + 1) / warmup
+    done = (step - warmup) / max(1, steps - 1 - warmup)  # 0 … 1 at the last step
+    done = min(1.0, done)
+    match kind:
+        case "linear":
+            down = 1 - done
+        case "cosine":
+            down = (1 + math.cos(math.pi * done)) / 2
+        case "stable":
+            down = 1.0 if decay == 0 else min(1.0, (1 - done) / decay)
+        case "inverse_sqrt":
+            return math.sqrt(max(1, warmup) / max(1, step + 1))
+        case _:
+            return 1.0
+    return final + (1 - final) * down

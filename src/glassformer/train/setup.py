@@ -1,0 +1,125 @@
+"""Before the first step and after the last."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from glassformer.checkpoint import model_card, save_task
+from glassformer.checkpoint.folder import verify
+from glassformer.durable import write_whole
+from glassformer.errors import CheckpointError, ConfigError
+from glassformer.model.block import Block
+from glassformer.strictjson import parse
+from glassformer.train.evaluate import evaluate
+from glassformer.train.loop import losses_of
+from glassformer.train.recipe import Recipe
+from glassformer.train.session import Session
+
+
+def ready(session: Session, recipe: Recipe, tell: Callable[[str], None]) -> None:
+    """Take up the run where it was broken off, and make the model fast."""
+    state, run, train = session.state, session.run, recipe.train
+    if train.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it
+        torch.use_deterministic_algorithms(True)
+    told = json.dumps(recipe.model_dump(mode="json"), indent=2)
+    path = run.folder / "recipe.json"
+    last = run.latest(tell)
+    if last is None and (found := run.steps()):
+        raise CheckpointError(
+            f"{run.checkpoints}: none of its {len(found)} checkpoints is whole: move them away, "
+            "then the same command begins afresh"
+        )
+    if last is not None and path.exists() and path.read_text() != told:
+        _check_same(parse(path.read_bytes(), str(path)), json.loads(told), str(run.folder))
+    if session.world.leads:
+        write_whole(path, told.encode())
+    if last is not None:
+        state.load(last)
+        tell(f"going on after step {state.facts.step:,}")
+    if session.world.leads:
+        run.rewind(state.facts.step if last is not None else -1)
+    if train.recompute:
+        for module in state.task.modules():
+            if isinstance(module, Block):
+                forward = functools.partial(checkpoint, module.forward, use_reentrant=False)
+                module.forward = forward  # type: ignore[method-assign]
+    if train.compile:
+        settings = {"fullgraph": True, "dynamic": False}
+        session.losses = torch.compile(losses_of(state.task), **settings)  # type: ignore[call-overload]
+        session.call = torch.compile(state.task, **settings)  # type: ignore[call-overload]
+
+
+# What may change when a run goes on: how it is shown, kept and spread, not what is learnt.
+FREE = {"workers", "keep", "save_every", "evaluate_every", "patience", "device", "steps"}
+
+
+def _check_same(before: dict[str, Any], now: dict[str, Any], folder: str) -> None:
+    for group in before:
+        if not isinstance(before[group], dict) or not isinstance(now.get(group), dict):
+            same, name = before[group] == now.get(group), group
+        else:
+            changed = [k for k in before[group] | now[group]
+                       if before[group].get(k) != now[group].get(k)
+                       and not (group == "train" and k in FREE)]  # fmt: skip
+            same, name = not changed, f"{group}.{changed[0]}" if changed else group
+        if not same:
+            raise ConfigError(
+                f"{folder}: a run with another {name} is here: choose another --out, or delete it"
+            )
+
+
+def finish(session: Session, recipe: Recipe) -> dict[str, Any]:
+    """Write the result: the best weights if they were measured, else the last ones."""
+    state, run = session.state, session.run
+    facts = state.facts
+    best = run.checkpoints / f"step-{facts.best_step:08d}"
+    if facts.best is not None and facts.best_step != facts.step and _is_whole(best):
+        state.load(best)
+    figures: dict[str, float] = {}
+    if session.valid is not None:
+        with state.averaged():
+            figures = evaluate(state.task, session.valid, session.world, session.call)
+    if session.world.leads:
+        answer = state.answer()
+        card = model_card(answer, recipe.name) + "\n" + training_card(session, recipe, figures)
+        files = {**run.files, "README.md": card.encode()}
+        save_task(answer, run.folder / "model", files=files, notes=run.notes)
+    session.world.wait()
+    return {"model": str(run.folder / "model"), "step": facts.step, "valid": figures}
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        verify(folder)
+    except CheckpointError:
+        return False
+    return True
+
+
+def training_card(session: Session, recipe: Recipe, figures: dict[str, float]) -> str:
+    facts, learn = session.state.facts, recipe.objective
+    rows = "\n".join(f"| {name} | {value:.4f} |" for name, value in figures.items())
+    return f"""## How it was trained
+
+Objective `{learn.kind}` on `{recipe.data.train}`, {facts.step:,} steps, {facts.tokens:,} tokens,
+{facts.seconds:.0f} s. Recipe:
+
+```json
+{json.dumps(recipe.model_dump(mode="json"), indent=2)}
+```
+
+On the part that was held out:
+
+| | |
+|---|---|
+{rows}
+"""

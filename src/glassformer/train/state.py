@@ -1,0 +1,144 @@
+"""All that a run has to remember, and how it is written down and read back."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from glassformer.checkpoint import load_task
+from glassformer.errors import CheckpointError
+from glassformer.strictjson import parse
+from glassformer.tasks import Task
+from glassformer.train.optim import Weights, named_state, optimisers, restore
+from glassformer.train.recipe import Train
+
+OPTIMISER, TRAINER = "optimiser.safetensors", "trainer.json"
+PRECISION = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+@dataclass
+class Facts:
+    """The plain numbers of a run, as trainer.json holds them."""
+
+    step: int = 0  # how many are done
+    tokens: int = 0  # how many were read
+    rows: int = 0  # of a step: the same batches come whatever the number of processes
+    skipped: list[int] = field(default_factory=list)  # steps' worth of rows that were bad
+    rollbacks: int = 0
+    best: float | None = None  # the lowest validation loss
+    best_step: int = 0
+    worse: int = 0  # evaluations since then
+    usual: float = 0.0  # the usual length of a gradient
+    seconds: float = 0.0
+
+
+class State:
+    """A task with its masters, its optimisers and the facts."""
+
+    def __init__(self, task: Task, train: Train, facts: Facts | None = None) -> None:
+        self.task, self.train = task, train
+        self.facts = facts or Facts(rows=train.rows)
+        self.weights = Weights(task, PRECISION[train.precision])
+        self.optimisers = optimisers(self.weights, train)
+        self.average: dict[str, Tensor] = {}
+        if train.average:
+            self.average = {n: p.detach().clone() for n, p in self.weights.masters.items()}
+
+    @torch.no_grad()
+    def follow(self) -> None:
+        """Move the average a little towards the weights."""
+        if self.average:
+            torch._foreach_lerp_(
+                list(self.average.values()),
+                [p.detach() for p in self.weights.masters.values()],
+                1 - self.train.average,
+            )
+
+    def finite(self) -> bool:
+        """Is every weight a number?"""
+        found = [p.isfinite().all() for p in self.weights.masters.values()]
+        return bool(torch.stack(found).all())
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Inside, the task computes with the average, if there is one."""
+        if not self.average:
+            yield
+            return
+        parameters: list[Tensor] = [*self.task.parameters()]
+        kept = [p.detach().clone() for p in parameters]
+        with torch.no_grad():
+            torch._foreach_copy_(parameters, list(self.average.values()))
+            yield
+            torch._foreach_copy_(parameters, kept)
+
+    def answer(self) -> Task:
+        """The task with the weights that one would use: in float32, averaged where asked for."""
+        if not self.average and not self.weights.copies:
+            return self.task
+        whole = copy.deepcopy(self.task).float()
+        values = self.average or self.weights.masters
+        with torch.no_grad():
+            for name, parameter in whole.named_parameters():
+                parameter.copy_(values[name])
+        return whole
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a resumed run needs beside the weights it would use."""
+        found = {
+            f"{i}/{name}/{what}": value.detach()
+            for i, optimiser in enumerate(self.optimisers)
+            for name, what, value in named_state(optimiser)
+        }
+        if self.average:
+            found |= {f"master/{n}": p.detach() for n, p in self.weights.masters.items()}
+        return {name: tensor.contiguous() for name, tensor in found.items()}
+
+    def text(self) -> bytes:
+        return (json.dumps(asdict(self.facts), indent=2) + "\n").encode()
+
+    def load(self, folder: Path) -> None:
+        """Go back to a checkpoint; the task's modules stay the same ones."""
+        task, _ = load_task(folder)
+        found = _optimiser_tensors(folder / OPTIMISER)
+        given = dict(task.named_parameters())
+        masters = {n: found.pop(f"master/{n}", given[n]) for n in self.weights.masters}
+        with torch.no_grad():
+            for name, master in self.weights.masters.items():
+                master.copy_(masters[name])
+            for name, average in self.average.items():
+                average.copy_(given[name])
+        self.weights.publish()
+        for i, optimiser in enumerate(self.optimisers):
+            states: dict[str, dict[str, Tensor]] = {}
+            for key, tensor in found.items():
+                number, name, what = key.split("/")
+                if int(number) == i:
+                    place = self.weights.masters[name].device
+                    states.setdefault(name, {})[what] = tensor.to(place)
+            restore(optimiser, states)
+        self.facts = read_facts(folder)
+
+
+def read_facts(folder: Path) -> Facts:
+    path = folder / TRAINER
+    try:
+        return Facts(**parse(path.read_bytes(), str(path)))
+    except (OSError, TypeError) as error:
+        raise CheckpointError(f"{path}: cannot be read: {error}") from None
+
+
+def _optimiser_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        with safe_open(path, "pt") as file:
+            return {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+    except Exception as error:
+        raise CheckpointError(f"{path}: cannot be read: {error}") from None

@@ -1,0 +1,120 @@
+"""Names of the hub: fetched from a small hub of our own, over real HTTP; offline, one line."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+import folders
+
+SHA = "0123456789abcdef0123456789abcdef01234567"
+LOAD = "import sys, glassformer as gf; print(len(gf.load(sys.argv[1]).hidden([[1, 2, 3]])))"
+
+
+class Hub(BaseHTTPRequestHandler):
+    """As much of the hub's interface as a download needs."""
+
+    folder: Path
+    asked: list[str]
+
+    def do_HEAD(self) -> None:
+        self.answer(body=False)
+
+    def do_GET(self) -> None:
+        self.answer(body=True)
+
+    def answer(self, *, body: bool) -> None:
+        path = self.path.partition("?")[0]
+        self.asked.append(path)
+        files = {f.name: f.read_bytes() for f in self.folder.iterdir()}
+        kind, _, rest = path.removeprefix("/").removeprefix("api/models/").partition("/")
+        if kind != "someone" or not rest.startswith("small"):
+            return self.reply(404, b"{}", {"X-Error-Code": "RepoNotFound"}, body)
+        rest = rest.removeprefix("small/")
+        if rest.startswith("revision/"):
+            names = [{"rfilename": name} for name in files]
+            found = {"id": "someone/small", "sha": SHA, "siblings": names}
+            return self.reply(200, json.dumps(found).encode(), {}, body)
+        if rest.startswith("tree/"):
+            rows = [
+                {"type": "file", "path": n, "size": len(d), "oid": hashlib.sha1(d).hexdigest()}
+                for n, d in files.items()
+            ]
+            return self.reply(200, json.dumps(rows).encode(), {}, body)
+        data = files[rest.rpartition("/")[2]]
+        tag = {"ETag": f'"{hashlib.sha1(data).hexdigest()}"', "X-Repo-Commit": SHA}
+        return self.reply(200, data, tag, body)
+
+    def reply(self, code: int, data: bytes, headers: dict[str, str], body: bool) -> None:
+        self.send_response(code)
+        for name, value in {**headers, "Content-Length": str(len(data))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if body:
+            self.wfile.write(data)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
+    folder = folders.write("BertModel", tmp_path / "served")
+    (folder / "pytorch_model.bin").write_bytes(b"never fetched")
+    handler = type("Served", (Hub,), {"folder": folder, "asked": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", handler.asked
+    server.shutdown()
+    server.server_close()
+
+
+def load(name: str, home: Path, endpoint: str, **more: str) -> subprocess.CompletedProcess[str]:
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "http", "HTTP"))}
+    env |= {"HF_HOME": str(home), "HF_ENDPOINT": endpoint, "OMP_NUM_THREADS": "1", **more}
+    return subprocess.run(
+        [sys.executable, "-c", LOAD, name], env=env, cwd=home.parent, capture_output=True, text=True
+    )
+
+
+def test_a_name_is_fetched_once_and_then_opened_offline(
+    hub: tuple[str, list[str]], tmp_path: Path
+) -> None:
+    endpoint, asked = hub
+    first = load("someone/small", tmp_path / "home", endpoint)
+    assert (first.returncode, first.stdout) == (0, "1\n"), first.stderr
+    assert any("config.json" in path for path in asked)
+    assert not any(".bin" in path for path in asked)
+    again = load("someone/small", tmp_path / "home", "http://127.0.0.1:9", HF_HUB_OFFLINE="1")
+    assert (again.returncode, again.stdout) == (0, "1\n"), again.stderr
+
+
+@pytest.mark.parametrize("more", [{"HF_HUB_OFFLINE": "1"}, {}], ids=["offline", "unreachable"])
+def test_offline_one_line_says_what_to_do(more: dict[str, str], tmp_path: Path) -> None:
+    done = load("someone/small", tmp_path / "home", "http://127.0.0.1:9", **more)
+    last = done.stderr.strip().splitlines()[-1]
+    assert "CheckpointError: someone/small: no such folder here" in last
+    assert "give its path" in last
+
+
+def test_an_unknown_name_is_said_to_be_unknown(hub: tuple[str, list[str]], tmp_path: Path) -> None:
+    done = load("someone/else", tmp_path / "home", hub[0])
+    last = done.stderr.strip().splitlines()[-1]
+    assert "someone/else" in last and "check the name" in last
+
+
+@pytest.mark.parametrize("path", ["./small", "a/b/c", "/no/where", "~x", "a b", "../small"])
+def test_what_looks_like_a_path_asks_no_network(
+    path: str, hub: tuple[str, list[str]], tmp_path: Path
+) -> None:
+    endpoint, asked = hub
+    done = load(path, tmp_path / "home", endpoint)
+    assert "no such folder" in done.stderr.strip().splitlines()[-1]
+    assert asked == []

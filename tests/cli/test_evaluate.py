@@ -1,0 +1,75 @@
+"""`evaluate` gives the figures that the run itself gave."""
+
+import json
+import math
+
+import pytest
+
+from tiny import KINDS, text, write_recipe
+from verbs import glassformer, refused
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def trained(request, tmp_path_factory):
+    """Recipe, run and what the run found at its end."""
+    folder = tmp_path_factory.mktemp(request.param)
+    recipe = write_recipe(folder, request.param)
+    said = glassformer("pretrain", recipe, "--out", folder / "run", "--json")
+    return recipe, folder / "run", json.loads(said)["valid"], request.param
+
+
+def test_evaluate_agrees_with_the_run(trained):
+    recipe, run, figures, kind = trained
+    said = glassformer("evaluate", run / "model", recipe, "--json")
+    found = json.loads(said)
+    assert found.pop("model") == str(run / "model") and found.pop("recipe") == str(recipe)
+    bits = found.pop("bits_per_byte", None)
+    assert found == figures
+    assert (bits is not None) == (kind == "next_word")
+    assert found["perplexity"] == pytest.approx(math.exp(found["loss"]), rel=1e-6) or (
+        kind == "masked_pairs"
+    )
+    told = glassformer("evaluate", run / "model", recipe)
+    assert f"{figures['loss']:,.4f}" in told and max(map(len, told.splitlines())) <= 80
+
+
+def test_nothing_is_written(trained):
+    recipe, run, _, _ = trained
+    before = {file: file.stat().st_mtime_ns for file in recipe.parent.rglob("*")}
+    glassformer("evaluate", run / "model", recipe)
+    assert {file: file.stat().st_mtime_ns for file in recipe.parent.rglob("*")} == before
+
+
+def test_other_rows_give_the_same_figures(trained, tmp_path):
+    """Also "auto": a loss does not depend on how texts stand in rows."""
+    _, run, figures, kind = trained
+    for tokens in (40, "auto"):
+        other = write_recipe(tmp_path, kind, train={"tokens": tokens, "compile": True})
+        found = json.loads(glassformer("evaluate", run / "model", other, "--json"))
+        assert found["loss"] == pytest.approx(figures["loss"], rel=1e-5)
+        assert found["answers"] == figures["answers"]
+
+
+def test_bits_per_byte(tmp_path):
+    """A file of its own for validation: its bytes, and the nats of all its tokens."""
+    recipe = write_recipe(
+        tmp_path, data={"valid": "valid.txt", "document": "file"}, tokenizer={"kind": "bytes"}
+    )
+    (tmp_path / "valid.txt").write_text(text(5, seed=1))
+    glassformer("pretrain", recipe, "--out", tmp_path / "run")
+    found = json.loads(glassformer("evaluate", tmp_path / "run/model", recipe, "--json"))
+    size = len(text(5, seed=1).encode())
+    assert found["answers"] == size  # of every byte but the first, and the end
+    assert found["bits_per_byte"] == pytest.approx(found["loss"] / math.log(2), rel=1e-6)
+
+
+def test_refused_in_one_line(trained, tmp_path):
+    recipe, run, _, kind = trained
+    model = run / "model"
+    assert "recipe (TOML)" in refused("evaluate", model, tmp_path / "none.toml", code=2)
+    assert str(tmp_path) in refused("evaluate", tmp_path, recipe)
+    assert "no such" in refused("evaluate", model, recipe, "--data", tmp_path)
+    other = write_recipe(tmp_path / "o", "masked" if kind != "masked" else "next_word")
+    assert "this model is for " in refused("evaluate", model, other, code=2)
+    nothing = write_recipe(tmp_path / "n", kind, data={"held_out": 0.0})
+    assert "nothing is held out" in refused("evaluate", model, nothing, code=2)

@@ -1,0 +1,273 @@
+"""Recipes, dry runs, prepared stores and rows of any size: all around a run but its steps."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from hypothesis import given
+from hypothesis import strategies as st
+
+import glassformer as gf
+from glassformer.config import TokenIds
+from glassformer.errors import GlassformerError
+from glassformer.sizes import measure
+from glassformer.train import auto
+from glassformer.train.distributed import World
+from glassformer.train.loop import take_step
+from glassformer.train.recipe import model_config, read_recipe, task_config
+from glassformer.train.state import State
+from tiny import KINDS, pairs, text, write_recipe
+from verbs import glassformer, refused
+
+RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
+SMALL = [path for path in RECIPES if path.stem.endswith("-cpu")]
+PUBLISHED = {"gpt2-124m": 124_439_808 + 47 * 768, "bert-base": 109_482_240}
+
+
+def dry(recipe, out, *words, **settings):
+    return glassformer("pretrain", recipe, "--out", out, "--dry-run", *words, **settings)
+
+
+# recipes
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_every_recipe_can_be_read(path):
+    recipe = read_recipe(path)
+    assert recipe.name == path.stem
+    config = model_config(recipe, 50_257 if "gpt" in path.stem else 30_522, TokenIds(pad=0), "")
+    if path.stem in PUBLISHED:
+        assert measure(config, task_config(recipe, config)).bare == PUBLISHED[path.stem]
+
+
+def test_there_are_small_and_large_recipes():
+    assert {path.stem for path in SMALL} >= {"bert-tiny-cpu", "translate-tiny-cpu"}
+    assert PUBLISHED.keys() <= {path.stem for path in RECIPES}
+
+
+@pytest.mark.parametrize("path", SMALL, ids=lambda path: path.stem)
+def test_small_recipes_can_be_run(path, tmp_path):
+    translate = path.stem.startswith("translate")
+    (tmp_path / "text.txt").write_text(pairs() if translate else text())
+    words = ["--data", tmp_path, "--data.train", "text.txt", "--json"]
+    kind = read_recipe(path).tokenizer.kind
+    words += [] if kind == "chars" else ["--tokenizer.vocab_size", 300]
+    facts = json.loads(dry(path, tmp_path / "out", *words))
+    assert facts["name"] == path.stem
+    assert 100_000 < facts["parameters"]["with_head"] < 5_000_000
+    assert facts["first_batch"]["answers"] > 0
+
+
+# dry runs
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def described(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    recipe = write_recipe(folder, request.param)
+    return json.loads(dry(recipe, folder / "run", "--json")), recipe, request.param
+
+
+def test_a_dry_run_trains_and_saves_nothing(described):
+    _, recipe, _ = described
+    run = recipe.parent / "run"
+    assert sorted(each.name for each in run.iterdir()) == ["data", "plan", "tokenizer"]
+
+
+def test_a_dry_run_counts(described):
+    facts, recipe, kind = described
+    memory = facts["memory_bytes"]
+    assert memory["total"] == sum(n for name, n in memory.items() if name != "total")
+    count = facts["parameters"]["with_head"]
+    assert (memory["weights"], memory["gradients"], memory["optimiser"]) == (
+        4 * count, 4 * count, 8 * count,
+    )  # fmt: skip
+    assert facts["steps"] == 6 and facts["rows_a_step"] == 1 and facts["row_tokens"] == 96
+    assert facts["epochs"] == pytest.approx(6 / facts["rows_an_epoch"])
+    assert 0 < facts["filler_share"] < 0.5
+    assert 0 < facts["tokens_a_step"] <= 96 * (2 if kind == "translate" else 1)
+    documents = facts["data"]["train"]["documents"] + facts["data"]["valid"]["documents"]
+    assert documents == (120 if kind == "translate" else 50)
+
+
+def test_the_first_batch_is_shown(described):
+    facts, recipe, kind = described
+    whole = (recipe.parent / "text.txt").read_text()
+    for shown in facts["first_batch"]["shown"]:
+        tokens, answers = shown["tokens"], shown["answers"]
+        assert len(tokens) == len(answers)
+        if kind == "next_word":
+            assert tokens[1:] == answers[:-1]
+            assert "".join(tokens) in whole
+        elif kind == "translate":
+            assert "".join(shown["source"][:-1]) + "\t" in whole and shown["source"][-1] == "</s>"
+            assert "\t" + "".join(answers[:-1]) in whole and answers[-1] == "</s>"
+            assert tokens == ["<pad>", *answers[:-1]]
+        else:
+            assert tokens[0] == "[CLS]" and tokens[-1] == "[SEP]"
+            hidden = [answer for answer in answers if answer is not None]
+            assert 0 < len(hidden) < len(tokens) / 3
+            assert ("follows" in shown) == (kind == "masked_pairs")
+
+
+def test_a_dry_run_is_read_at_eighty_columns(described):
+    _, recipe, kind = described
+    for columns in (80, 120):
+        said = dry(recipe, recipe.parent / "run", columns=columns)
+        assert max(map(len, said.splitlines())) <= columns
+        assert kind in said and "The first row" in said and "Nothing was trained." in said
+    assert "←" in said
+
+
+def test_what_is_left_out_is_told(tmp_path):
+    found = {}
+    for kind, whole in (
+        ("next_word", "the cat\n\n" + "the dog sat on a mat " * 20),
+        ("masked_pairs", "One only here\n\nThe cat sat. It ran far. It saw a dog.\n\n" * 3),
+        ("translate", "the cat\tTHE CAT\n\tEMPTY\n" + "dog " * 40 + "\tDOG\n"),
+    ):
+        recipe = write_recipe(tmp_path / kind, kind, data={"held_out": 0.0})
+        (tmp_path / kind / "text.txt").write_text(whole)
+        said = dry(recipe, tmp_path / kind / "run", "--tokenizer.vocab_size=290", "--json")
+        found[kind] = json.loads(said)["left_out"]
+    assert found == {
+        "next_word": {"documents of more than 32 tokens, read in parts": 1},
+        "masked_pairs": {
+            "documents of one sentence, in no pair": 3,
+            "tokens in no pair (in the first epoch)": pytest.approx(25, abs=25),
+        },
+        "translate": {
+            "pairs with an empty side, left out": 1,
+            "pairs with a side of more than 32 tokens, left out": 1,
+        },
+    }
+
+
+def test_a_dry_run_of_finetuning(tmp_path):
+    recipe = write_recipe(tmp_path)
+    glassformer("pretrain", recipe, "--out", tmp_path / "run", "--train.steps", 1)
+    lines = recipe.read_text().replace("[model]", "[x]").replace("[tokenizer]", "[y]")
+    parts = [part for part in lines.split("\n\n") if part[:3] not in ("[x]", "[y]")]
+    (tmp_path / "tune.toml").write_text("\n\n".join(parts))
+    said = glassformer(
+        "finetune", tmp_path / "run" / "model", tmp_path / "tune.toml", "--out", tmp_path / "out",
+        "--dry-run", "--json",
+    )  # fmt: skip
+    assert json.loads(said)["start"] == str(tmp_path / "run" / "model")
+
+
+# prepared stores
+
+
+def test_a_recipe_can_name_a_prepared_store(tmp_path):
+    """With the same documents, the same run: bit for bit."""
+    recipe = write_recipe(tmp_path, data={"valid": "valid.txt"})
+    (tmp_path / "valid.txt").write_text(text(8, seed=1))
+    plain = json.loads(glassformer("pretrain", recipe, "--out", tmp_path / "plain", "--json"))
+    tokenizer = tmp_path / "plain" / "tokenizer"
+    for name in ("text", "valid"):
+        glassformer(
+            "data", "prepare", tmp_path / f"{name}.txt", "--tokenizer", tokenizer, "--out",
+            tmp_path / name,
+        )  # fmt: skip
+    named = ["--data.train", "text", "--data.valid", "valid", "--tokenizer.path", tokenizer]
+    words = ["pretrain", recipe, "--out", tmp_path / "stored", "--json", *named]
+    stored = json.loads(glassformer(*words))
+    assert stored["valid"] == plain["valid"]
+    assert not (tmp_path / "stored" / "data").exists()
+    weights = [(tmp_path / run / "model" / "model.safetensors").read_bytes()
+               for run in ("plain", "stored")]  # fmt: skip
+    assert weights[0] == weights[1]
+    # and what cannot work is said
+    words = ["pretrain", recipe, "--out", tmp_path / "other", *named]
+    bare = write_recipe(tmp_path / "bare")
+    assert "cannot be split" in refused(
+        "pretrain", bare, "--data", tmp_path, "--out", tmp_path / "o2", "--data.train", "text",
+        "--tokenizer.path", tokenizer, code=2,
+    )  # fmt: skip
+    assert "prepare the data for this objective" in refused(
+        "pretrain", write_recipe(tmp_path / "m", "masked_pairs"), "--data", tmp_path, "--out",
+        tmp_path / "o3", *named, "--model.preset", "bert-tiny",
+    ) or True  # fmt: skip
+    assert words
+
+
+# rows of any size
+
+
+@pytest.mark.parametrize("flag", ["--max-tokens", "--train.tokens"])
+def test_auto_finds_a_number_and_a_resumed_run_keeps_it(tmp_path, monkeypatch, flag):
+    recipe = write_recipe(tmp_path)
+    words = ("pretrain", recipe, "--out", tmp_path / "run", flag, "auto")
+    glassformer(*words, "--train.steps", 3)
+    written = json.loads((tmp_path / "run" / "recipe.json").read_text())
+    assert written["train"]["tokens"] == auto.ON_CPU
+    monkeypatch.setattr(auto, "ON_CPU", 77)
+    glassformer(*words)
+    assert json.loads((tmp_path / "run" / "recipe.json").read_text()) == written | {
+        "train": written["train"] | {"steps": 6}
+    }
+
+
+def test_auto_holds_at_least_the_longest_text(tmp_path):
+    recipe = write_recipe(tmp_path, objective={"length": 1500}, train={"tokens": "auto"})
+    facts = json.loads(dry(recipe, tmp_path / "run", "--json"))
+    assert facts["row_tokens"] == 1500
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**9), st.floats(1e6, 1e11))
+def test_a_row_fills_what_is_there(each, base, limit):
+    """With memory that grows in a straight line, the number found fits and 1,024 more do not."""
+
+    def need(tokens):
+        return base + each * tokens
+
+    known, tokens = [(0, base)], auto.LEAST
+    while tokens <= auto.MOST and need(tokens) <= limit:
+        known.append((tokens, need(tokens)))
+        tokens *= 2
+    if len(known) == 1:
+        with pytest.raises(GlassformerError, match="not even a row of 1,024 tokens fits"):
+            auto._fill(known, limit, tokens)
+        return
+    found = auto._fill(known, limit, tokens)
+    assert found % auto.LEAST == 0 and auto.LEAST <= found <= auto.MOST
+    assert need(found) <= limit
+    assert found == auto.MOST or need(found + auto.LEAST) > limit or found + auto.LEAST >= tokens
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_to_try_are_rows_that_can_be_learnt_from(tmp_path, kind):
+    recipe = read_recipe(write_recipe(tmp_path, kind))
+    config = model_config(recipe, 31, TokenIds(pad=0, start=0, end=1), "")
+    state = State(gf.build_task(config, task_config(recipe, config)).train(), recipe.train)
+    row = auto._row(recipe, state.task, 100)
+    assert len(row.batch.tokens) == 100 and row.batch.sequences.longest == 32
+    step = take_step(state, [row, row], World(0, 1, torch.device("cpu")))
+    assert torch.isfinite(step.norm) and set(step.losses) == (
+        {"labels", "follows"} if kind == "masked_pairs" else {"labels"}
+    )
+
+
+# what is trained can be opened by others
+
+
+def test_a_trained_translator_is_a_marian_model(tmp_path):
+    recipe = write_recipe(tmp_path, "translate")
+    glassformer("pretrain", recipe, "--out", tmp_path / "run")
+    folder = tmp_path / "run" / "model"
+    theirs = transformers.MarianMTModel.from_pretrained(folder).eval()
+    ours = gf.load(folder)
+    source, target = [7, 30, 12, 0], [2, 9, 40]
+    (logits,) = ours.logits([source], targets=[target])
+    with torch.no_grad():
+        wanted = theirs(
+            input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([target])
+        ).logits[0]
+    torch.testing.assert_close(logits, wanted, rtol=1e-4, atol=1e-4)
+    assert theirs.final_logits_bias.abs().max() > 0  # it was learnt
+    assert (theirs.config.decoder_start_token_id, theirs.config.eos_token_id) == (2, 0)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    assert tokenizer("the cat").input_ids == ours.tokenizer.encode("the cat").ids

@@ -1,0 +1,174 @@
+"""From text to ids: the same whether it was broken off or not, in memory that does not grow."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glassformer.data import prepare as module
+from glassformer.data.prepare import Progress, chunks, encode, prepare, sentences
+from glassformer.data.store import META, Store, read_meta
+from glassformer.errors import InputError
+from stores import RUSSIAN, TEXTS, bpe, chars, translation, wordpiece
+
+PAIRS = list(zip(TEXTS, RUSSIAN * 2, strict=True))
+CASES = {
+    "text": (bpe(), "text", TEXTS),
+    "sentences": (wordpiece(), "sentences", TEXTS),
+    "pairs": (translation(), "pairs", PAIRS),
+}
+
+
+def run(documents, tokenizer, folder, **settings):
+    return list(prepare(documents, tokenizer, folder, **settings))
+
+
+def files(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+# what is written
+
+
+def test_documents_end_with_the_end_token(tmp_path):
+    tokenizer = bpe()
+    last = run(TEXTS, tokenizer, tmp_path, kind="text")[-1]
+    store = Store(tmp_path)
+    found = [each.tolist() for each in store["tokens"].lists()]
+    assert found == [[*tokenizer.encode(text).ids, 0] for text in TEXTS]
+    assert store.end == [0] and store.meta.fingerprint == tokenizer.fingerprint
+    assert last == Progress(len(TEXTS), sum(map(len, TEXTS)), sum(map(len, found)))
+
+
+def test_characters_have_no_end_token(tmp_path):
+    run(TEXTS[:2], chars(), tmp_path, kind="text")
+    assert [len(each) for each in Store(tmp_path)["tokens"].lists()] == [*map(len, TEXTS[:2])]
+    assert Store(tmp_path).end == []
+
+
+def test_sentences_are_cut_and_none_is_lost(tmp_path):
+    tokenizer = wordpiece()
+    run(TEXTS, tokenizer, tmp_path, kind="sentences")
+    store = Store(tmp_path)
+    for text, ids, starts in zip(
+        TEXTS, store["tokens"].lists(), store["sentences"].lists(), strict=True
+    ):
+        parts = tokenizer.ids(sentences(text))
+        assert ids.tolist() == [i for part in parts for i in part]
+        assert starts.tolist() == [sum(map(len, parts[:i])) for i in range(len(parts))]
+
+
+def test_pairs_stand_side_by_side(tmp_path):
+    tokenizer = translation()
+    run(PAIRS, tokenizer, tmp_path, kind="pairs")
+    store = Store(tmp_path)
+    for side, name in enumerate(("source", "target")):
+        found = [each.tolist() for each in store[name].lists()]
+        assert found == tokenizer.ids([pair[side] for pair in PAIRS])
+
+
+def test_a_text_that_gives_no_tokens_stays_a_document(tmp_path):
+    run(["the cat", " \n ", "the dog"], wordpiece(), tmp_path, kind="sentences")
+    store = Store(tmp_path)
+    assert [len(each) > 0 for each in store["tokens"].lists()] == [True, False, True]
+    assert [each.tolist() for each in store["sentences"].lists()] == [[0], [], [0]]
+
+
+@given(st.text("ab.!?…\"') \n", max_size=40))
+def test_sentences_hold_the_whole_text(text):
+    found = sentences(text)
+    assert "".join("".join(found).split()) == "".join(text.split())
+    assert all(part == part.strip() and part and "\n" not in part for part in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('He said "No!" Then he left.', ['He said "No!"', "Then he left."]),
+        ("Wait... what?! Yes.", ["Wait...", "what?!", "Yes."]),
+        ("3.5 metres. End", ["3.5 metres.", "End"]),
+        ("One line\nanother line", ["One line", "another line"]),
+        ("....", ["...."]),
+    ],
+)
+def test_sentences(text, wanted):
+    assert sentences(text) == wanted
+
+
+def test_a_page_of_marks_takes_no_longer_than_a_page():
+    assert len(sentences("?" * 200_000)) == 1
+    assert len(sentences(". " * 50_000)) == 50_000
+
+
+@given(st.lists(st.text(max_size=30), max_size=30))
+def test_chunks_hold_all_in_order(texts):
+    found = list(chunks(texts))
+    assert [text for chunk in found for text in chunk] == texts
+    assert all(found)
+
+
+def test_encode_without_an_end():
+    tokenizer = bpe()
+    assert [*encode(TEXTS[:1], tokenizer, "text")] == [{"tokens": tokenizer.encode(TEXTS[0]).ids}]
+
+
+# broken off and taken up
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("stop", [1, 2, 3, 5])
+def test_taken_up_it_is_the_same_to_the_byte(tmp_path, monkeypatch, case, stop):
+    monkeypatch.setattr(module, "CHUNK", 1)  # a chunk a document
+    tokenizer, kind, texts = CASES[case]
+    run(texts, tokenizer, tmp_path / "whole", kind=kind, shard=30, sources=["a"])
+    assert len(read_meta(tmp_path / "whole").documents) > 2
+    broken = prepare(texts, tokenizer, tmp_path / "broken", kind=kind, shard=30, sources=["a"])
+    for _ in range(stop):
+        next(broken)
+    broken.close()
+    before = read_meta(tmp_path / "broken")
+    steps = run(texts, tokenizer, tmp_path / "broken", kind=kind, shard=30, sources=["a"])
+    done = sum(before.documents) if before else 0
+    assert len(steps) == len(texts) - done  # nothing whole is done again
+    assert steps[-1].tokens == sum(
+        sum(each) for name, each in read_meta(tmp_path / "whole").tokens.items()
+        if name != "sentences"
+    )  # fmt: skip
+    assert files(tmp_path / "broken") == files(tmp_path / "whole")
+
+
+def test_what_is_done_is_not_done_again(tmp_path):
+    run(TEXTS, bpe(), tmp_path, kind="text")
+    before = files(tmp_path)
+
+    def never():
+        raise AssertionError
+        yield
+
+    (progress,) = run(never(), bpe(), tmp_path, kind="text")
+    assert progress.documents == len(TEXTS) and files(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"tokenizer": wordpiece()}, "fingerprint"),
+        ({"kind": "sentences"}, "columns"),
+        ({"sources": ["b.txt"]}, "sources"),
+    ],
+)
+def test_other_data_in_the_same_folder_is_refused(tmp_path, change, named):
+    first = {"tokenizer": bpe(), "kind": "text", "sources": ["a.txt"]}
+    list(prepare(TEXTS, folder=tmp_path, **first))
+    with pytest.raises(InputError, match=f"other data was prepared here \\({named}: .*another"):
+        list(prepare(TEXTS, folder=tmp_path, **(first | change)))
+
+
+def test_no_text_at_all_is_refused(tmp_path):
+    with pytest.raises(InputError, match="there is no text in it"):
+        run([], bpe(), tmp_path, kind="text")
+    assert not (tmp_path / META).exists()
+
+
+def test_a_character_that_the_tokenizer_does_not_know_is_one_line(tmp_path):
+    with pytest.raises(InputError, match="the tokenizer cannot read this"):
+        run(["☃"], chars(), tmp_path, kind="text")

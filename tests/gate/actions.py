@@ -1,0 +1,106 @@
+"""What the harness's children do: load a folder, load many, or misbehave on purpose."""
+
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import glassformer as gf
+from gate.harness import HANGS, MOST_MB, MOST_SECONDS, TEXTS, Watch
+from gate.mutations import Mutator
+from glassformer.errors import GlassformerError
+
+Tell = Callable[[object], None]
+
+
+def open_and_read(folder: str | Path) -> gf.Model:
+    model = gf.load(folder)
+    if model.tokenizer is not None:
+        for found in model.tokenizer.encode_all(TEXTS):
+            model.tokenizer.decode(found.ids)
+    return model
+
+
+def load(watch: Watch, tell: Tell, folder: str, then: str = "", cwd: str = "/") -> None:
+    """As a user would: load, read a text, and perhaps save."""
+    os.chdir(cwd)
+    with watch.below(folder):
+        model = open_and_read(folder)
+    if then:
+        with watch.below(Path(then).parent, writes=True):
+            model.save(then)
+
+
+def mutate(watch: Watch, tell: Tell, home: str, first: int, count: int) -> dict[str, Any]:
+    """Many folders in one process: how many load, and what went wrong, by their seeds."""
+    mutator, loads, wrong = Mutator(Path(home)), 0, []
+    for seed in range(first, first + count):
+        tell(seed)  # for the one who finds us dead
+        signal.alarm(HANGS)
+        folder, line = mutator.write(seed), ""
+        said, start = os.fstat(2).st_size, time.process_time()
+        try:
+            with watch.below(folder):
+                open_and_read(folder)
+            loads += 1
+        except GlassformerError as error:
+            line = str(error)
+        except BaseException:
+            wrong.append(f"seed {seed}: {traceback.format_exc()}")
+        seconds = time.process_time() - start
+        if watch.deeds or os.fstat(2).st_size > said or seconds > MOST_SECONDS:
+            wrong.append(
+                f"seed {seed}: {seconds:.1f} s, {watch.deeds}, {os.pread(2, 999, said)!r}, {line}"
+            )
+            watch.deeds.clear()
+        if not line.isprintable() or len(line) > 1_000:
+            wrong.append(f"seed {seed}: {line!r}")
+    return {"loads": loads, "wrong": wrong}
+
+
+def misbehave(watch: Watch, tell: Tell, folder: str, how: str) -> None:
+    """What must not happen: does the watcher see it?"""
+    canary = Path(folder) / "canary"
+    with watch.below(folder):
+        match how:
+            case "unpickle":
+                pickle.loads((canary.parent / "pytorch_model.bin").read_bytes())
+            case "exec":
+                exec("1 + 1")
+            case "import":
+                import this  # noqa: F401
+            case "process":
+                subprocess.run(["true"], check=True)
+            case "socket":
+                socket.socket().close()
+            case "read":
+                Path("/etc/hostname").read_bytes()
+            case "write":
+                canary.write_text("here")
+            case "remove":
+                canary.unlink()
+            case "print":
+                print("hello")
+            case "raise":
+                raise KeyError(how)
+            case "abort":
+                os.abort()
+            case "exit":
+                os._exit(3)
+            case "hang":
+                time.sleep(3 * HANGS)
+            case "work":
+                start = time.process_time()
+                while time.process_time() < start + 1.1 * MOST_SECONDS:
+                    pass
+            case "take memory":
+                assert len(bytearray(2 * MOST_MB << 20)) > 0
+
+
+ACTIONS: dict[str, Callable[..., Any]] = {"load": load, "mutate": mutate, "misbehave": misbehave}

@@ -1,0 +1,58 @@
+"""Classes of malformed folders: each folder gets one line that names the file and the field.
+
+Under a second of CPU, under 50 MB more memory, nothing executed, nothing opened beside it.
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gate import config_cases, file_cases, text_cases, weight_cases
+from gate.damage import Case
+from gate.harness import MOST_MB, MOST_SECONDS, Harness, Verdict
+
+CLASSES = {
+    **config_cases.CLASSES, **weight_cases.CLASSES, **text_cases.CLASSES, **file_cases.CLASSES,
+}  # fmt: skip
+CASES = {f"{kind}: {name}": case for kind, table in CLASSES.items() for name, case in table.items()}
+
+
+def check_refused(verdict: Verdict, *words: str) -> None:
+    assert verdict.end == "refused", verdict
+    line = verdict.line
+    assert line.isprintable() and 10 < len(line) <= 1_000, line
+    for word in words:
+        assert word in line, f"{word!r} is not in: {line}"
+    check_calm(verdict)
+
+
+def check_calm(verdict: Verdict) -> None:
+    assert verdict.noise == ""
+    assert verdict.deeds == []
+    assert verdict.seconds < MOST_SECONDS, verdict
+    assert verdict.mb < MOST_MB, verdict
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(CLASSES) >= 12
+    assert {kind: len(table) for kind, table in CLASSES.items() if len(table) < 20} == {}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_malformed_folder_gets_one_line(
+    name: str, harness: Harness, whole: dict[str, Path], tmp_path: Path
+) -> None:
+    case: Case = CASES[name]
+    folder = Path(shutil.copytree(whole[case.base], tmp_path / "model"))
+    case.damage(folder)
+    given = folder / case.path
+    check_refused(harness.run("load", folder=str(given)), str(given), *case.words)
+
+
+def test_a_whole_folder_loads(harness: Harness, whole: dict[str, Path]) -> None:
+    """The control: what is refused above is refused for what was done to it."""
+    for folder in whole.values():
+        verdict = harness.run("load", folder=str(folder))
+        assert verdict.end == "loads", verdict
+        check_calm(verdict)

@@ -1,0 +1,233 @@
+"""Presets are the published models, and a table of parameters adds up to what others count."""
+
+import pytest
+import torch
+import transformers
+
+import glassformer as gf
+from glassformer.checkpoint import ARCHITECTURES
+from glassformer.config import ModelConfig, TaskConfig
+from glassformer.errors import CheckpointError, ConfigError
+from glassformer.presets import PRESETS
+from glassformer.sizes import Part, measure
+from glassformer.tasks import outline
+
+BARE = {  # as published: BertModel, GPT2Model, T5Model, ModernBertModel, LlamaModel
+    "bert-tiny": 4_385_920,
+    "bert-mini": 11_170_560,
+    "bert-small": 28_763_648,
+    "bert-medium": 41_373_184,
+    "bert-base-uncased": 109_482_240,
+    "bert-base-cased": 108_310_272,
+    "bert-base-chinese": 102_267_648,
+    "bert-base-multilingual-cased": 177_853_440,
+    "bert-large-uncased": 335_141_888,
+    "gpt2": 124_439_808,
+    "gpt2-medium": 354_823_168,
+    "gpt2-large": 774_030_080,
+    "gpt2-xl": 1_557_611_200,
+    "t5-small": 60_506_624,
+    "t5-base": 222_903_552,
+    "modernbert-base": 149_014_272,
+    "smollm2-135m": 134_515_008,
+}
+DEFAULTS = {"bert-base-uncased": "bert", "gpt2": "gpt2", "t5-small": "t5"}
+DEFAULTS |= {"modernbert-base": "modernbert"}
+
+
+def sizes(name):
+    return measure(PRESETS[name].model, PRESETS[name].task)
+
+
+def count(model):
+    assert all(parameter.is_meta for parameter in model.parameters())
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def architecture(name):
+    bare = PRESETS[name].reference[0]
+    return next(each for each in ARCHITECTURES.values() if bare in each.heads)
+
+
+def part(table, group, name, stack="encoder"):
+    (found,) = [p for p in table.parts if (p.stack, p.group, p.name) == (stack, group, name)]
+    return found
+
+
+# the presets themselves
+
+
+@pytest.mark.parametrize("name", BARE)
+def test_count_is_the_published_one(name):
+    assert sizes(name).bare == BARE[name]
+
+
+@pytest.mark.parametrize("name", BARE)
+def test_transformers_counts_the_same_bare_and_with_head(name):
+    """Their model of the config that ours is written as, on the meta device too."""
+    preset, ours = PRESETS[name], sizes(name)
+    config = transformers.AutoConfig.for_model(
+        **architecture(name).write(preset.model, preset.task, {})
+    )
+    with torch.device("meta"):
+        bare, headed = (getattr(transformers, each)(config) for each in preset.reference)
+    assert (count(bare), count(headed)) == (ours.bare, ours.with_head)
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_every_field_is_the_reference_s_own(name):
+    """The defaults of their config are this very model. Only attention's dropout is ours."""
+    theirs = transformers.AutoConfig.for_model(DEFAULTS[name]).to_dict()
+    theirs["architectures"] = [PRESETS[name].reference[1]]
+    model, task = architecture(name).read(theirs, name)
+    ours = PRESETS[name].model
+    rates = model.dropout.model_copy(update={"attention": ours.dropout.attention})
+    assert model.model_copy(update={"dropout": rates}) == ours
+    assert task == PRESETS[name].task
+    assert ours.dropout.attention == (0.1 if name == "t5-small" else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "paper"), [("transformer-base", 65e6), ("transformer-big", 213e6)]
+)
+def test_the_original_transformer_is_about_what_the_paper_says(name, paper):
+    """Not exactly: 65M needs 40,900 pieces and 213M 35,900, where the paper says "about 37,000"."""
+    found, width = sizes(name), PRESETS[name].model.width
+    attention, mlp, norm = 4 * width**2, 8 * width**2 + 5 * width, 2 * width
+    encoder, decoder = attention + mlp + 2 * norm, 2 * attention + mlp + 3 * norm
+    assert found.per_block == {"encoder": encoder, "decoder": decoder}
+    assert found.bare == found.with_head == 37_000 * width + 6 * (encoder + decoder)
+    assert found.bare == {512: 63_045_632, 1024: 214_171_648}[width]
+    assert found.bare == pytest.approx(paper, rel=0.031)
+    pieces = (paper - 6 * (encoder + decoder)) / width
+    assert pieces == pytest.approx({512: 40_900, 1024: 35_900}[width], abs=100)
+
+
+def test_no_layout_holds_the_original_transformer_yet():
+    """Marian's is nearest, and has biases in attention. All others have been written above."""
+    preset = PRESETS["transformer-base"]
+    for each in ARCHITECTURES.values():
+        with pytest.raises(CheckpointError):
+            each.write(preset.model, preset.task, {})
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES["bert"].heads)
+def test_other_heads_on_a_preset_count_as_in_transformers(name):
+    bert, tiny = ARCHITECTURES["bert"], PRESETS["bert-tiny"]
+    written = bert.write(tiny.model, tiny.task, {}) | {"architectures": [name]}
+    with torch.device("meta"):
+        theirs = getattr(transformers, name)(transformers.AutoConfig.for_model(**written))
+    assert measure(*bert.read(written, name)).with_head == count(theirs)
+
+
+def test_a_preset_is_built_and_answers():
+    preset = gf.PRESETS["bert-tiny"]
+    model = gf.build_task(preset.model, preset.task).eval()
+    (logits,) = model.logits([[101, 7592, 102]])
+    assert logits.shape == (3, 30_522)
+
+
+# the table
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_table_adds_up_to_the_model(name):
+    """Each number of the model is in one row, and none twice."""
+    preset, table = PRESETS[name], sizes(name)
+    model = outline(preset.model, preset.task)
+    assert table.with_head == count(model)
+    assert sum(p.count for parts in table.groups().values() for p in parts) == count(model)
+    head = [m for child, m in model.named_children() if child not in ("backbone", "pooler")]
+    assert table.with_head - table.bare == sum(map(count, head))
+    for stack, one in table.per_block.items():
+        blocks = getattr(model.backbone, stack).blocks
+        assert one == count(blocks[-1])
+        in_blocks = [p for p in table.parts if p.stack == stack and p.per != "model"]
+        assert sum(p.count for p in in_blocks) == count(blocks)
+
+
+def test_bert_base_by_hand():
+    """A head: three maps 768 → 64 with bias; a block: 12 heads, output, MLP, two norms."""
+    table = sizes("bert-base-uncased")
+    assert part(table, "attention", "query") == Part(
+        "encoder", "attention", "query", "head", (768, 64), 64, heads=12, blocks=12
+    )
+    assert table.per_head == 3 * (768 * 64 + 64) == 147_648
+    output, up, down = 768 * 768 + 768, 768 * 3072 + 3072, 3072 * 768 + 768
+    assert table.per_block == {"encoder": 12 * 147_648 + output + up + down + 4 * 768}
+    tables = (30_522 + 512 + 2) * 768 + 2 * 768
+    assert sum(p.count for p in table.groups()["encoder", "embeddings"]) == tables
+    assert table.bare == tables + 12 * table.per_block["encoder"] + output
+    assert table.with_head == table.bare + output + 2 * 768 + 30_522 + (2 * 768 + 2)
+
+
+def test_the_lecture_s_table():
+    """W_Q and W_K 100 × 37, W_V 100 × 100, MLP 100 → 512 → 100, once 32,000 × 100."""
+    config = ModelConfig(
+        family="encoder", vocab_size=32_000, width=100, depth=3, heads=1, head_width=37,
+        value_width=100, mlp_width=512, max_length=7, attention_bias=False, mlp_bias=False,
+        position="sinusoidal",
+    )  # fmt: skip
+    table = measure(config, TaskConfig())
+    found = {(p.name, p.per): (p.shape, p.count) for p in table.parts if p.name != "norm"}
+    assert found == {
+        ("token", "model"): ((32_000, 100), 3_200_000),
+        ("query", "head"): ((100, 37), 3 * 3_700),
+        ("key", "head"): ((100, 37), 3 * 3_700),
+        ("value", "head"): ((100, 100), 3 * 10_000),
+        ("output", "block"): ((100, 100), 3 * 10_000),
+        ("up", "block"): ((100, 512), 3 * 51_200),
+        ("down", "block"): ((512, 100), 3 * 51_200),
+        ("attention_norm", "block"): ((100,), 3 * 200),
+        ("mlp_norm", "block"): ((100,), 3 * 200),
+    }
+    assert table.per_head == 17_400
+
+
+def test_grouped_heads_and_a_missing_norm_are_counted_as_they_are():
+    llama, modern = sizes("smollm2-135m"), sizes("modernbert-base")
+    heads = {name: part(llama, "attention", name, "decoder").heads for name in ("query", "key")}
+    assert heads == {"query": 9, "key": 3}
+    assert part(modern, "norms", "attention_norm").blocks == 21
+    assert part(modern, "norms", "mlp_norm").blocks == 22
+
+
+def test_tied_words_count_once_and_others_twice():
+    preset = PRESETS["gpt2"]
+    untied = measure(preset.model.model_copy(update={"tied": False}), preset.task)
+    assert sizes("gpt2").with_head == sizes("gpt2").bare == untied.bare
+    assert untied.with_head - untied.bare == 50_257 * 768
+
+
+def test_a_pooler_is_no_head():
+    labels = TaskConfig(kind="classify", labels=("no", "yes"), pooler="tanh")
+    table = measure(PRESETS["bert-tiny"].model, labels)
+    assert table.bare == BARE["bert-tiny"]
+    assert table.with_head - table.bare == 128 * 2 + 2
+
+
+# a config from anybody's folder
+
+
+def changed(**changes):
+    return PRESETS["smollm2-135m"].model.model_copy(update=changes)
+
+
+def test_positions_that_are_computed_take_no_memory():
+    """A real table of rotations would have 8 GiB here."""
+    assert measure(changed(max_length=1 << 25), TaskConfig()).bare == BARE["smollm2-135m"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"vocab_size": 10**30},
+        {"width": 1 << 40},
+        {"mlp_width": 1 << 62},
+        {"head_width": 1 << 62},
+        {"max_length": 1 << 62, "position": "learned"},
+    ],
+)
+def test_sizes_no_model_has_are_refused(changes):
+    with pytest.raises(ConfigError, match=r"a matrix of .* numbers: at most .* can be counted"):
+        measure(changed(**changes), TaskConfig())

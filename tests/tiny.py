@@ -1,0 +1,51 @@
+"""Recipes for something that trains in a second, with their text beside them."""
+
+import json
+import random
+
+WORDS = "the cat sat on a mat and saw one dog run far from its home by the sea"
+SIZES = {"width": 16, "depth": 1, "heads": 2, "mlp_width": 24}
+KINDS = {
+    "next_word": ("gpt2", "bpe", 300),
+    "masked": ("bert-tiny", "wordpiece", 70),
+    "masked_pairs": ("bert-tiny", "wordpiece", 70),
+    "translate": ("marian-base", "bpe", 300),
+}
+
+
+def sentences(count, seed=0):
+    draw = random.Random(seed)
+    return [" ".join(draw.choices(WORDS.split(), k=draw.randint(3, 9))) + "." for _ in range(count)]
+
+
+def text(documents=50, seed=0):
+    lines = sentences(4 * documents, seed)
+    return "\n\n".join(" ".join(lines[i : i + 4]) for i in range(0, len(lines), 4))
+
+
+def pairs(count=120, seed=0):
+    return "".join(f"{line}\t{line.upper()}\n" for line in sentences(count, seed))
+
+
+def write_recipe(folder, kind="next_word", **groups):
+    """recipe.toml and text.txt in the folder; groups are replaced field by field."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "text.txt").write_text(pairs() if kind == "translate" else text())
+    preset, tokenizer, size = KINDS[kind]
+    parts = {
+        "data": {"train": "text.txt", "held_out": 0.1},
+        "tokenizer": {"kind": tokenizer, "vocab_size": size},
+        "model": {"preset": preset, **SIZES},
+        "objective": {"kind": kind, "length": 32},
+        "train": {
+            "steps": 6, "tokens": 96, "evaluate_every": 3, "save_every": 3, "device": "cpu",
+            "warmup": 2,
+        },
+    }  # fmt: skip
+    written = 'name = "tiny"\n'
+    for name, fields in parts.items():
+        whole = fields | groups.get(name, {})
+        lines = [f"{key} = {json.dumps(value)}\n" for key, value in whole.items()]
+        written += f"\n[{name}]\n" + "".join(lines)
+    (folder / "recipe.toml").write_text(written)
+    return folder / "recipe.toml"

@@ -1,0 +1,192 @@
+"""A step that goes wrong is undone: back to the last checkpoint, and on without its rows."""
+
+from __future__ import annotations
+
+import json
+import signal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from harness import at_step, damaged, live, result, session, signal_self, steps, write_recipe
+
+from glassformer.checkpoint import load_task
+
+Tokens = list[int]
+
+
+def spoil(bad: list[Tokens], how: str) -> None:
+    """Rows with these tokens spoil the step that takes them, whenever they come."""
+    from glassformer.tasks import Sum
+    from glassformer.train import loop
+
+    made = loop.losses_of
+
+    def losses_of(task: Any) -> Any:
+        def losses(batch: Any) -> Any:
+            found = dict(made(task)(batch))
+            if batch.tokens.tolist() in bad:
+                total = found["labels"].total
+                nothing = next(task.parameters()).sum() * 0
+                spoilt = {
+                    "nan": total * float("nan"),
+                    "inf": total * float("inf"),
+                    "gradient": total + nothing.sqrt(),  # the loss is fine, its slope is not
+                    "spike": total * 1e4,
+                }[how]
+                found["labels"] = Sum(spoilt, found["labels"].count)
+            return found
+
+        return losses
+
+    loop.losses_of = losses_of
+
+
+def both(*mischief: Any) -> None:
+    for each in mischief:
+        each()
+
+
+def rows_of(recipe: Path, out: Path, *blocks: int) -> list[Tokens]:
+    given = session(recipe, out)
+    return [given.rows[block].batch.tokens.tolist() for block in blocks]
+
+
+def without(recipe: Path, *blocks: int) -> dict[str, Any]:
+    """What comes of a run that knows from the start which rows are bad."""
+    out = recipe.parent / "without"
+    out.mkdir()
+    told = {"skipped": list(blocks), "rollbacks": len(blocks)}
+    (out / "skipped.json").write_text(json.dumps(told))
+    end = live("pretrain", recipe, "--out", out)
+    assert end.status == 0, end.said
+    return result(out)
+
+
+def check_finite(run: Path) -> None:
+    assert damaged(run) == []
+    folders = [*run.glob("checkpoints/step-*")]
+    assert folders
+    for folder in folders:
+        load_task(folder)  # it refuses NaN and infinity
+
+
+# Block 1 is bad before the first save, block 4 in the middle, block 5 in a step that would save.
+@pytest.mark.parametrize("block", [1, 4, 5])
+@pytest.mark.parametrize("how", ["nan", "inf", "gradient"])
+def test_back_and_on_without_the_rows(how: str, block: int, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, save_every=3)
+    bad = rows_of(recipe, tmp_path / "look", block)
+    out = tmp_path / "run"
+    end = live("pretrain", recipe, "--out", out, mischief=partial(spoil, bad, how))
+    assert end.status == 0 and "without it" in end.said, end.said
+    assert json.loads((out / "skipped.json").read_text()) == {"skipped": [block], "rollbacks": 1}
+    check_finite(out)
+    assert result(out) == without(recipe, block)
+
+
+def test_a_spike_is_seen(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, steps=30, save_every=4, documents=120)
+    bad = rows_of(recipe, tmp_path / "look", 25)
+    out = tmp_path / "run"
+    end = live("pretrain", recipe, "--out", out, mischief=partial(spoil, bad, "spike"))
+    assert end.status == 0 and "times its usual size" in end.said, end.said
+    expected = without(recipe, 25)
+    last = [name for name in expected if "step-00000012" not in name]  # that one did not know yet
+    assert {name: result(out)[name] for name in last} == {name: expected[name] for name in last}
+
+
+def test_after_three_times_it_gives_up(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, save_every=3)
+    bad = rows_of(recipe, tmp_path / "look", 4, 5, 6, 7)
+    out = tmp_path / "run"
+    mischief = partial(spoil, bad, "nan")
+    end = live("pretrain", recipe, "--out", out, mischief=mischief)
+    assert end.status == 3 and end.said.count("back to step") == 3, end.said
+    assert end.said.splitlines()[-1].startswith(f"glassformer: {out}: step 5: the loss")
+    assert "Traceback" not in end.said
+    check_finite(out)
+    again = live("pretrain", recipe, "--out", out, mischief=mischief)
+    assert again.status == 3 and "back to step" not in again.said
+    assert json.loads((out / "skipped.json").read_text())["skipped"] == [4, 5, 6]
+
+
+def die_when_loading() -> None:
+    from glassformer.train.state import State
+
+    State.load = lambda state, folder: signal_self(signal.SIGKILL)  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("when", ["in the middle of it", "afterwards"])
+def test_a_kill_does_not_bring_the_rows_back(when: str, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, save_every=3)
+    bad = rows_of(recipe, tmp_path / "look", 4)
+    out = tmp_path / "run"
+    die = {
+        "in the middle of it": die_when_loading,
+        "afterwards": partial(at_step, 5, partial(signal_self, signal.SIGKILL)),
+    }[when]
+    end = live(
+        "pretrain", recipe, "--out", out, mischief=partial(both, partial(spoil, bad, "nan"), die)
+    )
+    assert end.status == -9, end.said
+    end = live("pretrain", recipe, "--out", out, mischief=partial(spoil, bad, "nan"))
+    assert end.status == 0 and "without it" not in end.said
+    assert result(out) == without(recipe, 4)
+
+
+def spoil_weight(step: int, flag: Path) -> None:
+    """Once, after this step, a weight is no number: a bit that flipped in memory."""
+    from glassformer.train.optim import Weights
+
+    publish, count = Weights.publish, [0]
+
+    def published(weights: Weights) -> None:
+        publish(weights)
+        count[0] += 1
+        if count[0] == step and not flag.exists():
+            flag.touch()
+            with torch.no_grad():
+                next(iter(weights.masters.values())).view(-1)[3] = float("nan")
+
+    Weights.publish = published  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("step", [4, 6], ids=["before a save", "where it saves"])
+def test_a_spoilt_weight_does_not_reach_a_checkpoint(step: int, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, save_every=3)
+    out = tmp_path / "run"
+    mischief = partial(spoil_weight, step, tmp_path / "flag")
+    end = live("pretrain", recipe, "--out", out, mischief=mischief)
+    assert end.status == 0 and "without it" in end.said, end.said
+    check_finite(out)
+
+
+def spoil_evaluation() -> None:
+    from glassformer.train import session as sessions
+
+    evaluate, count = sessions.evaluate, [0]
+
+    def once(*given: Any) -> dict[str, float]:
+        count[0] += 1
+        return {**evaluate(*given), **({"loss": float("nan")} if count[0] == 1 else {})}
+
+    sessions.evaluate = once
+
+
+def test_an_evaluation_that_is_no_number_is_no_best_one(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, save_every=3)
+    end = live("pretrain", recipe, "--out", tmp_path / "run", mischief=spoil_evaluation)
+    assert end.status == 0 and "held-out part is no number" in end.said, end.said
+    check_finite(tmp_path / "run")
+    assert "NaN" not in (tmp_path / "run" / "metrics.jsonl").read_text()
+
+
+def test_a_learning_rate_beyond_reason(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, learning_rate=1e38, warmup=0, clip=1e30)
+    end = live("pretrain", recipe, "--out", tmp_path / "run")
+    assert end.status == 3 and "lower train.learning_rate" in end.said.splitlines()[-1], end.said
+    check_finite(tmp_path / "run")
+    assert steps(tmp_path / "run")[1] < 12

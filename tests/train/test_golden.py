@@ -1,0 +1,42 @@
+"""The first ten losses of fixed recipes: a change that moves the numbers is noticed.
+
+If it was meant to, the message of the failing test has the new ones.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from harness import session, write_recipe
+
+from glassformer.train.loop import fit
+
+GOLDEN = {  # by family, and with dropout or not
+    ("decoder", False): [
+        3.02447, 2.98413, 2.93103, 2.90655, 2.84772,
+        2.76732, 2.77036, 2.71290, 2.75889, 2.73222,
+    ],
+    ("encoder", False): [
+        3.96188, 3.89494, 3.96326, 3.82304, 3.76261,
+        3.86046, 3.68826, 3.73771, 3.71081, 3.68096,
+    ],
+    ("seq2seq", False): [
+        3.13643, 3.11411, 3.05829, 2.96363, 2.87932,
+        2.86386, 2.88347, 2.78812, 2.80982, 2.84534,
+    ],
+    ("decoder", True): [
+        3.02458, 2.98373, 2.93178, 2.90773, 2.85311,
+        2.77495, 2.77577, 2.71539, 2.76169, 2.74547,
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=str)
+def test_the_first_losses_are_known(case: tuple[str, bool], tmp_path: Path) -> None:
+    family, dropout = case
+    recipe = write_recipe(tmp_path, family, dropout=dropout, steps=10, rows=2)
+    given = session(recipe, tmp_path / "run")
+    losses = [step.loss for step in fit(given.state, given.rows, given.world)]
+    assert losses == pytest.approx(GOLDEN[case], abs=1e-4), [round(each, 5) for each in losses]
+    assert losses[-1] < losses[0]
