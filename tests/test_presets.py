@@ -12,7 +12,7 @@ from glassformer.presets import PRESETS
 from glassformer.sizes import Part, measure
 from glassformer.tasks import outline
 
-BARE = {  # as published: BertModel, GPT2Model, T5Model, ModernBertModel, LlamaModel
+BARE = {  # as published: BertModel, GPT2Model, MarianModel, T5Model, ModernBertModel, LlamaModel
     "bert-tiny": 4_385_920,
     "bert-mini": 11_170_560,
     "bert-small": 28_763_648,
@@ -26,6 +26,7 @@ BARE = {  # as published: BertModel, GPT2Model, T5Model, ModernBertModel, LlamaM
     "gpt2-medium": 354_823_168,
     "gpt2-large": 774_030_080,
     "gpt2-xl": 1_557_611_200,
+    "marian-base": 73_886_208,
     "t5-small": 60_506_624,
     "t5-base": 222_903_552,
     "modernbert-base": 149_014_272,
@@ -40,8 +41,13 @@ def sizes(name):
 
 
 def count(model):
-    assert all(parameter.is_meta for parameter in model.parameters())
-    return sum(parameter.numel() for parameter in model.parameters())
+    """What is learnt: Marian has sinusoids as parameters, and the bias of its words as a buffer."""
+    named = [*model.named_parameters(), *model.named_buffers()]
+    learnt = {name: each for name, each in named if "embed_positions" not in name}
+    if not isinstance(model, transformers.MarianPreTrainedModel):
+        learnt = dict(model.named_parameters())
+    assert all(parameter.is_meta for parameter in learnt.values())
+    return sum(parameter.numel() for parameter in learnt.values())
 
 
 def architecture(name):
@@ -85,6 +91,21 @@ def test_every_field_is_the_reference_s_own(name):
     assert model.model_copy(update={"dropout": rates}) == ours
     assert task == PRESETS[name].task
     assert ours.dropout.attention == (0.1 if name == "t5-small" else 0.0)
+
+
+def test_marian_is_what_opus_mt_en_de_says():
+    theirs = {
+        "model_type": "marian", "architectures": ["MarianMTModel"], "activation_function": "swish",
+        "d_model": 512, "encoder_layers": 6, "decoder_layers": 6, "encoder_attention_heads": 8,
+        "decoder_attention_heads": 8, "encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048,
+        "max_position_embeddings": 512, "scale_embedding": True, "vocab_size": 58101,
+        "dropout": 0.1, "attention_dropout": 0.0, "activation_dropout": 0.0, "init_std": 0.02,
+        "decoder_start_token_id": 58100, "pad_token_id": 58100, "eos_token_id": 0,
+        "normalize_before": False, "normalize_embedding": False, "add_final_layer_norm": False,
+        "static_position_embeddings": True, "is_encoder_decoder": True,
+    }  # fmt: skip
+    model, task = ARCHITECTURES["marian"].read(theirs, "opus-mt-en-de")
+    assert (model, task) == (PRESETS["marian-base"].model, PRESETS["marian-base"].task)
 
 
 @pytest.mark.parametrize(

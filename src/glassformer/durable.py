@@ -67,10 +67,8 @@ def remove(path: Path) -> None:
 
 
 def not_written(path: Path, needed: int, error: Exception) -> str:
-    """What to tell: nearly always the disk is full."""
+    """What to tell; of a full disk, how much is missing."""
     there = next(each for each in (path, *path.absolute().parents) if each.exists())
     why = " ".join(str(getattr(error, "strerror", None) or error).split())
-    return (
-        f"{path}: could not be written: {why}: {needed:,} bytes are needed, "
-        f"{shutil.disk_usage(there).free:,} are free"
-    )
+    free = shutil.disk_usage(there).free
+    return f"{path}: could not be written: {why}: {needed:,} bytes are needed, {free:,} are free"

@@ -60,6 +60,18 @@ def test_shards_are_written_back_with_their_index(name: str, tmp_path: Path) -> 
     assert list(folders.differences(sharded, whole)) == []
 
 
+@pytest.mark.parametrize("name", ["LlamaForCausalLM", "Qwen2ForCausalLM"])
+def test_a_list_of_end_tokens_is_read_by_its_first_and_written_back(
+    name: str, tmp_path: Path
+) -> None:
+    folder = folders.write(name, tmp_path / "chat")
+    edit_config(folder, eos_token_id=[5, 7])
+    assert there_and_back(folder).backbone.config.ids.end == 5
+    edit_config(folder, eos_token_id=[[5], 7])
+    with pytest.raises(CheckpointError, match="eos_token_id"):
+        load_task(folder)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", ["BertForMaskedLM", "GPT2LMHeadModel", "MarianMTModel"])
 def test_half_precision_stays_half(name: str, dtype: torch.dtype, tmp_path: Path) -> None:

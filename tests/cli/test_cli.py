@@ -219,3 +219,22 @@ def test_demo_into_a_pipe_is_plain_text_and_the_same(demo):
     assert done.returncode == 0
     assert done.stdout == demo[0]
     assert "\x1b" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["nope"], "No such command 'nope'"),
+        (["--nope"], "No such option"),
+        (["params"], "Missing argument"),
+        (["params", "a", "b"], "unexpected extra argument"),
+        (["export", "a", "b", "--dtype", "int8"], "float16"),
+        (["demo", "--seed", "x"], "--seed"),
+    ],
+)
+def test_a_wrong_call_is_one_line(words: list[str], told: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "glassformer.cli", *words], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1 and told in done.stderr and "--help" in done.stderr

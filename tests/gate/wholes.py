@@ -1,4 +1,4 @@
-"""Good folders to damage: one of each family, small, with a tokenizer, written by ourselves."""
+"""Good folders to damage: one of each architecture, small, with a tokenizer, written by ourselves."""
 
 import base64
 import json
@@ -119,14 +119,22 @@ TOKENIZERS = {
         added_tokens=[added(3, "<x>", lstrip=True, rstrip=True), added(4, "y", single_word=True)],
     ),
 }  # fmt: skip
-TOKENIZERS[CLASSIFY] = TOKENIZERS[BERT]
+TOKENIZERS |= {
+    CLASSIFY: TOKENIZERS[BERT],
+    "DistilBertForTokenClassification": TOKENIZERS[BERT],
+    "ElectraForPreTraining": TOKENIZERS[BERT],
+    "RobertaForMaskedLM": TOKENIZERS[GPT2],
+    "BartForSequenceClassification": TOKENIZERS[GPT2],
+    "Qwen2ForCausalLM": TOKENIZERS[GPT2],
+    "T5ForConditionalGeneration": TOKENIZERS[MARIAN],
+}
 
 
 def write(home: Path) -> dict[str, Path]:
     """One folder of each kind below `home`."""
     found = {}
     for name, written in TOKENIZERS.items():
-        task = build_task(folders.CONFIGS[folders.KINDS[name]], folders.TASKS[name])
+        task = build_task(folders.CONFIGS[name], folders.TASKS[name])
         gf.Model(folders.heat(task.eval())).save(home / name)
         (home / name / "tokenizer.json").write_text(json.dumps(written))
         found[name] = home / name

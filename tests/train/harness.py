@@ -12,6 +12,7 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 if TYPE_CHECKING:
@@ -164,6 +166,10 @@ def _live(words: list[str], log: str, mouth: Connection, mischief: Mischief | No
     warnings.simplefilter("error")
     warnings.filterwarnings("ignore", "`torch.jit", DeprecationWarning)  # inside inductor
     torch.set_num_threads(1)
+    # All lives are forked with the same random numbers ahead: who uses them must be seen.
+    random.seed()
+    np.random.seed(random.getrandbits(32))
+    torch.manual_seed(random.getrandbits(32))
     handle = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
@@ -258,8 +264,8 @@ class Points:
         from glassformer.checkpoint import folder
 
         for home, name in (
-            (folder, "save_file"), (os, "fsync"), (os, "rmdir"), (Path, "rename"),
-            (Path, "replace"), (Path, "mkdir"), (Path, "write_text"),
+            (folder, "save_file"), (os, "fsync"), (os, "unlink"), (os, "rmdir"),
+            (Path, "rename"), (Path, "replace"), (Path, "mkdir"), (Path, "write_text"),
         ):  # fmt: skip
             self._wrap(home, name)
         whole, opened = Path.write_bytes, Path.open
@@ -286,6 +292,16 @@ class Points:
             return done(*args, **options)
 
         setattr(home, name, first)
+
+
+def snapshots(out: Path, folder: Path) -> None:
+    """At each point, what a kill would leave there."""
+
+    def at(reached: int, name: str) -> None:
+        if out.exists():
+            shutil.copytree(out, folder / f"{reached:04d} {name}")
+
+    Points(at).watch()
 
 
 def die_inside_save(number: int, point: int) -> None:

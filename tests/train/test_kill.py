@@ -21,6 +21,7 @@ from harness import (
     live,
     naive_and,
     result,
+    snapshots,
     steps,
     write_recipe,
 )
@@ -125,6 +126,28 @@ def test_a_thousand_kills_leave_no_trace(case: tuple[Any, ...], tmp_path: Path) 
     recipe = write_recipe(tmp_path, case[0], **settings(case))
     kills = check(recipe, 42, 100 + CASES.index(case))
     assert kills["inside"] >= 8
+
+
+SLOWER = [pytest.param(family, marks=pytest.mark.slow) for family in FAMILIES[1:]]
+
+
+@pytest.mark.parametrize("family", ["decoder", *SLOWER])
+def test_what_a_kill_would_leave_at_every_write(family: str, tmp_path: Path) -> None:
+    """Not at some moments but at all that differ: some 200 between the first byte and the last."""
+    recipe = write_recipe(tmp_path, family, steps=2, save_every=1, evaluate_every=2, keep=1)
+    out, left = tmp_path / "run", tmp_path / "left"
+    end = live("pretrain", recipe, "--out", out, mischief=partial(snapshots, out, left))
+    assert end.status == 0, end.said
+    expected, newest = result(out), 0
+    folders = sorted(left.iterdir())
+    assert len(folders) > 120
+    for i, folder in enumerate(folders):
+        assert damaged(folder) == [], folder.name
+        assert steps(folder)[1] >= newest, f"{folder.name}: a checkpoint was lost"
+        newest = steps(folder)[1]
+        if i % 30 == 29:
+            assert live("pretrain", recipe, "--out", folder).status == 0
+            assert result(folder) == expected, folder.name
 
 
 def test_a_naive_writer_would_be_seen(tmp_path: Path) -> None:

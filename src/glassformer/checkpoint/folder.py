@@ -24,9 +24,9 @@ from torch import Tensor
 
 from glassformer.checkpoint.header import MOST_TENSORS, read_header
 from glassformer.checkpoint.keys import Json
-from glassformer.checkpoint.plain import kind_of, locate, open_plain, read
 from glassformer.durable import not_written, sync
 from glassformer.errors import CheckpointError, shown
+from glassformer.plain import kind_of, locate, open_plain, read
 from glassformer.strictjson import parse
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"

@@ -20,9 +20,9 @@ from torch import Tensor
 from glassformer.checkpoint.gguf_header import Header
 from glassformer.checkpoint.gguf_tokenizer import tokenizer_files
 from glassformer.checkpoint.keys import Json, look_up, put
-from glassformer.checkpoint.plain import open_plain
 from glassformer.checkpoint.tables.gguf import FIELDS, HEADS
 from glassformer.errors import CheckpointError, shown
+from glassformer.plain import open_plain
 
 KINDS = (
     "F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K",

@@ -24,6 +24,7 @@ class Key:
     values: Mapping[Any, Any] = field(default_factory=dict)  # their word → ours, if they differ
     read: Callable[[Any], Any] | None = None  # their number → ours, and back
     write: Callable[[Any], Any] | None = None
+    first: bool = False  # a list of them is allowed: ours is its first
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -68,6 +69,8 @@ def read_key(key: Key, foreign: Json, source: str) -> tuple[str, Any]:
         if key.default is REQUIRED:
             raise CheckpointError(f"{source}: field {name!r} is missing: write a value for it")
         return name, key.default(foreign) if callable(key.default) else key.default
+    if key.first and isinstance(value, list) and value:
+        value = value[0]
     if isinstance(value, dict | list):
         raise CheckpointError(f"{source}: {name} = {shown(value)}: write one value")
     if key.values:

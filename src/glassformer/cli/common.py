@@ -9,21 +9,16 @@ from rich.table import Table
 from rich.text import Text
 
 from glassformer.errors import CheckpointError
+from glassformer.plain import read
 from glassformer.text import Tokenizer
 
 READ = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "tokenizer_config.json")
-MOST_BYTES = 2**28  # of one such file
+MOST_BYTES = 32 << 20  # of one such file
 
 
 def open_tokenizer(folder: Path) -> Tokenizer:
-    files = {}
-    try:
-        for name in READ:
-            if (folder / name).is_file():
-                with (folder / name).open("rb") as file:
-                    files[name] = file.read(MOST_BYTES)
-    except OSError as error:
-        raise CheckpointError(f"{folder}: cannot be read: {error}") from None
+    found = {name: read(folder, name, MOST_BYTES) for name in READ}
+    files = {name: data for name, data in found.items() if data is not None}
     tokenizer = Tokenizer.from_files(files, f"{folder}")
     if tokenizer is None:
         raise CheckpointError(f"{folder}: there is no tokenizer.json: write a folder that has one")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -23,15 +24,18 @@ from rich.text import Text
 
 from glassformer.cli.common import grid, open_tokenizer, size, visible
 from glassformer.cli.tokenizer import describe
-from glassformer.data.files import PACKED
-from glassformer.data.files import kind as suffix
-from glassformer.data.prepare import Document, Kind, chunks, encode
-from glassformer.data.prepare import prepare as run
-from glassformer.data.readers import documents, pairs
-from glassformer.data.store import META, Store
-from glassformer.data.tables import KINDS, sources
-from glassformer.data.tally import EXAMPLES, Tally
 from glassformer.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from glassformer.data.prepare import Document
+    from glassformer.data.tally import Tally
+
+
+class Kind(StrEnum):
+    text = "text"
+    sentences = "sentences"
+    pairs = "pairs"
+
 
 EVERY = 5.0  # seconds between lines where there is no terminal
 INTERRUPTED = 75
@@ -39,7 +43,7 @@ INTERRUPTED = 75
 app = typer.Typer(help="Prepare data for training, or look at it.", no_args_is_help=True)
 DATA = typer.Argument(help="Files or folders: text, .jsonl, .csv …, .gz or .xz.")
 TOKENIZER = typer.Option(help="A folder with a tokenizer.")
-KIND = typer.Option("text", metavar="KIND", help="text, sentences (for masked_pairs) or pairs.")
+KIND = typer.Option(Kind.text, help="What the data is for: masked_pairs takes sentences.")
 FIELD = typer.Option("text", help="Which field of a .jsonl, .csv … file.")
 JSON = typer.Option(False, "--json", help="Print JSON.")
 
@@ -57,16 +61,20 @@ def prepare(
 
     Broken off, the same command goes on. Pairs are a .tsv file, or two files line by line.
     """
+    from glassformer.data.prepare import prepare as run
+    from glassformer.data.store import Store
+    from glassformer.data.tables import sources
+
     found = open_tokenizer(tokenizer)
     files = [file for path in data for file in sources(path)]
     named = [f"{field} of {file}, {file.stat().st_size} bytes" for file in files]
-    with Reading(_read(data, kind, field), _bytes(files)) as reading:
-        try:
-            for _ in run(reading, found, out, kind=kind, sources=named):
+    try:
+        with Reading(_read(data, kind, field), _bytes(files, kind)) as reading:
+            for _ in run(reading, found, out, kind=kind.value, sources=named):
                 pass
-        except KeyboardInterrupt:
-            typer.echo(f"glassformer: {out}: broken off: the same command goes on", err=True)
-            raise typer.Exit(INTERRUPTED) from None
+    except KeyboardInterrupt:
+        typer.echo(f"glassformer: {out}: broken off: the same command goes on", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     store = Store(out)
     facts: dict[str, Any] = {
         "folder": str(out),
@@ -86,6 +94,9 @@ def prepare(
 
 
 def _read(data: list[Path], kind: Kind, field: str) -> Iterator[Document]:
+    from glassformer.data.files import kind as suffix
+    from glassformer.data.readers import documents, pairs
+
     if kind != "pairs":
         return chain.from_iterable(documents(path, field) for path in data)
     if len(data) == 2 and not any(suffix(path) == ".tsv" for path in data):
@@ -93,12 +104,17 @@ def _read(data: list[Path], kind: Kind, field: str) -> Iterator[Document]:
     return chain.from_iterable(pairs(path) for path in data)
 
 
-def _bytes(files: list[Path]) -> int | None:
+def _bytes(files: list[Path], kind: Kind) -> int | None:
     """How much text there is to read, where the size of the files tells it."""
-    plain = all(
-        file.is_file() and file.suffix not in PACKED and suffix(file) not in KINDS for file in files
-    )
-    return sum(file.stat().st_size for file in files) if plain else None
+    from glassformer.data.files import PACKED
+    from glassformer.data.files import kind as suffix
+    from glassformer.data.tables import KINDS
+
+    tables = () if kind == "pairs" else KINDS
+    for file in files:
+        if file.is_dir() or file.suffix.lower() in PACKED or suffix(file) in tables:
+            return None
+    return sum(file.stat().st_size for file in files)
 
 
 class Reading:
@@ -107,7 +123,7 @@ class Reading:
     def __init__(self, texts: Iterable[Document], total: int | None) -> None:
         self.texts, self.total = texts, total
         self.documents = self.bytes = 0
-        self.last = time.monotonic()
+        self.begin = self.last = time.monotonic()
         self.console = Console(stderr=True)
         columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn()]
         columns += [DownloadColumn(), TimeRemainingColumn()] if total else []
@@ -128,18 +144,21 @@ class Reading:
             self.documents += 1
             parts = (text,) if isinstance(text, str) else text
             self.bytes += sum(len(part.encode("utf-8", "replace")) + 1 for part in parts)
-            if self.documents % 64 == 1:
-                self._show()
             yield text
+            self._show()
 
     def _show(self) -> None:
-        told = f"{self.documents:,} documents"
-        self.bar.update(self.task, completed=self.bytes, description=told)
         now = time.monotonic()
-        if not self.console.is_terminal and now > self.last + EVERY:
-            self.last = now
-            share = f", {self.bytes / self.total:.0%}" if self.total else ""
-            self.console.print(f"{told}, {size(self.bytes)}{share}", highlight=False)
+        if now < self.last + (0.2 if self.console.is_terminal else EVERY):
+            return
+        self.last, told = now, f"{self.documents:,} documents"
+        self.bar.update(self.task, completed=self.bytes, description=told)
+        if not self.console.is_terminal:
+            left = ""
+            if self.total:
+                seconds = (now - self.begin) * max(0, self.total / self.bytes - 1)
+                left = f" of {size(self.total)}, about {seconds:.0f} s left"
+            self.console.print(f"{told}, {size(self.bytes)}{left}", highlight=False)
 
 
 @app.command()
@@ -152,15 +171,20 @@ def stats(
     as_json: bool = JSON,
 ) -> None:
     """Count documents, tokens, lengths, unknown tokens and copies, of text or of a store."""
+    from glassformer.data.prepare import chunks, encode
+    from glassformer.data.store import META
+    from glassformer.data.tables import sources
+    from glassformer.data.tally import EXAMPLES, Tally
+
     found = open_tokenizer(tokenizer)
     tally = Tally(describe(found)["unknown"], length)
     if any((path / META).is_file() for path in data):
         _count_store(data, tally, found.fingerprint)
     else:
         files = [file for path in data for file in sources(path)]
-        with Reading(_read(data, kind, field), _bytes(files)) as reading:
+        with Reading(_read(data, kind, field), _bytes(files, kind)) as reading:
             for chunk in chunks(iter(reading)):
-                for text, ids in zip(chunk, encode(chunk, found, kind), strict=True):
+                for text, ids in zip(chunk, encode(chunk, found, kind.value), strict=True):
                     before = tally.strange
                     tally.add(ids, text)
                     if tally.strange > before and len(tally.examples) < EXAMPLES:
@@ -175,6 +199,8 @@ def stats(
 
 
 def _count_store(data: list[Path], tally: Tally, fingerprint: str) -> None:
+    from glassformer.data.store import Store
+
     if len(data) > 1:
         raise ConfigError(f"{data[1]}: one store at a time")
     store = Store(data[0])

@@ -81,9 +81,8 @@ def _memory(session: Session, recipe: Recipe) -> dict[str, int]:
     learning = 0
     for optimiser in state.optimisers:
         moments = 1 if isinstance(optimiser, torch.optim.Muon) else 2
-        learning += (
-            4 * moments * sum(p.numel() for g in optimiser.param_groups for p in g["params"])
-        )
+        held = [p.numel() for group in optimiser.param_groups for p in group["params"]]
+        learning += 4 * moments * sum(held)
     found = {
         "weights": sum(p.numel() * p.element_size() for p in parameters),
         "masters": 4 * count if state.weights.copies else 0,
@@ -96,8 +95,8 @@ def _memory(session: Session, recipe: Recipe) -> dict[str, int]:
 
 
 def _activations(session: Session, recipe: Recipe) -> int:
-    """Of each block: what its norms, maps and MLP need again on the way back. Then the logits,
-    as they are, in float32, and their gradient."""
+    """Of each block: what its norms, maps and MLP need again on the way back. Of each logit:
+    12 bytes, for itself and its gradient in the precision of the model and in float32."""
     config = session.state.task.backbone.config
     size = next(session.state.task.parameters()).element_size()
     mlp = config.mlp_width * (4 if config.gated else 2)
@@ -109,7 +108,7 @@ def _activations(session: Session, recipe: Recipe) -> int:
         blocks = (config.depth + (config.decoder_depth or 0)) * config.width + 2 * block
     masked = recipe.objective.kind in ("masked", "masked_pairs")
     answers = recipe.objective.mask_rate if masked else 1.0
-    logits = answers * config.vocab_size * (2 * size + 8)
+    logits = answers * config.vocab_size * 12
     return int(session.rows.budget * (size * blocks + logits))
 
 

@@ -73,7 +73,8 @@ def measure(recipe: Recipe, place: Place) -> dict[str, float]:
     world = join(recipe.train.device)
     task, rows = build_valid(recipe, place, world)
     figures = evaluate(task.to(PRECISION[recipe.train.precision]), rows, world)
-    if recipe.objective.kind == "next_word":
+    from_text = rows.objective.store.folder.is_relative_to(place.out)
+    if recipe.objective.kind == "next_word" and from_text:
         size = sum(len(str(text).encode()) for text in held_out(recipe, place, "valid"))
         figures["bits_per_byte"] = figures["loss"] * figures["answers"] / math.log(2) / size
     return figures

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import typer
 
@@ -65,7 +66,23 @@ def _options(
 def main() -> None:
     """A user's mistake is one line on stderr, never a traceback."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
     except GlassformerError as error:
         typer.echo(f"glassformer: {error}", err=True)
         sys.exit(error.exit_code)
+    except typer.Abort:
+        sys.exit(130)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # what click's (or typer's own) usage errors have
+            raise
+        _explain(error)
+        sys.exit(2)
+
+
+def _explain(error: Any) -> None:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return
+    line = " ".join(error.format_message().replace("Value error, ", "").split()).rstrip(".")
+    path = error.ctx.command_path if error.ctx is not None else "glassformer"
+    typer.echo(f"glassformer: {line}: {path} --help says what to write", err=True)

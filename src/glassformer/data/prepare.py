@@ -17,7 +17,7 @@ from glassformer.text import Tokenizer
 Kind = Literal["text", "sentences", "pairs"]
 Document = str | tuple[str, str]  # a text, or a text and its translation
 COLUMNS = {"text": ["tokens"], "sentences": ["tokens", "sentences"], "pairs": ["source", "target"]}
-CHUNK = 1 << 20  # characters that are encoded at once: the tokenizer spreads them over all cores
+CHUNK = 1 << 21  # characters that are encoded at once: the tokenizer spreads them over all cores
 SHARD = 1 << 25  # tokens
 # Behind a whole run of marks (looked at once, so that a page of dots costs no more than a page).
 _SENTENCE = re.compile(r"[^\n]*?(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s)|[^\n]+")

@@ -69,7 +69,7 @@ class Tokenizer:
 
     @property
     def fingerprint(self) -> str:
-        """Two tokenizers have the same one if they cut every text the same way."""
+        """Changes with anything that could change how a text is cut."""
         found = json.loads(self.backend.to_str())
         whole = json.dumps({k: v for k, v in found.items() if k != "version"}, sort_keys=True)
         return "sha256:" + hashlib.sha256(whole.encode()).hexdigest()

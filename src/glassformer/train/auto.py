@@ -20,6 +20,7 @@ from glassformer.tasks import Task
 from glassformer.train.distributed import World
 from glassformer.train.loop import take_step
 from glassformer.train.recipe import Recipe
+from glassformer.train.setup import recompute
 from glassformer.train.state import State
 
 ON_CPU = 1_024
@@ -52,6 +53,8 @@ def _largest(recipe: Recipe, task: Task, device: torch.device) -> int:
     limit = SHARE * (free + torch.cuda.memory_reserved(device))
     base = torch.cuda.memory_allocated(device)
     state = State(copy.deepcopy(task), recipe.train)
+    if recipe.train.recompute:
+        recompute(state.task)
     length = recipe.objective.length
     tokens = max(LEAST, -(-length // LEAST) * LEAST)
     known = [(0, torch.cuda.memory_allocated(device) - base)]

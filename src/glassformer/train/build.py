@@ -114,6 +114,8 @@ def held_out(recipe: Recipe, place: Place, part: str) -> Iterator[Document]:
 
 
 def _read(recipe: Recipe, path: Path) -> Iterator[Document]:
+    if (path / META).is_file():
+        raise ConfigError(f"{path}: ids and no text: name their tokenizer in tokenizer.path")
     if recipe.objective.kind != "translate":
         return documents(path, recipe.data.field, whole=recipe.data.document == "file")
     return pairs(path, languages=recipe.data.languages or None)  # type: ignore[arg-type]

@@ -69,10 +69,10 @@ class Run:
             state.answer(), folder, files=files, notes=self.notes,
             beside={OPTIMISER: state.tensors()},
         )  # fmt: skip
-        self._forget(state)
+        self.forget(state)
         return folder
 
-    def _forget(self, state: State) -> None:
+    def forget(self, state: State) -> None:
         """Only the newest checkpoints stay, and the best. Later ones than this were damaged."""
         facts, found = state.facts, self.steps()
         stay = [step for step in found if step <= facts.step][-state.train.keep :]

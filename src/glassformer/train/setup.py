@@ -18,6 +18,7 @@ from glassformer.durable import write_whole
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.model.block import Block
 from glassformer.strictjson import parse
+from glassformer.tasks import Task
 from glassformer.train.evaluate import evaluate
 from glassformer.train.loop import losses_of
 from glassformer.train.recipe import Recipe
@@ -48,14 +49,19 @@ def ready(session: Session, recipe: Recipe, tell: Callable[[str], None]) -> None
     if session.world.leads:
         run.rewind(state.facts.step if last is not None else -1)
     if train.recompute:
-        for module in state.task.modules():
-            if isinstance(module, Block):
-                forward = functools.partial(checkpoint, module.forward, use_reentrant=False)
-                module.forward = forward  # type: ignore[method-assign]
+        recompute(state.task)
     if train.compile:
         settings = {"fullgraph": True, "dynamic": False}
         session.losses = torch.compile(losses_of(state.task), **settings)  # type: ignore[call-overload]
         session.call = torch.compile(state.task, **settings)  # type: ignore[call-overload]
+
+
+def recompute(task: Task) -> None:
+    """Each block forgets what is inside it and makes it again on the way back."""
+    for module in task.modules():
+        if isinstance(module, Block):
+            forward = functools.partial(checkpoint, module.forward, use_reentrant=False)
+            module.forward = forward  # type: ignore[method-assign]
 
 
 # What may change when a run goes on: how it is shown, kept and spread, not what is learnt.
@@ -81,6 +87,8 @@ def finish(session: Session, recipe: Recipe) -> dict[str, Any]:
     """Write the result: the best weights if they were measured, else the last ones."""
     state, run = session.state, session.run
     facts = state.facts
+    if session.world.leads:
+        run.forget(state)  # a run that was killed in its last save has not
     best = run.checkpoints / f"step-{facts.best_step:08d}"
     if facts.best is not None and facts.best_step != facts.step and _is_whole(best):
         state.load(best)

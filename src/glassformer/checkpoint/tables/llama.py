@@ -57,7 +57,7 @@ LLAMA = Architecture(
         Key("initializer_range", "init_std", 0.02),
         Key("tie_word_embeddings", "tied", False),
         Key("bos_token_id", "ids.start", 1),
-        Key("eos_token_id", "ids.end", 2),
+        Key("eos_token_id", "ids.end", 2, first=True),
         Key("pad_token_id", "ids.pad", None),
     ),
     constants={
@@ -87,7 +87,7 @@ QWEN2 = replace(
     keys=(
         *(key for key in LLAMA.keys if "bias" not in str(key.theirs) and key.default not in (1, 2)),
         Key("bos_token_id", "ids.start", None),
-        Key("eos_token_id", "ids.end", None),
+        Key("eos_token_id", "ids.end", None, first=True),
     ),
     constants={**LLAMA.constants, "attention_bias": True, "output_bias": False, "mlp_bias": False},
     fixed={**LLAMA.fixed, "use_sliding_window": False},

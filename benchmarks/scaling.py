@@ -1,0 +1,146 @@
+"""What grows with the work, and how: time and memory of a step, memory of preparing text.
+
+    python benchmarks/scaling.py                         text: the README, over and over
+    python benchmarks/scaling.py --text novels.txt.xz    text of your own, repeated to 1 GB
+    python benchmarks/scaling.py --tiny                  does it run at all?
+
+Time is a whole training step of BERT-mini without its optimiser (forward, backward) on a row of
+1 to 64 texts of mixed length. Memory is what the row leaves for the way back, counted tensor by
+tensor. Preparing runs as a process of its own; its peak is what the system saw.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from glassformer.data.readers import read_lines
+from glassformer.model import Batch
+from glassformer.presets import PRESETS
+from glassformer.tasks import Task, build_task
+from glassformer.text.training import tokenizer_files, train_tokenizer
+
+README = Path(__file__).parent.parent / "README.md"
+LENGTHS = (31, 127, 67, 95)  # mean 80
+
+
+def batch_of(texts: int, vocab: int) -> Batch:
+    draw = torch.Generator().manual_seed(0)
+    sizes = [LENGTHS[i % len(LENGTHS)] for i in range(texts)]
+    ids = [torch.randint(5, vocab, (size,), generator=draw).tolist() for size in sizes]
+    batch = Batch.of(ids)
+    wanted = torch.arange(0, len(batch.tokens), 7)  # every seventh is hidden
+    return Batch(batch.tokens, batch.sequences, labels=batch.tokens[wanted], wanted=wanted)
+
+
+def step(task: Task, batch: Batch) -> None:
+    task(batch).loss.backward()
+    task.zero_grad()
+
+
+def kept(task: Task, batch: Batch) -> int:
+    """Bytes of all tensors that the way back needs, weights not counted."""
+    weights = {p.untyped_storage().data_ptr() for p in task.parameters()}
+    found: dict[int, int] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            found[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        loss = task(batch).loss  # held, so that no address is used twice
+    del loss
+    return sum(found.values())
+
+
+def grow(tiny: bool) -> None:
+    preset = PRESETS["bert-tiny" if tiny else "bert-mini"]
+    task = build_task(preset.model, preset.task.model_copy(update={"kind": "masked_lm"})).train()
+    batches = {n: batch_of(n, preset.model.vocab_size) for n in ((1, 4) if tiny else
+               (1, 2, 4, 8, 16, 32, 64))}  # fmt: skip
+    best = dict.fromkeys(batches, float("inf"))
+    for _ in range(2 if tiny else 6):  # in turn: what else the machine does hits all
+        for texts, batch in batches.items():
+            begin = time.perf_counter()
+            step(task, batch)
+            best[texts] = min(best[texts], time.perf_counter() - begin)
+    print("texts  tokens   µs a token   KB a token")
+    for texts, batch in batches.items():
+        tokens = len(batch.tokens)
+        slow, memory = 1e6 * best[texts] / tokens, kept(task, batch) / tokens / 1e3
+        print(f"{texts:5} {tokens:7,} {slow:12.1f} {memory:12.1f}")
+
+
+def repeated(source: Path, size: int) -> Iterator[str]:
+    """Lines of the source, again and again; each time around they are other documents."""
+    written = turn = 0
+    while written < size:
+        turn += 1
+        for _, line in read_lines(source):
+            if line.startswith("# "):
+                line = f"\n{line} ({turn})"
+            written += len(line.encode()) + 1
+            yield line + "\n"
+            if written >= size:
+                return
+
+
+def most_memory(process: int) -> int:
+    """What a process has held at most, so far. (getrusage would tell what its parent held.)"""
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def prepare(source: Path, size: int, folder: Path) -> None:
+    text = folder / "text.txt"
+    with text.open("w") as file:
+        file.writelines(repeated(source, size))
+    sample = (line for _, line in zip(range(20_000), repeated(source, size), strict=False))
+    (folder / "tokenizer").mkdir()
+    for name, data in tokenizer_files(train_tokenizer(sample, "bpe", 8_000)).items():
+        (folder / "tokenizer" / name).write_bytes(data)
+    words = ["data", "prepare", text, "--tokenizer", folder / "tokenizer", "--out", folder / "s"]
+    command = [sys.executable, "-m", "glassformer.cli", *map(str, words), "--json"]
+    begin = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        peak = 0
+        while process.poll() is None:
+            peak = max(peak, most_memory(process.pid))
+            time.sleep(0.05)
+        facts = json.loads(process.stdout.read())
+    seconds = time.perf_counter() - begin
+    print(
+        f"prepare: {text.stat().st_size / 1e6:,.0f} MB, {facts['documents']:,} documents, "
+        f"{facts['tokens']['tokens']:,} tokens in {seconds:,.0f} s "
+        f"({text.stat().st_size / 1e6 / seconds:.1f} MB/s), peak memory {peak / 1e6:,.0f} MB"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--text", type=Path, default=README)
+    parser.add_argument("--size", type=float, default=1e9, help="bytes of text to prepare")
+    parser.add_argument("--tiny", action="store_true")
+    given = parser.parse_args()
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads of {os.cpu_count()}")
+    grow(given.tiny)
+    with tempfile.TemporaryDirectory() as folder:
+        prepare(given.text, int(2e5 if given.tiny else given.size), Path(folder))
+
+
+if __name__ == "__main__":
+    main()
