@@ -31,6 +31,10 @@ def translation():
     return train_tokenizer([*TEXTS, *RUSSIAN], "bpe", 330, purpose="translation")
 
 
+def unigram():
+    return train_tokenizer(TEXTS, "unigram", 120)
+
+
 def chars():
     return train_tokenizer(TEXTS, "chars")
 

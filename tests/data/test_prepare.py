@@ -1,14 +1,16 @@
 """From text to ids: the same whether it was broken off or not, in memory that does not grow."""
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tokenizers import normalizers
 
 from glassformer.data import prepare as module
-from glassformer.data.prepare import Progress, chunks, encode, prepare, sentences
+from glassformer.data.prepare import Progress, chunks, encode, parts, prepare, sentences
 from glassformer.data.store import META, Store, read_meta
 from glassformer.errors import InputError
-from stores import RUSSIAN, TEXTS, bpe, chars, translation, wordpiece
+from glassformer.text import Tokenizer
+from stores import RUSSIAN, TEXTS, bpe, chars, translation, unigram, wordpiece
 
 PAIRS = list(zip(TEXTS, RUSSIAN * 2, strict=True))
 CASES = {
@@ -108,7 +110,43 @@ def test_chunks_hold_all_in_order(texts):
 
 def test_encode_without_an_end():
     tokenizer = bpe()
-    assert [*encode(TEXTS[:1], tokenizer, "text")] == [{"tokens": tokenizer.encode(TEXTS[0]).ids}]
+    (found,) = encode(TEXTS[:1], tokenizer, "text")
+    assert found["tokens"].tolist() == tokenizer.encode(TEXTS[0]).ids
+
+
+def prefixed():
+    """As Llama's: every text gets a space in front, so that no part is like the whole."""
+    backend = bpe().backend
+    backend.normalizer = normalizers.Prepend("x")
+    return Tokenizer(backend)
+
+
+@pytest.mark.parametrize("make", [bpe, wordpiece, translation, chars, unigram, prefixed])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_long_document_is_cut_where_it_makes_no_difference(monkeypatch, make, data):
+    monkeypatch.setattr(module, "PART", 40)
+    words = [word for text in TEXTS for word in text.split(" ")]
+    joined = st.tuples(st.sampled_from(words), st.sampled_from([" ", "  ", "\n", "\n\n", " \n"]))
+    text = "".join(word + space for word, space in data.draw(st.lists(joined, max_size=80)))
+    tokenizer = make()
+    cut = list(parts(text, tokenizer))
+    assert "".join(cut) == text
+    (found,) = encode([text], tokenizer, "text")
+    assert [found["tokens"].tolist()] == tokenizer.ids([text])
+    if make is prefixed:
+        assert cut == [text]
+    else:
+        assert max(map(len, cut)) <= 80
+
+
+def test_documents_stay_apart_when_they_are_cut(monkeypatch):
+    monkeypatch.setattr(module, "PART", 30)
+    monkeypatch.setattr(module, "CHUNK", 70)
+    texts = ["", *TEXTS, " \n ", "a" * 200, *TEXTS]
+    tokenizer = bpe()
+    found = [each["tokens"].tolist() for each in encode(texts, tokenizer, "text", (0,))]
+    assert found == [[*ids, 0] for ids in tokenizer.ids(texts)]
 
 
 # broken off and taken up

@@ -1,4 +1,4 @@
-"""Good folders to damage: one of each architecture, small, with a tokenizer, written by ourselves."""
+"""Good folders to damage: one of each architecture, small, with a tokenizer, by ourselves."""
 
 import base64
 import json

@@ -193,7 +193,7 @@ def _live(words: list[str], log: str, mouth: Connection, mischief: Mischief | No
 def result(run: Path) -> dict[str, Any]:
     """All that must be the same: weights, optimiser, facts and the metrics of every step."""
     found: dict[str, Any] = {"metrics": (run / "metrics.jsonl").read_text()}
-    for path in sorted([*run.glob("checkpoints/*/*"), *run.glob("model/*")]):
+    for path in sorted([*run.glob("checkpoints/step-*/*"), *run.glob("model/*")]):
         name = str(path.relative_to(run))
         if path.name == "trainer.json":
             found[name] = {**json.loads(path.read_text()), "seconds": 0}

@@ -74,8 +74,9 @@ def check_finite(run: Path) -> None:
 
 
 # Block 1 is bad before the first save, block 4 in the middle, block 5 in a step that would save.
-@pytest.mark.parametrize("block", [1, 4, 5])
-@pytest.mark.parametrize("how", ["nan", "inf", "gradient"])
+@pytest.mark.parametrize(
+    ("how", "block"), [("nan", 1), ("nan", 4), ("nan", 5), ("inf", 4), ("gradient", 4)]
+)
 def test_back_and_on_without_the_rows(how: str, block: int, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, save_every=3)
     bad = rows_of(recipe, tmp_path / "look", block)

@@ -39,7 +39,7 @@ class Killer:
         self.whole = live("pretrain", recipe, "--out", recipe.parent / "whole")
         self.usual = time.monotonic() - start
         self.kills: Counter[str] = Counter()
-        self.steps = 0
+        self.moved = 0  # how many of those that were killed had done a step
         self.damaged: list[str] = []
         self.runs: list[dict[str, Any]] = []  # results of those that came to their end
         self.out = recipe.parent / "killed"
@@ -75,9 +75,10 @@ class Killer:
 
     def _look(self, before: tuple[int, int], end: End) -> None:
         self.damaged += damaged(self.out)
-        self.steps += end.steps
+        self.moved += end.status == -9 and end.steps > 0
         if end.status == 0:
             self.runs.append(result(self.out))
+            assert not [*self.out.rglob(".*.tmp*")], "something is left of those that were killed"
         if end.status == 0 or (end.status == 1 and self.naive):  # none of its checkpoints is whole
             shutil.rmtree(self.out)
             return
@@ -95,12 +96,11 @@ def check(recipe: Path, kills: int, seed: int) -> Counter[str]:
     assert len(expected) > 5
     killer.go(kills)
     assert not killer.damaged, killer.damaged
-    assert killer.steps >= killer.kills.total(), "they were killed before they did anything"
+    assert killer.moved >= 3 / 5 * kills, "they were killed before they did anything"
     for found in killer.runs:
         assert found.keys() == expected.keys()
         for name, value in expected.items():
             assert found[name] == value, f"{name} differs after kills (seed {seed})"
-    assert not list((recipe.parent / "whole").rglob(".*.tmp*"))
     return killer.kills
 
 
@@ -125,7 +125,7 @@ def test_kills_leave_no_trace(case: tuple[Any, ...], tmp_path: Path) -> None:
 def test_a_thousand_kills_leave_no_trace(case: tuple[Any, ...], tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, case[0], **settings(case))
     kills = check(recipe, 42, 100 + CASES.index(case))
-    assert kills["inside"] >= 8
+    assert kills["inside"] >= 42 / 5
 
 
 SLOWER = [pytest.param(family, marks=pytest.mark.slow) for family in FAMILIES[1:]]

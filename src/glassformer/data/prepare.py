@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +18,8 @@ from glassformer.text import Tokenizer
 Kind = Literal["text", "sentences", "pairs"]
 Document = str | tuple[str, str]  # a text, or a text and its translation
 COLUMNS = {"text": ["tokens"], "sentences": ["tokens", "sentences"], "pairs": ["source", "target"]}
-CHUNK = 1 << 21  # characters that are encoded at once: the tokenizer spreads them over all cores
+CHUNK = 1 << 20  # characters that are encoded at once: the tokenizer spreads them over all cores
+PART, NEAR = 1 << 16, 256  # of a long document: such parts, and what is looked at around a cut
 SHARD = 1 << 25  # tokens
 # Behind a whole run of marks (looked at once, so that a page of dots costs no more than a page).
 _SENTENCE = re.compile(r"[^\n]*?(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s)|[^\n]+")
@@ -69,6 +71,39 @@ def prepare(
     writer.close_shard(done=True)
 
 
+def parts(text: str, tokenizer: Tokenizer) -> Iterator[str]:
+    """The text in parts whose tokens are together those of the whole.
+
+    A tokenizer needs some 500 bytes for each token it makes: a long document is cut, where it
+    makes no difference. Whether it does is tried at each cut; if it always does, nothing is cut.
+    """
+    start = 0
+    while len(text) - start > PART:
+        clean = (at for at in _spaces(text, start) if _is_clean(text, at, tokenizer))
+        cut = next(clean, len(text))
+        yield text[start:cut]
+        start = cut
+    if start < len(text) or not text:
+        yield text[start:]
+
+
+def _spaces(text: str, start: int) -> Iterator[int]:
+    """A few places before the end of a part: lines' ends, then spaces."""
+    for mark in ("\n", " "):
+        at = start + PART
+        for _ in range(8):
+            at = text.rfind(mark, start + PART // 2, at)
+            if at < 0:
+                break
+            yield at
+
+
+def _is_clean(text: str, at: int, tokenizer: Tokenizer) -> bool:
+    before, behind = text[max(0, at - NEAR) : at], text[at : at + NEAR]
+    whole, left, right = tokenizer.ids([before + behind, before, behind])
+    return whole == left + right
+
+
 def sentences(text: str) -> list[str]:
     """Lines, cut behind each full stop, question or exclamation mark."""
     return [found for each in _SENTENCE.findall(text) if (found := each.strip())]
@@ -101,15 +136,26 @@ def encode(
         for source, target in zip(*sides, strict=True):
             yield {"source": source, "target": target}
     elif kind == "text":
-        for ids in tokenizer.ids([str(each) for each in chunk]):
-            yield {"tokens": [*ids, *end]}
+        for row in _texts([str(each) for each in chunk], tokenizer, end):
+            yield {"tokens": row}
     else:
-        cut = [sentences(str(each)) for each in chunk]
-        found = iter(tokenizer.ids([each for document in cut for each in document]))
-        for document in cut:
-            parts = [part for part in islice(found, len(document)) if part]
-            starts = [0]
-            for part in parts[:-1]:
-                starts.append(starts[-1] + len(part))
-            row = [i for part in parts for i in part]
-            yield {"tokens": row, "sentences": starts if row else []}
+        for ids, starts in _sentences([str(each) for each in chunk], tokenizer):
+            yield {"tokens": ids, "sentences": starts}
+
+
+def _texts(texts: list[str], tokenizer: Tokenizer, end: tuple[int, ...]) -> Iterator[array[int]]:
+    cut = [list(parts(text, tokenizer)) for text in texts]
+    groups = chunks(chain.from_iterable(cut))
+    found = chain.from_iterable(tokenizer.ids([str(each) for each in group]) for group in groups)
+    for pieces in cut:
+        yield array("I", chain(*islice(found, len(pieces)), end))
+
+
+def _sentences(texts: list[str], tokenizer: Tokenizer) -> Iterator[tuple[list[int], list[int]]]:
+    """The ids of a text, and where its sentences begin."""
+    cut = [sentences(text) for text in texts]
+    found = iter(tokenizer.ids([each for text in cut for each in text]))
+    for text in cut:
+        known = [ids for ids in islice(found, len(text)) if ids]
+        starts = [0, *accumulate(map(len, known))][:-1]
+        yield [i for ids in known for i in ids], starts

@@ -23,7 +23,7 @@ from glassformer.train.recipe import Recipe
 from glassformer.train.setup import recompute
 from glassformer.train.state import State
 
-ON_CPU = 1_024
+ON_CPU = 1_024  # a token takes least time in rows of 600 to 2,600: benchmarks/scaling.py
 LEAST, MOST = 1_024, 131_072  # longer rows do not make a GPU any faster
 SHARE = 0.85  # of the memory: compiling, and kernels that need room, take the rest
 
