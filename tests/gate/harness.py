@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-HANGS, MOST_SECONDS, MOST_MB = 5, 1.0, 50  # on the wall; of CPU; over the start
+HANGS, MOST_SECONDS, MOST_MB = 30, 1.0, 50  # on the wall; of CPU; over the start
 TEXTS = ["The cat's 12 mats.", ("a", "é ")]
 FORBIDDEN = (
     "pickle", "marshal", "exec", "compile", "code.__new__", "import", "subprocess", "socket",
