@@ -121,7 +121,10 @@ def prepare(source: Path, size: int, folder: Path) -> None:
         while process.poll() is None:
             peak = max(peak, most_memory(process.pid))
             time.sleep(0.05)
-        facts = json.loads(process.stdout.read())
+        told = process.stdout.read()
+    if process.returncode:
+        raise SystemExit(f"preparing ended with {process.returncode}")
+    facts = json.loads(told)
     seconds = time.perf_counter() - begin
     print(
         f"prepare: {text.stat().st_size / 1e6:,.0f} MB, {facts['documents']:,} documents, "

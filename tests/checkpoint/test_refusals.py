@@ -14,7 +14,8 @@ import torch
 import folders
 import glassformer as gf
 from folders import WEIGHTS, edit_config
-from glassformer.checkpoint import budget, plain
+from glassformer import plain
+from glassformer.checkpoint import budget
 from glassformer.errors import CheckpointError, GlassformerError
 
 BERT, CLASSIFY, GPT2, MARIAN, LLAMA, QWEN2 = KINDS = (
