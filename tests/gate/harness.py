@@ -27,7 +27,8 @@ FORBIDDEN = (
     "os.remove", "os.rename", "os.rmdir", "os.link", "os.symlink", "os.chmod", "os.truncate",
     "os.putenv", "shutil", "tempfile", "webbrowser", "sys.settrace",
 )  # fmt: skip
-MOVES = ("os.mkdir", "os.remove", "os.rename", "os.rmdir", "shutil")  # what saving does
+# what saving does
+MOVES = ("os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.chmod", "shutil")
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
