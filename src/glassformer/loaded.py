@@ -3,47 +3,32 @@
 from __future__ import annotations
 
 import os
-import re
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from glassformer import uses
 from glassformer.checkpoint import Origin, find, is_gguf, load_task, model_card, save_task
-from glassformer.errors import CheckpointError, InputError, shown
+from glassformer.errors import CheckpointError, InputError
+from glassformer.generate.int8 import check_whole, to_int8
+from glassformer.generate.translate import Translation, notes, translate
+from glassformer.generate.writing import Writing, generate, prepare, stream
+from glassformer.generate.written import Written
 from glassformer.glass import Edit, Keep, Recorder, Trace
 from glassformer.model import Batch, Cache, Visitor
-from glassformer.strictjson import parse
 from glassformer.tasks import Ids, Output, Task
-from glassformer.text import Encoding, Text, Tokenizer
+from glassformer.text import Text, Tokenizer
+from glassformer.uses import EmbedRecipe, recipe_of
 
-SENTENCE = "sentence_bert_config.json"
 FINGERPRINT = "tokenizer_fingerprint"  # in config.json: which tokenizer the model was trained with
 TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
     "vocab.txt", "vocab.json", "merges.txt", "source.spm", "target.spm",
 )  # fmt: skip
-POOLING = {
-    "cls": "first",
-    "cls_token": "first",
-    "lasttoken": "last",
-    "mean": "mean",
-    "mean_tokens": "mean",
-}
-
-
-@dataclass(frozen=True)
-class EmbedRecipe:
-    """How a text becomes one vector; a sentence-transformers folder says it in its own files."""
-
-    pool: str = "mean"
-    normalise: bool = False
-    max_length: int | None = None
 
 
 class Model(nn.Module):
@@ -83,56 +68,113 @@ class Model(nn.Module):
         """What the head says, one tensor a text."""
         return self.task.logits(ids, segments=segments, targets=targets)
 
-    @torch.no_grad()
     def embed(self, texts: Sequence[Text], *, pool_by: str | None = None) -> Tensor:
         """One vector a text, (B, C), pooled as the model's folder says (else: the mean)."""
-        if isinstance(texts, str):
-            raise InputError("embed: give a list of texts, [text], not one string")
-        self._needs_one_stack("embed")
-        recipe = self.recipe
-        how = pool_by or recipe.pool
-        if how not in ("first", "last", "mean"):
-            raise InputError(f"pool_by = {how!r}: write first, last or mean")
-        read = self._tokenizer().encode_all(texts)
-        ids, segments = self._cut(read, recipe.max_length)
-        kinds = segments if self.task.backbone.config.segments else None
-        vectors = self.task.vectors(ids, segments=kinds, pool_by=how)
-        return F.normalize(vectors, dim=-1) if recipe.normalise else vectors
+        return uses.embed(*self.able("embed"), texts, recipe=self.recipe, pool_by=pool_by)
 
-    @torch.no_grad()
+    def similarity(self, a: Sequence[Text] | Tensor, b: Sequence[Text] | Tensor) -> Tensor:
+        """The cosine of each text of a with each of b, (A, B); vectors of `embed` do as well."""
+        return uses.cosines(*(x if isinstance(x, Tensor) else self.embed(x) for x in (a, b)))
+
     def word(self, sentence: str, word: str, *, occurrence: int = 0) -> Tensor:
         """The vector of one word in its sentence, (C,): the mean of its pieces' vectors."""
-        self._needs_one_stack("word")
-        if not isinstance(sentence, str) or not isinstance(word, str) or not word:
-            raise InputError(f"word: {sentence!r}, {word!r}: give a sentence and a word of it")
-        read = self._tokenizer().encode(sentence)
-        found = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", sentence)]
-        if not 0 <= occurrence < len(found):
-            raise InputError(
-                f"word: {word!r} stands {len(found)} times in {sentence!r}: "
-                f"there is no occurrence = {occurrence}"
-            )
-        start, end = found[occurrence]
-        pieces = [
-            i
-            for i, (a, b) in enumerate(read.spans)
-            if not read.special[i] and a < end and b > start
-        ]
-        if not pieces:
-            raise InputError(f"word: {word!r} has no token of its own in {sentence!r}")
-        hidden = self.task.hidden([read.ids])[0]
-        return hidden[pieces].mean(0)
+        return uses.word(*self.able("word"), sentence, word, occurrence=occurrence)
+
+    def fill(self, text: str, *, top_k: int = 5) -> list[uses.Blank]:
+        """What could stand in each [MASK] of the text, best first, with probabilities."""
+        return uses.fill(*self.able("fill"), [text], top_k=top_k)[0]
+
+    def classify(
+        self, texts: Text | Sequence[Text], *, top_k: int | None = None, problem: str | None = None
+    ) -> list[uses.Classified]:
+        """A label for each text or pair of texts, with the probabilities of all, or of the best.
+
+        What is longer than the model is read in windows. `problem` is as config.json says, if not
+        given: see `uses.classify`.
+        """
+        wanted = [texts] if isinstance(texts, str | tuple) else texts
+        stated = None if self.origin is None else self.origin.config.get("problem_type")
+        return uses.classify(*self.able("classify"), wanted, top_k=top_k, problem=problem or stated)
+
+    def follows(self, a: str, b: str) -> float:
+        """The probability that b comes right after a."""
+        return uses.follows(*self.able("follows"), [(a, b)])[0]
+
+    def tag(self, text: str | Sequence[str]) -> uses.Tagged:
+        """A label for each word of a text, or of a list of words; names come as `spans`."""
+        return uses.tag(*self.able("tag"), [text])[0]
+
+    def answer(
+        self, question: str, context: str, *, top_k: int = 1, no_answer: bool = False,
+        threshold: float = 0.0, max_tokens: int = 30, overlap: int | None = None,
+    ) -> list[uses.Answer]:  # fmt: skip
+        """Where the context answers the question, best first; see `uses.answer`."""
+        return uses.answer(
+            *self.able("answer"), [(question, context)], top_k=top_k, no_answer=no_answer,
+            threshold=threshold, max_tokens=max_tokens, overlap=overlap,
+        )[0]  # fmt: skip
+
+    def able(self, call: str) -> tuple[Task, Tokenizer]:
+        """What the functions of `uses` work with, if this model can do it."""
+        uses.check_kind(self.task, call)
+        return self.task, self._tokenizer()
+
+    def generate(
+        self, prompts: str | Sequence[str] | Sequence[int] | Ids, *,
+        batch_size: int | None = None, **settings: Any,
+    ) -> list[Written]:  # fmt: skip
+        """Go on from each prompt: a text or a list of texts, or token ids. Greedy, unless asked.
+
+        The settings have the names transformers gave them: see `generate.settings.Settings`. Of a
+        prompt's `num_return_sequences` texts all stand beside each other. `batch_size` is how many
+        are written at once, each beam counted: it changes the speed, not the texts.
+        """
+        return generate(self._writing(prompts, settings, batch_size))
+
+    def stream(self, prompt: str | Sequence[int], **settings: Any) -> Iterator[str]:
+        """As `generate`, of one text: its pieces as they are written."""
+        return stream(self._writing([prompt], settings))
+
+    def _writing(
+        self, prompts: Any, settings: dict[str, Any], batch_size: int | None = None
+    ) -> Writing:
+        return prepare(self.task, self.tokenizer, self.origin, prompts, settings, batch_size)
+
+    def translate(
+        self, texts: str | Sequence[str], *, num_beams: int = 4, length_penalty: float = 1.0,
+        n_best: int = 1, align: bool = False, **settings: Any,
+    ) -> list[Translation]:  # fmt: skip
+        """One translation a text, in their order; its `n_best` - 1 next best are its `others`.
+
+        Nothing is cut: a text that is too long is translated sentence by sentence. `align` adds
+        which word came from which. All other settings are those of `generate`.
+        """
+        wanted = [texts] if isinstance(texts, str) else texts
+        found = translate(
+            self.task, self._tokenizer(), wanted, origin=self.origin, n_best=n_best, align=align,
+            num_beams=num_beams, length_penalty=length_penalty, **settings,
+        )  # fmt: skip
+        for line in notes(found):
+            warnings.warn(line, stacklevel=2)
+        return found
+
+    def int8(self) -> Model:
+        """Round all weights to one byte, in place: less exact, and less to read at every step."""
+        to_int8(self.task)
+        return self
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write a folder that `load`, and Hugging Face's transformers, open.
 
         One that was opened is written back as it was, bit for bit.
         """
+        check_whole(self.task)
         notes = {} if self.origin is not None else self._fingerprint()
         save_task(self.task, folder, self.origin, self._files(), notes)
 
     def export(self, folder: str | os.PathLike[str], *, name: str | None = None) -> None:
         """As `save`, with a model card (unless it has one) and the tokenizer's fingerprint."""
+        check_whole(self.task)
         home = Path(folder).resolve().name
         card = model_card(self.task, name or home, home)
         files = {"README.md": card.encode(), **self._files()}
@@ -152,12 +194,6 @@ class Model(nn.Module):
             files["tokenizer.json"] = self.tokenizer.backend.to_str(pretty=True).encode()
         return files
 
-    def _needs_one_stack(self, call: str) -> None:
-        if self.task.backbone.config.family == "seq2seq":
-            raise InputError(
-                f"{call}: a translation model reads and writes; this call is for others"
-            )
-
     def _tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:
             raise InputError(
@@ -165,33 +201,6 @@ class Model(nn.Module):
                 "or give token ids"
             )
         return self.tokenizer
-
-    def _cut(
-        self, read: Sequence[Encoding], most: int | None
-    ) -> tuple[list[list[int]], list[list[int]]]:
-        """Keep the first tokens and the closing one of texts that are too long, and say so."""
-        most = min(
-            most or self.task.backbone.config.max_length, self.task.backbone.config.max_length
-        )
-        long = [each for each in read if len(each.ids) > most]
-        if long:
-            lost = sum(len(each.ids) - most for each in long)
-            warnings.warn(
-                f"{len(long)} of {len(read)} texts are longer than {most} tokens: "
-                f"{lost} tokens were cut",
-                stacklevel=4,
-            )
-
-        def cut(numbers: list[int], closed: bool) -> list[int]:
-            if len(numbers) <= most:
-                return numbers
-            return numbers[: most - 1] + numbers[-1:] if closed else numbers[:most]
-
-        closed = [bool(each.special) and each.special[-1] for each in read]
-        return (
-            [cut(each.ids, c) for each, c in zip(read, closed, strict=True)],
-            [cut(each.segments, c) for each, c in zip(read, closed, strict=True)],
-        )
 
 
 def load(
@@ -209,7 +218,7 @@ def load(
     task, origin = load_task(folder)
     size = task.backbone.config.vocab_size
     tokenizer = Tokenizer.from_files(origin.files, str(folder), size)
-    recipe = _recipe(origin.files, str(folder))
+    recipe = recipe_of(origin.files, str(folder))
     try:
         model = Model(task, tokenizer, origin=origin, recipe=recipe)
     except CheckpointError as error:
@@ -278,38 +287,3 @@ def _check_belongs(tokenizer: Tokenizer, task: Task, origin: Origin | None) -> N
             f"the tokenizer's fingerprint is {tokenizer.fingerprint} and config.json says "
             f"{FINGERPRINT} = {stated!r:.90}: put back the tokenizer it was trained with"
         )
-
-
-def _recipe(files: dict[str, bytes], source: str) -> EmbedRecipe:
-    """Read sentence-transformers' own files, of today and of the first years, where there are."""
-
-    def settings(name: str, kind: type = dict) -> Any:
-        return parse(files[name], f"{source}: {name}", kind) if name in files else kind()
-
-    modules = [
-        str(each.get("type")) if isinstance(each, dict) else ""
-        for each in settings("modules.json", list)
-    ]
-    for name in modules:
-        if name.rpartition(".")[2] not in ("Transformer", "Pooling", "Normalize"):
-            raise CheckpointError(f"{source}: modules.json: {name!r} is not known here")
-    pooling = settings("1_Pooling/config.json")
-    modes = [name.removeprefix("pooling_mode_") for name, on in pooling.items() if on is True]
-    modes = [str(pooling["pooling_mode"])] if "pooling_mode" in pooling else modes
-    modes = [mode for mode in modes if mode not in ("include_prompt",)]
-    if len(modes) > 1 or any(mode not in POOLING for mode in modes):
-        raise CheckpointError(
-            f"{source}: 1_Pooling/config.json: {modes} is not known: choose one of {list(POOLING)}"
-        )
-    where, name = SENTENCE, "max_seq_length"
-    most = settings(where).get(name)
-    if modules and most is None:
-        where, name = "tokenizer_config.json", "model_max_length"
-        most = settings(where).get(name)
-    if most is not None and (type(most) is not int or most < 1):
-        raise CheckpointError(f"{source}: {where}: {name} = {shown(most)}: write a number")
-    return EmbedRecipe(
-        pool=POOLING[modes[0]] if modes else "mean",
-        normalise=any(name.endswith("Normalize") for name in modules),
-        max_length=most,
-    )

@@ -115,7 +115,7 @@ def test_prepare_refuses_in_one_line(place, tmp_path):
         place / "text.txt", "--tokenizer", place / "bpe", "--out", tmp_path / "file"
     )
     (tmp_path / "snow.txt").write_text("☃")
-    assert "cannot read this" in wrong(
+    assert "does not know '☃'" in wrong(
         tmp_path / "snow.txt", "--tokenizer", place / "chars", "--out", tmp_path / "t"
     )
     glassformer("data", "prepare", place / "text.txt", *usual)

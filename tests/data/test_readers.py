@@ -13,7 +13,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
-from glassformer.data import files
+from glassformer.data import files, readers
 from glassformer.data.readers import (
     Question,
     Tagged,
@@ -63,7 +63,7 @@ def test_find_files_is_sorted_and_skips_hidden_ones(file, tmp_path):
 
 
 def test_find_files_wants_files(tmp_path):
-    with pytest.raises(InputError, match="nowhere: no such file or folder"):
+    with pytest.raises(InputError, match="nowhere: no such file or folder: write the path"):
         find_files(tmp_path / "nowhere")
     with pytest.raises(InputError, match="no files in this folder"):
         find_files(tmp_path)
@@ -517,3 +517,13 @@ def test_reading_imports_no_torch():
     code = "import sys, glassformer.data.readers; print({'torch', 'pyarrow'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "set()\n"
+
+
+def test_a_document_that_would_fill_the_memory_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(readers, "MOST_DOCUMENT", 12)
+    file = tmp_path / "text.txt"
+    file.write_text("short one\n\nline 3\nline 4\nline 5\n")
+    with pytest.raises(InputError, match=r"text.txt: the document that line 4 is in has more than"):
+        list(documents(file))
+    file.write_text("short one\n\n" * 9)
+    assert len(list(documents(file))) == 9

@@ -182,5 +182,5 @@ def test_other_settings_make_another_plan(stores, tmp_path):
 
 def test_nothing_to_learn_from_is_refused(tmp_path):
     store = store_of(tmp_path, tokens=[[5], [6]])
-    with pytest.raises(InputError, match="there is no text to learn from"):
+    with pytest.raises(InputError, match="no text is left: 2 documents with no word to predict"):
         Rows(NextWord(store, BERT, LENGTH, 0, 0), budget=BUDGET)

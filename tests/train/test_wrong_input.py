@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
-from harness import live, result, write_recipe
+from harness import live, result, signal_self, write_recipe
 
 Change = Callable[[Path], list[object]]
 
@@ -75,6 +78,9 @@ CASES: dict[str, tuple[Change, int, str]] = {
     "a wrong value": (flags("--train.steps", "many"), 2, "train.steps = 'many'"),
     "a negative rate": (flags("--train.learning_rate", -1), 2, "train.learning_rate = -1"),
     "no value": (flags("--train.steps"), 2, "--train.steps 100"),
+    "a typo in the model": (flags("--model.depht", 3), 2, "'depht' (value 3): did you mean 'dep"),
+    "too long": (flags("--model.max_length", 8), 2, "objective.length = 32: the model reads at m"),
+    "no file to test on": (flags("--data.valid", "none.txt"), 1, "none.txt: no such file"),
     "no such preset": (flags("--model.preset", "gtp2"), 2, "model.preset = 'gtp2'"),
     "another family": (flags("--model.preset", "bert-tiny"), 2, "is a encoder"),
     "too short rows": (flags("--train.tokens", 8), 2, "a row must hold the longest text"),
@@ -112,13 +118,83 @@ def test_another_tokenizer_for_a_run_that_exists(tmp_path: Path) -> None:
 
 
 def test_a_start_that_was_broken_off_does_not_leave_its_tokenizer(tmp_path: Path) -> None:
-    """The recipe was changed before the first step: the new one counts."""
+    """Recipe and text were changed before the first step: the new ones count."""
     recipe = write_recipe(tmp_path, steps=2)
     out = tmp_path / "run"
     kind = ["--tokenizer.kind", "bpe", "--tokenizer.vocab_size"]
-    assert live("pretrain", recipe, "--out", out, *kind, 260, "--train.rows", 0).status == 2
-    assert live("pretrain", recipe, "--out", out, "--objective.length", 64, *kind, 260,
-                "--train.tokens", 64, "--model.max_length", 32).status == 2  # fmt: skip
-    assert (out / "tokenizer" / "tokenizer.json").is_file()
-    end = live("pretrain", recipe, "--out", out, *kind, 270)
-    assert end.status == 1 and "other data was prepared here" in end.said.splitlines()[-1], end.said
+    assert live("pretrain", recipe, "--out", out, *kind, 260, "--dry-run").status == 0
+    before = (out / "tokenizer" / "tokenizer.json").read_bytes()
+    assert live("pretrain", recipe, "--out", out, "--dry-run").status == 0  # its characters
+    with (tmp_path / "text.txt").open("a") as file:
+        file.write("\n\n☃ and ☃☃")
+    end = live("pretrain", recipe, "--out", out)
+    assert end.status == 0, end.said
+    made = (out / "tokenizer" / "tokenizer.json").read_bytes()
+    assert "☃" in made.decode() and made != before
+
+
+def test_a_run_that_has_begun_keeps_its_recipe(tmp_path: Path) -> None:
+    """And what it has made, its tokenizer too."""
+    recipe, out = write_recipe(tmp_path, steps=2), tmp_path / "run"
+    assert live("pretrain", recipe, "--out", out).status == 0
+    before = result(out), (out / "tokenizer" / "tokenizer.json").read_bytes()
+    words = ("--tokenizer.kind", "bytes")
+    for flags in (words, (*words, "--dry-run")):
+        end = live("pretrain", recipe, "--out", out, *flags)
+        assert end.status == 2
+        assert end.said == (
+            f"glassformer: {out}: a run with another tokenizer.kind is here: choose another "
+            "--out, or delete it\n"
+        )
+    assert before == (result(out), (out / "tokenizer" / "tokenizer.json").read_bytes())
+
+
+def test_a_model_that_cannot_go_on_is_refused_before_any_work(tmp_path: Path) -> None:
+    recipe, run = write_recipe(tmp_path, steps=1), tmp_path / "run"
+    assert live("pretrain", recipe, "--out", run).status == 0
+    tune = tmp_path / "tune.toml"
+    groups = recipe.read_text().split("\n\n")
+    tune.write_text("\n\n".join(g for g in groups if not g.startswith(("[model", "[tokenizer"))))
+    masked = ("--objective.kind", "masked")
+    for model, words, said in (
+        (tmp_path / "none", (), "none: no such folder: write the folder of a model"),
+        (run, (), f"this is the folder of a run: write {run / 'model'}"),
+        (run / "tokenizer", (), "config.json is missing"),
+        (run / "model", masked, "family 'decoder', and objective.kind = 'masked' needs 'encoder'"),
+        (run / "model", ("--objective.length", 33), "the model reads at most 32 tokens"),
+    ):
+        end = live("finetune", model, tune, "--out", tmp_path / "tuned", *words)
+        assert end.status in (1, 2) and end.said.count("\n") == 1 and said in end.said, end.said
+    assert {each.name for each in (tmp_path / "tuned").iterdir()} <= {".lock"}
+    assert live("finetune", run / "model", tune, "--out", tmp_path / "tuned").status == 0
+
+
+def stop_while_preparing(number: int) -> None:
+    from glassformer.train import build
+
+    made = build.prepare
+
+    def prepare(*given: Any, **settings: Any) -> Any:
+        signal_self(number)
+        return made(*given, **settings)
+
+    build.prepare = prepare
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_broken_off_before_the_first_step(number: int, tmp_path: Path) -> None:
+    words = ("pretrain", write_recipe(tmp_path, steps=2), "--out", tmp_path / "run")
+    end = live(*words, mischief=partial(stop_while_preparing, number))
+    assert end.status == 75, end.said
+    line = f"glassformer: {tmp_path / 'run'}: broken off before the first step: the same command"
+    assert end.said.splitlines()[-1].startswith(line)
+    assert live(*words).status == 0
+
+
+def test_a_letter_of_the_held_out_part_alone_is_known(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, steps=2, valid=4)
+    with (tmp_path / "valid.txt").open("a") as file:
+        file.write("\n\nthe ☃ melts")
+    end = live("pretrain", recipe, "--out", tmp_path / "run")
+    assert end.status == 0, end.said
+    assert "☃" in (tmp_path / "run" / "tokenizer" / "tokenizer.json").read_text()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -26,7 +26,7 @@ from glassformer.checkpoint.keys import Json
 from glassformer.checkpoint.rows import Link, check_known, links, pair
 from glassformer.checkpoint.tables import ARCHITECTURES
 from glassformer.checkpoint.tables.gguf import GGUF_LLAMA
-from glassformer.config import ModelConfig, TaskConfig
+from glassformer.config import ModelConfig, TaskConfig, TaskKind
 from glassformer.errors import CheckpointError, shown
 from glassformer.tasks import Task, outline
 
@@ -228,6 +228,24 @@ def _new_origin(task: Task) -> Origin:
         return Origin(architecture, {}, "", None, layout, names, None, {}, {})
     why = f": {reasons[0]}" if reasons else ""
     raise CheckpointError(f"no known layout holds this model{why}")
+
+
+def fitting(config: ModelConfig, kind: TaskKind, labels: Sequence[str] = ()) -> list[TaskConfig]:
+    """The heads of this kind that known layouts have for such a backbone, the usual one first."""
+    found = []
+    for architecture in ARCHITECTURES.values():
+        for head in architecture.heads.values():
+            if head.kind != kind or "labels" in head.fields:
+                continue
+            dropout = config.dropout.residual if head.dropout else head.default_dropout
+            named = tuple(labels) if kind in ("classify", "tag") else ()
+            task = TaskConfig(kind=kind, labels=named, dropout=dropout, **head.fields)
+            try:
+                architecture.write(config, task, {})
+            except CheckpointError:
+                continue
+            found.append(task)
+    return found
 
 
 def _tensors(task: nn.Module) -> dict[str, Tensor]:

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import typer
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.errors import CheckpointError
+from glassformer.data.files import lines, read_lines
+from glassformer.errors import CheckpointError, ConfigError, InputError, printable
 from glassformer.plain import read
 from glassformer.text import Tokenizer
 
+if TYPE_CHECKING:
+    from glassformer.loaded import Model
+
+MODEL = typer.Argument(help="A model folder, or a name of the hub.")
+DEVICE = typer.Option("auto", help="auto, cpu, cuda or mps.")
+INT8 = typer.Option(False, "--int8", help="Weights of one byte: less exact, less to read.")
+JSON = typer.Option(False, "--json", help="Print JSON, an object a line.")
+TOP_K = typer.Option(5, min=1, help="How many to show, best first.")
+
 READ = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "tokenizer_config.json")
 MOST_BYTES = 32 << 20  # of one such file
+
+
+class Precision(StrEnum):
+    float32 = "float32"
+    float16 = "float16"
+    bfloat16 = "bfloat16"
 
 
 def open_tokenizer(folder: Path) -> Tokenizer:
@@ -23,6 +45,72 @@ def open_tokenizer(folder: Path) -> Tokenizer:
     if tokenizer is None:
         raise CheckpointError(f"{folder}: there is no tokenizer.json: write a folder that has one")
     return tokenizer
+
+
+def open_model(
+    name: str, device: str, *, dtype: Precision | None = None, int8: bool = False
+) -> Model:
+    if device not in ("auto", "cpu", "cuda", "mps"):
+        raise ConfigError(f"--device {device!r}: write auto, cpu, cuda or mps")
+    import torch
+
+    from glassformer.loaded import load
+    from glassformer.train.distributed import join
+
+    wanted = None if dtype is None else getattr(torch, dtype)
+    model = load(name, device=join(device).device, dtype=wanted)
+    return model.int8() if int8 else model
+
+
+def texts(text: str | None, file: Path | None, *, whole: bool = False) -> list[str]:
+    """One text, or (-) the lines of stdin, or those of a file; `whole`: all of it as one text."""
+    if (text is None) == (file is None):
+        raise ConfigError("give a text, or - for stdin, or --file: one of them")
+    if text not in (None, "-"):
+        return [str(text)]
+    read = lines(sys.stdin.buffer, "stdin") if file is None else read_lines(file)
+    found = [line for _, line in read if whole or line.strip()]
+    if not any(line.strip() for line in found):
+        raise InputError(f"{file or 'stdin'}: there is no text in it: write one a line")
+    return ["\n".join(found)] if whole else found
+
+
+def pairs(one: str | None, other: str | None, file: Path | None) -> list[tuple[str, str]]:
+    """Two texts, or lines with a tab between the two."""
+    if other is not None:
+        if one in (None, "-") or file is not None:
+            raise ConfigError("give two texts, or - for stdin, or --file: one of them")
+        return [(str(one), other)]
+    found = [tuple(line.split("\t")) for line in texts(one, file)]
+    for i, pair in enumerate(found, 1):
+        if len(pair) != 2:
+            source = file or ("stdin" if one == "-" else "the text")
+            raise InputError(f"{source}: text {i}: write two texts with a tab between them")
+    return [(first, second) for first, second in found]
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """Warnings become lines on stderr."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for each in seen:
+        typer.echo(f"glassformer: {each.message}", err=True)
+
+
+def listing(titles: Sequence[str], rows: Iterable[Sequence[str | float]]) -> Table:
+    """A table; numbers stand on the right."""
+    held = list(rows)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for title, cell in zip(titles, held[0] if held else titles, strict=True):
+        table.add_column(
+            title, justify="left" if isinstance(cell, str) else "right", overflow="fold"
+        )
+    for row in held:
+        cells = (safe(cell) if isinstance(cell, str) else f"{cell:.4f}" for cell in row)
+        table.add_row(*map(Text, cells))
+    return table
 
 
 def grid(rows: Mapping[str, str]) -> Table:
@@ -36,7 +124,7 @@ def grid(rows: Mapping[str, str]) -> Table:
 
 def safe(text: str) -> str:
     """Nothing in a text may move the cursor."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return printable(text)
 
 
 def visible(piece: str) -> str:

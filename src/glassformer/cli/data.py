@@ -24,10 +24,10 @@ from rich.text import Text
 
 from glassformer.cli.common import grid, open_tokenizer, size, visible
 from glassformer.cli.tokenizer import describe
+from glassformer.data.marking import Document, texts_of
 from glassformer.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from glassformer.data.prepare import Document
     from glassformer.data.tally import Tally
 
 
@@ -61,16 +61,18 @@ def prepare(
 
     Broken off, the same command goes on. Pairs are a .tsv file, or two files line by line.
     """
+    from glassformer.data.files import find_files
     from glassformer.data.prepare import prepare as run
     from glassformer.data.store import Store
     from glassformer.data.tables import sources
 
     found = open_tokenizer(tokenizer)
     files = [file for path in data for file in sources(path)]
-    named = [f"{field} of {file}, {file.stat().st_size} bytes" for file in files]
+    named = [f"{field} of {path}" for path in data]
+    read = {str(file): file for source in files for file in find_files(source)}
     try:
         with Reading(_read(data, kind, field), _bytes(files, kind)) as reading:
-            for _ in run(reading, found, out, kind=kind.value, sources=named):
+            for _ in run(reading, found, out, kind=kind.value, sources=named, files=read):
                 pass
     except KeyboardInterrupt:
         typer.echo(f"glassformer: {out}: broken off: the same command goes on", err=True)
@@ -142,7 +144,7 @@ class Reading:
     def __iter__(self) -> Iterator[Document]:
         for text in self.texts:
             self.documents += 1
-            parts = (text,) if isinstance(text, str) else text
+            parts = texts_of(text)
             self.bytes += sum(len(part.encode("utf-8", "replace")) + 1 for part in parts)
             yield text
             self._show()

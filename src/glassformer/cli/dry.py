@@ -14,6 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from glassformer.cli.common import grid, safe, size, visible
+from glassformer.config import TaskConfig
+from glassformer.data.store import OTHERS
+from glassformer.train.recipe import LABELLED
 
 if TYPE_CHECKING:
     from glassformer.data.objectives import Objective
@@ -66,8 +69,8 @@ def gather(session: Session, recipe: Recipe, out: Path) -> dict[str, Any]:
         "rows_an_epoch": len(plan),
         "epochs": train.steps * train.rows / len(plan),
         "filler_share": 1 - real / room,
-        "left_out": left_out(rows.objective),
-        "first_batch": _first(rows, tokenizer),
+        "left_out": _left_out(rows.objective),
+        "first_batch": _first(rows, tokenizer, task.spec),
     }
 
 
@@ -108,41 +111,27 @@ def _activations(session: Session, recipe: Recipe) -> int:
         blocks = (config.depth + (config.decoder_depth or 0)) * config.width + 2 * block
     masked = recipe.objective.kind in ("masked", "masked_pairs")
     answers = recipe.objective.mask_rate if masked else 1.0
-    logits = answers * config.vocab_size * 12
+    labelled = recipe.objective.kind in LABELLED
+    choices = len(session.state.task.spec.labels) if labelled else config.vocab_size
+    logits = answers * choices * 12
     return int(session.rows.budget * (size * blocks + logits))
 
 
 def _size(rows: Rows) -> dict[str, int]:
     store = rows.objective.store
-    tokens = sum(sum(each) for name, each in store.meta.tokens.items() if name != "sentences")
+    tokens = sum(sum(each) for name, each in store.meta.tokens.items() if name not in OTHERS)
     return {"documents": store.documents, "tokens": tokens}
 
 
-def left_out(objective: Objective) -> dict[str, int]:
+def _left_out(objective: Objective) -> dict[str, int]:
     """What the model will not see, or not in one piece; only what there is some of."""
-    from glassformer.data.objectives import Masked, MaskedPairs, NextWord, Translate
+    from glassformer.data.objectives import MaskedPairs
 
-    store, length, found = objective.store, objective.length, {}
-    if isinstance(objective, Translate):
-        sides = [np.diff(store[name].offsets) for name in ("source", "target")]
-        empty = (sides[0] == 0) | (sides[1] == 0)
-        found["pairs with an empty side, left out"] = int(empty.sum())
-        too_long = len(empty) - int(empty.sum()) - len(objective.samples(0))
-        found[f"pairs with a side of more than {length} tokens, left out"] = too_long
-    elif isinstance(objective, MaskedPairs):
-        single = int((np.diff(store["sentences"].offsets) == 1).sum())
-        found["documents of one sentence, in no pair"] = single
-        found["tokens in no pair (in the first epoch)"] = _unseen(objective, len(store["tokens"]))
-    elif isinstance(objective, Masked | NextWord):
-        sizes = np.diff(store["tokens"].offsets) - len(store.end)
-        inside = length - (objective.frame.width if isinstance(objective, Masked) else 0)
-        found[f"documents of more than {inside} tokens, read in parts"] = int(
-            (sizes > inside).sum()
-        )
-        if isinstance(objective, NextWord):
-            lone = int((np.diff(store["tokens"].offsets) < 2).sum())
-            found["documents with no word to predict, left out"] = lone
-    return {name: count for name, count in found.items() if count}
+    found = {each.what: each.count for each in objective.left_out()}
+    if isinstance(objective, MaskedPairs):
+        count = len(objective.store["tokens"])
+        found["tokens in no pair (in the first epoch)"] = _unseen(objective, count)
+    return {what: count for what, count in found.items() if count}
 
 
 def _unseen(objective: Objective, count: int) -> int:
@@ -156,7 +145,7 @@ def _unseen(objective: Objective, count: int) -> int:
     return int((seen.cumsum()[:-1] == 0).sum())
 
 
-def _first(rows: Rows, tokenizer: Tokenizer) -> dict[str, Any]:
+def _first(rows: Rows, tokenizer: Tokenizer, spec: TaskConfig) -> dict[str, Any]:
     row = rows[0]
     batch = row.batch
     assert batch.labels is not None  # noqa: S101
@@ -165,30 +154,55 @@ def _first(rows: Rows, tokenizer: Tokenizer) -> dict[str, Any]:
         "texts": real,
         "tokens": row.tokens,
         "answers": int((batch.labels != NONE).sum()),
-        "shown": [_text(batch, i, tokenizer) for i in range(min(SHOWN, real))],
+        "shown": [
+            _text(batch, i, tokenizer, spec) for i in range(min(SHOWN, real * rows.objective.texts))
+        ],
     }
 
 
-def _text(batch: Batch, number: int, tokenizer: Tokenizer) -> dict[str, Any]:
-    """One text of the batch: its tokens, and the answer that is wanted at each."""
+def _text(batch: Batch, number: int, tokenizer: Tokenizer, spec: TaskConfig) -> dict[str, Any]:
+    """One text of the batch: its tokens, and the answer that is wanted at each, or of all."""
     begin, end = batch.sequences.offsets[number : number + 2].tolist()
-    assert batch.labels is not None  # noqa: S101
-    answers: dict[int, int] = {}
-    places = range(len(batch.tokens)) if batch.wanted is None else batch.wanted.tolist()
-    for place, label in zip(places, batch.labels.tolist(), strict=True):
-        if begin <= place < end and label != NONE:
-            answers[place] = label
     piece = _pieces(tokenizer)
+    answers = _answers(batch, number, spec, piece)
     found: dict[str, Any] = {
         "tokens": [piece(i) for i in batch.tokens[begin:end].tolist()],
-        "answers": [piece(answers[p]) if p in answers else None for p in range(begin, end)],
+        "answers": [answers.get(place) for place in range(begin, end)],
     }
+    if spec.kind in ("classify", "features"):
+        found["label"] = _label(batch, number, spec)
     if batch.follows is not None:
         found["follows"] = int(batch.follows[number]) == 0
     if batch.source is not None:
         begin, end = batch.source.sequences.offsets[number : number + 2].tolist()
         found["source"] = [piece(i) for i in batch.source.tokens[begin:end].tolist()]
     return found
+
+
+def _answers(
+    batch: Batch, number: int, spec: TaskConfig, piece: Callable[[int], str]
+) -> dict[int, str]:
+    """By their places in the row."""
+    assert batch.labels is not None  # noqa: S101
+    if spec.kind in ("classify", "features"):
+        return {}
+    if spec.kind == "span":
+        begin = int(batch.sequences.offsets[number])
+        ends = zip(batch.labels[number].tolist(), ("first", "last"), strict=True)
+        return {begin + place: what for place, what in ends if place != NONE}
+    name = spec.labels.__getitem__ if spec.kind == "tag" else piece
+    places = range(len(batch.tokens)) if batch.wanted is None else batch.wanted.tolist()
+    labels = zip(places, batch.labels.tolist(), strict=True)
+    return {place: name(label) for place, label in labels if label != NONE}
+
+
+def _label(batch: Batch, number: int, spec: TaskConfig) -> str:
+    """What is wanted of a whole text, or of its pair."""
+    assert batch.labels is not None  # noqa: S101
+    label = batch.labels[number // 2 if spec.kind == "features" else number]
+    if batch.labels.is_floating_point():
+        return f"{label:.4g}"
+    return f"pair {label}" if spec.kind == "features" else spec.labels[int(label)]
 
 
 def _pieces(tokenizer: Tokenizer) -> Callable[[int], str]:
@@ -255,6 +269,8 @@ def _shown(text: dict[str, Any]) -> Text:
     found = _line(text["tokens"], [None if ahead else a for a in text["answers"]])
     if ahead:
         found.append(f" → {visible(text['answers'][-1])}", "bold")
+    if "label" in text:
+        found.append(f"  → {safe(text['label'])}", "bold green")
     if "follows" in text:
         found.append("  (it follows)" if text["follows"] else "  (it does not follow)", "dim")
     return found

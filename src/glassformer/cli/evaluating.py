@@ -7,13 +7,14 @@ import math
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
-from glassformer.cli.common import grid
-from glassformer.cli.training import DATA, JSON, RECIPE, ROOT
+from glassformer.cli.common import grid, safe
+from glassformer.cli.training import DATA, JSON, RECIPE, ROOT, given
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,29 +22,44 @@ if TYPE_CHECKING:
     from glassformer.train.recipe import Recipe
 
 USUAL = 4_096  # tokens in a row, where the recipe leaves it open
+SHOWN = 32  # characters of a document
 
 
 def run(
+    context: typer.Context,
     model: str = typer.Argument(help="The model folder."),
     recipe: Path = RECIPE,
     data: Path | None = DATA,
+    translate: int | None = typer.Option(
+        None, min=0, help="Translate so many sentences, for BLEU, chrF and TER; all if not given."
+    ),
+    num_beams: int = typer.Option(4, min=1, help="Translations that are tried side by side."),
+    length_penalty: float = typer.Option(1.0, help="Above 0 favours long translations."),
+    per_document: bool = typer.Option(False, help="Also each document (of next_word)."),
     as_json: bool = JSON,
 ) -> None:
-    """Measure a model on the validation part of a recipe: loss, perplexity, accuracy."""
+    """Measure a model on the validation part of a recipe: loss, perplexity, accuracy; of a
+    translator BLEU, chrF and TER. Any field of the recipe can be set: --data.valid test.txt
+    """
     from glassformer.train.recipe import read_recipe
 
-    wanted = _of_model(read_recipe(recipe), model)
+    wanted = _of_model(read_recipe(recipe, given(context.args)), model)
+    if per_document and wanted.objective.kind != "next_word":
+        raise ConfigError(
+            f"--per-document: objective.kind = {wanted.objective.kind!r} knows no documents: "
+            "leave it out"
+        )
     root = data or Path(os.environ.get(ROOT, recipe.parent))
     from glassformer.train.build import Place
 
     with tempfile.TemporaryDirectory() as folder:
-        figures = measure(wanted, Place(root, Path(folder), str(recipe)))
+        place = Place(root, Path(folder), str(recipe))
+        search = {"num_beams": num_beams, "length_penalty": length_penalty}
+        found = measure(wanted, place, translate, search, per_document)
     if as_json:
-        typer.echo(json.dumps({"model": model, "recipe": str(recipe), **figures}))
-        return
-    told = {name.replace("_", " "): f"{value:,.4f}" for name, value in figures.items()}
-    told["answers"] = f"{figures['answers']:,.0f}"
-    Console(highlight=False).print(grid(told))
+        typer.echo(json.dumps({"model": model, "recipe": str(recipe), **found}))
+    else:
+        _show(found)
 
 
 def _of_model(recipe: Recipe, model: str) -> Recipe:
@@ -64,17 +80,86 @@ def _of_model(recipe: Recipe, model: str) -> Recipe:
     return recipe.model_copy(update=own)
 
 
-def measure(recipe: Recipe, place: Place) -> dict[str, float]:
-    from glassformer.train.build import build_valid, held_out
+def measure(
+    recipe: Recipe,
+    place: Place,
+    translate: int | None = None,
+    search: dict[str, Any] | None = None,
+    per_document: bool = False,
+) -> dict[str, Any]:
+    from glassformer.train.build import build_judge, build_measured, build_valid, held_out
     from glassformer.train.distributed import join
-    from glassformer.train.evaluate import evaluate
+    from glassformer.train.evaluate import by_document, evaluate
+    from glassformer.train.judge import check_installed
+    from glassformer.train.metrics import check_installed as check_metrics
+    from glassformer.train.recipe import LABELLED
     from glassformer.train.state import PRECISION
 
+    if recipe.objective.kind in LABELLED:
+        check_metrics(f"objective.kind = {recipe.objective.kind!r}")
+    judged = recipe.objective.kind == "translate" and translate != 0
+    if judged:
+        check_installed("BLEU (leave it out with --translate 0)")
     world = join(recipe.train.device)
     task, rows = build_valid(recipe, place, world)
-    figures = evaluate(task.to(PRECISION[recipe.train.precision]), rows, world)
+    task = task.to(PRECISION[recipe.train.precision])
+    found: dict[str, Any] = evaluate(task, rows, world)
     from_text = rows.objective.store.folder.is_relative_to(place.out)
     if recipe.objective.kind == "next_word" and from_text:
-        size = sum(len(str(text).encode()) for text in held_out(recipe, place, "valid"))
-        figures["bits_per_byte"] = figures["loss"] * figures["answers"] / math.log(2) / size
-    return figures
+        texts = [str(text) for text in held_out(recipe, place, "valid")]
+        size = sum(len(text.encode()) for text in texts)
+        found["bits_per_byte"] = _bits(found["loss"] * found["answers"], size)
+        if per_document:
+            found["documents"] = _documents(texts, by_document(task, rows, world).tolist())
+    elif per_document:
+        raise ConfigError(
+            f"{rows.objective.store.folder}: ids and no text: --per-document needs it"
+        )
+    if recipe.objective.kind in LABELLED:
+        found |= build_measured(recipe, place, task.spec.labels).figures(task)
+    if judged:
+        judges = build_judge(recipe, place, translate, **search or {})(
+            task, ("bleu", "chrf", "ter")
+        )
+        found |= {name: each.value for name, each in judges.items()}
+        found["signatures"] = {name: each.signature for name, each in judges.items()}
+    return found
+
+
+def _bits(nats: float, size: int) -> float:
+    return nats / math.log(2) / size
+
+
+def _documents(texts: list[str], sums: list[list[float]]) -> list[dict[str, Any]]:
+    from glassformer.train.evaluate import perplexity
+
+    found = []
+    for text, (nats, answers) in zip(texts, sums, strict=True):
+        loss = nats / max(1, answers)
+        size = len(text.encode())
+        found.append({
+            "begins": text[:SHOWN], "bytes": size, "answers": int(answers), "loss": loss,
+            "perplexity": perplexity(loss), "bits_per_byte": _bits(nats, size),
+        })  # fmt: skip
+    return found
+
+
+def _show(found: dict[str, Any]) -> None:
+    console = Console(highlight=False)
+    documents, signatures = found.pop("documents", []), found.pop("signatures", {})
+    told = {name.replace("_", " "): f"{value:,.4f}" for name, value in found.items()}
+    told["answers"] = f"{found['answers']:,.0f}"
+    for name, signature in signatures.items():
+        told[name] = f"{found[name]:.2f}  {signature}"
+    console.print(grid(told))
+    if not documents:
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("bytes", "answers", "perplexity", "bits per byte", "begins"):
+        table.add_column(name, justify="left" if name == "begins" else "right", no_wrap=True)
+    for each in documents:
+        table.add_row(
+            f"{each['bytes']:,}", f"{each['answers']:,}", f"{each['perplexity']:,.2f}",
+            f"{each['bits_per_byte']:.4f}", safe(each["begins"]),
+        )  # fmt: skip
+    console.print(table)

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 
 import typer
 
+from glassformer.cli.common import Precision
 from glassformer.errors import InputError
-
-
-class Precision(StrEnum):
-    float32 = "float32"
-    float16 = "float16"
-    bfloat16 = "bfloat16"
 
 
 def run(

@@ -9,28 +9,48 @@ from typing import Any
 import typer
 
 from glassformer.cli import (
+    answer,
+    classify,
     data,
     demo,
     doctor,
+    embed,
     evaluating,
     export,
+    fill,
+    generate,
+    inspect,
     params,
     plot,
     presets,
+    studio,
+    tag,
     tokenizer,
     training,
+    translate,
 )
 from glassformer.errors import GlassformerError
 from glassformer.version import __version__
 
 VERBS: dict[str, Callable[..., None]] = {
+    "answer": answer.run,
+    "classify": classify.run,
     "demo": demo.run,
     "doctor": doctor.run,
-    "evaluate": evaluating.run,
+    "embed": embed.run,
     "export": export.run,
+    "fill": fill.run,
+    "follows": classify.follows,
+    "generate": generate.run,
+    "inspect": inspect.run,
     "params": params.run,
     "plot": plot.run,
     "presets": presets.run,
+    "similarity": embed.similarity,
+    "studio": studio.run,
+    "tag": tag.run,
+    "translate": translate.run,
+    "word": embed.word,
 }
 
 app = typer.Typer(
@@ -41,9 +61,14 @@ app = typer.Typer(
 )
 for verb, function in VERBS.items():
     app.command(verb)(function)
-for function in (training.pretrain, training.finetune):  # they take any field of a recipe
+ANY_FIELD: dict[str, Callable[..., None]] = {  # of a recipe, as an option
+    "evaluate": evaluating.run,
+    "finetune": training.finetune,
+    "pretrain": training.pretrain,
+}
+for verb, function in ANY_FIELD.items():
     extra = {"allow_extra_args": True, "ignore_unknown_options": True}
-    app.command(function.__name__, context_settings=extra)(function)
+    app.command(verb, context_settings=extra)(function)
 app.add_typer(data.app, name="data")
 app.add_typer(tokenizer.app, name="tokenizer")
 

@@ -23,7 +23,13 @@ if TYPE_CHECKING:
     from glassformer.train.session import Event, Session
 
 ROOT = "GLASSFORMER_DATA"
-ALSO = {"max_tokens": "train.tokens"}  # other names of fields
+# other names of fields
+ALSO = {
+    "max_tokens": "train.tokens",
+    "on_truncate": "objective.on_truncate",
+    "skip_bad": "data.skip_bad",
+}
+FLAGS = ("skip_bad",)  # need no value
 EVERY = 5.0  # seconds between lines where there is no terminal
 RECIPE = typer.Argument(help="A recipe: a TOML file.", metavar="RECIPE")
 DATA = typer.Option(None, "--data", help=f"Where the recipe's data lies (or set {ROOT}).")
@@ -42,30 +48,68 @@ def pretrain(
 ) -> None:
     """Train a model from fresh weights. Any field of the recipe can be set: --train.steps 100.
 
-    The same command goes on where a run was broken off.
+    --max-tokens auto takes the longest rows that fit; --on-truncate error stops
+    if a text is longer than objective.length. A run that was broken off goes on
+    by the same command.
     """
-    _run(recipe, data, out, dry_run, as_json, _changes(context.args))
+    from glassformer.train.recipe import read_recipe
+
+    read = read_recipe(recipe, given(context.args))
+    _run(read, str(recipe), _root(data, recipe), out, dry_run, as_json)
 
 
 def finetune(
     context: typer.Context,
-    model: str = typer.Argument(help="The model folder to start from."),
-    recipe: Path = RECIPE,
+    model: str = typer.Argument(
+        help="The model folder to start from; with --model: classify, tag, answer or embed."
+    ),
+    recipe: str | None = typer.Argument(None, help="A recipe: a TOML file.", metavar="RECIPE"),
+    base: str | None = typer.Option(
+        None, "--model", help="The model folder, where no recipe is given."
+    ),
     data: Path | None = DATA,
     out: Path | None = OUT,
     dry_run: bool = DRY,
     as_json: bool = JSON,
 ) -> None:
-    """Go on training a model with its own tokenizer. Fields are set as in pretrain."""
-    changes = _changes(context.args) | {"start": model}
-    _run(recipe, data, out, dry_run, as_json, changes)
+    """Go on training a model with its own tokenizer. Fields are set as in pretrain.
+
+    Without a recipe, for labelled data: finetune classify --model FOLDER --data train.tsv (or
+    tag with CoNLL, answer with SQuAD files, embed with pairs). A tenth of it is held out.
+    --skip-bad counts rows that cannot be used, instead of stopping.
+    """
+    words = context.args
+    if recipe is not None and recipe.startswith("--"):  # there is none: this is the first field
+        words, recipe = [recipe, *words], None
+    changes = given(words)
+    if base is None and recipe is not None:
+        from glassformer.train.recipe import read_recipe
+
+        path = Path(recipe)
+        read = read_recipe(path, changes | {"start": model})
+        _run(read, recipe, _root(data, path), out, dry_run, as_json)
+    elif base is not None and recipe is None and data is not None:
+        from glassformer.train.short import short_recipe
+
+        read = short_recipe(model, base, data, changes)
+        _run(read, f"finetune {model}", data.parent, out, dry_run, as_json)
+    else:
+        raise ConfigError(
+            "write finetune MODEL RECIPE, or finetune classify --model MODEL --data FILE"
+        )
 
 
-def _changes(words: list[str]) -> dict[str, str]:
+def _root(data: Path | None, recipe: Path) -> Path:
+    return data or Path(os.environ.get(ROOT, recipe.parent))
+
+
+def given(words: list[str]) -> dict[str, str]:
     """`--train.steps 100` and `--train.steps=100`."""
     found, rest = {}, list(words)
     while rest:
         name, given, value = rest.pop(0).partition("=")
+        if name[2:].replace("-", "_") in FLAGS and not given:
+            given, value = "=", "true"
         if not name.startswith("--") or (not given and not rest):
             raise ConfigError(f"{name}: write a field of the recipe and a value: --train.steps 100")
         field = name[2:].replace("-", "_")
@@ -74,25 +118,27 @@ def _changes(words: list[str]) -> dict[str, str]:
 
 
 def _run(
-    path: Path, data: Path | None, out: Path | None, dry: bool, as_json: bool,
-    changes: dict[str, str],
-) -> None:  # fmt: skip
-    from glassformer.train.recipe import read_recipe
-
-    recipe = read_recipe(path, changes)
-    root = data or Path(os.environ.get(ROOT, path.parent))
+    recipe: Recipe, source: str, root: Path, out: Path | None, dry: bool, as_json: bool
+) -> None:
     console = Console(stderr=True)
+    from glassformer.train.board import check_installed
     from glassformer.train.build import Place, build_session
     from glassformer.train.distributed import join
     from glassformer.train.run import locked
+    from glassformer.train.session import Interrupted
 
+    if recipe.train.tensorboard:
+        check_installed()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     world = join(recipe.train.device)
     show = _Screen(console, recipe, quiet=not world.leads)
-    place = Place(root, out or Path("runs") / recipe.name, str(path), show.tell)
+    place = Place(root, out or Path("runs") / recipe.name, source, show.tell)
     try:
         with locked(place.out) if world.leads else nullcontext():
             session = build_session(recipe, place, world)
-            recipe = recipe.model_copy(update={"train": session.state.train})  # tokens are found
+            # Tokens and steps are found.
+            recipe = recipe.model_copy(update={"train": session.state.train})
+            show.recipe = recipe
             if dry:
                 from glassformer.cli.dry import describe
 
@@ -100,6 +146,9 @@ def _run(
                     describe(session, recipe, place.out, as_json)
                 return
             result = _pursue(session, recipe, show)
+    except KeyboardInterrupt:  # while preparing: once it learns, it is asked to stop instead
+        line = f"{place.out}: broken off before the first step: the same command goes on"
+        raise Interrupted(line) from None
     finally:
         show.close()
         world.close()
@@ -108,7 +157,6 @@ def _run(
 
 
 def _pursue(session: Session, recipe: Recipe, show: _Screen) -> dict[str, Any]:
-
     asked: list[int] = []
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda number, _: asked.append(number) if not asked else os._exit(75))
@@ -119,13 +167,20 @@ def _pursue(session: Session, recipe: Recipe, show: _Screen) -> dict[str, Any]:
 def _inside(session: Session, recipe: Recipe, show: _Screen) -> dict[str, Any]:
     import torch
 
+    from glassformer.train.board import Board
     from glassformer.train.setup import finish, ready
 
     ready(session, recipe, lambda line: show.tell(line, None))
     show.begin(session)
+    board = None
+    if recipe.train.tensorboard and session.world.leads:
+        folder = session.run.folder / "tensorboard"
+        board = Board(folder, session.state.facts.step, session.world.size)
     try:
         for event in session.pursue():
             show.see(event)
+            if board:
+                board.see(event)
     except torch.OutOfMemoryError:
         tokens = recipe.train.tokens
         half = tokens // 2 if isinstance(tokens, int) else 4096
@@ -133,6 +188,9 @@ def _inside(session: Session, recipe: Recipe, show: _Screen) -> dict[str, Any]:
             f"out of memory with train.tokens = {tokens}: lower it (--train.tokens {half} "
             f"--train.rows {2 * recipe.train.rows} learns the same), or set --train.recompute true"
         ) from None
+    finally:
+        if board:
+            board.close()
     return finish(session, recipe)
 
 

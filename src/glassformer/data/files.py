@@ -6,7 +6,7 @@ import gzip
 import lzma
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -17,6 +17,12 @@ MOST_LINE = 2**26  # bytes: a longer line is a broken file, or one that wants al
 PACKED = {".gz": gzip.open, ".xz": lzma.open}
 
 T = TypeVar("T")
+Bad = Callable[[InputError], None]  # what is done about a line or row that cannot be used
+
+
+def stop(error: InputError) -> None:
+    """The usual thing: nothing after it is read."""
+    raise error
 
 
 def find_files(path: str | os.PathLike[str]) -> list[Path]:
@@ -25,7 +31,7 @@ def find_files(path: str | os.PathLike[str]) -> list[Path]:
     if start.is_file():
         return [start]
     if not start.is_dir():
-        raise InputError(f"{start}: no such file or folder")
+        raise InputError(f"{start}: no such file or folder: write the path of one that is there")
     found = sorted(file for file in start.rglob("*") if file.is_file() and _shown(file, start))
     if not found:
         raise InputError(f"{start}: there are no files in this folder")
@@ -49,16 +55,17 @@ def unpacked(path: Path) -> Iterator[IO[bytes]]:
         with opener(path, "rb") as stream:
             yield stream
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: cannot be read: {why}") from None
 
 
-def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
+def read_lines(path: str | os.PathLike[str], bad: Bad = stop) -> Iterator[tuple[int, str]]:
     """Each line's number and text, without its end."""
     with unpacked(Path(path)) as stream:
-        yield from lines(stream, f"{path}")
+        yield from lines(stream, f"{path}", bad)
 
 
-def lines(stream: IO[bytes], name: str) -> Iterator[tuple[int, str]]:
+def lines(stream: IO[bytes], name: str, bad: Bad = stop) -> Iterator[tuple[int, str]]:
     """The same of a stream that is already open; `name` is what errors call it."""
     before = 0
     for number, raw in enumerate(iter(lambda: stream.readline(MOST_LINE + 1), b""), 1):
@@ -69,10 +76,12 @@ def lines(stream: IO[bytes], name: str) -> Iterator[tuple[int, str]]:
         try:
             text = raw.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise InputError(
+            bad(InputError(
                 f"{name}: line {number}, byte {before + error.start + 1} of the file is not UTF-8: "
                 "save it as UTF-8 text (a packed file needs a name that ends in .gz or .xz)"
-            ) from None
+            ))  # fmt: skip
+            before += len(raw)
+            continue
         if "\0" in text:
             raise InputError(f"{name}: line {number} holds a NUL byte: this is no text file")
         before += len(raw)

@@ -6,13 +6,13 @@ import codecs
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 
 from pydantic import BaseModel, Field, ValidationError
 
-from glassformer.data.files import PACKED, find_files, kind, read_lines, some, unpacked
+from glassformer.data.files import PACKED, Bad, find_files, kind, read_lines, some, stop, unpacked
 from glassformer.errors import ConfigError, InputError, shown
 
 CONLL = ("word", "pos", "chunk", "ner")  # CoNLL-2003
@@ -28,44 +28,54 @@ class Tagged:
 
     words: list[str]
     tags: list[str]
+    source: str = field(default="", compare=False)  # its file, and the line of each word
+    lines: list[int] = field(default_factory=list, compare=False, repr=False)
 
 
-def tagged(path: PathLike, column: int | str | None = None) -> Iterator[Tagged]:
+def tagged(
+    path: PathLike, column: int | str | None = None, bad: Bad = stop
+) -> Iterator[Tagged]:
     """Sentences of CoNLL files: a word a line, columns apart by tabs or spaces.
 
     The tags are in `column`: its number from 0, negative from the end, or its name (`pos`, `chunk`,
     `ner`; in .conllu files `upos`, `xpos`, `deprel` …). If not given: the last one, or `upos`.
     """
     for file in find_files(path):
-        yield from some(_sentences(file, column), file, "sentence")
+        yield from some(_sentences(file, column, bad), file, "sentence")
 
 
-def _sentences(file: Path, column: int | str | None) -> Iterator[Tagged]:
+def _sentences(file: Path, column: int | str | None, bad: Bad) -> Iterator[Tagged]:
     treebank = kind(file) == ".conllu"
     names, word, usual = (CONLLU, 1, 3) if treebank else (CONLL, 0, -1)
     tag = usual if column is None else _place(column, names)
     least = max(2, tag + 1, -tag)
     width = max(len(CONLLU), least) if treebank else 0  # 0: as many columns as the first line has
-    words: list[str] = []
-    tags: list[str] = []
+    held = Tagged([], [], str(file))
+    wrong = False  # one bad line spoils its sentence
     for number, line in read_lines(file):
         columns = _split(line)
         if not columns or columns[0] == "-DOCSTART-":
-            if words:
-                yield Tagged(words, tags)
-            words, tags = [], []
+            if held.words and not wrong:
+                yield held
+            held, wrong = Tagged([], [], str(file)), False
         elif treebank and re.match(r"#|\d+[-.]\d", line):
             continue  # a comment, a multiword token (3-4) or an empty node (8.1)
         else:
             width = width or max(len(columns), least)
-            if len(columns) != width:
-                raise InputError(f"{file}: line {number} has {len(columns)} columns: write {width}")
-            if not columns[word]:
-                raise InputError(f"{file}: line {number}: the word is empty")
-            words.append(columns[word])
-            tags.append(columns[tag])
-    if words:
-        yield Tagged(words, tags)
+            if wrong:
+                continue
+            if len(columns) != width or not columns[word]:
+                wrong = True
+                what = f" has {len(columns)} columns: write {width}"
+                if len(columns) == width:
+                    what = ": the word is empty"
+                bad(InputError(f"{file}: line {number}{what}"))
+                continue
+            held.words.append(columns[word])
+            held.tags.append(columns[tag])
+            held.lines.append(number)
+    if held.words and not wrong:
+        yield held
 
 
 def _split(line: str) -> list[str]:
@@ -91,6 +101,7 @@ class Question:
     context: str
     answers: list[tuple[str, int]]
     impossible: bool  # the context does not answer it (SQuAD 2.0)
+    where: str = field(default="", compare=False)
 
 
 class _Answer(BaseModel, strict=True):
@@ -118,13 +129,13 @@ class _Squad(BaseModel, strict=True):
     data: list[_Article]
 
 
-def questions(path: PathLike) -> Iterator[Question]:
+def questions(path: PathLike, bad: Bad = stop) -> Iterator[Question]:
     """SQuAD 1.1 and 2.0."""
     for file in find_files(path):
-        yield from some(_questions(file), file, "question")
+        yield from some(_questions(file, bad), file, "question")
 
 
-def _questions(file: Path) -> Iterator[Question]:
+def _questions(file: Path, bad: Bad) -> Iterator[Question]:
     with unpacked(file) as stream:
         whole = stream.read(MOST_JSON + 1)
     if len(whole) > MOST_JSON:
@@ -138,22 +149,26 @@ def _questions(file: Path) -> Iterator[Question]:
         for j, paragraph in enumerate(article.paragraphs):
             for k, asked in enumerate(paragraph.qas):
                 where = f"{file}: {_spell(('data', i, 'paragraphs', j, 'qas', k))}"
-                yield _question(asked, paragraph.context, where)
+                question = _question(asked, paragraph.context, where)
+                if isinstance(question, InputError):
+                    bad(question)
+                else:
+                    yield question
 
 
-def _question(asked: _Asked, context: str, where: str) -> Question:
+def _question(asked: _Asked, context: str, where: str) -> Question | InputError:
     for answer in asked.answers:
         if not context.startswith(answer.text, answer.answer_start):
             right = context.find(answer.text)
             hint = f"write {right}" if right >= 0 else "the context does not hold it"
-            raise InputError(
+            return InputError(
                 f"{where}the answer {shown(answer.text)} is not at answer_start = "
                 f"{answer.answer_start}: {hint}"
             )
     if bool(asked.answers) == asked.is_impossible:
-        raise InputError(f"{where}write at least one answer, or none and is_impossible = true")
+        return InputError(f"{where}write at least one answer, or none and is_impossible = true")
     answers = [(answer.text, answer.answer_start) for answer in asked.answers]
-    return Question(str(asked.id), asked.question, context, answers, asked.is_impossible)
+    return Question(str(asked.id), asked.question, context, answers, asked.is_impossible, where)
 
 
 def _spell(steps: tuple[int | str, ...]) -> str:
@@ -172,7 +187,7 @@ def pairs(
     folder. Line n of one file is the translation of line n of the other: nothing is skipped.
     """
     if languages is not None:
-        path, other = _sides(Path(path), languages)
+        path, other = sides(Path(path), languages)
     if other is not None:
         return _parallel(Path(path), Path(other))
     if Path(path).is_dir():
@@ -181,7 +196,8 @@ def pairs(
     return some(_tabbed(file), file, "pair")
 
 
-def _sides(path: Path, languages: tuple[str, str]) -> tuple[Path, Path]:
+def sides(path: Path, languages: tuple[str, ...]) -> tuple[Path, Path]:
+    """The two files of a stem, or of a folder that holds one."""
     folder = path if path.is_dir() else path.parent
     found: list[dict[str, Path]] = [{}, {}]  # for each language, stem → file
     for file in sorted(folder.glob("*")):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,8 +39,19 @@ class Shape:
 
 
 @dataclass(frozen=True)
+class Left:
+    """Texts that the model will not see, or not in one piece."""
+
+    count: int
+    what: str
+    too_long: bool = False  # a greater objective.length would help
+
+
+@dataclass(frozen=True)
 class Objective(ABC):
     """Abstract; every child is final."""
+
+    texts: ClassVar[int] = 1  # of a sample, in a batch
 
     store: Store
     frame: Frame
@@ -64,6 +75,9 @@ class Objective(ABC):
     @abstractmethod
     def batch(self, samples: Samples, epoch: int, shape: Shape | None) -> Batch: ...
 
+    @abstractmethod
+    def left_out(self) -> list[Left]: ...
+
 
 @dataclass(frozen=True)
 class NextWord(Objective):
@@ -81,8 +95,13 @@ class NextWord(Objective):
         given, answers = (
             column.take(np.stack([samples.first[:, 0] + ahead, sizes], 1)) for ahead in (0, 1)
         )
-        tokens, sequences = _row(given, sizes, shape, self.pad)
-        return Batch(tokens, sequences, labels=_filled(answers, len(tokens), NONE))
+        tokens, sequences = row_of(given, sizes, shape, self.pad)
+        return Batch(tokens, sequences, labels=filled(answers, len(tokens), NONE))
+
+    def left_out(self) -> list[Left]:
+        lone = np.diff(self.store["tokens"].offsets) < 2
+        what = "documents with no word to predict, left out"
+        return [in_parts(self.store, self.length), Left(int(lone.sum()), what)]
 
 
 @dataclass(frozen=True)
@@ -104,19 +123,22 @@ class Masked(Objective):
         row, sizes = laid(self.frame.before, text, self.frame.after)
         return self._hide(row, sizes, samples.first[:, 0], epoch, shape)
 
+    def left_out(self) -> list[Left]:
+        return [in_parts(self.store, self.length - self.frame.width)]
+
     def _hide(
         self, row: Numbers, sizes: Numbers, starts: Numbers, epoch: int, shape: Shape | None
     ) -> Batch:
         text = np.repeat(np.arange(len(sizes)), sizes)
         place = np.arange(len(row)) + np.repeat(starts - (sizes.cumsum() - sizes), sizes)
         hidden, chosen = self.masking(row, text, place, self.seed, epoch)
-        tokens, sequences = _row(hidden, sizes, shape, self.pad)
+        tokens, sequences = row_of(hidden, sizes, shape, self.pad)
         most = len(chosen) if shape is None else shape.wanted
         return Batch(
             tokens,
             sequences,
-            labels=_filled(row[chosen], most, NONE),
-            wanted=_filled(chosen, most, 0),
+            labels=filled(row[chosen], most, NONE),
+            wanted=filled(chosen, most, 0),
         )
 
 
@@ -145,17 +167,26 @@ class MaskedPairs(Masked):
         # The same first text may come twice, beside different second ones: both say where we are.
         starts = samples.first[:, 0] * 8191 + samples.second[:, 0]
         made = self._hide(row, sizes, starts, epoch, shape)
-        ahead = len(frame.before) + len(frame.between)
-        both = np.stack([a.sizes + ahead, b.sizes + len(frame.closing)], 1).reshape(-1)
-        kinds = np.repeat(np.tile([0, 1], len(sizes)), both)
         return Batch(
             made.tokens,
             made.sequences,
-            segments=_filled(kinds, len(made.tokens), 0) if frame.segments else None,
+            segments=segments_of(frame, a, b, len(made.tokens)),
             labels=made.labels,
             wanted=made.wanted,
-            follows=_filled(samples.follows, made.sequences.count, NONE),
+            follows=filled(samples.follows, made.sequences.count, NONE),
         )
+
+    def left_out(self) -> list[Left]:
+        starts, document = sentence_starts(self.store["tokens"], self.store["sentences"])
+        near = np.diff(document) == 0  # is there a sentence behind it, and do both fit?
+        fits = near & (starts[2:] - starts[:-2] <= self.length - self.frame.pair_width)
+        paired, fitting = (np.append(a, False) | np.append(False, a) for a in (near, fits))
+        single = int((np.diff(self.store["sentences"].offsets) == 1).sum())
+        what = f"sentences too long for a pair of {self.length} tokens, left out"
+        return [
+            Left(single, "documents of one sentence, in no pair"),
+            Left(int((paired & ~fitting).sum()), what, too_long=True),
+        ]
 
 
 @dataclass(frozen=True)
@@ -188,14 +219,29 @@ class Translate(Objective):
         answers, sizes = laid(target, self.end)
         given = np.roll(answers, 1)  # each word is told from the one before it
         given[sizes.cumsum() - sizes] = self.start
-        tokens, sequences = _row(given, sizes, shape, self.pad)
+        tokens, sequences = row_of(given, sizes, shape, self.pad)
         return Batch(
             tokens,
             sequences,
-            source=Batch(*_row(*read, shape, self.pad)),
-            labels=_filled(answers, len(tokens), NONE),
+            source=Batch(*row_of(*read, shape, self.pad)),
+            labels=filled(answers, len(tokens), NONE),
             smoothing=self.smoothing,
         )
+
+    def left_out(self) -> list[Left]:
+        sides = [np.diff(self.store[name].offsets) for name in ("source", "target")]
+        empty = int(((sides[0] == 0) | (sides[1] == 0)).sum())
+        too_long = self.store.documents - empty - len(self.samples(0))
+        return [
+            Left(empty, "pairs with an empty side, left out"),
+            Left(too_long, f"pairs with a side of more than {self.length} tokens, left out", True),
+        ]
+
+
+def in_parts(store: Store, inside: int, texts: str = "documents") -> Left:
+    sizes = np.diff(store["tokens"].offsets) - len(store.end)
+    what = f"{texts} of more than {inside} tokens, read in parts"
+    return Left(int((sizes > inside).sum()), what, too_long=True)
 
 
 class Ragged(NamedTuple):
@@ -223,19 +269,29 @@ def laid(*parts: Ragged | tuple[int, ...]) -> Ragged:
     return Ragged(row, widths.sum(1))
 
 
-def _filled(values: npt.NDArray[Any], size: int, fill: int) -> Tensor:
-    whole = np.full(size, fill, dtype=np.int64)
+def segments_of(frame: Frame, a: Ragged, b: Ragged, size: int) -> Tensor | None:
+    """0 up to the end of the first text, 1 for the second; none if the tokenizer knows none."""
+    if not frame.segments:
+        return None
+    ahead = len(frame.before) + len(frame.between)
+    both = np.stack([a.sizes + ahead, b.sizes + len(frame.closing)], 1).reshape(-1)
+    return filled(np.repeat(np.tile([0, 1], len(a.sizes)), both), size, 0)
+
+
+def filled(values: npt.NDArray[Any], size: int, fill: int) -> Tensor:
+    kind = np.float32 if values.dtype.kind == "f" else np.int64
+    whole = np.full(size, fill, dtype=kind)
     whole[: len(values)] = values
     return torch.from_numpy(whole)
 
 
-def _row(row: Numbers, sizes: Numbers, shape: Shape | None, pad: int) -> tuple[Tensor, Sequences]:
+def row_of(row: Numbers, sizes: Numbers, shape: Shape | None, pad: int) -> tuple[Tensor, Sequences]:
     """Texts end to end; in a fixed shape the rest of the row is filler that nobody learns from."""
     if shape is None:
         return torch.from_numpy(row), Sequences.of(sizes.tolist())
     rest = shape.tokens - len(row)
     fillers = [shape.longest] * (rest // shape.longest)
     fillers += [rest % shape.longest] if rest % shape.longest else []
-    tokens = _filled(row, shape.tokens, pad)
+    tokens = filled(row, shape.tokens, pad)
     lengths = [*sizes.tolist(), *fillers]
     return tokens, Sequences.of(lengths, texts=shape.slots, longest=shape.longest)

@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 
 from glassformer.data.frame import Frame, end_of_text
-from glassformer.data.store import Meta, Writer, read_meta
-from glassformer.errors import InputError
+from glassformer.data.marking import Document, mark_answers, mark_texts, mark_words, texts_of
+from glassformer.data.stamps import difference, stamps
+from glassformer.data.store import OTHERS, Meta, Writer, read_meta
+from glassformer.durable import remove
+from glassformer.errors import InputError, shown
 from glassformer.text import Tokenizer
 
-Kind = Literal["text", "sentences", "pairs"]
-Document = str | tuple[str, str]  # a text, or a text and its translation
-COLUMNS = {"text": ["tokens"], "sentences": ["tokens", "sentences"], "pairs": ["source", "target"]}
+Kind = Literal[
+    "text", "sentences", "pairs", "classes", "class_pairs", "values", "value_pairs", "alike",
+    "tags", "answers",
+]  # fmt: skip
+COLUMNS = {
+    "text": ["tokens"],
+    "sentences": ["tokens", "sentences"],
+    "pairs": ["source", "target"],
+    "classes": ["tokens", "labels"],
+    "class_pairs": ["tokens", "second", "labels"],
+    "values": ["tokens", "values"],
+    "value_pairs": ["tokens", "second", "values"],
+    "alike": ["tokens", "second"],
+    "tags": ["tokens", "labels"],
+    "answers": ["question", "tokens", "labels"],
+}
 CHUNK = 1 << 20  # characters that are encoded at once: the tokenizer spreads them over all cores
 PART, NEAR = 1 << 16, 256  # of a long document: such parts, and what is looked at around a cut
 SHARD = 1 << 25  # tokens
@@ -34,9 +50,15 @@ class Progress:
 
 def prepare(
     documents: Iterable[Document], tokenizer: Tokenizer, folder: Path, *, kind: Kind,
-    sources: Sequence[str] = (), shard: int = SHARD,
+    sources: Sequence[str] = (), files: Mapping[str, Path] | None = None, shard: int = SHARD,
+    again: bool = False, labels: Sequence[str] = (),
 ) -> Iterator[Progress]:  # fmt: skip
-    """Write the store; what was done before a break stays done. Yields how far it is."""
+    """Write the store; what was done before a break stays done. Yields how far it is.
+
+    `files` are those that the documents come from: they must not change before it is done, nor
+    when it is used again. With `again`, what was made from other data gives way. `labels` are the
+    names of the documents' classes.
+    """
     end = end_of_text(tokenizer, Frame.of(tokenizer)) if kind == "text" else ()
     wanted = Meta(
         fingerprint=tokenizer.fingerprint,
@@ -44,23 +66,28 @@ def prepare(
         columns=COLUMNS[kind],
         end=list(end),
         sources=[str(source) for source in sources],
+        labels=list(labels),
     )
-    meta = read_meta(folder) or wanted
-    for name in ("fingerprint", "kind", "columns", "sources"):
-        if getattr(meta, name) != getattr(wanted, name):
-            raise InputError(
-                f"{folder}: other data was prepared here ({name}: {getattr(meta, name)!r:.60}): "
-                "choose another folder, or delete this one"
-            )
+    before = read_meta(folder)
+    try:
+        _check_same(before or wanted, wanted, files, folder)
+    except InputError:
+        if not again:
+            raise
+        remove(folder)
+        before = None
+    if before is None:
+        wanted.files = stamps(files or {})
+    meta = before or wanted
     writer = Writer(folder, meta)
     done, characters = sum(meta.documents), 0
-    tokens = sum(sum(each) for name, each in meta.tokens.items() if name != "sentences")
+    tokens = sum(sum(each) for name, each in meta.tokens.items() if name not in OTHERS)
     if meta.done:
         yield Progress(done, characters, tokens)
         return
     for chunk in chunks(islice(documents, done, None)):
         for document in encode(chunk, tokenizer, kind, end):
-            tokens += sum(len(ids) for name, ids in document.items() if name != "sentences")
+            tokens += sum(len(ids) for name, ids in document.items() if name not in OTHERS)
             writer.add(document)
         done, characters = done + len(chunk), characters + sum(map(_size, chunk))
         if writer.size >= shard:
@@ -69,6 +96,20 @@ def prepare(
     if done == 0:
         raise InputError(f"{', '.join(map(str, sources)) or folder}: there is no text in it")
     writer.close_shard(done=True)
+
+
+def _check_same(before: Meta, wanted: Meta, files: Mapping[str, Path] | None, folder: Path) -> None:
+    for name in ("fingerprint", "kind", "columns", "sources", "labels"):
+        if getattr(before, name) != getattr(wanted, name):
+            raise InputError(
+                f"{folder}: other data was prepared here ({name}: {getattr(before, name)!r:.60}): "
+                "choose another folder, or delete this one"
+            )
+    if before.files and files is not None and (what := difference(before.files, files)):
+        raise InputError(
+            f"{what} since {folder} was prepared: put it back as it was, choose another --out, or "
+            "delete that folder and what was trained on it"
+        )
 
 
 def parts(text: str, tokenizer: Tokenizer) -> Iterator[str]:
@@ -110,7 +151,7 @@ def sentences(text: str) -> list[str]:
 
 
 def _size(document: Document) -> int:
-    return len(document) if isinstance(document, str) else len(document[0]) + len(document[1])
+    return sum(map(len, texts_of(document)))
 
 
 def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
@@ -131,16 +172,47 @@ def encode(
     chunk: list[Document], tokenizer: Tokenizer, kind: Kind, end: tuple[int, ...] = ()
 ) -> Iterator[dict[str, Sequence[int]]]:
     """Each document's ids, by column."""
-    if kind == "pairs":
-        sides = [tokenizer.ids(side) for side in zip(*chunk, strict=True)]
+    try:
+        yield from _encode(chunk, tokenizer, kind, end)
+    except InputError as error:
+        raise _unreadable(chunk, tokenizer) or error from None
+
+
+def _encode(
+    chunk: list[Document], tokenizer: Tokenizer, kind: Kind, end: tuple[int, ...]
+) -> Iterator[dict[str, Sequence[int]]]:
+    if kind == "tags":
+        yield from mark_words(cast("Any", chunk), tokenizer)
+    elif kind == "answers":
+        yield from mark_answers(cast("Any", chunk), tokenizer)
+    elif kind == "pairs":
+        sides = [tokenizer.ids(side) for side in zip(*map(texts_of, chunk), strict=True)]
         for source, target in zip(*sides, strict=True):
             yield {"source": source, "target": target}
     elif kind == "text":
         for row in _texts([str(each) for each in chunk], tokenizer, end):
             yield {"tokens": row}
-    else:
+    elif kind == "sentences":
         for ids, starts in _sentences([str(each) for each in chunk], tokenizer):
             yield {"tokens": ids, "sentences": starts}
+    else:
+        yield from mark_texts(cast("Any", chunk), tokenizer, COLUMNS[kind])
+
+
+def _unreadable(chunk: list[Document], tokenizer: Tokenizer) -> InputError | None:
+    """The first character that the tokenizer refuses, and what stands around it."""
+    for document in chunk:
+        for text in texts_of(document):
+            for at, letter in enumerate(text):
+                try:
+                    tokenizer.ids([letter])
+                except InputError:
+                    return InputError(
+                        f"the tokenizer does not know {letter!r}, as in "
+                        f"{shown(text[max(0, at - 20) : at + 20])}: learn one from this text, or "
+                        "one that knows all (bpe, bytes)"
+                    )
+    return None
 
 
 def _texts(texts: list[str], tokenizer: Tokenizer, end: tuple[int, ...]) -> Iterator[array[int]]:

@@ -15,6 +15,8 @@ from glassformer.data.labelled import Question, Tagged, pairs, questions, tagged
 from glassformer.data.tables import KINDS, located, rows, sources
 from glassformer.errors import InputError, shown
 
+MOST_DOCUMENT = 2**28  # characters: one is held in memory as a whole
+
 __all__ = [
     "Question", "Tagged", "documents", "find_files", "pairs", "questions", "read_lines", "rows",
     "tagged",
@@ -42,12 +44,19 @@ def _is_plain(source: Path) -> bool:
 
 def _plain(file: Path, whole: bool) -> Iterator[str]:
     held: list[str] = []
-    for _, line in read_lines(file):
+    size = 0
+    for number, line in read_lines(file):
         if whole or line.strip():
             held.append(line)
+            size += len(line) + 1
+            if size > MOST_DOCUMENT:
+                raise InputError(
+                    f"{file}: the document that line {number:,} is in has more than "
+                    f"{MOST_DOCUMENT:,} characters: put an empty line between documents"
+                )
         elif held:
             yield "\n".join(held)
-            held = []
+            held, size = [], 0
     if any(line.strip() for line in held):
         yield "\n".join(held)
 

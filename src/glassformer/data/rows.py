@@ -34,7 +34,7 @@ class Rows:
         self.objective, self.budget, self.folder = objective, budget, folder
         costs = objective.costs(objective.samples(0))
         if len(costs) == 0:
-            raise InputError(f"{objective.store.folder}: there is no text to learn from")
+            raise InputError(f"{objective.store.folder}: no text is left{_why(objective)}")
         longest = costs.reshape(len(costs), -1).max(1)
         # Room for a third more texts than usual; more than that start a new row.
         self.most = -(-int(4 * budget / longest.mean() / 3 + 16) // 16) * 16
@@ -45,7 +45,8 @@ class Rows:
     def _shape(self) -> Shape:
         masked = self.objective.masking if isinstance(self.objective, Masked) else None
         wanted = 0 if masked is None else masked.most(self.budget, self.most)
-        return Shape(self.budget, self.most, self.objective.length, wanted)
+        texts = self.most * self.objective.texts
+        return Shape(self.budget, texts, self.objective.length, wanted)
 
     def plan(self, epoch: int) -> Plan:
         if epoch not in self._plans:
@@ -105,3 +106,11 @@ class Rows:
             finally:
                 for future in waiting:
                     future.cancel()
+
+
+def _why(objective: Objective) -> str:
+    """Behind "no text is left": what became of it, and what to write."""
+    left = [each for each in objective.left_out() if each.count]
+    told = "".join(f": {each.count:,} {each.what}" for each in left)
+    longer = any(each.too_long for each in left)
+    return f"{told}: " + ("raise objective.length" if longer else "add other texts")

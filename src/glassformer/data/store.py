@@ -6,8 +6,8 @@
       tokens-00000.idx      where each begins (and, last, where the shard ends)
       sentences-00000.…     the same for the beginnings of sentences, where they are kept
 
-A column is such a row; translations have two, `source` and `target`. A shard is whole or absent:
-preparing goes on after the last whole one.
+A column is such a row; translations have two, `source` and `target`; labelled texts have `labels`
+beside their tokens. A shard is whole or absent: preparing goes on after the last whole one.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from glassformer.data.stamps import Stamp
 from glassformer.durable import sweep, write_whole
 from glassformer.errors import InputError, shown
 from glassformer.strictjson import parse
@@ -35,6 +36,9 @@ Numbers = npt.NDArray[np.int64]
 META = "store.json"
 PLACE = "<i8"  # the type of a place in the row
 VERSION = 1
+# Columns that hold no token ids, and their types on disk: beginnings of sentences inside their
+# document, numbers of classes (or where an answer is), values to be learnt.
+OTHERS = {"sentences": "<i4", "labels": "<i4", "values": "<f8"}
 
 
 @dataclass
@@ -47,7 +51,9 @@ class Meta:
     end: list[int] = field(default_factory=list)  # what was put behind each document
     documents: list[int] = field(default_factory=list)  # in each shard
     tokens: dict[str, list[int]] = field(default_factory=dict)  # column → in each shard
-    sources: list[str] = field(default_factory=list)  # the files that were read
+    sources: list[str] = field(default_factory=list)  # what was asked for
+    files: list[Stamp] = field(default_factory=list)  # what was read
+    labels: list[str] = field(default_factory=list)  # the names of the classes, by number
     done: bool = False
     version: int = VERSION
 
@@ -57,6 +63,7 @@ class Column:
 
     def __init__(self, folder: Path, name: str, kind: str, shards: int) -> None:
         self._rows: list[Any] = []
+        self._wide = np.float64 if np.dtype(kind).kind == "f" else np.int64
         self.starts: list[Numbers] = []
         self.bases = [0]
         for shard in range(shards):
@@ -91,12 +98,12 @@ class Column:
             for begin, end in pairwise(begins.tolist()):
                 yield row[begin:end]
 
-    def take(self, spans: Numbers) -> Numbers:
+    def take(self, spans: Numbers) -> npt.NDArray[Any]:
         """The ids of many spans (start, length) of the long row, end to end."""
         starts, sizes = spans[:, 0], spans[:, 1]
         where = np.arange(sizes.sum()) + np.repeat(starts - (sizes.cumsum() - sizes), sizes)
         shards = np.searchsorted(self.bases, where, side="right") - 1
-        found = np.empty(len(where), dtype=np.int64)
+        found = np.empty(len(where), dtype=self._wide)
         for shard in np.unique(shards):
             here = shards == shard
             found[here] = self._rows[shard][where[here] - self.bases[shard]]
@@ -142,7 +149,7 @@ class Store:
         for name, column in self.columns.items():
             for begins in column.starts:
                 found.update(begins.tobytes())
-            found.update(column.row.tobytes() if name == "sentences" else b"")
+            found.update(column.row.tobytes() if name in OTHERS else b"")
         return found.hexdigest()
 
     def check(self, fingerprint: str) -> None:
@@ -206,7 +213,7 @@ def read_meta(folder: Path) -> Meta | None:
 
 
 def _kind(name: str, kind: str) -> str:
-    return "<i4" if name == "sentences" else kind  # beginnings inside a document
+    return OTHERS.get(name, kind)
 
 
 def _map(path: Path, kind: Any) -> Any:

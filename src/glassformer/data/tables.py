@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from glassformer.data import arrow
-from glassformer.data.files import find_files, kind, read_lines, some
+from glassformer.data.files import Bad, find_files, kind, read_lines, some, stop
 from glassformer.errors import CheckpointError, InputError
 from glassformer.strictjson import parse
 
@@ -43,38 +44,52 @@ def sources(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def located(
-    source: Path, needed: Sequence[str] = (), header: Sequence[str] | None = None
+    source: Path,
+    needed: Sequence[str] = (),
+    header: Sequence[str] | None = None,
+    separator: str | None = None,
+    bad: Bad = stop,
 ) -> Iterator[Located]:
-    for where, row in some(_read(source, needed, header), source, "row"):
-        for name in needed:
-            if name not in row:
-                raise InputError(f"{where}: there is no field {name!r}: it has {_list(row)}")
-        yield where, row
+    """Rows, and where they stand. With a `separator` the file is a table of columns apart by it,
+    whatever its name; if there is a `header`, the last of its columns takes the rest of a line."""
+    for where, row in some(_read(source, needed, header, separator, bad), source, "row"):
+        lacking = next((name for name in needed if name not in row), None)
+        if lacking is None:
+            yield where, row
+        else:
+            bad(InputError(f"{where}: there is no field {lacking!r}: it has {_list(row)}"))
 
 
-def _read(source: Path, needed: Sequence[str], header: Sequence[str] | None) -> Iterator[Located]:
+def _read(
+    source: Path, needed: Sequence[str], header: Sequence[str] | None, separator: str | None,
+    bad: Bad,
+) -> Iterator[Located]:  # fmt: skip
     if source.is_dir():
         return arrow.saved(source)
+    if separator is not None:
+        most = -1 if header is None else len(header) - 1
+        return _columns(source, _split(source, bad, separator, most), needed, header, bad)
     match kind(source):
         case ".jsonl":
-            return _json(source)
+            return _json(source, bad)
         case ".csv":
-            return _columns(source, _csv(source), needed, header)
+            return _columns(source, _csv(source), needed, header, bad)
         case ".tsv":
-            return _columns(source, _tsv(source), needed, header)
+            return _columns(source, _split(source, bad), needed, header, bad)
         case ".parquet":
             return arrow.parquet(source)
     raise InputError(f"{source}: name it after what is in it: {', '.join(KINDS)}")
 
 
-def _json(file: Path) -> Iterator[Located]:
-    for number, line in read_lines(file):
+def _json(file: Path, bad: Bad) -> Iterator[Located]:
+    for number, line in read_lines(file, bad):
         if line.strip():
             where = f"{file}: line {number}"
             try:
                 yield where, parse(line, where)
             except CheckpointError as error:
-                raise InputError(str(error)) from None
+                place = re.sub(r"line 1 (column \d+) \(char \d+\)", r"\1", str(error))
+                bad(InputError(place))
 
 
 def _csv(file: Path) -> Iterator[tuple[int, list[str]]]:
@@ -97,9 +112,11 @@ def _csv(file: Path) -> Iterator[tuple[int, list[str]]]:
         begins = reader.line_num + 1
 
 
-def _tsv(file: Path) -> Iterator[tuple[int, list[str]]]:
-    for number, line in read_lines(file):
-        yield number, line.split("\t") if line else []
+def _split(
+    file: Path, bad: Bad, separator: str = "\t", most: int = -1
+) -> Iterator[tuple[int, list[str]]]:
+    for number, line in read_lines(file, bad):
+        yield number, line.split(separator, most) if line else []
 
 
 def _columns(
@@ -107,6 +124,7 @@ def _columns(
     records: Iterator[tuple[int, list[str]]],
     needed: Sequence[str],
     header: Sequence[str] | None,
+    bad: Bad,
 ) -> Iterator[Located]:
     names = list(header) if header is not None else next(records, (1, []))[1]
     for name in names:
@@ -119,10 +137,11 @@ def _columns(
         if not record:  # an empty line
             continue
         if len(record) != len(names):
-            raise InputError(
+            bad(InputError(
                 f"{file}: line {number} has {len(record)} columns: write {len(names)}, one for "
                 f"each of {_list(names)}"
-            )
+            ))  # fmt: skip
+            continue
         yield f"{file}: line {number}", dict(zip(names, record, strict=True))
 
 

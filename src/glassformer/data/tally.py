@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.prepare import Document
+from glassformer.data.marking import Document, texts_of
+from glassformer.data.store import OTHERS
 from glassformer.text import Tokenizer
 
 EXAMPLES = 10
@@ -31,12 +32,12 @@ class Tally:
         parts: list[bytes] = []
         for name, each in ids.items():
             self.lengths.setdefault(name, Counter())[len(each)] += 1
-            if name != "sentences":
+            if name not in OTHERS:
                 row = np.asarray(each, dtype="<u4")
                 self.strange += int(np.count_nonzero(row == self.unknown))
                 parts.append(row.tobytes())
         if text is not None:  # different texts may have the same ids
-            sides = (text,) if isinstance(text, str) else text
+            sides = texts_of(text)
             self.characters += sum(map(len, sides))
             parts = [side.encode("utf-8", "replace") for side in sides]
             self.bytes += sum(map(len, parts))
@@ -50,14 +51,14 @@ class Tally:
 
     def show_unknown(self, text: Document, tokenizer: Tokenizer) -> None:
         """Keep what the tokenizer does not know of a text, until there are enough examples."""
-        for part in (text,) if isinstance(text, str) else text:
+        for part in texts_of(text):
             found = tokenizer.encode(part)
             for i, (start, end) in zip(found.ids, found.spans, strict=True):
                 if i == self.unknown and end > start:
                     self.examples[part[start:end]] += 1
 
     def facts(self) -> dict[str, Any]:
-        tokens = sum(_sum(each) for name, each in self.lengths.items() if name != "sentences")
+        tokens = sum(_sum(each) for name, each in self.lengths.items() if name not in OTHERS)
         copies = self.documents - len(np.unique(np.asarray(self.seen, dtype=np.uint64)))
         found: dict[str, Any] = {"documents": self.documents, "tokens": tokens}
         if self.characters:
@@ -70,7 +71,7 @@ class Tally:
         if self.length is not None:
             found["length"] = self.length
             columns = self.lengths.items()
-            found["cut"] = {n: _beyond(x, self.length) for n, x in columns if n != "sentences"}
+            found["cut"] = {n: _beyond(x, self.length) for n, x in columns if n not in OTHERS}
         return found
 
 

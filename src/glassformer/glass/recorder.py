@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from glassformer.errors import ConfigError, InputError
 from glassformer.glass.trace import nearest
 
 Keep: TypeAlias = str | Iterable[str] | Callable[[str], bool]
+Instead: TypeAlias = Literal["zero", "mean"] | Tensor
 Edit: TypeAlias = Mapping[str, Tensor | Callable[[Tensor], Tensor]]
 
 
@@ -71,6 +72,11 @@ class Recorder:
         return f"{place}.{name}" if place else name
 
 
+def modules(model: nn.Module) -> dict[str, nn.Module]:
+    """By the names a trace gives them: "encoder.blocks.0.attention", whatever is around it."""
+    return {_short(name): module for name, module in model.named_modules()}
+
+
 def _short(name: str) -> str:
     return name.removeprefix("task.").removeprefix("backbone.").removeprefix("task")
 
@@ -95,8 +101,14 @@ def _changed(path: str, value: Tensor, change: Tensor | Callable[[Tensor], Tenso
     return new.to(device=value.device, dtype=value.dtype).reshape(value.shape)
 
 
-def ablate(*heads: int) -> Callable[[Tensor], Tensor]:
-    """For `edit`: what these heads take home becomes zero. Use it on "….mixed", (T, H, D)."""
+def ablate(*heads: int, by: Instead = "zero") -> Callable[[Tensor], Tensor]:
+    """For `edit`: takes out what these heads take home. Use it on "….mixed", (T, H, D).
+
+    `by` says what stands there instead: "zero", "mean" (what the head says to this text's tokens
+    on average), or a tensor (H, D), such as the mean over many texts.
+    """
+    if not (isinstance(by, Tensor) or by in ("zero", "mean")):
+        raise ConfigError(f"ablate: by = {by!r}: write 'zero', 'mean' or a tensor")
 
     def change(mixed: Tensor) -> Tensor:
         if not heads:
@@ -104,6 +116,14 @@ def ablate(*heads: int) -> Callable[[Tensor], Tensor]:
         count = mixed.shape[1]
         if any(not 0 <= head < count for head in heads):
             raise ConfigError(f"ablate{heads}: write heads from 0 to {count - 1}")
-        return mixed.index_fill(1, torch.tensor(heads, device=mixed.device), 0.0)
+        mean = mixed.mean(0)
+        instead = by if isinstance(by, Tensor) else mean if by == "mean" else torch.zeros_like(mean)
+        if instead.shape != mixed.shape[1:]:
+            raise ConfigError(
+                f"ablate: by has shape {list(instead.shape)}: give {list(mixed.shape[1:])}"
+            )
+        chosen = torch.tensor(heads, device=mixed.device)
+        rows = instead.to(mixed)[chosen].expand(mixed.shape[0], -1, -1)
+        return mixed.index_copy(1, chosen, rows)
 
     return change

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -17,6 +17,11 @@ from torch import Tensor
 
 from glassformer.errors import ConfigError, InputError
 
+if TYPE_CHECKING:
+    from glassformer.glass.figures import Picture
+    from glassformer.glass.tables import Table
+
+T = TypeVar("T")
 FORMAT = "glassformer-trace-1"
 
 
@@ -58,6 +63,31 @@ class Trace(Mapping[str, Tensor]):
         """All tensors whose names fit: `*` is any part of a name."""
         return {name: t for name, t in self.tensors.items() if fnmatchcase(name, pattern)}
 
+    def table(self, what: str = "weights", **options: Any) -> Table:
+        """A table as the lectures print them: print it, or let a notebook show it.
+
+        `what` is tokens, weights (of one head), heads (a measure of all), says, lens, path or
+        alignment: see `glass.tables` for what each can be told.
+        """
+        from glassformer.glass.tables import TABLES
+
+        return _called(what, TABLES, "table")(self, **options)
+
+    def figure(self, kind: str = "map", **options: Any) -> Picture:
+        """A picture: `.savefig("map.png")`, or let a notebook show it. Takes matplotlib.
+
+        `kind` is map (all heads), head, lens, path or alignment: see `glass.figures`.
+        """
+        try:
+            from glassformer.glass.figures import FIGURES
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] != "matplotlib":
+                raise
+            raise ConfigError(
+                "a picture takes matplotlib: pip install 'glassformer[plot]'"
+            ) from None
+        return _called(kind, FIGURES, "figure")(self, **options)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """One safetensors file."""
         about = {
@@ -90,6 +120,12 @@ class Trace(Mapping[str, Tensor]):
             return cls(ordered, about["tokens"], about["source_tokens"], about["config"])
         except (KeyError, TypeError, ValueError):
             raise InputError(f"{path}: not a trace: write one with trace.save(…)") from None
+
+
+def _called(name: str, known: Mapping[str, T], call: str) -> T:
+    if name not in known:
+        raise ConfigError(f"{call} {name!r}: write {', '.join(known)}")
+    return known[name]
 
 
 def nearest(name: str, names: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """The book: one readable core that is BERT, GPT and the translation transformer.
 
-Read it in this order: pooling, attention, position, block, stack, families; then what they rest
+Read it in this order: attention, position, block, stack, families; then what they rest
 on: sequences, context, cache, init, kernels.
 
 Shapes, for the whole package:
@@ -15,14 +15,13 @@ from glassformer.model.block import MLP, Block, Norm
 from glassformer.model.cache import Cache
 from glassformer.model.context import Context, Look, Visitor
 from glassformer.model.families import Backbone, Decoder, Encoder, Seq2Seq, build
-from glassformer.model.pooling import ImportantWords
 from glassformer.model.position import relative_bucket, rotate, rotation, sinusoid
 from glassformer.model.sequences import Batch, Sequences
 from glassformer.model.stack import Embedding, Stack
 
 __all__ = [
     "MLP", "Attention", "Backbone", "Batch", "Block", "Cache", "Context", "Decoder", "Embedding",
-    "Encoder", "How", "ImportantWords", "Look", "Norm", "Seq2Seq", "Sequences", "Stack", "Visitor",
+    "Encoder", "How", "Look", "Norm", "Seq2Seq", "Sequences", "Stack", "Visitor",
     "attend", "attend_in_the_open", "build", "relative_bucket", "rotate", "rotation", "sinusoid",
     "visible",
 ]  # fmt: skip

@@ -45,6 +45,7 @@ class Attention(nn.Module):
             q = rotate(q, turn)
         q = ctx.see(self, "q", q)
         k, v, keys = self._memory(ctx) if self.cross else self._past(x, ctx)
+        queries = ctx.asking if self.cross and ctx.asking is not None else ctx.queries
         how = How(
             causal=ctx.causal and not self.cross,
             window=self.window,
@@ -53,7 +54,7 @@ class Attention(nn.Module):
             dropout=self.dropout if self.training else 0.0,
         )
         looking = (self, ctx) if ctx.opens(self) else None
-        mixed = attend(q, k, v, ctx.queries, keys, how, looking)
+        mixed = attend(q, k, v, queries, keys, how, looking)
         mixed = ctx.see(self, "mixed", mixed)  # (N, H, Dv)
         return ctx.see(self, "out", self.output(mixed.flatten(1)))
 

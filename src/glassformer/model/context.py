@@ -50,6 +50,7 @@ class Context(Look):
     bias: Tensor | None = None  # (1 or B, H, T, S) added to the scores: relative positions
     memory: Tensor | None = None  # (M, C) what the encoder made of the source
     memory_keys: Sequences | None = None
+    asking: Sequences | None = None  # who asks the source: as queries, or a text's beams as one
     cache: Cache | None = None
 
     def turn(self, *, cross: bool, local: bool) -> Tensor | None:

@@ -141,6 +141,7 @@ class Stack(nn.Module):
             bias=bias,
             memory=memory,
             memory_keys=memory_keys,
+            asking=queries if cache is None else cache.asking(queries),
             cache=cache,
             visitor=visitor,
         )

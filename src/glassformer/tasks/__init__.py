@@ -9,9 +9,11 @@ from glassformer.errors import ConfigError
 from glassformer.model.families import FAMILIES
 from glassformer.model.init import initialise, materialise
 from glassformer.tasks.base import Ids, Output, Sum, Task, cross_entropy
+from glassformer.tasks.embed import Embed
 from glassformer.tasks.heads import pool
 from glassformer.tasks.label import Classify, Features, Span, Tag
 from glassformer.tasks.language import MaskedLM, NextWord
+from glassformer.tasks.pooling import ImportantWords
 
 TASKS: dict[TaskKind, type[Task]] = {
     "features": Features,
@@ -63,8 +65,10 @@ def build_task(
 __all__ = [
     "TASKS",
     "Classify",
+    "Embed",
     "Features",
     "Ids",
+    "ImportantWords",
     "MaskedLM",
     "NextWord",
     "Output",

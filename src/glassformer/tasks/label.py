@@ -6,7 +6,6 @@ import math
 from typing import ClassVar, Literal
 
 import torch
-from torch.nn import functional as F
 
 from glassformer.config import TaskConfig
 from glassformer.errors import InputError
@@ -62,9 +61,9 @@ class Classify(Task):
         if batch.labels is None:
             return Output(logits)
         if len(self.spec.labels) == 1:
-            total = F.mse_loss(logits[:, 0].float(), batch.labels.float(), reduction="sum")
-            count = torch.tensor(len(batch.labels))
-            return Output(logits, {"labels": Sum(total, count)})
+            real = batch.labels != -100
+            off = torch.where(real, logits[:, 0].float() - batch.labels, 0.0)
+            return Output(logits, {"labels": Sum(off.square().sum(), real.sum())})
         return Output(logits, {"labels": cross_entropy(logits, batch.labels)})
 
 

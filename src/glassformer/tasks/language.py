@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from glassformer.config import TaskConfig
 from glassformer.model import Backbone, Batch, Cache, Look, Visitor
 from glassformer.tasks.base import Output, Task, cross_entropy
@@ -26,8 +28,7 @@ class MaskedLM(Task):
         look = Look(visitor=visitor)
         hidden = self.backbone(batch, cache=cache, visitor=visitor)
         asked = hidden if batch.wanted is None else hidden[batch.wanted]  # (P, C)
-        logits = self.words(self.transform(asked, look), self.backbone.words)
-        logits = look.see(self, "logits", logits)  # (P, V)
+        logits = look.see(self, "logits", self.say(asked, look))  # (P, V)
         follows = None
         if self.pooler is not None and self.follows is not None:
             first = pool(hidden, batch.sequences, "first")
@@ -38,6 +39,11 @@ class MaskedLM(Task):
         if follows is not None and batch.follows is not None:
             losses["follows"] = cross_entropy(follows, batch.follows)
         return Output(logits, losses, follows=follows)
+
+    def say(self, hidden: Tensor, look: Look) -> Tensor:  # (P, C) → (P, V)
+        """From a vector of the last layer to a score for each word."""
+        logits: Tensor = self.words(self.transform(hidden, look), self.backbone.words)
+        return logits
 
 
 class NextWord(Task):
@@ -52,7 +58,13 @@ class NextWord(Task):
     ) -> Output:
         look = Look(visitor=visitor)
         hidden = self.backbone(batch, cache=cache, visitor=visitor)
-        logits = look.see(self, "logits", self.words(hidden, self.backbone.words))  # (N, V)
+        asked = hidden if batch.wanted is None else hidden[batch.wanted]  # (P, C)
+        logits = look.see(self, "logits", self.say(asked, look))  # (P, V)
         if batch.labels is None:
             return Output(logits)
         return Output(logits, {"labels": cross_entropy(logits, batch.labels, batch.smoothing)})
+
+    def say(self, hidden: Tensor, look: Look) -> Tensor:  # (P, C) → (P, V)
+        """From a vector of the last layer to a score for each word."""
+        logits: Tensor = self.words(hidden, self.backbone.words)
+        return logits

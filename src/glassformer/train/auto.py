@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from glassformer.data.rows import Row
+from glassformer.data.rows import Row, Rows
 from glassformer.errors import GlassformerError
 from glassformer.model import Batch, Sequences
 from glassformer.strictjson import parse
@@ -20,6 +20,7 @@ from glassformer.tasks import Task
 from glassformer.train.distributed import World
 from glassformer.train.loop import take_step
 from glassformer.train.recipe import Recipe
+from glassformer.train.run import RECIPE
 from glassformer.train.setup import recompute
 from glassformer.train.state import State
 
@@ -32,13 +33,26 @@ def settled(recipe: Recipe, out: Path, world: World, task: Task) -> Recipe:
     """The recipe with a number of tokens; a run that goes on keeps the one it began with."""
     if recipe.train.tokens != "auto":
         return recipe
-    tokens = _before(out / "recipe.json")
+    tokens = _before(out / RECIPE)
     if tokens is None and world.device.type == "cuda":
         found = _largest(recipe, task, world.device) if world.leads else 0
         tokens = int(world.sum(torch.tensor(found)))  # all take what the first one found
     tokens = max(tokens or ON_CPU, recipe.objective.length)
     train = recipe.train.model_copy(update={"tokens": tokens})
     return recipe.model_copy(update={"train": train})
+
+
+def timed(recipe: Recipe, rows: Rows) -> Recipe:
+    """The recipe with a number of steps, where it says how often each text is read."""
+    train = recipe.train
+    if train.epochs is None:
+        return recipe
+    epoch = len(rows.plan(0)) / train.rows
+    found = {"steps": max(1, round(train.epochs * epoch))}
+    for name in ("evaluate_every", "save_every"):
+        if name not in train.model_fields_set:
+            found[name] = max(1, round(epoch))
+    return recipe.model_copy(update={"train": train.model_copy(update=found)})
 
 
 def _before(path: Path) -> int | None:
@@ -109,12 +123,20 @@ def _row(recipe: Recipe, task: Task, tokens: int) -> Row:
     sequences = Sequences.of(lengths)
     masked = learn.kind in ("masked", "masked_pairs")
     answers = int(learn.mask_rate * tokens) + len(lengths) if masked else tokens
+    texts = len(lengths)
+    labels = {
+        "classify": zeros(texts),
+        "answer": zeros(2 * texts).reshape(-1, 2),
+        "embed": torch.arange(texts // 2),
+    }.get(learn.kind, zeros(answers))
+    if learn.kind == "classify" and len(task.spec.labels) == 1:
+        labels = labels.float()
     batch = Batch(
         zeros(tokens),
         sequences,
         segments=zeros(tokens) if config.segments else None,
         source=Batch(zeros(tokens), sequences) if config.family == "seq2seq" else None,
-        labels=zeros(answers),
+        labels=labels,
         wanted=torch.arange(answers) if masked else None,
         follows=zeros(len(lengths)) if learn.kind == "masked_pairs" else None,
     )

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, cast
 
-import numpy as np
-import torch
-
-from glassformer.checkpoint import load_task
+from glassformer.checkpoint import read_configs
 from glassformer.checkpoint.folder import SIDE_FILES
-from glassformer.config import TokenIds
-from glassformer.data.frame import END, MASK, PAD, Frame, end_of_text, find_id
-from glassformer.data.masking import Masking
-from glassformer.data.objectives import Masked, MaskedPairs, NextWord, Objective, Translate
-from glassformer.data.prepare import Document, Kind, Progress, prepare
-from glassformer.data.readers import documents, pairs
+from glassformer.data.labelled import sides
+from glassformer.data.marking import Document, texts_of
+from glassformer.data.objectives import Objective
+from glassformer.data.prepare import Kind, Progress, prepare
+from glassformer.data.readers import documents, find_files, pairs
 from glassformer.data.rows import Rows
-from glassformer.data.store import META, Store
+from glassformer.data.split import Pair, is_held, split_pairs
+from glassformer.data.stamps import Stamp, difference, stamps
+from glassformer.data.store import META, Store, read_meta
 from glassformer.durable import write_whole
 from glassformer.errors import ConfigError, InputError
 from glassformer.loaded import FINGERPRINT
-from glassformer.tasks import Task, build_task
+from glassformer.strictjson import parse
+from glassformer.tasks import Task
 from glassformer.text import Tokenizer
 from glassformer.text.training import Purpose, tokenizer_files, train_tokenizer
-from glassformer.train.auto import settled
+from glassformer.train import labelled, metrics
+from glassformer.train.auto import settled, timed
 from glassformer.train.distributed import World
-from glassformer.train.recipe import FAMILY, Recipe, model_config, task_config
-from glassformer.train.run import Run
+from glassformer.train.judge import Examples, Judge, check_installed
+from glassformer.train.parts import objective_of, pool_of, task_of
+from glassformer.train.recipe import FAMILY, LABELLED, Recipe
+from glassformer.train.run import Run, check_same, checkpoints
+from glassformer.train.sentences import SENTENCE_FILES, sentence_files
 from glassformer.train.session import Session
+from glassformer.train.start import check_start
 from glassformer.train.state import State
 
 STORES: dict[str, Kind] = {
@@ -48,6 +52,10 @@ PURPOSES: dict[str, Purpose] = {
 Tell = Callable[[str, Progress | None], None]
 
 
+def _quiet(line: str, progress: Progress | None) -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a run reads and writes, and who is told what it does."""
@@ -55,16 +63,30 @@ class Place:
     root: Path  # of the data
     out: Path
     source: str  # the recipe's file, for errors
-    tell: Tell = lambda line, progress: None
+    tell: Tell = _quiet
+    labels: tuple[str, ...] = ()  # the names of the classes, where texts are labelled
+
+    def say(self, line: str) -> None:
+        self.tell(line, None)
 
 
 def build_session(recipe: Recipe, place: Place, world: World) -> Session:
+    if recipe.train.translate:
+        check_installed(f"{place.source}: train.translate = {recipe.train.translate}")
     if recipe.train.rows % world.size:
         raise ConfigError(
             f"{place.source}: train.rows = {recipe.train.rows} over {world.size} processes: "
             "write a multiple of their number"
         )
+    check_same(recipe, place.out)
+    check_start(recipe, place.source)
+    if recipe.objective.kind in LABELLED:
+        metrics.check_installed(f"objective.kind = {recipe.objective.kind!r}")
+        place = replace(place, labels=_labels(recipe, place))
+        recipe = labelled.judged(recipe, place.labels, place.source)
     if world.leads:
+        if recipe.data.valid is not None and not _ready_made(recipe, place, "valid"):
+            _files(recipe, replace(place, tell=_quiet), "valid")  # a wrong path costs no work
         tokenizer = _tokenizer(recipe, place)
         for part in ("train", "valid"):
             _prepare(recipe, place, tokenizer, part)
@@ -72,23 +94,63 @@ def build_session(recipe: Recipe, place: Place, world: World) -> Session:
     files = _tokenizer_files(recipe, place)
     found = Tokenizer.from_files(files, str(place.out))
     assert found is not None  # noqa: S101
-    task = _task(recipe, found, place).to(world.device)
+    task = task_of(recipe, found, place.source, place.labels, files, place.say).to(world.device)
     recipe = settled(recipe, place.out, world, task)
     train, valid = (_rows(recipe, place, found, task, part) for part in ("train", "valid"))
     assert train is not None  # noqa: S101
-    run = Run(place.out, files, {FINGERPRINT: found.fingerprint})
-    return Session(run, State(task, recipe.train), train, valid, world)
+    judge: Judge | labelled.Measured | None = None
+    if recipe.train.translate and valid is not None:
+        # While a model learns, the likeliest word each time is enough.
+        judge = build_judge(recipe, place, recipe.train.translate, num_beams=1)
+    elif recipe.objective.kind in LABELLED and valid is not None:
+        judge = build_measured(recipe, place, place.labels)
+    recipe = timed(recipe, train)
+    run = Run(place.out, run_files(recipe, files, task.width), {FINGERPRINT: found.fingerprint})
+    losses = labelled.weighted(task, train.objective) if recipe.objective.balanced else None
+    state = State(task, recipe.train)
+    return Session(run, state, train, valid, world, losses=losses, judge=judge)
+
+
+def _labels(recipe: Recipe, place: Place) -> tuple[str, ...]:
+    """Those that the run began with, or those of the training data."""
+    before = read_meta(place.out / "data" / "train") if checkpoints(place.out) else None
+    if before is not None:
+        return tuple(before.labels)
+    return labelled.labels_of(recipe, place.root / recipe.data.train, place.say)
 
 
 def build_valid(recipe: Recipe, place: Place, world: World) -> tuple[Task, Rows]:
     """The model and the validation part alone, to measure the one on the other."""
+    check_start(recipe, place.source)
+    if recipe.start is not None:  # the classes are those that it knows
+        place = replace(place, labels=read_configs(recipe.start)[1].labels)
     tokenizer = _tokenizer(recipe, place)
     _prepare(recipe, place, tokenizer, "valid")
-    task = _task(recipe, tokenizer, place).to(world.device)
+    files = _tokenizer_files(recipe, place)
+    task = task_of(recipe, tokenizer, place.source, place.labels, files).to(world.device)
     rows = _rows(recipe, place, tokenizer, task, "valid")
     if rows is None:
         raise ConfigError(f"{place.source}: nothing is held out: write data.valid or data.held_out")
     return task, rows
+
+
+def build_judge(recipe: Recipe, place: Place, most: int | None, **search: Any) -> Judge:
+    """Translations of the held-out part."""
+    if _ready_made(recipe, place, "valid"):
+        raise ConfigError(f"{place.source}: data.valid holds ids: BLEU needs its text")
+    pairs = held_out(recipe, replace(place, tell=_quiet), "valid")
+    examples = Examples.of(cast("Iterator[Pair]", pairs), most)
+    return Judge(_tokenizer(recipe, place), examples, search)
+
+
+def build_measured(recipe: Recipe, place: Place, labels: tuple[str, ...]) -> labelled.Measured:
+    """What the model says of the held-out part, beside what is right."""
+    quiet = replace(place, tell=_quiet, labels=labels)
+    pool = pool_of(recipe, _tokenizer_files(recipe, place))
+    documents = list(held_out(recipe, quiet, "valid"))
+    return labelled.Measured(
+        recipe.objective.kind, _tokenizer(recipe, quiet), documents, labels, pool
+    )
 
 
 def held_out(recipe: Recipe, place: Place, part: str) -> Iterator[Document]:
@@ -98,12 +160,10 @@ def held_out(recipe: Recipe, place: Place, part: str) -> Iterator[Document]:
     share = 0.0 if data.valid is not None else data.held_out
     wanted = part == "valid" and data.valid is None
     nothing = True
-    for document in _read(recipe, path):
-        if share > 0.0 and data.document == "file" and isinstance(document, str):
-            cut = document.find("\n", int(len(document) * (1 - share))) + 1
-            document = document[cut:] if wanted else document[:cut]
-        elif share > 0.0 and (_draw(document) < share) != wanted:
-            continue
+    found = _split(recipe, path, share, wanted, place.tell)
+    if recipe.objective.kind in LABELLED:
+        found = labelled.documents(recipe, path, place.labels, part, place.say)
+    for document in found:
         nothing = False
         yield document
     if nothing:
@@ -113,18 +173,30 @@ def held_out(recipe: Recipe, place: Place, part: str) -> Iterator[Document]:
         )
 
 
-def _read(recipe: Recipe, path: Path) -> Iterator[Document]:
+def _split(
+    recipe: Recipe, path: Path, share: float, wanted: bool, tell: Tell
+) -> Iterator[Document]:
     if (path / META).is_file():
         raise ConfigError(f"{path}: ids and no text: name their tokenizer in tokenizer.path")
-    if recipe.objective.kind != "translate":
-        return documents(path, recipe.data.field, whole=recipe.data.document == "file")
-    return pairs(path, languages=recipe.data.languages or None)  # type: ignore[arg-type]
+    data = recipe.data
+    if recipe.objective.kind == "translate":
 
+        def read() -> Iterator[Pair]:
+            return pairs(path, languages=data.languages or None)  # type: ignore[arg-type]
 
-def _draw(document: Document) -> float:
-    text = document if isinstance(document, str) else "\t".join(document)
-    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
-    return int.from_bytes(digest) / 2**64
+        def told(left_out: int) -> None:
+            tell(f"{left_out:,} pairs share a text with a held-out one: not trained on", None)
+
+        yield from split_pairs(read, share, held=wanted, tell=told) if share > 0.0 else read()
+        return
+    for document in documents(path, data.field, whole=data.document == "file"):
+        if share == 0.0:
+            yield document
+        elif data.document == "file":
+            cut = document.find("\n", int(len(document) * (1 - share))) + 1
+            yield document[cut:] if wanted else document[:cut]
+        elif is_held(document, share) == wanted:
+            yield document
 
 
 def _tokenizer_folder(recipe: Recipe, place: Place) -> Path:
@@ -141,13 +213,20 @@ def _tokenizer_files(recipe: Recipe, place: Place) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in names if (folder / name).is_file()}
 
 
+def run_files(recipe: Recipe, files: dict[str, bytes], width: int) -> dict[str, bytes]:
+    """What lies beside the weights: how texts become vectors only where that is learnt."""
+    if recipe.objective.kind == "embed":
+        return sentence_files(files, pool_of(recipe, files), recipe.objective.length, width)
+    return {name: data for name, data in files.items() if name not in SENTENCE_FILES}
+
+
 def _tokenizer(recipe: Recipe, place: Place) -> Tokenizer:
     """The one that is named or was made before; else one learned from the training text."""
     folder = _tokenizer_folder(recipe, place)
     family, settings = FAMILY[recipe.objective.kind][0], recipe.tokenizer
     own, made_from = folder == place.out / "tokenizer", folder / "made_from.json"
-    told = json.dumps([family, recipe.data.model_dump(), settings.model_dump()]).encode()
-    if not own or (made_from.is_file() and made_from.read_bytes() == told):
+    told = [family, recipe.data.model_dump(mode="json"), settings.model_dump()]
+    if not own or _is_made(made_from, told, recipe, place):
         found = Tokenizer.from_files(_tokenizer_files(recipe, place), str(folder))
         if found is None:
             raise InputError(f"{folder}: there is no tokenizer in this folder")
@@ -156,8 +235,14 @@ def _tokenizer(recipe: Recipe, place: Place) -> Tokenizer:
     usual = {"decoder": "bpe", "encoder": "wordpiece", "seq2seq": "bpe"}[family]
     kind = settings.kind or usual
     sized = kind not in ("chars", "bytes")
+    # An alphabet must be whole: the held-out part may have letters of its own.
+    whole = kind == "chars" and (recipe.data.valid is not None or recipe.data.splits)
+    quiet = replace(place, tell=_quiet)
     parts = (
-        t for d in held_out(recipe, place, "train") for t in ((d,) if isinstance(d, str) else d)
+        text
+        for part in (("train", "valid") if whole else ("train",))
+        for document in held_out(recipe, quiet, part)
+        for text in texts_of(document)
     )
     made = train_tokenizer(
         parts, kind, settings.vocab_size if sized else None,  # type: ignore[arg-type]
@@ -166,8 +251,19 @@ def _tokenizer(recipe: Recipe, place: Place) -> Tokenizer:
     made_from.unlink(missing_ok=True)
     for name, data in tokenizer_files(made).items():
         write_whole(folder / name, data)
-    write_whole(made_from, told)  # last: before it is there, the tokenizer may be half of one
+    # Last: before it is there, the tokenizer may be half of one.
+    read = [asdict(stamp) for stamp in stamps(_files(recipe, place, "train") or {})]
+    write_whole(made_from, json.dumps({"settings": told, "files": read}, indent=2).encode())
     return made
+
+
+def _is_made(path: Path, told: list[Any], recipe: Recipe, place: Place) -> bool:
+    """Is there a tokenizer of these settings? Before the first step, of the text as it is now?"""
+    found = parse(path.read_bytes(), str(path)) if path.is_file() else {}
+    if found.get("settings") != told:
+        return False
+    files = None if checkpoints(place.out) else _files(recipe, place, "train")
+    return files is None or not difference([Stamp(**each) for each in found["files"]], files)
 
 
 def _ready_made(recipe: Recipe, place: Place, part: str) -> Path | None:
@@ -177,7 +273,7 @@ def _ready_made(recipe: Recipe, place: Place, part: str) -> Path | None:
     folder = None if name is None else place.root / name
     if folder is None or not (folder / META).is_file():
         return None
-    if data.valid is None and data.held_out > 0:
+    if data.splits:
         raise ConfigError(
             f"{place.source}: data.held_out = {data.held_out}: {folder} is prepared and cannot be "
             "split: prepare another one and name it data.valid, or write held_out = 0"
@@ -187,16 +283,40 @@ def _ready_made(recipe: Recipe, place: Place, part: str) -> Path | None:
 
 def _prepare(recipe: Recipe, place: Place, tokenizer: Tokenizer, part: str) -> None:
     data = recipe.data
-    if part == "valid" and data.valid is None and data.held_out == 0.0:
+    if part == "valid" and data.valid is None and not data.splits:
         return
     if _ready_made(recipe, place, part):
         return
     steps = prepare(
         held_out(recipe, place, part), tokenizer, place.out / "data" / part,
-        kind=STORES[recipe.objective.kind], sources=[json.dumps([part, data.model_dump()])],
+        files=_files(recipe, place, part), again=not checkpoints(place.out),
+        kind=_store_kind(recipe, place), sources=[json.dumps([part, data.model_dump()])],
+        labels=place.labels,
     )  # fmt: skip
     for progress in steps:
-        place.tell(f"preparing {part}", progress)
+        place.tell(f"preparing {part}" if progress.characters else part, progress)
+
+
+def _store_kind(recipe: Recipe, place: Place) -> Kind:
+    if recipe.objective.kind in STORES:
+        return STORES[recipe.objective.kind]
+    return labelled.store_kind(recipe, place.root / recipe.data.train, place.labels)
+
+
+def _files(recipe: Recipe, place: Place, part: str) -> dict[str, Path] | None:
+    """What the part is read from, by name: the data root may move. None if all of it is gone."""
+    data = recipe.data
+    path = place.root / (data.valid if part == "valid" and data.valid is not None else data.train)
+    try:
+        if data.languages:
+            return {file.name: file for file in sides(path, data.languages)}
+        found = find_files(path)
+        return {str(file.relative_to(path)) if path.is_dir() else file.name: file for file in found}
+    except InputError:
+        if not (place.out / "data" / part / META).is_file():
+            raise
+        place.tell(f"{path}: it is gone: what was prepared from it is used", None)
+        return None
 
 
 def _rows(recipe: Recipe, place: Place, tokenizer: Tokenizer, task: Task, part: str) -> Rows | None:
@@ -205,79 +325,23 @@ def _rows(recipe: Recipe, place: Place, tokenizer: Tokenizer, task: Task, part: 
         return None
     store = Store(folder)
     store.check(tokenizer.fingerprint)
-    objective = _objective(recipe, store, tokenizer, task, -1 if part == "valid" else
-                           recipe.train.seed, place.source)  # fmt: skip
+    seed = -1 if part == "valid" else recipe.train.seed
+    objective = objective_of(recipe, store, tokenizer, task, seed, place.source)
     budget = recipe.train.tokens
     assert budget != "auto"  # noqa: S101
     plan = place.out / "plan" / part
-    return Rows(objective, budget=budget, folder=plan, fixed=recipe.train.compile)
+    rows = Rows(objective, budget=budget, folder=plan, fixed=recipe.train.compile)
+    _tell_left_out(objective, recipe, place, part)
+    return rows
 
 
-def _objective(
-    recipe: Recipe, store: Store, tokenizer: Tokenizer, task: Task, seed: int, source: str
-) -> Objective:
-    frame, learn = Frame.of(tokenizer), recipe.objective
-    if learn.length > task.backbone.config.max_length:
-        raise ConfigError(
-            f"{source}: objective.length = {learn.length}: the model reads at most "
-            f"{task.backbone.config.max_length} tokens"
-        )
-    ids = task.backbone.config.ids
-    pad = ids.pad or 0
-    base = (store, frame, learn.length, pad, seed)
-    if learn.kind == "next_word":
-        return NextWord(*base)
-    if learn.kind == "translate":
-        end = end_of_text(tokenizer, frame)
-        return Translate(*base, ids.start or pad, end, learn.label_smoothing if seed >= 0 else 0.0)
-    masking = _masking(recipe, tokenizer, task.backbone.config.vocab_size, source)
-    if learn.kind == "masked":
-        return Masked(*base, masking)
-    return MaskedPairs(*base, masking, learn.sentence_order)
-
-
-def _masking(recipe: Recipe, tokenizer: Tokenizer, vocab: int, source: str) -> Masking:
-    mask = find_id(tokenizer, MASK)
-    if mask is None:
-        raise ConfigError(f"{source}: the tokenizer has no [MASK]: masked words need one")
-    special = set(tokenizer.backend.get_added_tokens_decoder())
-    pieces = [tokenizer.token(i) for i in range(vocab)]
-    return Masking(
-        recipe.objective.mask_rate,
-        recipe.objective.mask_unit,
-        mask,
-        vocab,
-        forbidden=np.array([i in special or i > tokenizer.highest for i in range(vocab)]),
-        begins=np.array(_begin_words(pieces)),
-    )
-
-
-def _begin_words(pieces: list[str]) -> list[bool]:
-    """WordPiece marks what goes on, byte-level BPE and Unigram what begins; others are words."""
-    if any(piece.startswith("##") for piece in pieces):
-        return [not piece.startswith("##") for piece in pieces]
-    marked = [piece[:1] in ("Ġ", "▁") for piece in pieces]
-    return marked if any(marked) else [True] * len(pieces)
-
-
-def _task(recipe: Recipe, tokenizer: Tokenizer, place: Place) -> Task:
-    torch.manual_seed(recipe.train.seed)
-    if recipe.start is not None:
-        return _started(recipe)
-    pad, end = find_id(tokenizer, PAD), find_id(tokenizer, END)
-    family = FAMILY[recipe.objective.kind][0]
-    start = pad if family == "seq2seq" else end
-    ids = TokenIds(pad=pad, start=start, end=end)
-    config = model_config(recipe, tokenizer.highest + 1, ids, place.source)
-    return build_task(config, task_config(recipe, config)).train()
-
-
-def _started(recipe: Recipe) -> Task:
-    """A folder's model; where its head is for something else, with a fresh one."""
-    task, _ = load_task(str(recipe.start))
-    wanted = task_config(recipe, task.backbone.config)
-    if task.spec.kind != wanted.kind:
-        fresh = build_task(task.backbone.config, wanted)
-        fresh.backbone.load_state_dict(task.backbone.state_dict())
-        task = fresh
-    return task.float().train()
+def _tell_left_out(objective: Objective, recipe: Recipe, place: Place, part: str) -> None:
+    left = [each for each in objective.left_out() if each.count]
+    for each in left:
+        if each.too_long and recipe.objective.on_truncate == "error":
+            raise InputError(
+                f"{objective.store.folder}: {each.count:,} {each.what}: raise objective.length = "
+                f"{recipe.objective.length}, or write --on-truncate warn"
+            )
+    if left:
+        place.tell(f"{part}: " + "; ".join(f"{each.count:,} {each.what}" for each in left), None)

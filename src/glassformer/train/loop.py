@@ -104,7 +104,7 @@ def take_step(
     weights.lend()
     for optimiser in state.optimisers:
         for group in optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["scale"]
         optimiser.step()
     weights.take_back()
     weights.publish()

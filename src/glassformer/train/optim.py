@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from glassformer.train.recipe import Train
 
 # Matrices inside the blocks are Muon's; tables, norms and biases stay AdamW's.
 MATRIX = re.compile(r"\.blocks\.\d+\..*\.weight$")
+BLOCK = re.compile(r"\.blocks\.(\d+)\.")
 
 
 class Weights:
@@ -85,31 +87,59 @@ class Weights:
 
 def optimisers(weights: Weights, train: Train) -> list[torch.optim.Optimizer]:
     """Decay is for matrices, not for norms and biases."""
-    named = weights.masters.items()
-    matrices = [(n, p) for n, p in named if train.optimiser == "muon" and p.dim() == 2
-                and MATRIX.search(n)]  # fmt: skip
-    rest = [(n, p) for n, p in named if n not in dict(matrices)]
-    groups = [
-        {"params": [(n, p) for n, p in rest if p.dim() >= 2], "weight_decay": train.weight_decay},
-        {"params": [(n, p) for n, p in rest if p.dim() < 2], "weight_decay": 0.0},
-    ]
-    rate = train.learning_rate
-    found: list[torch.optim.Optimizer] = [
-        torch.optim.AdamW(
-            [group for group in groups if group["params"]],
-            lr=rate,
-            betas=train.betas,
-            eps=train.eps,
-            fused=True,
-        )
-    ]
-    if matrices:
+    rate, matrices, rest = train.learning_rate, _Groups(), _Groups()
+    scales = rates(list(weights.masters), train.layer_decay)
+    still = set(frozen(list(weights.masters), train.freeze))
+    for name, master in weights.masters.items():
+        if name in still:
+            continue
+        muon = train.optimiser == "muon" and master.dim() == 2 and MATRIX.search(name)
+        decay = train.weight_decay if master.dim() >= 2 else 0.0
+        (matrices if muon else rest).add(name, master, decay, scales[name])
+    found: list[torch.optim.Optimizer] = []
+    if rest.found:
         found.append(
-            torch.optim.Muon(
-                matrices, lr=rate, weight_decay=train.weight_decay, adjust_lr_fn="match_rms_adamw"
+            torch.optim.AdamW(
+                list(rest.found.values()), lr=rate, betas=train.betas, eps=train.eps, fused=True
             )
         )
+    if matrices.found:
+        groups = list(matrices.found.values())
+        found.append(torch.optim.Muon(groups, lr=rate, adjust_lr_fn="match_rms_adamw"))
     return found
+
+
+class _Groups:
+    """Parameters that are moved in the same way."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[float, float], dict[str, Any]] = {}
+
+    def add(self, name: str, parameter: Tensor, decay: float, scale: float) -> None:
+        group = {"params": [], "weight_decay": decay, "scale": scale}
+        self.found.setdefault((decay, scale), group)["params"].append((name, parameter))
+
+
+def rates(names: Sequence[str], decay: float) -> dict[str, float]:
+    """What share of the learning rate each parameter has: the head all of it, the highest block
+    `decay`, the one below it decay², …, the embeddings the least."""
+    depth = _depth(names)
+    return {name: decay ** (depth - _level(name, depth)) for name in names}
+
+
+def frozen(names: Sequence[str], blocks: int) -> list[str]:
+    """The embeddings and so many of the lowest blocks; nothing, if it is 0."""
+    return [name for name in names if blocks and _level(name, _depth(names)) < blocks]
+
+
+def _depth(names: Iterable[str]) -> int:
+    return max((int(found[1]) for found in map(BLOCK.search, names) if found), default=-1) + 1
+
+
+def _level(name: str, depth: int) -> int:
+    """-1 of the embeddings, the number of a block, and behind the last one what stands on them."""
+    block = BLOCK.search(name)
+    return int(block[1]) if block else -1 if ".embedding." in name else depth
 
 
 def named_state(optimiser: torch.optim.Optimizer) -> Iterator[tuple[str, str, Tensor]]:

@@ -10,10 +10,8 @@ from typing import Any, Literal, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from glassformer.config import ModelConfig, Named, Strict, TaskConfig, TokenIds, read
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, shown
 from glassformer.presets import PRESETS
-
-Share = Field(ge=0.0, le=1.0)
 
 
 class Data(Strict):
@@ -23,6 +21,29 @@ class Data(Strict):
     document: Literal["blank", "file"] = "blank"  # what ends a document: a blank line, or the file
     field: str = "text"  # of JSONL, CSV and TSV
     languages: tuple[str, ...] = ()  # parallel files: ("en", "ru") reads train.en and train.ru
+    # Labelled data: which columns to read; guessed by their names, and told, if not given.
+    text: str | None = None
+    second: str | None = None  # of pairs of texts
+    label: str | None = None
+    header: tuple[str, ...] = ()  # the columns' names, of files that do not begin with them
+    separator: str | None = None  # of columns, in files that are no .tsv, .csv, .jsonl, .parquet
+    label_until: str | None = None  # a label ends before this: DESC of DESC:manner
+    tag: int | str | None = None  # the column of CoNLL files; the last one if not given, or upos
+    skip_bad: bool = False  # count and tell rows that cannot be used, instead of stopping
+    fold: str | None = Field(default=None, pattern=r"^\d+/\d+$")  # hold out part 3/10, by hash
+
+    @property
+    def splits(self) -> bool:
+        """Is a part of train held out?"""
+        return self.valid is None and (self.held_out > 0.0 or self.fold is not None)
+
+    @property
+    def held(self) -> tuple[float, float]:
+        """Which texts: those whose hash is in here."""
+        if self.fold is None:
+            return 0.0, self.held_out
+        number, count = map(int, self.fold.split("/"))
+        return (number - 1) / count, number / count
 
 
 class Tokenize(Strict):
@@ -33,27 +54,42 @@ class Tokenize(Strict):
 
 
 class Learn(Strict):
-    kind: Literal["next_word", "masked", "masked_pairs", "translate"]
+    kind: Literal[
+        "next_word", "masked", "masked_pairs", "translate", "classify", "tag", "answer", "embed"
+    ]
     length: PositiveInt  # the longest text, in tokens with all special ones
     mask_rate: float = Field(default=0.15, gt=0.0, lt=1.0)
     mask_unit: Literal["token", "word", "span"] = "token"
     sentence_order: bool = False  # masked_pairs: swap the texts, instead of taking a random one
     label_smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)
+    balanced: bool = False  # rare classes count more: all together count the same
+    pool: Literal["first", "last", "mean"] | None = None  # what stands for a text; as is usual
+    overlap: int = Field(default=64, ge=0)  # tokens that neighbouring windows of a context share
+    scale: float = Field(default=20.0, gt=0.0)  # embed: of cosines, before they choose a partner
+    symmetric: bool = False  # embed: both sides choose
+    highest: float = Field(default=1.0, gt=0.0)  # embed: the label that is a cosine of 1
+    # What is longer than `length` is counted and told. warn: and the run goes on: plain text is
+    # read in parts, pairs that do not fit are left out. error: it does not begin. window: nothing
+    # may be left out, so it is not for pairs.
+    on_truncate: Literal["warn", "error", "window"] = "warn"
 
 
 class Train(Strict):
-    steps: PositiveInt
+    steps: int = Field(default=0, ge=0)  # these, or
+    epochs: float | None = Field(default=None, gt=0)  # how often each text is read
     tokens: PositiveInt | Literal["auto"] = 4_096  # in a row: what goes through the model at once
     rows: PositiveInt = 1  # in a step, over all processes: more than fit are done one by one
     learning_rate: float = Field(default=1e-3, gt=0)
     schedule: Literal["constant", "linear", "cosine", "stable", "inverse_sqrt"] = "cosine"
-    warmup: int = Field(default=100, ge=0)  # steps
+    warmup: int | float = Field(default=100, ge=0)  # steps; below 1: that share of all
     decay: float = Field(default=0.2, ge=0.0, le=1.0)  # stable: the last part that goes down
     final: float = Field(default=0.1, ge=0.0, le=1.0)  # what is left of the rate at the end
     optimiser: Literal["adamw", "muon"] = "adamw"
     betas: tuple[float, float] = (0.9, 0.95)
     eps: float = Field(default=1e-8, gt=0)
     weight_decay: float = Field(default=0.1, ge=0)
+    layer_decay: float = Field(default=1.0, gt=0.0, le=1.0)  # of the rate, from block to block down
+    freeze: int = Field(default=0, ge=0)  # so many of the lowest blocks, and the embeddings
     clip: float = Field(default=1.0, gt=0)
     average: float = Field(default=0.0, ge=0.0, lt=1.0)  # moving average of weights; 0.999 is usual
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -62,12 +98,58 @@ class Train(Strict):
     deterministic: bool = False
     workers: int = Field(default=0, ge=0)
     seed: int = Field(default=0, ge=0)
-    evaluate_every: PositiveInt = 250
-    save_every: PositiveInt = 250
+    evaluate_every: PositiveInt = 250  # with epochs: after each one, if not given
+    translate: int = Field(default=0, ge=0)  # held-out sentences, at each evaluation: BLEU, chrF
+    # The held-out figure that chooses the result; the loss, or of labelled data its first metric.
+    best_by: str | None = None
+    save_every: PositiveInt = 250  # with epochs: after each one, if not given
     keep: PositiveInt = 2  # checkpoints, beside the best one
-    patience: PositiveInt | None = None  # evaluations without a better loss, then it stops
-    spike: float = Field(default=10.0, gt=1.0)  # a gradient this many times its usual size is bad
+    patience: PositiveInt | None = None  # evaluations without a better figure, then it stops
+    spike: float | None = Field(default=None, gt=1.0)  # so many times its usual size a gradient
+    # is bad; 10 if not given, and never of labelled data: a wrong label among many texts that are
+    # known by heart gives one, and clipping is enough
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    tensorboard: bool = False  # curves in the run's folder, for `tensorboard --logdir`
+
+
+MASKED = ("masked", "masked_pairs")
+PLAIN = ("next_word", "masked", "masked_pairs")
+LABELLED = ("classify", "tag", "answer", "embed")
+TABLES = ("classify", "embed")  # their texts stand in columns
+METRICS: dict[str, tuple[str, ...]] = {
+    "translate": ("bleu", "chrf"),
+    "classify": ("accuracy", "f1", "macro_f1", "mcc", "pearson", "spearman"),
+    "tag": ("entity_f1", "accuracy"),
+    "answer": ("f1", "exact_match"),
+    "embed": ("spearman", "pearson", "accuracy"),
+}
+# Fields that nobody would read, unless another one has one of these values.
+ONLY: tuple[tuple[str, str, tuple[str | None, ...]], ...] = (
+    ("objective.mask_rate", "objective.kind", MASKED),
+    ("objective.mask_unit", "objective.kind", MASKED),
+    ("objective.sentence_order", "objective.kind", ("masked_pairs",)),
+    ("objective.label_smoothing", "objective.kind", ("translate",)),
+    ("train.translate", "objective.kind", ("translate",)),
+    ("data.languages", "objective.kind", ("translate",)),
+    ("data.field", "objective.kind", PLAIN),
+    ("data.document", "objective.kind", PLAIN),
+    *(
+        (f"data.{name}", "objective.kind", TABLES)
+        for name in ("text", "second", "label", "header", "separator", "label_until")
+    ),
+    ("data.tag", "objective.kind", ("tag",)),
+    ("data.skip_bad", "objective.kind", LABELLED),
+    ("data.fold", "objective.kind", LABELLED),
+    ("objective.balanced", "objective.kind", ("classify", "tag")),
+    ("objective.pool", "objective.kind", TABLES),
+    ("objective.overlap", "objective.kind", ("answer",)),
+    ("objective.scale", "objective.kind", ("embed",)),
+    ("objective.symmetric", "objective.kind", ("embed",)),
+    ("objective.highest", "objective.kind", ("embed",)),
+    ("tokenizer.vocab_size", "tokenizer.kind", (None, "bpe", "wordpiece", "unigram")),
+    ("train.decay", "train.schedule", ("stable",)),
+    ("train.final", "train.schedule", ("linear", "cosine", "stable")),
+)
 
 
 class Recipe(Named):
@@ -83,11 +165,30 @@ class Recipe(Named):
     def _check(self) -> Self:
         if len(self.data.languages) not in (0, 2):
             raise ValueError(f"data.languages = {list(self.data.languages)}: write two, or none")
-        if self.objective.kind == "translate" and self.objective.mask_unit != "token":
-            raise ValueError("objective.mask_unit is for masked words")
+        for name, decides, values in ONLY:
+            _check_read(self, name, decides, values)
+        _check_labelled(self)
+        kind, cut = self.objective.kind, self.objective.on_truncate
+        if cut == "window" and kind not in ("next_word", "masked", "tag", "answer"):
+            raise ValueError(
+                "objective.on_truncate = 'window': a pair cannot be read in parts: write 'warn' "
+                "(those that do not fit are left out and counted) or 'error'"
+            )
+        known, by = ("loss", *METRICS.get(kind, ())), self.train.best_by
+        if by is not None and by not in known:
+            raise ValueError(f"train.best_by = {by!r}: write one of {', '.join(known)}")
+        if by in METRICS["translate"] and not self.train.translate:
+            raise ValueError(
+                f"train.best_by = {by!r} needs translations: write how many sentences in "
+                "train.translate, such as 500"
+            )
+        if (self.train.steps > 0) == (self.train.epochs is not None):
+            raise ValueError("write train.steps or train.epochs: one of them")
         if self.start is not None and (self.model or self.tokenizer != Tokenize()):
-            raise ValueError("start brings its own model and tokenizer: leave [model] and "
-                             "[tokenizer] out")  # fmt: skip
+            raise ValueError(
+                f"start = {self.start!r} brings its own model and tokenizer: leave [model] and "
+                "[tokenizer] out of the recipe"
+            )
         tokens = self.train.tokens
         if tokens != "auto" and tokens < self.objective.length:
             raise ValueError(
@@ -102,6 +203,10 @@ FAMILY = {
     "masked": ("encoder", "masked_lm", "bert-tiny"),
     "masked_pairs": ("encoder", "pretraining", "bert-tiny"),
     "translate": ("seq2seq", "seq2seq", "marian-base"),
+    "classify": ("encoder", "classify", "bert-tiny"),
+    "tag": ("encoder", "tag", "bert-tiny"),
+    "answer": ("encoder", "span", "bert-tiny"),
+    "embed": ("encoder", "features", "bert-tiny"),
 }
 # Sizes that follow from others, unless they are written.
 FOLLOWING = (
@@ -117,13 +222,16 @@ def read_recipe(path: Path, changes: Mapping[str, str] | None = None) -> Recipe:
         raise ConfigError(f"{path}: {error.strerror}: write the path of a recipe (TOML)") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: this is no TOML: {error}") from None
-    for name, text in (changes or {}).items():
+    return recipe_from(fields, changes or {}, str(path))
+
+
+def recipe_from(fields: dict[str, Any], changes: Mapping[str, str], source: str) -> Recipe:
+    for name, text in changes.items():
         _put(fields, name, text)
-    return recipe_from(fields, str(path))
-
-
-def recipe_from(fields: Mapping[str, Any], source: str) -> Recipe:
-    return read(Recipe, _tuples(fields), source)
+    recipe = read(Recipe, _tuples(fields), source)
+    if recipe.start is None:  # a mistake in [model] is found before hours of preparing, not after
+        model_config(recipe, recipe.tokenizer.vocab_size, TokenIds(), source)
+    return recipe
 
 
 def model_config(recipe: Recipe, vocab_size: int, ids: TokenIds, source: str) -> ModelConfig:
@@ -146,7 +254,13 @@ def model_config(recipe: Recipe, vocab_size: int, ids: TokenIds, source: str) ->
     for name, value in fields.items():
         group = known.get(name)
         known[name] = {**group, **value} if isinstance(group, dict) else value
-    return read(ModelConfig, known, f"{source}: model")
+    config = read(ModelConfig, known, f"{source}: model")
+    if config.max_length < recipe.objective.length:
+        raise ConfigError(
+            f"{source}: objective.length = {recipe.objective.length}: the model reads at most "
+            f"model.max_length = {config.max_length} tokens"
+        )
+    return config
 
 
 def task_config(recipe: Recipe, config: ModelConfig) -> TaskConfig:
@@ -154,6 +268,35 @@ def task_config(recipe: Recipe, config: ModelConfig) -> TaskConfig:
     marian = kind == "seq2seq" and config.position != "relative"  # T5's last map has no bias
     bias = marian or kind in ("masked_lm", "pretraining")
     return TaskConfig(kind=kind, bias=bias)  # type: ignore[arg-type]
+
+
+def _check_labelled(recipe: Recipe) -> None:
+    data = recipe.data
+    if data.fold is None:
+        return
+    number, count = map(int, data.fold.split("/"))
+    if not 1 <= number <= count or count < 2:
+        raise ValueError(f"data.fold = {data.fold!r}: write 1/10 to 10/10, of any number from 2 on")
+    if data.valid is not None:
+        raise ValueError(f"data.fold = {data.fold!r}: with data.valid nothing is held out")
+
+
+def _check_read(recipe: Recipe, name: str, decides: str, values: tuple[str | None, ...]) -> None:
+    """A field that has another value than its usual one must have a reader."""
+    group, field = name.split(".")
+    value, usual = _at(recipe, name), type(getattr(recipe, group)).model_fields[field].default
+    if value == usual or _at(recipe, decides) in values:
+        return
+    known = " or ".join(repr(each) for each in values if each is not None)
+    raise ValueError(
+        f"{name} = {shown(value)} is for {decides} = {known}, and here it is "
+        f"{_at(recipe, decides)!r}: leave {name} out"
+    )
+
+
+def _at(recipe: Recipe, name: str) -> Any:
+    group, field = name.split(".")
+    return getattr(getattr(recipe, group), field)
 
 
 def _following(size: str, known: Mapping[str, Any]) -> Any:

@@ -6,6 +6,7 @@ runs/NAME/
   skipped.json          rows that made the run diverge, and how often it went back
   data/, plan/          the text as ids, and which text stands in which row
   checkpoints/step-00000250/   a model folder (`load` opens it), with optimiser and manifest
+  tensorboard/          curves, where train.tensorboard asks for them
   model/                the result
 """
 
@@ -22,12 +23,14 @@ from typing import Any
 from glassformer.checkpoint import save_task
 from glassformer.checkpoint.folder import verify
 from glassformer.durable import remove, sweep, sync, write_whole, writing
-from glassformer.errors import CheckpointError, InputError
+from glassformer.errors import CheckpointError, ConfigError, InputError
 from glassformer.strictjson import parse
+from glassformer.train.recipe import Recipe
 from glassformer.train.state import OPTIMISER, TRAINER, State, read_facts
 
 PLACES = ("checkpoints", "tokenizer", "data/train", "data/valid", "plan/train", "plan/valid")
 STEP = re.compile(r"step-(\d{8})")
+RECIPE = "recipe.json"
 
 
 @contextmanager
@@ -47,6 +50,47 @@ def locked(folder: Path) -> Iterator[None]:
         for each in (folder, *(folder / name for name in PLACES)):
             sweep(each)
         yield
+
+
+# What may change when a run goes on: how it is shown, kept and spread, not what is learnt.
+FREE = {
+    "objective.on_truncate", "train.workers", "train.keep", "train.save_every", "train.patience",
+    "train.evaluate_every", "train.device", "train.steps", "train.epochs",
+    "train.tensorboard",
+}  # fmt: skip
+
+
+def check_same(recipe: Recipe, folder: Path) -> None:
+    """A run that has begun goes on with the recipe it began with: before anything is touched."""
+    path = folder / RECIPE
+    if not path.is_file() or not checkpoints(folder):
+        return
+    before, now = parse(path.read_bytes(), str(path)), recipe.model_dump(mode="json")
+    for name, value in now["train"].items():  # what was found then is kept
+        if value is None or value == "auto":
+            now["train"][name] = before.get("train", {}).get(name)
+    for name in _changed(before, now):
+        if name not in FREE:
+            raise ConfigError(
+                f"{folder}: a run with another {name} is here: choose another --out, or delete it"
+            )
+
+
+def _changed(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
+    """Fields, or groups where one side has none."""
+    for group in before:
+        old, new = before[group], now.get(group)
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from (f"{group}.{k}" for k in old | new if old.get(k) != new.get(k))
+        elif old != new:
+            yield group
+
+
+def checkpoints(folder: Path) -> list[int]:
+    """The steps that a run has saved."""
+    place = folder / "checkpoints"
+    found = (STEP.fullmatch(each.name) for each in (place.iterdir() if place.is_dir() else ()))
+    return sorted(int(match[1]) for match in found if match)
 
 
 class Run:
@@ -82,10 +126,7 @@ class Run:
             remove(self.checkpoints / f"step-{step:08d}")
 
     def steps(self) -> list[int]:
-        if not self.checkpoints.is_dir():
-            return []
-        found = (STEP.fullmatch(each.name) for each in self.checkpoints.iterdir())
-        return sorted(int(match[1]) for match in found if match)
+        return checkpoints(self.folder)
 
     def latest(self, tell: Callable[[str], None] = lambda line: None) -> Path | None:
         """The newest checkpoint that is whole; damaged ones are named."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 
 
-def share(kind: str, step: int, *, steps: int, warmup: int, decay: float, final: float) -> float:
+def share(kind: str, step: int, *, steps: int, warmup: float, decay: float, final: float) -> float:
     """Up over `warmup` steps, then as the schedule says; `step` counts from 0.
+
+    A `warmup` below 1 is a share of all steps.
 
     constant ▁▇▇▇▇▇   linear ▁▇▆▄▃▁   cosine ▁▇▇▅▂▁   stable ▁▇▇▇▇▂   inverse_sqrt ▁▇▅▄▃▃
     """
+    warmup = round(warmup * steps) if warmup < 1 else warmup
     if step < warmup:
         return (step + 1) / warmup
     done = (step - warmup) / max(1, steps - 1 - warmup)  # 0 … 1 at the last step

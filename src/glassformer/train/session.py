@@ -7,11 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
+
+import torch
 
 from glassformer.data.rows import Rows
 from glassformer.errors import GlassformerError
 from glassformer.model import Batch
-from glassformer.tasks import Output
+from glassformer.tasks import Output, Task
 from glassformer.train.distributed import World
 from glassformer.train.evaluate import evaluate
 from glassformer.train.loop import Losses, Step, block, fit
@@ -20,6 +23,16 @@ from glassformer.train.state import State
 
 MOST_ROLLBACKS = 3
 CALM = 20  # steps before a gradient counts as unusual
+SPIKE = 10.0  # a gradient this many times its usual size is bad, where nobody says otherwise
+
+
+class Judge(Protocol):
+    """Uses the model as it is, and says how good that was: the higher, the better."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def figures(self, task: Task) -> dict[str, float]: ...
 
 
 class Diverged(GlassformerError):
@@ -66,6 +79,7 @@ class Session:
     world: World
     losses: Losses | None = None  # compiled, for training
     call: Callable[[Batch], Output] | None = None  # compiled, for evaluation
+    judge: Judge | None = None
     stop: Callable[[], bool] = lambda: False
     _pending: list[Step] = field(default_factory=list)
     _since: float = field(default_factory=time.monotonic)
@@ -125,7 +139,8 @@ class Session:
             if not math.isfinite(loss) or not math.isfinite(norm):
                 raise _Bad(each.number, "the loss or its gradient is no number")
             usual = facts.usual
-            if usual and each.number > CALM and norm > self.state.train.spike * usual:
+            spike = self.state.train.spike or SPIKE
+            if usual and each.number > CALM and norm > spike * usual:
                 raise _Bad(each.number, f"the gradient is {norm / usual:.0f} times its usual size")
             facts.usual = norm if not usual else 0.95 * usual + 0.05 * norm
             if self.world.leads:
@@ -135,16 +150,33 @@ class Session:
         if settle and not self.state.finite():
             raise _Bad(step.number, "a weight is no number any more")
 
-    def _evaluate(self) -> Evaluated:
-        assert self.valid is not None  # noqa: S101
-        facts = self.state.facts
+    def measure(self) -> dict[str, float]:
+        """All figures of the held-out part, if there is one."""
+        if self.valid is None:
+            return {}
         with self.state.averaged():
             figures = evaluate(self.state.task, self.valid, self.world, self.call)
+            if self.judge is not None:
+                figures |= self._judged(self.judge)
+        return figures
+
+    def _judged(self, judge: Judge) -> dict[str, float]:
+        """One process judges, and all know."""
+        found = torch.zeros(len(judge.names), dtype=torch.float64)
+        if self.world.leads:
+            judged = judge.figures(self.state.task)
+            found = torch.tensor([judged[name] for name in judge.names], dtype=torch.float64)
+        return dict(zip(judge.names, self.world.sum(found).tolist(), strict=True))
+
+    def _evaluate(self) -> Evaluated:
+        facts, by = self.state.facts, self.state.train.best_by or "loss"
+        figures = self.measure()
         if not math.isfinite(figures["loss"]):
             raise _Bad(facts.step, "the loss on the held-out part is no number")
-        better = facts.best is None or figures["loss"] < facts.best
+        found, sign = figures[by], 1 if by == "loss" else -1
+        better = facts.best is None or sign * found < sign * facts.best
         if better:
-            facts.best, facts.best_step, facts.worse = figures["loss"], facts.step, 0
+            facts.best, facts.best_step, facts.worse = found, facts.step, 0
         else:
             facts.worse += 1
         if self.world.leads:

@@ -15,13 +15,12 @@ from torch.utils.checkpoint import checkpoint
 from glassformer.checkpoint import model_card, save_task
 from glassformer.checkpoint.folder import verify
 from glassformer.durable import write_whole
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.errors import CheckpointError
 from glassformer.model.block import Block
-from glassformer.strictjson import parse
 from glassformer.tasks import Task
-from glassformer.train.evaluate import evaluate
 from glassformer.train.loop import losses_of
 from glassformer.train.recipe import Recipe
+from glassformer.train.run import RECIPE
 from glassformer.train.session import Session
 
 
@@ -31,18 +30,15 @@ def ready(session: Session, recipe: Recipe, tell: Callable[[str], None]) -> None
     if train.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it
         torch.use_deterministic_algorithms(True)
-    told = json.dumps(recipe.model_dump(mode="json"), indent=2)
-    path = run.folder / "recipe.json"
     last = run.latest(tell)
     if last is None and (found := run.steps()):
         raise CheckpointError(
             f"{run.checkpoints}: none of its {len(found)} checkpoints is whole: move them away, "
             "then the same command begins afresh"
         )
-    if last is not None and path.exists() and path.read_text() != told:
-        _check_same(parse(path.read_bytes(), str(path)), json.loads(told), str(run.folder))
     if session.world.leads:
-        write_whole(path, told.encode())
+        told = json.dumps(recipe.model_dump(mode="json"), indent=2)
+        write_whole(run.folder / RECIPE, told.encode())
     if last is not None:
         state.load(last)
         tell(f"going on after step {state.facts.step:,}")
@@ -52,7 +48,8 @@ def ready(session: Session, recipe: Recipe, tell: Callable[[str], None]) -> None
         recompute(state.task)
     if train.compile:
         settings = {"fullgraph": True, "dynamic": False}
-        session.losses = torch.compile(losses_of(state.task), **settings)  # type: ignore[call-overload]
+        losses = session.losses or losses_of(state.task)
+        session.losses = torch.compile(losses, **settings)  # type: ignore[call-overload]
         session.call = torch.compile(state.task, **settings)  # type: ignore[call-overload]
 
 
@@ -64,25 +61,6 @@ def recompute(task: Task) -> None:
             module.forward = forward  # type: ignore[method-assign]
 
 
-# What may change when a run goes on: how it is shown, kept and spread, not what is learnt.
-FREE = {"workers", "keep", "save_every", "evaluate_every", "patience", "device", "steps"}
-
-
-def _check_same(before: dict[str, Any], now: dict[str, Any], folder: str) -> None:
-    for group in before:
-        if not isinstance(before[group], dict) or not isinstance(now.get(group), dict):
-            same, name = before[group] == now.get(group), group
-        else:
-            changed = [k for k in before[group] | now[group]
-                       if before[group].get(k) != now[group].get(k)
-                       and not (group == "train" and k in FREE)]  # fmt: skip
-            same, name = not changed, f"{group}.{changed[0]}" if changed else group
-        if not same:
-            raise ConfigError(
-                f"{folder}: a run with another {name} is here: choose another --out, or delete it"
-            )
-
-
 def finish(session: Session, recipe: Recipe) -> dict[str, Any]:
     """Write the result: the best weights if they were measured, else the last ones."""
     state, run = session.state, session.run
@@ -92,10 +70,7 @@ def finish(session: Session, recipe: Recipe) -> dict[str, Any]:
     best = run.checkpoints / f"step-{facts.best_step:08d}"
     if facts.best is not None and facts.best_step != facts.step and _is_whole(best):
         state.load(best)
-    figures: dict[str, float] = {}
-    if session.valid is not None:
-        with state.averaged():
-            figures = evaluate(state.task, session.valid, session.world, session.call)
+    figures = session.measure()
     if session.world.leads:
         answer = state.answer()
         card = model_card(answer, recipe.name) + "\n" + training_card(session, recipe, figures)

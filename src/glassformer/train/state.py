@@ -17,7 +17,7 @@ from glassformer.checkpoint import load_task
 from glassformer.errors import CheckpointError
 from glassformer.strictjson import parse
 from glassformer.tasks import Task
-from glassformer.train.optim import Weights, named_state, optimisers, restore
+from glassformer.train.optim import Weights, frozen, named_state, optimisers, restore
 from glassformer.train.recipe import Train
 
 OPTIMISER, TRAINER = "optimiser.safetensors", "trainer.json"
@@ -33,7 +33,7 @@ class Facts:
     rows: int = 0  # of a step: the same batches come whatever the number of processes
     skipped: list[int] = field(default_factory=list)  # steps' worth of rows that were bad
     rollbacks: int = 0
-    best: float | None = None  # the lowest validation loss
+    best: float | None = None  # what train.best_by was at its best
     best_step: int = 0
     worse: int = 0  # evaluations since then
     usual: float = 0.0  # the usual length of a gradient
@@ -46,6 +46,9 @@ class State:
     def __init__(self, task: Task, train: Train, facts: Facts | None = None) -> None:
         self.task, self.train = task, train
         self.facts = facts or Facts(rows=train.rows)
+        still = set(frozen([name for name, _ in task.named_parameters()], train.freeze))
+        for name, parameter in task.named_parameters():
+            parameter.requires_grad_(name not in still)
         self.weights = Weights(task, PRECISION[train.precision])
         self.optimisers = optimisers(self.weights, train)
         self.average: dict[str, Tensor] = {}

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from glassformer.glass import Recorder
-from glassformer.model import ImportantWords, Sequences
+from glassformer.model import Sequences
+from glassformer.tasks import ImportantWords
 
 PROFILE = settings(deadline=None, max_examples=40, derandomize=True)
 C, HEADS, MAPPED = 5, 3, 7

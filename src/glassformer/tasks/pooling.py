@@ -1,4 +1,4 @@
-"""Important-word pooling: the first and smallest model of the book.
+"""Important-word pooling: the first and smallest model of the lectures.
 
 A text is the mean of its word vectors, but not all words weigh the same: a learned vector v says
 how important each one is.

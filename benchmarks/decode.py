@@ -1,0 +1,223 @@
+"""Tokens a second in generation, and what a user would pick instead on the same weights.
+
+    python benchmarks/decode.py                 GPT-2 alone, 16 translations at once
+    python benchmarks/decode.py --only gpt      one of gpt, pairs, growth
+    python benchmarks/decode.py --tiny          small sizes: does it run at all?
+
+Peers are transformers and (pip install ctranslate2) CTranslate2, each in its own best way; every
+figure is the best of several rounds, and the rounds of all take turns. `growth` shows what a step
+costs as the cache grows, and that the order of the texts in a batch does not matter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import logging
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+import torch
+import transformers
+
+import glassformer as gf
+from glassformer.generate.engine import Engine
+
+Way = Callable[[], int]  # does the work once; tells how many tokens or sentences it made
+
+
+def word_tokenizer(folder: Path, size: int, end: int, pad: int | None = None) -> None:
+    """CTranslate2 wants words: token i is t<i>."""
+    words = {f"t{i}" if i != pad else "<pad>": i for i in range(size)}
+    backend = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="t1"))
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    special = {"eos_token": f"t{end}", "unk_token": "t1"}
+    special |= {"bos_token": f"t{end}"} if pad is None else {"pad_token": "<pad>"}
+    given = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **special)
+    given.save_pretrained(folder)
+
+
+def gpt_model(folder: Path, tiny: bool) -> Path:
+    sizes = {"n_layer": 2, "n_embd": 64, "n_head": 2} if tiny else {}
+    transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes)).save_pretrained(folder)
+    word_tokenizer(folder, 50_257, 50_256)
+    return folder
+
+
+def pair_model(folder: Path, tiny: bool) -> Path:
+    width, depth, vocab = (64, 2, 1_000) if tiny else (512, 6, 32_000)
+    config = transformers.MarianConfig(
+        vocab_size=vocab, d_model=width, encoder_layers=depth, decoder_layers=depth,
+        encoder_ffn_dim=4 * width, decoder_ffn_dim=4 * width, pad_token_id=vocab - 1,
+        encoder_attention_heads=width // 32, decoder_attention_heads=width // 32,
+        eos_token_id=0, decoder_start_token_id=vocab - 1, forced_eos_token_id=None,
+        activation_function="relu", max_position_embeddings=512,
+    )  # fmt: skip
+    if not tiny:
+        config.encoder_attention_heads = config.decoder_attention_heads = 8
+    transformers.MarianMTModel(config).save_pretrained(folder)
+    word_tokenizer(folder, vocab, 0, pad=vocab - 1)
+    return folder
+
+
+def gpt_ways(folder: Path, new: int) -> dict[str, Way]:
+    prompt = [(i * 37) % 50_000 for i in range(64)]
+    ways: dict[str, Way] = {}
+    ours = {name: gf.load(folder) for name in ("float32", "int8")}
+    ours["int8"].int8()
+    for name, model in ours.items():
+        ways[f"glassformer {name}"] = lambda model=model: len(
+            model.generate([prompt], max_new_tokens=new, min_new_tokens=new)[0].ids
+        )
+    peer = transformers.GPT2LMHeadModel.from_pretrained(folder).eval()
+    ids = torch.tensor([prompt])
+
+    def theirs() -> int:
+        out = peer.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=new, min_new_tokens=new,
+            do_sample=False, pad_token_id=50_256,
+        )  # fmt: skip
+        return int(out.shape[1]) - len(prompt)
+
+    ways["transformers float32"] = theirs
+    words = [f"t{i}" for i in prompt]
+    for name, made in ct2_models(folder, "Generator").items():
+        ways[f"ctranslate2 {name}"] = lambda made=made: len(
+            made.generate_batch(
+                [words], max_length=new, min_length=new, beam_size=1, sampling_topk=1,
+                include_prompt_in_result=False,
+            )[0].sequences_ids[0]
+        )  # fmt: skip
+    return ways
+
+
+def pair_ways(folder: Path, beams: int, new: int = 24, length: int = 20) -> dict[str, Way]:
+    vocab = json.loads((folder / "config.json").read_text())["vocab_size"]
+    sources = [[2 + (7 * i + 31 * j) % (vocab - 4) for j in range(length)] for i in range(16)]
+    sources = [[*each[:-1], 0] for each in sources]
+    search = {"num_beams": beams, "max_new_tokens": new, "min_new_tokens": new}
+    ways: dict[str, Way] = {}
+    ours = {name: gf.load(folder) for name in ("float32", "int8")}
+    ours["int8"].int8()
+    for name, model in ours.items():
+        ways[f"glassformer {name}"] = lambda model=model: len(
+            model.generate(sources, batch_size=16 * beams, **search)
+        )
+    peer = transformers.MarianMTModel.from_pretrained(folder).eval()
+    ids = torch.tensor(sources)
+
+    def theirs() -> int:
+        out = peer.generate(
+            ids, attention_mask=torch.ones_like(ids), early_stopping=False, bad_words_ids=None,
+            **search,
+        )  # fmt: skip
+        return len(out)
+
+    ways["transformers float32"] = theirs
+    words = [[f"t{i}" for i in each] for each in sources]
+    for name, made in ct2_models(folder, "Translator").items():
+        ways[f"ctranslate2 {name}"] = lambda made=made: len(
+            made.translate_batch(
+                words, beam_size=beams, max_decoding_length=new, min_decoding_length=new,
+                max_batch_size=16,
+            )
+        )  # fmt: skip
+    return ways
+
+
+def ct2_models(folder: Path, kind: str) -> dict[str, Any]:
+    try:
+        import ctranslate2
+    except ImportError:
+        print("ctranslate2 is not here: pip install ctranslate2 to compare with it")
+        return {}
+    found = {}
+    for name in ("float32", "int8"):
+        out = folder.with_name(f"{folder.name}-{name}")
+        ctranslate2.converters.TransformersConverter(str(folder)).convert(
+            str(out), quantization=name, force=True
+        )
+        found[name] = getattr(ctranslate2, kind)(
+            str(out), device="cpu", inter_threads=1, intra_threads=torch.get_num_threads()
+        )
+    return found
+
+
+def race(title: str, ways: dict[str, Way], unit: str, rounds: int) -> None:
+    best = dict.fromkeys(ways, 0.0)
+    for number in range(rounds + 1):
+        for name, way in ways.items():
+            begin = time.perf_counter()
+            count = way()
+            if number:  # the first is for warming up
+                best[name] = max(best[name], count / (time.perf_counter() - begin))
+    print(f"\n{title}, {unit} a second (best of {rounds})")
+    for name, speed in best.items():
+        peer = best.get(f"ctranslate2 {name.split()[-1]}")
+        ratio = f"{speed / peer:8.2f} × ctranslate2" if peer and "ctrans" not in name else ""
+        print(f"  {name:24s}{speed:9.1f}{ratio}", flush=True)
+
+
+def growth(folder: Path, rounds: int) -> None:
+    """What a step costs at each length of the cache, and for texts in another order."""
+    model = gf.load(folder)
+    print("\nOne step of 8 texts, milliseconds")
+    for length in (64, 128, 256, 512, 1_000):
+        print(
+            f"  {length:5d} tokens in the cache {1e3 * step_time(model, [length] * 8, rounds):9.2f}"
+        )
+    lengths = [30, 500, 60, 400, 100, 300, 150, 200]
+    orders = {"mixed": lengths, "sorted": sorted(lengths), "reversed": lengths[::-1]}
+    for name, order in orders.items():
+        print(f"  30 to 500 tokens, {name:9s} {1e3 * step_time(model, order, rounds):9.2f}")
+
+
+def step_time(model: Any, lengths: list[int], rounds: int) -> float:
+    engine = Engine(model.task, slots=len(lengths), capacity=1_024)
+    logits = engine.read([[(7 * i) % 500 for i in range(n)] for n in lengths])
+    best = float("inf")
+    for _ in range(4 * rounds):
+        tokens = logits.argmax(-1)
+        begin = time.perf_counter()
+        logits = engine.step(tokens)
+        best = min(best, time.perf_counter() - begin)
+    return best
+
+
+def main() -> None:
+    about = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=about)
+    parser.add_argument("--only", choices=("gpt", "pairs", "growth"))
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--rounds", type=int, default=3)
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    transformers.utils.logging.disable_progress_bar()
+    torch.manual_seed(0)
+    new = 16 if asked.tiny else 64
+    with tempfile.TemporaryDirectory() as home:
+        if asked.only in (None, "gpt", "growth"):
+            gpt = gpt_model(Path(home) / "gpt", asked.tiny)
+            if asked.only != "growth":
+                ways = gpt_ways(gpt, new)
+                race(f"GPT-2, one text, {new} new tokens", ways, "tokens", asked.rounds)
+                del ways
+            if asked.only != "gpt":
+                growth(gpt, asked.rounds)
+        if asked.only in (None, "pairs"):
+            pair = pair_model(Path(home) / "pair", asked.tiny)
+            for beams in (1, 4):
+                gc.collect()
+                title = f"encoder-decoder, 16 sentences of 20 tokens, 24 new, {beams} beam(s)"
+                race(title, pair_ways(pair, beams), "sentences", asked.rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""`glassformer studio`: look inside models, in the browser."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import webbrowser
+from pathlib import Path
+
+import typer
+
+from glassformer.cli.common import DEVICE, open_model
+from glassformer.errors import ConfigError
+
+HERE = "127.0.0.1"  # and nowhere else: there is no password
+
+
+def run(
+    models: list[str] | None = typer.Argument(
+        None, help="Model folders, or names of the hub; if none is given, the lectures' toys."
+    ),
+    port: int = typer.Option(8642, min=1, max=65535, help="Where to serve, on this machine only."),
+    open_page: bool = typer.Option(True, "--open/--no-open", help="Open the page in a browser."),
+    device: str = DEVICE,
+) -> None:
+    """Serve the studio: every head and every number of a model, on a page of your browser."""
+    with _listen(port) as listening, contextlib.suppress(KeyboardInterrupt):
+        import uvicorn
+
+        from glassformer.studio.app import create_app
+        from glassformer.studio.samples import Served
+        from glassformer.studio.toys import toys
+
+        served = [Served(_name(each), open_model(each, device)) for each in models or ()]
+        if not served:
+            typer.echo("glassformer: no model given: training the lectures' toys …", err=True)
+            served = toys()
+        url = f"http://{HERE}:{port}/"
+        app = create_app(served, port=port)
+        typer.echo(f"{url}    (Ctrl-C ends it)")
+        if open_page and _has_display():
+            webbrowser.open(url)
+        config = uvicorn.Config(app, log_level="warning", server_header=False, ws="none")
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listen(port: int) -> socket.socket:
+    """Taken first: nobody should wait for a model and then hear that there is no port."""
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HERE, port))
+        listening.listen()
+    except OSError as error:
+        listening.close()
+        with socket.socket() as other:
+            other.bind((HERE, 0))
+            free = other.getsockname()[1]
+        raise ConfigError(f"--port {port}: {error.strerror}: write --port {free}") from None
+    return listening
+
+
+def _name(model: str) -> str:
+    return Path(model).resolve().name if Path(model).exists() else model
+
+
+def _has_display() -> bool:
+    return sys.platform in ("darwin", "win32") or bool(
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    )

@@ -1,0 +1,1 @@
+"""Writing: predict the next token, append it, repeat."""

@@ -1,0 +1,203 @@
+"""Beam search: not the best next token but the best whole text, among a few that run side by side.
+
+    text 0, beam 0   the cat │ sat   -1.2 ┐
+    text 0, beam 1   the dog │ ran   -1.9 ┤ the best `kept` of all 2 × V continuations; of those
+                               …          ┘ that end a text the best are put into its pool
+
+The device scores and picks the candidates; their book is kept in plain arrays, a few numbers each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from glassformer.errors import InputError
+from glassformer.generate.engine import Engine
+from glassformer.generate.processors import Rows, largest, process, processors
+from glassformer.generate.settings import Settings
+from glassformer.generate.written import Stopped, Written, spell
+from glassformer.tasks import Ids
+from glassformer.text import Tokenizer
+
+Floats = npt.NDArray[np.float32]
+Numbers = npt.NDArray[np.int64]
+LOST = np.float32(-1e9)  # below every text that can be written
+
+
+@torch.no_grad()
+def beam(
+    engine: Engine,
+    prompts: Ids,
+    settings: Settings,
+    sources: Ids | None = None,
+    tokenizer: Tokenizer | None = None,
+) -> list[list[Written]]:
+    """For each prompt its best texts, the best first; all prompts at the same time.
+
+    The engine is made with `beams=num_beams`, and has that many slots for each prompt. A text that
+    is done leaves, and its slots with it. Stop strings need the tokenizer.
+    """
+    B, K, V = len(prompts), settings.num_beams, engine.task.backbone.config.vocab_size
+    steps = processors(settings, V, engine.device)
+    most = engine.task.backbone.config.max_length
+    limits = [settings.room(len(each), most) for each in prompts]
+    if (engine.slots, engine.beams) != (B * K, K):
+        raise InputError(
+            f"{B} prompts and num_beams = {K}: the engine has {engine.slots} slots for "
+            f"{engine.beams} beams a text, make it with slots={B * K}, beams={K}"
+        )
+    logits = engine.read(prompts, sources=sources).repeat_interleave(K, 0)  # (B · K, V)
+    back = settings.looks_back
+    rows = Rows.of(prompts, [0] * B, limits, engine.device, looks_back=back)
+    rows = rows.select(np.arange(B).repeat(K))
+    book = _Book(np.array(limits), settings, tokenizer)
+    while True:
+        own = logits.log_softmax(-1)
+        scores = process(own, rows, steps)
+        index, tokens = book.turn(_best(scores, own, book.sums, settings))
+        if not len(tokens):
+            return [book.done[text] for text in range(B)]
+        chosen = torch.from_numpy(tokens).to(engine.device)
+        if not np.array_equal(index, np.arange(len(logits))):
+            engine.select(torch.from_numpy(index).to(engine.device))
+            rows = rows.select(index)
+        rows = rows.add(chosen)
+        logits = engine.step(chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidates:
+    """(B, kept) continuations of each text, the best first."""
+
+    sums: Floats  # of the scores of all its tokens
+    parents: Numbers  # which beam it continues
+    tokens: Numbers  # and how
+    logprobs: Floats  # what the model itself thought of that
+
+
+def _best(scores: Tensor, own: Tensor, sums: Floats, settings: Settings) -> _Candidates:
+    (B, K), V = sums.shape, scores.shape[1]
+    each, tokens = largest(scores, min(settings.kept, V))  # (B · K, n) the best of each beam
+    n = each.shape[1]
+    total = each.view(B, K, n) + torch.from_numpy(sums).to(scores.device)[:, :, None]
+    best, where = total.view(B, K * n).topk(min(settings.kept, K * n))
+    tokens = tokens.view(B, K * n).gather(1, where)
+    parents = where // n
+    logprobs = best
+    if settings.logprobs:
+        logprobs = own.view(B, K * V).gather(1, parents * V + tokens)
+    places = torch.stack([parents, tokens]).cpu().numpy()
+    numbers = torch.stack([best, logprobs]).cpu().numpy()
+    return _Candidates(numbers[0], places[0], places[1], numbers[1])
+
+
+class _Book:
+    """The beams of the texts that are not done: what they wrote, and what it is worth."""
+
+    def __init__(self, limits: Numbers, settings: Settings, tokenizer: Tokenizer | None) -> None:
+        B, K = len(limits), settings.num_beams
+        self.settings = settings
+        self.tokenizer = tokenizer
+        self.texts = np.arange(B)  # which of the prompts these are of
+        self.limits = limits
+        self.made = 0
+        self.sums = np.full((B, K), LOST, dtype=np.float32)
+        self.sums[:, 0] = 0.0  # all beams begin alike: only the first one counts
+        self.tokens = np.zeros((B, K, 0), dtype=np.int64)
+        self.logprobs = np.zeros((B, K, 0), dtype=np.float32)
+        self.pools: list[list[Written]] = [[] for _ in range(B)]
+        self.done: dict[int, list[Written]] = {}
+
+    def turn(self, found: _Candidates) -> tuple[Numbers, Numbers]:
+        """Write the candidates into the book.
+
+        Gives the beam that each new beam continues, as a row of the batch, and its token; both
+        without the texts that are done now.
+        """
+        K = self.settings.num_beams
+        self.made += 1
+        ended = self._ended(found)
+        for b, c in np.argwhere(ended[:, :K]):  # the others are there to go on
+            self._finish(b, c, found)
+        sums = found.sums + ended * LOST
+        order = np.argsort(-sums, axis=1, kind="stable")[:, :K]
+        self.sums = _take(sums, order)
+        parents, tokens = _take(found.parents, order), _take(found.tokens, order)
+        self.tokens = _follow(self.tokens, parents, tokens)
+        if self.settings.logprobs:
+            self.logprobs = _follow(self.logprobs, parents, _take(found.logprobs, order))
+        going = ~(ended.all(1) | self._settled())
+        index = (np.arange(len(parents))[:, None] * K + parents)[going]
+        self._leave(going)
+        return index.reshape(-1), tokens[going].reshape(-1)
+
+    def _ended(self, found: _Candidates) -> npt.NDArray[np.bool_]:  # (B, kept)
+        ended = np.isin(found.tokens, self.settings.eos_token_id)
+        ended |= (self.limits == self.made)[:, None]
+        if self.tokenizer is not None and self.settings.stop:
+            for b, c in np.argwhere(~ended):
+                ids = self._ids(b, c, found)
+                ended[b, c] = spell(self.tokenizer, ids, self.settings.stop)[1]
+        return ended
+
+    def _ids(self, b: int, c: int, found: _Candidates) -> list[int]:
+        return [*self.tokens[b, found.parents[b, c]].tolist(), int(found.tokens[b, c])]
+
+    def _finish(self, b: int, c: int, found: _Candidates) -> None:
+        """Into the pool, if it is good enough: of equals the earlier one stays."""
+        if not found.sums[b, c] > LOST / 2:  # a beam that was never one, or forbidden tokens
+            return
+        score = found.sums[b, c] / np.float32(float(self.made) ** self.settings.length_penalty)
+        ids = self._ids(b, c, found)
+        stopped: Stopped = "length" if self.limits[b] == self.made else "stop"
+        logprobs = [*self.logprobs[b, found.parents[b, c]].tolist(), float(found.logprobs[b, c])]
+        text = Written(
+            ids=tuple(ids),
+            stopped="end" if ids[-1] in self.settings.eos_token_id else stopped,
+            score=float(score),
+            logprobs=tuple(logprobs) if self.settings.logprobs else (),
+        )
+        pool = sorted([*self.pools[b], text], key=lambda each: -(each.score or 0.0))
+        self.pools[b] = pool[: self.settings.num_beams]
+
+    def _settled(self) -> npt.NDArray[np.bool_]:  # (B,)
+        """Can no beam that goes on become better than what the pool has?"""
+        K, penalty = self.settings.num_beams, self.settings.length_penalty
+        lengths = np.full(len(self.limits), self.made)
+        if self.settings.early_stopping == "never" and penalty > 0:
+            lengths = self.limits  # the longest it could become: then it counts most
+        full = np.array([len(pool) == K for pool in self.pools])
+        worst = [p[-1].score if f else LOST for p, f in zip(self.pools, full, strict=True)]
+        best = self.sums[:, 0] / (lengths.astype(float) ** penalty).astype(np.float32)
+        hopeless = ~(best > np.array(worst, dtype=np.float32))
+        return hopeless | full if self.settings.early_stopping is True else hopeless
+
+    def _leave(self, going: npt.NDArray[np.bool_]) -> None:
+        count = self.settings.num_return_sequences
+        for text, pool, goes in zip(self.texts.tolist(), self.pools, going, strict=True):
+            if not goes:
+                if len(pool) < count:
+                    raise InputError(
+                        f"num_return_sequences = {count}: these settings leave {len(pool)} "
+                        "possible: ask for fewer, or allow more tokens"
+                    )
+                self.done[text] = pool[:count]
+        self.pools = [pool for pool, goes in zip(self.pools, going, strict=True) if goes]
+        for name in ("texts", "limits", "sums", "tokens", "logprobs"):
+            setattr(self, name, getattr(self, name)[going])
+
+
+def _take(values: npt.NDArray[Any], order: Numbers) -> npt.NDArray[Any]:
+    return np.take_along_axis(values, order, 1)
+
+
+def _follow(
+    past: npt.NDArray[Any], parents: Numbers, new: npt.NDArray[Any]
+) -> npt.NDArray[Any]:  # (B, K, T) → (B, K, T + 1)
+    return np.concatenate([_take(past, parents[:, :, None]), new[:, :, None]], 2)

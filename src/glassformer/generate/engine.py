@@ -1,0 +1,108 @@
+"""The engine: prompts are read once, then every step adds one token to every text.
+
+slot 0    The cat sat on  →  the     one step of the model is one row of B tokens,
+slot 1    Once upon       →  a       whatever the lengths: the cache knows them
+slot 2    (free)          →  ·       a free slot steps along; nobody reads it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import InputError
+from glassformer.model import Batch, Cache, Sequences, Visitor
+from glassformer.tasks import Ids, Task
+
+
+class Engine:
+    """A model and the cache of a running batch: `slots` texts, each at its own length.
+
+    With `beams` each text has that many neighbouring slots, and they share its source. A visitor
+    sees, and may change, every step.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        slots: int,
+        capacity: int,
+        memory_capacity: int = 0,
+        beams: int = 1,
+        visitor: Visitor | None = None,
+    ) -> None:
+        words = task.backbone.words
+        self.task, self.capacity, self.beams, self.visitor = task, capacity, beams, visitor
+        self.device, self.dtype = words.device, words.dtype
+        self.cache = Cache(
+            task.backbone.config, slots, capacity, memory_capacity=memory_capacity, beams=beams,
+            device=self.device, dtype=self.dtype,
+        )  # fmt: skip
+        self.sources = [0] * (slots // beams)  # how long each source is
+        self.free = set(range(slots))
+        self._settle()
+
+    @property
+    def slots(self) -> int:
+        return len(self.cache.counts)
+
+    @torch.no_grad()
+    def read(
+        self, prompts: Ids, slots: Sequence[int] | None = None, *, sources: Ids | None = None
+    ) -> Tensor:  # (n, V)
+        """Put each prompt into a slot (a text's first beam stands for all); what comes next?"""
+        slots = [i * self.beams for i in range(len(prompts))] if slots is None else slots
+        longest = max(map(len, prompts))
+        if not all(prompts) or longest > self.capacity:
+            raise InputError(
+                f"prompts of {min(map(len, prompts))} to {longest} tokens: each needs at least "
+                f"one, and there is room for {self.capacity}"
+            )
+        reading = Cache(
+            self.task.backbone.config, len(prompts), longest, device=self.device, dtype=self.dtype,
+            memory_capacity=max(map(len, sources)) if sources else 0,
+        )  # fmt: skip
+        source = Batch.of(sources) if sources else None
+        batch = Batch.of(prompts, source=source).to(self.device)
+        last = batch.sequences.offsets[1:] - 1
+        asked = replace(batch, wanted=last)
+        logits: Tensor = self.task(asked, cache=reading, visitor=self.visitor).logits
+        texts = [slot // self.beams for slot in slots]
+        self.cache.place(reading, texts)
+        for i, slot in enumerate(slots):
+            self.free -= {*range(slot, slot + self.beams)}
+            if sources:
+                self.sources[texts[i]] = len(sources[i])
+        self._settle()
+        return logits.float()
+
+    @torch.no_grad()
+    def step(self, tokens: Tensor) -> Tensor:  # (B,) → (B, V)
+        """One more token for every slot; what comes next?"""
+        cache = self.cache
+        for slot in self.free:
+            if cache.counts[slot] + 1 >= self.capacity:  # it only steps along: begin again
+                cache.forget(slot)
+        batch = Batch(tokens, Sequences.of([1] * len(tokens), device=self.device))
+        logits: Tensor = self.task(batch, cache=cache, visitor=self.visitor).logits
+        return logits.float()
+
+    def select(self, index: Tensor) -> None:
+        """Slot i becomes what slot index[i] was: beams fork; fewer indices, and texts leave."""
+        order = index.tolist()
+        self.cache.select(index)
+        self.free = {i for i, was in enumerate(order) if was in self.free}
+        self.sources = [self.sources[i // self.beams] for i in order[:: self.beams]]
+
+    def leave(self, slot: int) -> None:
+        """This slot is free: it steps along unheard until another prompt is read into it."""
+        self.free.add(slot)
+        self.cache.forget(slot)
+
+    def _settle(self) -> None:
+        """Tell the cache how long its sources are."""
+        self.cache.memory = Sequences.of(self.sources, device=self.device)

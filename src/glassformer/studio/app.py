@@ -1,0 +1,196 @@
+"""The studio's server: a few questions about a run, answered from its trace, and the pages."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
+from torch import Tensor
+
+from glassformer.errors import GlassformerError, InputError
+from glassformer.studio import measured, pictures, wire
+from glassformer.studio.desk import Desk, Left
+from glassformer.studio.guard import Guard, Refused
+from glassformer.studio.numbers import numbers, row
+from glassformer.studio.reading import NO_TOKENIZER, mask_of
+from glassformer.studio.runs import Run, Runs, limit, sizes
+from glassformer.studio.samples import Served, samples
+from glassformer.studio.says import layers
+
+WEB = Path(__file__).parent / "web"
+KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+}
+
+
+def create_app(models: Sequence[Served], *, port: int) -> Guard:
+    """The app for these models, behind its guard. `port` is where it will be served."""
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    _answer_errors(app)
+    _serve_pages(app)
+    _serve_models(app, {str(i): served for i, served in enumerate(models)})
+    return Guard(app, port=port)
+
+
+def _answer_errors(app: FastAPI) -> None:
+    """Whatever goes wrong is one line, and none tells of the machine."""
+
+    def error(status: int, line: str) -> JSONResponse:
+        return JSONResponse({"error": line}, status)
+
+    def refused(_: Request, found: Refused) -> Response:
+        return error(found.status, found.line)
+
+    def left(_: Request, found: Left) -> Response:
+        return Response(status_code=499)  # nobody reads it
+
+    def wrong(_: Request, found: GlassformerError) -> Response:
+        return error(400, str(found))
+
+    def unreadable(_: Request, found: RequestValidationError) -> Response:
+        return error(400, _first(found.errors(), skip=1))  # of an address: path or query
+
+    def http(_: Request, found: HTTPException) -> Response:
+        return error(found.status_code, str(found.detail).lower())
+
+    def broken(_: Request, found: Exception) -> Response:
+        return error(500, "the studio has made a mistake: its terminal says more")
+
+    handlers: dict[Any, Callable[..., Response]] = {
+        Refused: refused, Left: left, GlassformerError: wrong, HTTPException: http,
+        RequestValidationError: unreadable, Exception: broken,
+    }  # fmt: skip
+    for kind, handler in handlers.items():
+        app.add_exception_handler(kind, handler)
+
+
+def _serve_pages(app: FastAPI) -> None:
+    """Every page is read once and has its own route: no request ever becomes a path."""
+
+    def page(content: bytes, kind: str) -> Callable[[], Awaitable[Response]]:
+        async def answer() -> Response:
+            return Response(content, media_type=kind)
+
+        return answer
+
+    for path in sorted(WEB.rglob("*")):
+        if path.suffix in KINDS:
+            name = path.relative_to(WEB).as_posix()
+            answer = page(path.read_bytes(), KINDS[path.suffix])
+            app.get("/" if name == "index.html" else f"/{name}")(answer)
+
+
+def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
+    runs, desk = Runs(), Desk()
+    rows = wire.Models(models=[_model_row(*pair) for pair in models.items()])
+
+    @app.get("/api/models")
+    async def all_models() -> Response:
+        return _json(rows)
+
+    @app.post("/api/runs")
+    async def run(request: Request) -> Response:
+        ask = _ask(await request.body())
+        if ask.model not in models:
+            raise Refused(404, "there is no such model: ask /api/models")
+        model = models[ask.model].model
+
+        def work(stop: Event) -> Run:
+            return runs.same(ask) or runs.add(model, ask, stop)
+
+        return _json((await desk.do(request, work)).row)
+
+    async def about(request: Request, id: str, work: Callable[[Run], Any]) -> Any:
+        run = runs.find(id)
+        return await desk.do(request, lambda stop: work(run))
+
+    @app.get("/api/runs/{id}/map/{stack}")
+    async def small_map(request: Request, id: str, stack: wire.StackName) -> Response:
+        return _bytes(await about(request, id, lambda run: pictures.small(run, stack)))
+
+    @app.get("/api/runs/{id}/head/{stack}/{layer}/{head}")
+    async def one_head(
+        request: Request, id: str, stack: wire.StackName, layer: int, head: int,
+        view: wire.View = "raw",
+    ) -> Response:  # fmt: skip
+        work = functools.partial(pictures.head, stack=stack, layer=layer, head=head, view=view)
+        return _bytes(await about(request, id, work))
+
+    @app.get("/api/runs/{id}/row/{stack}/{layer}/{head}/{query}")
+    async def one_row(
+        request: Request, id: str, stack: wire.StackName, layer: int, head: int, query: int
+    ) -> Response:
+        work = functools.partial(row, stack=stack, layer=layer, head=head, query=query)
+        return _json(await about(request, id, work))
+
+    @app.get("/api/runs/{id}/numbers/{stack}/{layer}/{head}/{query}")
+    async def one_walk(
+        request: Request, id: str, stack: wire.StackName, layer: int, head: int, query: int
+    ) -> Response:
+        work = functools.partial(numbers, stack=stack, layer=layer, head=head, query=query)
+        return _json(await about(request, id, work))
+
+    @app.get("/api/runs/{id}/measures")
+    async def all_measures(request: Request, id: str) -> Response:
+        return _json(await about(request, id, measured.measures))
+
+    @app.get("/api/runs/{id}/alignment")
+    async def one_alignment(request: Request, id: str) -> Response:
+        return _json(await about(request, id, measured.alignment))
+
+    @app.get("/api/runs/{id}/lens/{stack}")
+    async def one_lens(request: Request, id: str, stack: wire.StackName) -> Response:
+        found = await about(request, id, lambda run: layers(run.model, run.trace, stack))
+        return _json(wire.Lens(found))
+
+
+def _model_row(id: str, served: Served) -> wire.ModelRow:
+    model = served.model
+    config = model.task.backbone.config
+    return wire.ModelRow(
+        id=id,
+        name=served.name,
+        family=config.family,
+        kind=model.task.spec.kind,
+        mask=mask_of(model.tokenizer),
+        max_length=limit(model),
+        parameters=sum(each.numel() for each in model.parameters()),
+        stacks=sizes(model),
+        samples=samples(served),
+        note=NO_TOKENIZER if model.tokenizer is None else None,
+    )
+
+
+def _ask(body: bytes) -> wire.Ask:
+    try:
+        return wire.Ask.model_validate_json(body)
+    except ValidationError as error:
+        raise InputError(_first(error.errors())) from None
+
+
+def _first(errors: Any, skip: int = 0) -> str:
+    """One line for the first thing that is wrong in a request."""
+    where = ".".join(map(str, errors[0]["loc"][skip:]))
+    return f"{where}: {errors[0]['msg']}" if where else str(errors[0]["msg"])
+
+
+def _json(found: BaseModel) -> Response:
+    return Response(found.model_dump_json(), media_type="application/json")
+
+
+def _bytes(found: Tensor) -> Response:
+    shape = ",".join(map(str, found.shape))
+    kind = "application/octet-stream"
+    return Response(found.numpy().tobytes(), media_type=kind, headers={"X-Shape": shape})

@@ -1,0 +1,136 @@
+"""How is this weight computed? The walk of the slides for one query of one head."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+
+from glassformer.errors import InputError
+from glassformer.glass.stacks import wide
+from glassformer.model import Attention
+from glassformer.model.attention import How, visible
+from glassformer.studio.pictures import place
+from glassformer.studio.runs import Run
+from glassformer.studio.wire import Numbers, Row, StackName, Vector, Vectors
+
+FIRST = 8  # entries of a vector that are shown
+
+
+def row(run: Run, stack: StackName, layer: int, head: int, query: int) -> Row:
+    """What the softmax gave, and what it got."""
+    weights, scores = _line(run, stack, layer, head, query)
+    return Row(weights=weights.tolist(), scores=_or_none(scores))
+
+
+def numbers(run: Run, stack: StackName, layer: int, head: int, query: int) -> Numbers:
+    weights, masked = _line(run, stack, layer, head, query)
+    at = place(run, stack, layer, head)  # decoder.blocks.3.cross
+    attention = run.model.task.backbone.get_submodule(at)
+    assert isinstance(attention, Attention)  # noqa: S101 - place says so
+    block, side = at.rpartition(".")[0], at.partition(".")[0]
+    q = _of(run, f"{at}.q")[query, head]  # (D,)
+    group = attention.heads // attention.key_heads
+    k, v = (_of(run, f"{at}.{name}")[:, head // group] for name in "kv")  # (S, D)
+    dots = k @ q
+    bias = run.trace.get(f"{side}.relative.bias") if not attention.cross else None
+    before, x, residual, norm = (_of(run, name) for name in _names(run, block, layer, at))
+    segment, position = (
+        run.trace.get(f"{side}.embedding.{name}") for name in ("segments", "positions")
+    )
+    return Numbers(
+        token=run.tokens["encoder" if side == "encoder" else "decoder"][query].text,
+        embedding=_cut(_of(run, f"{side}.embedding.tokens")[query]),
+        segment=None if segment is None else _cut(segment[query]),
+        position=None if position is None else _cut(position[query]),
+        before=_cut(before[query]),
+        x=_cut(x[query]),
+        q=_cut(q),
+        k=Vectors(values=k[:, :FIRST].tolist(), length=k.shape[1]),
+        v=Vectors(values=v[:, :FIRST].tolist(), length=v.shape[1]),
+        scores=dots.tolist(),
+        scaled=(dots * attention.scale).tolist(),
+        bias=None if bias is None else wide(bias[head, query]).tolist(),
+        masked=_or_none(masked),
+        weights=weights.tolist(),
+        mixed=_cut(_of(run, f"{at}.mixed")[query, head]),
+        out=_cut(_of(run, f"{at}.out")[query]),
+        residual=_cut(residual[query]),
+        norm=_cut(norm[query]),
+        mlp=_cut(_of(run, f"{block}.mlp.out")[query]),
+        block=_cut(_of(run, f"{block}.out")[query]),
+        scale=1 / attention.scale,
+        formulas=_formulas(run, attention, bias is not None),
+    )
+
+
+def _names(run: Run, block: str, layer: int, at: str) -> tuple[str, str, str, str]:
+    """What comes in, what q is made of, their sum with what comes out, and what is read next.
+
+    post-norm  before = x ── attention ──(+) residual ── norm
+    pre-norm   before ── norm: x ── attention ──(+) residual ── norm of the next part
+    """
+    side, crossing = at.partition(".")[0], at.endswith(".cross")
+    enters = f"{side}.blocks.{layer - 1}.out" if layer else f"{side}.embedding.out"
+    part = "cross" if crossing else "attention"
+    summed, normed = f"{block}.{part}_sum", f"{block}.{part}_norm.out"
+    if run.trace.config["norm_place"] == "post":
+        before = f"{block}.attention_norm.out" if crossing else enters
+        return before, before, summed, normed
+    before = f"{block}.attention_sum" if crossing else enters
+    goes_on = f"{block}.cross_norm.out"
+    after = goes_on if goes_on in run.trace and not crossing else f"{block}.mlp_norm.out"
+    return before, normed if normed in run.trace else before, summed, after
+
+
+def _line(
+    run: Run, stack: StackName, layer: int, head: int, query: int
+) -> tuple[Tensor, Tensor]:  # (S,), (S,)
+    """One row of the weights, and of the masked scores they were made of."""
+    at = place(run, stack, layer, head)
+    weights, scores = (_of(run, f"{at}.{name}")[head] for name in ("weights", "scores"))
+    T, S = weights.shape
+    if not 0 <= query < T:
+        raise InputError(f"token {query}: this text has tokens 0 to {T - 1}")
+    attention = run.model.task.backbone.get_submodule(at)
+    assert isinstance(attention, Attention)  # noqa: S101 - place says so
+    how = How(causal=stack == "decoder", window=attention.window)
+    seen = visible(T, S, None, how, scores.device)
+    masked = scores[query]
+    return weights[query], masked if seen is None else masked.masked_fill(
+        ~seen[0, 0, query], -math.inf
+    )
+
+
+def _formulas(run: Run, attention: Attention, bias: bool) -> dict[str, str]:
+    config = run.trace.config
+    post, turned = config["norm_place"] == "post", config["position"] == "rotary"
+    turned = turned and not attention.cross
+    source = "memory" if attention.cross else "x"
+    mapped = {"q": "W_Q x", "k": f"W_K {source}"}
+    return {
+        "x": "before" if post else "norm(before)",
+        **{name: f"turn({text})" if turned else text for name, text in mapped.items()},
+        "v": f"W_V {source}",
+        "scores": "q · k",
+        "scaled": "scores / √d" if config["scaled"] else "scores",
+        "masked": ("scaled + bias" if bias else "scaled") + ", or −∞ where it may not look",
+        "weights": "softmax(masked)",
+        "mixed": "Σ weights v",
+        "out": "W_O [mixed of all heads]",
+        "residual": "before + out",
+        "norm": "norm(residual)",
+        "mlp": "W_2 (act(W_g norm) · W_1 norm)" if config["gated"] else "W_2 act(W_1 norm)",
+    }
+
+
+def _of(run: Run, name: str) -> Tensor:
+    return wide(run.trace[name]).cpu()
+
+
+def _cut(vector: Tensor) -> Vector:
+    return Vector(values=wide(vector)[:FIRST].tolist(), length=vector.shape[0])
+
+
+def _or_none(values: Tensor) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in values.tolist()]

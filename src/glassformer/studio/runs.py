@@ -1,0 +1,184 @@
+"""A run is one text through one model, recorded. The newest are kept, and only those."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Event, Lock
+
+from glassformer.errors import InputError
+from glassformer.generate.sampling import write
+from glassformer.generate.writing import prepare
+from glassformer.glass import Edit, Recorder, Trace, ablate, stacks
+from glassformer.loaded import Model, record
+from glassformer.studio.guard import Refused
+from glassformer.studio.reading import Reading, of_ids, read, read_target
+from glassformer.studio.says import says
+from glassformer.studio.wire import Ask, RunRow, StackName, StackShape, StackSize, Token, Tokens
+
+MOST_RUNS = 16
+MOST_BYTES = 1 << 30  # of all runs together; and of the weights and scores of one
+MOST_WRITTEN = 128  # tokens of a translation
+
+
+class Stopped(Exception):
+    """Somebody has said that the work is not wanted any more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    id: str
+    ask: Ask
+    model: Model
+    trace: Trace
+    tokens: dict[StackName, list[Token]]
+    row: RunRow
+    edit: Edit  # what was changed inside: heads that are off
+    target: str | None  # what a translator has written
+
+    @property
+    def bytes(self) -> int:
+        return sum(t.nbytes for t in self.trace.values())
+
+
+class Runs:
+    """The last ones asked for. Safe to use from several threads."""
+
+    def __init__(self, most: int = MOST_RUNS, most_bytes: int = MOST_BYTES) -> None:
+        self.most, self.most_bytes = most, most_bytes
+        self.kept: OrderedDict[str, Run] = OrderedDict()
+        self.lock, self.count = Lock(), 0
+
+    def find(self, id: str) -> Run:
+        with self.lock:
+            if id not in self.kept:
+                raise Refused(404, "this run is not kept any more: run the text again")
+            self.kept.move_to_end(id)
+            return self.kept[id]
+
+    def same(self, ask: Ask) -> Run | None:
+        """A run that was asked for in the same words."""
+        with self.lock:
+            return next((run for run in self.kept.values() if run.ask == ask), None)
+
+    def add(self, model: Model, ask: Ask, stop: Event) -> Run:
+        with self.lock:
+            self.count += 1
+            id = f"r{self.count}"
+        run = start(model, ask, id, stop)
+        with self.lock:
+            self.kept[id] = run
+            while len(self.kept) > 1 and (
+                len(self.kept) > self.most
+                or sum(each.bytes for each in self.kept.values()) > self.most_bytes
+            ):
+                self.kept.popitem(last=False)
+        return run
+
+
+def sizes(model: Model) -> list[StackSize]:
+    config = model.task.backbone.config
+    deep = {"encoder": config.depth, "decoder": config.depth}
+    if config.family == "seq2seq":
+        deep["decoder"] = deep["cross"] = config.decoder_depth or config.depth
+    names: dict[str, tuple[StackName, ...]] = {
+        "encoder": ("encoder",), "decoder": ("decoder",), "seq2seq": ("encoder", "decoder", "cross")
+    }  # fmt: skip
+    return [
+        StackSize(name=name, layers=deep[name], heads=config.heads) for name in names[config.family]
+    ]
+
+
+def limit(model: Model) -> int:
+    """The most tokens: what the model reads, and what there is room to record."""
+    heads = sum(each.layers * each.heads for each in sizes(model))
+    room = math.isqrt(MOST_BYTES // (heads * 8))  # weights and scores of each pair of tokens
+    return min(model.task.backbone.config.max_length, room)
+
+
+def start(model: Model, ask: Ask, id: str, stop: Event) -> Run:
+    edit = _edit(model, ask)
+
+    def keep(name: str) -> bool:
+        if stop.is_set():
+            raise Stopped
+        return True
+
+    family, complete = model.task.backbone.config.family, True
+    shown: dict[StackName, list[Token]]
+    if family == "seq2seq":
+        source = _fits(model, read(model, ask.text))
+        written, complete = _target(model, ask, source.ids, edit, keep)
+        target = _fits(model, of_ids(model, written))
+        trace = record(model, (source.ids, target.ids), keep=keep, edit=edit)
+        shown, answered = {"encoder": source.shown, "decoder": target.shown}, target.ids
+    else:
+        source = _fits(model, read(model, ask.text, ask.second))
+        trace = record(model, source.what, keep=keep, edit=edit)
+        shown = {"decoder" if family == "decoder" else "encoder": source.shown}
+        answered = source.ids
+    spelt = model.tokenizer if family == "seq2seq" else None
+    text = None if spelt is None else spelt.decode(answered)
+    shapes = stacks(trace)
+    row = RunRow(
+        run=id,
+        stacks=[
+            StackShape(**size.model_dump(), rows=shapes[size.name].T, columns=shapes[size.name].S)
+            for size in sizes(model)
+        ],
+        tokens=Tokens(queries=shown),
+        says=says(model, trace, answered, text).model_copy(update={"complete": complete}),
+    )
+    return Run(id, ask, model, _without_logits(trace), shown, row, edit, text)
+
+
+def _without_logits(trace: Trace) -> Trace:
+    """They are as wide as the vocabulary, and asked for once."""
+    kept = {name: tensor for name, tensor in trace.items() if name != "logits"}
+    return Trace(kept, trace.tokens, trace.source_tokens, trace.config)
+
+
+def _fits(model: Model, reading: Reading) -> Reading:
+    most = limit(model)
+    if len(reading.ids) > most:
+        raise InputError(
+            f"the text has {len(reading.ids):,} tokens and at most {most:,} fit here: shorten it"
+        )
+    return reading
+
+
+def _edit(model: Model, ask: Ask) -> Edit:
+    """Heads that are off, as `record` takes them."""
+    known = {each.name: each for each in sizes(model)}
+    heads: dict[str, set[int]] = defaultdict(set)
+    for stack, layer, head in ask.off:
+        size = known.get(stack)
+        if size is None or not (0 <= layer < size.layers and 0 <= head < size.heads):
+            raise InputError(f"off: this model has no head {head} in layer {layer} of its {stack}")
+        side, part = ("decoder", "cross") if stack == "cross" else (stack, "attention")
+        heads[f"{side}.blocks.{layer}.{part}.mixed"].add(head)
+    return {name: ablate(*sorted(found)) for name, found in heads.items()}
+
+
+def _target(
+    model: Model, ask: Ask, source: list[int], edit: Edit, keep: Callable[[str], bool]
+) -> tuple[list[int], bool]:
+    """What the decoder reads: its start token and what was given, or what it writes itself.
+
+    And whether that came to its end.
+    """
+    start = model.task.backbone.config.ids.start or 0
+    if ask.second is not None:
+        return [start, *read_target(model, ask.second)], True
+    if model.task.spec.kind != "seq2seq":
+        return [start, *source[:-1]], True  # it cannot write: it reads the source once more
+    room = max(min(MOST_WRITTEN, limit(model) - 1), 1)
+    given = {"max_new_tokens": room}
+    writing = prepare(model.task, model.tokenizer, model.origin, [source], given)
+    visitor = Recorder(model, lambda name: keep(name) and False, edit)
+    ends = writing.settings.eos_token_id
+    chosen = list(write(writing.engine(visitor=visitor), writing.requests(), writing.settings))
+    ids = [*writing.prompts[0], *(each.token for each in chosen if each.token not in ends)]
+    return ids, chosen[-1].stopped == "end"

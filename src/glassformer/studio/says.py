@@ -1,0 +1,81 @@
+"""What a model says to a text, in words for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import InputError
+from glassformer.glass import Said, Trace, lens
+from glassformer.glass import says as said
+from glassformer.loaded import Model
+from glassformer.studio.reading import mask_of
+from glassformer.studio.wire import At, Guess, LensLayer, Says, StackName
+from glassformer.uses.classify import MEANINGS
+
+TOP = 5
+
+
+def says(model: Model, trace: Trace, ids: Sequence[int], text: str | None) -> Says:
+    """`ids` are those that are answered: of a translation, what is written, and `text` too."""
+    kind = model.task.spec.kind
+    if kind in ("masked_lm", "pretraining"):
+        name = mask_of(model.tokenizer)
+        mask = None if model.tokenizer is None or name is None else model.tokenizer.id(name)
+        blanks = [place for place, i in enumerate(ids) if i == mask]
+        if not blanks:
+            return Says(kind="none")
+        return Says(kind="masked", at=_places(model, said(model, trace, top_k=TOP), blanks))
+    if kind in ("causal_lm", "seq2seq", "tag"):
+        at = _places(model, said(model, trace, top_k=TOP), range(len(ids)))
+        if kind == "seq2seq":
+            return Says(kind="translation", at=at, text=text)
+        return Says(kind="next" if kind == "causal_lm" else "label", at=at)
+    if kind in ("classify", "next_sentence"):
+        return Says(kind="label", at=[At(token=0, top=_labels(model, trace["logits"]))])
+    return Says(kind="none")
+
+
+def layers(model: Model, trace: Trace, stack: StackName) -> list[LensLayer]:
+    """The logit lens: what the head would say after each layer; 0 is before the first."""
+    main: StackName = "encoder" if trace.config["family"] == "encoder" else "decoder"
+    if stack != main:
+        raise InputError(f"lens: only the {main} of this model has words to say")
+    found = lens(model, trace, top_k=TOP)
+    return [
+        LensLayer(layer=i, at=_places(model, each, range(len(each.words))))
+        for i, each in enumerate(found.values())
+    ]
+
+
+def _places(model: Model, found: Said, places: Sequence[int]) -> list[At]:
+    chances = found.chances.tolist()
+    return [
+        At(
+            token=at,
+            top=[
+                Guess(text=_readable(model, word), p=p)
+                for word, p in zip(found.words[at], chances[at], strict=True)
+            ],
+        )
+        for at in places
+    ]
+
+
+def _readable(model: Model, word: str) -> str:
+    """A piece of the vocabulary as it is read: Ġcat is cat."""
+    number = None if model.tokenizer is None else model.tokenizer.id(word)
+    if model.tokenizer is None or number is None or model.task.spec.kind == "tag":
+        return word
+    return model.tokenizer.decode([number]).strip() or word
+
+
+def _labels(model: Model, logits: Tensor) -> list[Guess]:
+    labels = model.task.spec.labels
+    usual = "regression" if len(labels) == 1 else "single_label_classification"
+    stated = None if model.origin is None else model.origin.config.get("problem_type")
+    values = MEANINGS.get(stated or usual, torch.sigmoid)(logits[0].float())
+    order = values.argsort(descending=True, stable=True).tolist()
+    return [Guess(text=labels[i], p=float(values[i])) for i in order[:TOP]]

@@ -1,0 +1,122 @@
+"""Three toys that read and write: one of each family, trained in seconds on the lectures' words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import tokenizers
+import torch
+from tokenizers import models, normalizers, pre_tokenizers, processors
+
+from glassformer.config import Family, ModelConfig, TaskConfig, TaskKind, TokenIds
+from glassformer.loaded import Model
+from glassformer.model import Batch
+from glassformer.studio.samples import Served
+from glassformer.tasks import Task, build_task
+from glassformer.text import Tokenizer
+
+UNKNOWN, FIRST, LAST, BLANK, START = "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<start>"
+SENTENCES = (
+    "the pizza came out of the oven and it tasted good !",
+    "i sat by the river bank .",
+    "i deposited money in the bank .",
+    "paul went shopping . he bought a new shirt .",
+    "ramona made coffee .",
+    "i ate the apple .",
+    "i love to play soccer .",
+    "the cat sat on the mat .",
+)
+ORDERS = ("man ordered the chicken", "woman ordered the beef", "the cat sat on the mat")
+WHO = {"cat": "кот", "dog": "пёс", "man": "мужчина"}
+DOES = {"sat": "сел", "lay": "лёг"}
+WHERE = {"mat": "коврик", "sofa": "диван", "chair": "стул"}
+PAIRS = tuple(
+    (f"the {who} {does} on the {where}", f"{WHO[who]} {DOES[does]} на {WHERE[where]}")
+    for who in WHO
+    for does in DOES
+    for where in WHERE
+)
+
+
+def toys(seed: int = 0) -> list[Served]:
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(seed)
+        return [_fills(), _goes_on(), _translates()]
+
+
+def _fills() -> Served:
+    """Every word of every sentence is hidden once."""
+    tokenizer = _tokenizer(SENTENCES, (UNKNOWN, FIRST, LAST, BLANK), f"{FIRST} $A {LAST}")
+    task = _task("encoder", "masked_lm", tokenizer)
+    blank, ids, labels = tokenizer.id(BLANK) or 0, [], []
+    for read in tokenizer.encode_all(SENTENCES):
+        for place in range(1, len(read.ids) - 1):
+            ids.append([blank if i == place else word for i, word in enumerate(read.ids)])
+            labels += [word if i == place else -100 for i, word in enumerate(read.ids)]
+    _teach(task, replace(Batch.of(ids), labels=torch.tensor(labels)), steps=45)
+    return Served(
+        "toy encoder", Model(task, tokenizer).eval(),
+        ("I deposited [MASK] in the bank.", "I sat by the river [MASK].",
+         "The pizza came out of the [MASK] and it tasted good!"),
+    )  # fmt: skip
+
+
+def _goes_on() -> Served:
+    """The next word at each place; the last leads back to the start."""
+    tokenizer = _tokenizer(ORDERS, (UNKNOWN, START), f"{START} $A")
+    task = _task("decoder", "causal_lm", tokenizer)
+    ids = [read.ids for read in tokenizer.encode_all(ORDERS)]
+    labels = [word for each in ids for word in (*each[1:], each[0])]
+    _teach(task, replace(Batch.of(ids), labels=torch.tensor(labels)), steps=60)
+    return Served(
+        "toy decoder", Model(task, tokenizer).eval(),
+        ("man ordered the", "woman ordered the", "the cat sat on the mat"),
+    )  # fmt: skip
+
+
+def _translates() -> Served:
+    words = [text for pair in PAIRS for text in pair]
+    tokenizer = _tokenizer(words, (UNKNOWN, START, LAST), f"$A {LAST}")
+    task = _task("seq2seq", "seq2seq", tokenizer)
+    read = [each.ids for each in tokenizer.encode_all(source for source, _ in PAIRS)]
+    written = [each.ids for each in tokenizer.encode_all(target for _, target in PAIRS)]
+    start = tokenizer.id(START) or 0
+    batch = Batch.of([[start, *each[:-1]] for each in written], source=Batch.of(read))
+    labels = torch.tensor([word for each in written for word in each])
+    _teach(task, replace(batch, labels=labels), steps=80)
+    return Served(
+        "toy translator", Model(task, tokenizer).eval(),
+        ("The cat sat on the mat", "The dog lay on the sofa", "The man sat on the chair"),
+    )  # fmt: skip
+
+
+def _tokenizer(texts: Sequence[str], special: Sequence[str], around: str) -> Tokenizer:
+    """A token a word."""
+    known = dict.fromkeys((*special, *(word for text in texts for word in text.split())))
+    ids = {word: i for i, word in enumerate(known)}
+    backend = tokenizers.Tokenizer(models.WordLevel(ids, unk_token=UNKNOWN))
+    backend.normalizer = normalizers.Lowercase()
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    named = [(word, ids[word]) for word in special]
+    backend.post_processor = processors.TemplateProcessing(single=around, special_tokens=named)
+    backend.add_special_tokens(list(special))
+    return Tokenizer(backend)
+
+
+def _task(family: Family, kind: TaskKind, tokenizer: Tokenizer) -> Task:
+    config = ModelConfig(
+        family=family, vocab_size=len(tokenizer), width=32, depth=2, heads=4, mlp_width=64,
+        max_length=32, init_std=0.1,
+        ids=TokenIds(start=tokenizer.id(START), end=tokenizer.id(LAST)),
+    )  # fmt: skip
+    return build_task(config, TaskConfig(kind=kind))
+
+
+def _teach(task: Task, batch: Batch, *, steps: int) -> None:
+    optimiser = torch.optim.AdamW(task.parameters(), lr=0.01)
+    for _ in range(steps):
+        loss = task(batch).loss
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()

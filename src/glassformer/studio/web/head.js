@@ -1,0 +1,122 @@
+// What does this head look at?
+
+import * as api from "./api.js";
+import { arcs } from "./arcs.js";
+import { colours, words } from "./colour.js";
+import { choice, el, number, share, swap, table, tick, visible } from "./dom.js";
+import { matrix } from "./matrix.js";
+import { legend } from "./picture.js";
+import { gather, groups, sides } from "./tokens.js";
+
+const VIEWS = [
+  ["raw", "raw", "The weights after the softmax"],
+  ["value", "value-weighted", "Each weight times the length of what it brings home (Kobayashi 2020)"],
+  ["rollout", "rollout", "All layers up to this one, multiplied (Abnar & Zuidema 2020)"],
+  ["mean", "mean", "The mean over this layer's heads"],
+];
+/** Rollout multiplies layers of one stack: between two there is none. */
+export const viewsOf = (stack) => VIEWS.map(([id]) => id).filter((id) => stack !== "cross" || id !== "rollout");
+const ROWS = 14; // of the table of one token's weights
+
+export const head = {
+  id: "head",
+  name: "Head",
+  question: "What does this head look at?",
+  lead: "On the left each line leads from a token to one it looks at; on the right all weights: rows look, columns are looked at.",
+  caveat: "Weights say where a head looks, not what it does with what it finds: compare value-weighted ones.",
+  build,
+};
+
+export function stepper(label, value, most, change) {
+  const step = (by, text, name) => el("button", {
+    type: "button", text, "aria-label": name, disabled: value + by < 0 || value + by > most, on: { click: () => change(value + by) },
+  });
+  return el("div", { class: "stepper", role: "group", "aria-label": label },
+    step(-1, "‹", `${label} before`), el("span", {}, `${label} `, el("b", { text: value })), step(1, "›", `${label} after`));
+}
+
+/** Stack, layer and head: the same on every page that shows one head. */
+export function whichHead(app) {
+  const { state, run } = app;
+  const { layers, heads } = run.stacks.find(({ name }) => name === state.stack);
+  return [
+    run.stacks.length > 1 ? choice("Stack", run.stacks.map(({ name }) => [name, name]), state.stack, (stack) => app.update({ stack })) : null,
+    stepper("layer", state.layer, layers - 1, (layer) => app.update({ layer })),
+    stepper("head", state.head, heads - 1, (to) => app.update({ head: to })),
+  ];
+}
+
+function build(app) {
+  const tools = el("div", { class: "tools" });
+  const slider = el("input", { type: "range", min: "0", max: "1", step: "0.01", "aria-label": "Threshold of the lines",
+    on: { input: () => app.update({ threshold: Number(slider.value) }) } });
+  const least = el("output", {});
+  const more = el("div", { class: "tools" });
+  const pick = (row) => app.update({ query: shown.rows[row].of[0] });
+  const lines = arcs(pick);
+  const cells = matrix({ name: "Weights: rows look, columns are looked at", pick, hover });
+  const readout = el("p", { class: "readout quiet", "aria-hidden": "true" });
+  const scale = el("div", {});
+  const row = el("section", { class: "card row", "aria-label": "The chosen token's weights" });
+  const node = el("div", { class: "page-head" }, tools,
+    el("section", { class: "card lines", "aria-label": "Lines" },
+      el("label", { class: "field" }, "lines from weight", slider, least), lines.node),
+    el("section", { class: "card cells", "aria-label": "Matrix" }, more, el("div", { class: "fit" }, cells.node), el("div", { class: "foot" }, readout, scale)), row);
+  const shown = { rows: [], columns: [], bytes: new Uint8Array() };
+
+  function hover(r, c) {
+    readout.textContent = r < 0 ? hint() : `“${shown.rows[r].text}” looks at “${shown.columns[c].text}” with ${share(shown.bytes[r * shown.columns.length + c] / 255)}`;
+  }
+  const hint = () => "Point at a cell to read it; click to choose its row.";
+
+  async function show() {
+    const { state, run } = app;
+    const fresh = app.fresh();
+    const { stack, layer, head: h, query } = state;
+    swap(tools, ...whichHead(app),
+      choice("Weights", VIEWS.filter(([id]) => viewsOf(stack).includes(id)), state.view, (view) => app.update({ view })));
+    slider.value = String(state.threshold);
+    least.textContent = state.threshold.toFixed(2);
+    swap(more,
+      tick("special tokens", state.special, (special) => app.update({ special }), "Hidden ones leave rows that no longer sum to one"),
+      tick("word pieces apart", state.pieces, (pieces) => app.update({ pieces }), "Together: added where looked at, averaged where looking"),
+      tick("faint too", state.faint, (faint) => app.update({ faint }), "More of the colours for small weights"));
+    swap(scale, legend(app.theme(), state.faint, "0", "1", "weight"));
+    const { bytes, shape: [, width] } = await api.bytes(`runs/${run.run}/head/${stack}/${layer}/${h}?view=${state.view}`);
+    if (!fresh()) return;
+    const [asking, asked] = sides(run, stack);
+    shown.rows = groups(asking, state);
+    shown.columns = groups(asked, state);
+    shown.bytes = gather(bytes, width, shown.rows, shown.columns);
+    const chosen = shown.rows.findIndex(({ of }) => of.includes(query));
+    lines.show({ ...shown, threshold: state.threshold, chosen });
+    app.scale = cells.show({ ...shown, chosen, zoom: state.zoom, palette: words(colours(app.theme(), state.faint)) });
+    cells.view.canvas.dataset.drawn = [run.run, stack, layer, h, state.view, app.theme()].join();
+    hover(-1, -1);
+    const exact = await api.json(`runs/${run.run}/row/${stack}/${layer}/${h}/${query}`);
+    if (!fresh()) return;
+    const best = strongest(exact.weights);
+    swap(row, ...rowTable(app, asking[query], asked, exact, best));
+    app.say(`layer ${layer}, head ${h}, “${visible(asking[query].text)}” looks at ${best.slice(0, 3)
+      .map((i) => `“${visible(asked[i].text)}” ${share(exact.weights[i])}`).join(", ")}`);
+  }
+
+  return { node, show };
+}
+
+const strongest = (weights) => weights.map((_, i) => i).sort((a, b) => weights[b] - weights[a]);
+
+function rowTable(app, token, asked, { weights, scores }, best) {
+  const some = best.slice(0, ROWS);
+  const rest = weights.length - some.length;
+  return [
+    el("h2", { text: `“${visible(token.text)}” looks at` }),
+    el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of weights" },
+      table(`Weights of “${visible(token.text)}”, largest first`, ["token", "score", "weight", ""], some.map((i) => [
+        visible(asked[i].text), number(scores[i]), share(weights[i]),
+        el("span", { class: "bar now", vars: { p: String(weights[i]) } }),
+      ]), { class: "says" }),
+      rest > 0 ? el("p", { class: "quiet", text: `and ${rest} more, with ${share(best.slice(ROWS).reduce((sum, i) => sum + weights[i], 0))} together` }) : null),
+    el("div", { class: "buttons" }, el("button", { type: "button", class: "main", text: "How are these computed?", on: { click: () => app.update({ page: "numbers" }) } })),
+  ];
+}

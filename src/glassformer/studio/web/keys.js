@@ -1,0 +1,71 @@
+// The one table of shortcuts: it is what the keys do, and what `?` shows.
+
+import { el, table } from "./dom.js";
+import { viewsOf } from "./head.js";
+
+const next = (list, now, by) => list[(list.indexOf(now) + by + list.length) % list.length];
+const move = (name, by) => (app) => app.update({ [name]: Math.max(0, app.state[name] + by) });
+
+/** [key, what it does, act, on which pages (all, if none are named)] */
+export const KEYS = [
+  ["1", "Map", (app) => app.update({ page: "map" })],
+  ["2", "Head", (app) => app.update({ page: "head" })],
+  ["3", "Numbers", (app) => app.update({ page: "numbers" })],
+  ["4", "Translate", (app) => app.update({ page: "translate" })],
+  ["/", "write a sentence", (app) => app.write()],
+  ["m", "next model", (app) => app.pick(next(app.models.map(({ id }) => id), app.model.id, 1))],
+  ["e", "next example sentence", (app) => app.example()],
+  ["s", "next stack: encoder, decoder, cross", (app) => app.update({ stack: next(app.run.stacks.map(({ name }) => name), app.state.stack, 1) }), ["map", "head", "numbers"]],
+  ["[", "layer before", move("layer", -1)],
+  ["]", "layer after", move("layer", 1)],
+  [",", "head before", move("head", -1)],
+  [".", "head after", move("head", 1)],
+  ["k", "token before", move("query", -1), ["map", "head", "numbers"]],
+  ["j", "token after", move("query", 1), ["map", "head", "numbers"]],
+  ["k", "word before", move("word", -1), ["translate"]],
+  ["j", "word after", move("word", 1), ["translate"]],
+  ["x", "switch this head off, or on again", (app) => app.toggle()],
+  ["u", "all heads on again", (app) => app.update({ off: [] })],
+  ["c", "colour by the next measure", (app) => app.update({ colour: next(app.measures(), app.state.colour, 1) }), ["map"]],
+  ["w", "weights: raw, value-weighted, rollout, mean", (app) => app.update({ view: next(viewsOf(app.state.stack), app.state.view, 1) }), ["head"]],
+  ["t", "lower threshold", (app) => app.update({ threshold: Math.max(0, app.state.threshold - 0.05) }), ["head"]],
+  ["T", "higher threshold", (app) => app.update({ threshold: Math.min(1, app.state.threshold + 0.05) }), ["head"]],
+  ["p", "word pieces apart or together", (app) => app.update({ pieces: !app.state.pieces }), ["head"]],
+  ["i", "special tokens shown or hidden", (app) => app.update({ special: !app.state.special }), ["head"]],
+  ["+", "larger cells", (app) => app.zoom(1), ["head"]],
+  ["-", "smaller cells", (app) => app.zoom(-1), ["head"]],
+  ["n", "next step", move("step", 1), ["numbers"]],
+  ["b", "step before", move("step", -1), ["numbers"]],
+  ["f", "show faint weights too", (app) => app.update({ faint: !app.state.faint })],
+  ["d", "light or dark", (app) => app.update({ theme: app.theme() === "dark" ? "light" : "dark" })],
+  ["l", "large type", (app) => app.update({ large: !app.state.large })],
+  ["?", "these shortcuts", (app) => app.help()],
+  ["Escape", "up: from numbers to the head, from the head to the map", (app) => app.update({ page: { numbers: "head" }[app.state.page] ?? "map" })],
+];
+
+const IN_THE_GRID = [["← ↑ → ↓", "from head to head, in the map"], ["Enter", "open the head, in the map"]];
+
+/** Keys do what the table says, except where somebody writes. */
+export function listen(app) {
+  document.addEventListener("keydown", (event) => {
+    const writing = event.target.matches("input:not([type=checkbox], [type=range]), select, textarea");
+    if (event.key === "Escape" && writing) return event.target.blur();
+    if (writing || event.ctrlKey || event.metaKey || event.altKey || app.asking()) return undefined;
+    const found = KEYS.find(([key, , , pages]) => key === event.key && (!pages || pages.includes(app.state.page)));
+    if (!found || !app.run) return undefined;
+    event.preventDefault();
+    return found[2](app);
+  });
+}
+
+/** Fills the dialog with the table. */
+export function describe(dialog, names) {
+  const where = (pages) => (pages ? pages.map((id) => names[id]).join(", ") : "everywhere");
+  const rows = [...KEYS.map(([key, does, , pages]) => [key, does, where(pages)]),
+    ...IN_THE_GRID.map(([key, does]) => [key, does, "Map"])];
+  dialog.replaceChildren(
+    el("h2", { id: "help-title", text: "Everything by keyboard" }),
+    el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Shortcuts" }, table("Shortcuts", ["key", "what it does", "where"],
+      rows.map(([key, does, pages]) => [el("kbd", { text: key === "Escape" ? "Esc" : key }), does, pages]), { class: "keys" })),
+    el("form", { method: "dialog" }, el("button", { class: "plain", text: "Close" })));
+}

@@ -1,0 +1,210 @@
+// The studio: one state, one run, one page at a time.
+
+import * as api from "./api.js";
+import { count, el, select, swap } from "./dom.js";
+import { head, viewsOf } from "./head.js";
+import { describe, listen } from "./keys.js";
+import { map } from "./map.js";
+import { numbers } from "./numbers.js";
+import { read, write } from "./state.js";
+import { translate } from "./translate.js";
+
+const PAGES = [map, head, numbers, translate];
+const FAMILIES = { encoder: "encoder", decoder: "decoder", seq2seq: "encoder-decoder" };
+
+const at = (id) => document.getElementById(id);
+const dark = matchMedia("(prefers-color-scheme: dark)");
+let turn = 0;
+let current = null; // the page on the screen: {id, node, show}
+
+const app = {
+  state: read(location.hash, PAGES.map(({ id }) => id)),
+  models: [], model: null, run: null, before: null, known: null, scale: 1,
+
+  /** Changes the state, the address and the screen. */
+  update(change) {
+    const next = { ...app.state, ...change };
+    const turned = next.page !== app.state.page;
+    app.state = next;
+    if (app.run) fit();
+    history[turned ? "pushState" : "replaceState"](null, "", write(app.state));
+    show();
+  },
+  theme: () => app.state.theme || (dark.matches ? "dark" : "light"),
+  say(text) { at("live").textContent = text; },
+  /** A question to ask after waiting: is this still what is wanted? */
+  fresh() { const mine = turn; return () => mine === turn; },
+  isOff: ({ layer, head: h }) => app.state.off.includes(`${app.state.stack}.${layer}.${h}`),
+  toggle({ layer, head: h } = app.state) {
+    const name = `${app.state.stack}.${layer}.${h}`;
+    const off = app.state.off.filter((each) => each !== name);
+    app.update({ layer, head: h, off: off.length < app.state.off.length ? off : [...off, name] });
+  },
+  measures: () => ["weights", ...(app.known?.names ?? []).map(({ id }) => id)],
+  zoom(by) { app.update({ zoom: Math.max(1, Math.min(48, Math.round(app.scale * 1.5 ** by + by / 2))) }); },
+  pick(id) {
+    const sample = app.models.find((each) => each.id === id)?.samples[0];
+    app.update({ model: id, text: sample?.text ?? app.state.text, second: sample?.second ?? "", off: [], layer: 0, head: 0, query: -1, step: 0, zoom: 0 });
+  },
+  example() {
+    const { samples } = app.model;
+    const now = samples.findIndex(({ text, second }) => text === app.state.text && (second ?? "") === app.state.second);
+    const sample = samples[(now + 1) % samples.length];
+    if (sample) app.update({ text: sample.text, second: sample.second ?? "", query: -1 });
+  },
+  write() { const box = at("text"); box.focus(); box.select(); },
+  help() { at("help").showModal(); },
+  asking: () => at("help").open,
+};
+
+/** Layer, head, token and stack exist in this run. */
+function fit() {
+  const { state, run } = app;
+  const stack = run.stacks.find(({ name }) => name === state.stack) ?? run.stacks[0];
+  const within = (value, size) => Math.max(0, Math.min(size - 1, value));
+  state.stack = stack.name;
+  if (!viewsOf(stack.name).includes(state.view)) state.view = "raw";
+  state.layer = within(state.layer, stack.layers);
+  state.head = within(state.head, stack.heads);
+  state.query = within(state.query < 0 ? telling(run, stack) : state.query, stack.rows);
+}
+
+/** The token to begin with: a blank, the last of a text that goes on, else the first word. */
+function telling({ says, tokens }, { name }) {
+  if (says.kind === "masked") return says.at[0].token;
+  if (says.kind === "next") return says.at[says.at.length - 1].token;
+  return tokens.queries[name === "cross" ? "decoder" : name].findIndex(({ special }) => !special);
+}
+
+async function show() {
+  const mine = ++turn;
+  dress();
+  try {
+    await ready();
+    if (mine !== turn) return;
+    open(PAGES.find(({ id }) => id === app.state.page));
+    bar();
+    ask();
+    await current.show();
+    if (mine === turn) complain("");
+  } catch (error) {
+    if (mine !== turn) return;
+    if (error.status === 404 && !show.again) { // the server has dropped the run: once more
+      show.again = true;
+      api.forget();
+      await show();
+      show.again = false;
+      return;
+    }
+    bar();
+    if (app.model) ask();
+    complain(error instanceof api.Refused ? error.message : `The page has a fault: ${error.message}`);
+  }
+}
+
+/** The models and the run that the state asks for. */
+async function ready() {
+  app.models = (await api.json("models")).models;
+  const { state } = app;
+  app.model = app.models.find(({ id }) => id === state.model) ?? app.models[0];
+  if (!app.model) throw new api.Refused("No model is loaded. Start the studio with a model folder.");
+  const sample = app.model.samples[0];
+  if (!state.text && sample) Object.assign(state, { text: sample.text, second: sample.second ?? "" });
+  state.model = app.model.id;
+  const { text, second, off } = state;
+  const asked = [api.run(app.model.id, text, second, off)];
+  if (off.length) asked.push(api.run(app.model.id, text, second, []));
+  const mine = turn;
+  const [run, before = null] = await Promise.all(asked);
+  if (mine !== turn) return;
+  Object.assign(app, { run, before });
+  fit();
+}
+
+function open(page) {
+  document.title = `${page.question} · glassformer studio`;
+  const lead = app.theme() === "dark" ? page.leadDark ?? page.lead : page.lead;
+  if (current?.id === page.id) {
+    current.lead.textContent = lead;
+    return;
+  }
+  const built = page.build(app);
+  current = { id: page.id, show: built.show, lead: el("p", { class: "lead", text: lead }) };
+  at("page").replaceChildren(
+    el("div", { class: "title" }, el("h1", { text: page.question }), current.lead),
+    built.node, el("p", { class: "caveat", text: page.caveat }));
+}
+
+/** Theme and size of type belong to the whole document. */
+function dress() {
+  const root = document.documentElement;
+  root.dataset.theme = app.theme();
+  root.classList.toggle("large", app.state.large);
+}
+
+function bar() {
+  const { state } = app;
+  const models = select(app.models.map(({ id, name }) => [id, name]), app.model?.id, app.pick, { "aria-label": "Model" });
+  const about = app.model && `${FAMILIES[app.model.family] ?? app.model.family} · ${count(app.model.parameters)} parameters`;
+  const button = (text, label, act, pressed) => el("button", {
+    type: "button", class: "round", title: label, "aria-label": label, "aria-pressed": pressed, text, on: { click: act },
+  });
+  swap(at("bar"),
+    el("a", { class: "brand", href: "#/map" }, el("img", { src: "icon.svg", alt: "", width: "22", height: "22" }), "glassformer"),
+    el("nav", { "aria-label": "Pages" }, ...PAGES.map(({ id, name, question }) => el("a", {
+      href: write({ ...state, page: id }), title: question, "aria-current": id === state.page ? "page" : null, text: name,
+    }))),
+    el("div", { class: "model" }, models, about ? el("span", { class: "quiet about", text: about }) : null),
+    el("div", { class: "rounds" },
+      button(app.theme() === "dark" ? "☀" : "☾", "Light or dark", () => app.update({ theme: app.theme() === "dark" ? "light" : "dark" })),
+      button("A", "Large type", () => app.update({ large: !state.large }), String(state.large)),
+      button("?", "Shortcuts", app.help)));
+}
+
+function ask() {
+  const { state, model } = app;
+  const form = at("ask");
+  if (form.dataset.model !== model.id) {
+    form.dataset.model = model.id;
+    const second = { encoder: "second text, if any", seq2seq: "its translation (empty: the model writes it)" }[model.family];
+    const samples = el("select", { "aria-label": "Example sentences", class: "samples",
+      on: { change: () => { const { text, second: b } = model.samples[samples.value]; app.update({ text, second: b ?? "", query: -1 }); } } });
+    samples.append(el("option", { value: "", text: "Examples", disabled: true, selected: true }),
+      ...model.samples.map(({ text }, i) => el("option", { value: i, text })));
+    form.replaceChildren(
+      el("input", { id: "text", name: "text", "aria-label": "Sentence", placeholder: "a sentence", spellcheck: "false" }),
+      ...(second ? [el("input", { id: "second", name: "second", "aria-label": "Second text", placeholder: second, spellcheck: "false" })] : []),
+      ...(model.samples.length ? [samples] : []),
+      el("button", { class: "main", text: "Look" }));
+  }
+  for (const box of form.querySelectorAll("input")) {
+    if (box !== document.activeElement) box.value = state[box.name];
+  }
+  const samples = form.querySelector("select");
+  if (samples) samples.value = "";
+}
+
+function complain(text) {
+  const line = at("trouble");
+  line.hidden = !text;
+  line.textContent = text;
+}
+
+at("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const given = new FormData(event.target);
+  app.update({ text: given.get("text"), second: given.get("second") ?? "", query: -1 });
+});
+// A new address: from the bar, from the back button, or written by hand.
+const follow = () => {
+  if (location.hash === "#page") return;
+  app.state = read(location.hash, PAGES.map(({ id }) => id));
+  show();
+};
+addEventListener("popstate", follow);
+dark.addEventListener("change", show);
+let settle = 0;
+addEventListener("resize", () => { clearTimeout(settle); settle = setTimeout(show, 120); });
+describe(at("help"), Object.fromEntries(PAGES.map(({ id, name }) => [id, name])));
+listen(app);
+show();

@@ -1,0 +1,239 @@
+// Which heads do something here?
+
+import * as api from "./api.js";
+import { colours, ink, words } from "./colour.js";
+import { choice, el, number, select, swap, table, tick } from "./dom.js";
+import { density, legend, paint, scaleFor } from "./picture.js";
+import { says } from "./says.js";
+import { sides, strip } from "./tokens.js";
+
+const GAP = 4; // CSS pixels between two pictures, as in style.css
+const SMALLEST = 18;
+const LARGEST = 220;
+const ROOM_FOR_KNOB = 30;
+
+export const map = {
+  id: "map",
+  name: "Map",
+  question: "Which heads do something here?",
+  lead: "Every picture is one head: each row is a token, and the darker a cell, the more that row looks at that column.",
+  leadDark: "Every picture is one head: each row is a token, and the brighter a cell, the more that row looks at that column.",
+  caveat: "A strong weight is not yet a cause. Switch a head off and see whether the answer changes.",
+  build,
+};
+
+function build(app) {
+  const tools = el("div", { class: "tools" });
+  const left = el("aside", { class: "card tokens", "aria-label": "Tokens" });
+  const canvas = el("canvas", { "aria-hidden": "true" });
+  const grid = el("table", { role: "grid", "aria-label": "Heads, one row a layer" });
+  const knob = el("button", { type: "button", class: "knob", tabindex: "-1", hidden: true });
+  const board = el("div", { class: "board" }, canvas, grid, knob);
+  const centre = el("section", { class: "card centre", "aria-label": "Map of heads" }, el("div", { class: "scroll" }, board));
+  const right = el("div", { class: "right" });
+  const node = el("div", { class: "page-map" }, tools, left, centre, right);
+  let hovered = null;
+  let drawn = ""; // what the grid's buttons stand for
+
+  grid.addEventListener("click", (event) => pickFrom(event, (at) => app.update(at)));
+  grid.addEventListener("dblclick", (event) => pickFrom(event, (at) => app.update({ ...at, page: "head" })));
+  grid.addEventListener("pointerover", (event) => pickFrom(event, (at) => { hovered = at; placeKnob(); }));
+  grid.addEventListener("keydown", (event) => onKey(app, event));
+  board.addEventListener("pointerleave", () => { hovered = null; placeKnob(); });
+  knob.addEventListener("click", () => {
+    app.toggle(hovered ?? app.state);
+    grid.querySelector("[tabindex='0']")?.focus({ preventScroll: true });
+  });
+
+  function placeKnob() {
+    const at = hovered ?? app.state;
+    const cell = grid.querySelector(`[data-at="${at.layer}.${at.head}"]`);
+    knob.hidden = !cell || cell.offsetWidth < ROOM_FOR_KNOB;
+    if (knob.hidden) return;
+    const off = app.isOff(at);
+    knob.textContent = off ? "on" : "off";
+    knob.setAttribute("aria-label", `switch layer ${at.layer}, head ${at.head} ${off ? "on" : "off"}`);
+    const box = cell.parentElement;
+    knob.style.left = `${box.offsetLeft + box.offsetWidth}px`;
+    knob.style.top = `${box.offsetTop + box.offsetHeight}px`;
+  }
+
+  async function show() {
+    const { state, run, model } = app;
+    const fresh = app.fresh();
+    const stack = run.stacks.find(({ name }) => name === state.stack);
+    const measuring = api.json(`runs/${run.run}/measures`);
+    swap(right, says(run, app.before, state.query, model), headCard(app, null));
+    swap(left, ...tokenStrips(app));
+    const [small, measures] = await Promise.all([
+      api.bytes(`runs/${run.run}/map/${stack.name}`),
+      state.colour === "weights" ? null : measuring,
+    ]);
+    if (!fresh()) return;
+    const size = room(centre, stack, small.shape);
+    const values = measures?.values[stack.name]?.[state.colour] ?? null;
+    const scale = values && range(values);
+    const key = [stack.name, stack.layers, stack.heads].join();
+    if (key !== drawn) fill(grid, stack);
+    drawn = key;
+    board.style.setProperty("--wide", `${size.wide + GAP}px`);
+    board.style.setProperty("--high", `${size.high + GAP}px`);
+    const palette = colours(app.theme(), state.faint && !values);
+    draw(canvas, stack, small, size, values && ((l, h) => scale.byte(values[l][h])), words(palette));
+    Object.assign(canvas.dataset, { scale: size.scale, gap: gapOf(size) }); // for those who read the pixels
+    canvas.dataset.drawn = [run.run, stack.name, state.colour, app.theme(), state.faint].join();
+    label(app, grid, stack, values, scale, palette);
+    placeKnob();
+    const all = await measuring;
+    if (!fresh()) return;
+    app.known = all;
+    swap(tools, ...toolbar(app, all, scale));
+    swap(right, says(run, app.before, state.query, model), headCard(app, all));
+    app.say(spoken(app, all));
+  }
+
+  return { node, show };
+}
+
+function pickFrom(event, act) {
+  const at = event.target.closest("button")?.dataset.at?.split(".").map(Number);
+  if (at) act({ layer: at[0], head: at[1] });
+}
+
+function onKey(app, event) {
+  const by = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+  if (!by) {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    app.update({ page: "head" });
+    return;
+  }
+  event.preventDefault();
+  app.update({ layer: app.state.layer + by[0], head: app.state.head + by[1] });
+}
+
+/** How large a head's picture is on the screen and on the canvas, so that all fit if they can. */
+function room(centre, stack, [, , rows, columns]) {
+  const holder = centre.firstElementChild;
+  const em = parseFloat(getComputedStyle(document.documentElement).fontSize);
+  const wide = (holder.clientWidth - 2 * em) / stack.heads - GAP;
+  const bounded = getComputedStyle(holder).overflowY === "auto";
+  const high = bounded ? (holder.clientHeight - 1.5 * em) / stack.layers - GAP : LARGEST;
+  const target = Math.max(SMALLEST, Math.min(LARGEST, wide, high));
+  const k = density();
+  const most = Math.max(rows, columns);
+  const whole = scaleFor(rows, columns, target * k, target * k);
+  const scale = most * whole < 0.8 * target * k ? whole + 1 : whole; // rather a little soft than small
+  const shrink = Math.min(1, (target * k) / (most * scale));
+  return { scale, shrink, wide: (columns * scale * shrink) / k, high: (rows * scale * shrink) / k };
+}
+
+/** Canvas pixels between two heads. */
+const gapOf = ({ shrink }) => Math.round((GAP * density()) / shrink);
+
+/** The whole map as one picture. */
+function draw(canvas, { layers, heads }, { bytes, shape: [, , rows, columns] }, size, byteOf, palette) {
+  const { scale, shrink } = size;
+  const k = density();
+  const gap = gapOf(size);
+  const [wide, high] = [columns * scale + gap, rows * scale + gap];
+  [canvas.width, canvas.height] = [heads * wide, layers * high];
+  canvas.style.width = `${(canvas.width * shrink) / k}px`;
+  canvas.style.height = `${(canvas.height * shrink) / k}px`;
+  const pen = canvas.getContext("2d");
+  const image = pen.createImageData(canvas.width, canvas.height);
+  const pixels = new Uint32Array(image.data.buffer);
+  const area = rows * columns;
+  for (let l = 0; l < layers; l++) {
+    for (let h = 0; h < heads; h++) {
+      const one = byteOf ? new Uint8Array(area).fill(byteOf(l, h))
+        : bytes.subarray((l * heads + h) * area, (l * heads + h + 1) * area);
+      paint(pixels, canvas.width, one, rows, columns, h * wide, l * high, scale, palette);
+    }
+  }
+  pen.putImageData(image, 0, 0);
+}
+
+/** A measure's values on the scale of colours: from zero, or from the least if that is below. */
+function range(values) {
+  const all = values.flat();
+  const low = Math.min(0, ...all);
+  const high = Math.max(...all);
+  const span = high - low || 1;
+  return { low, high, byte: (value) => Math.round((255 * (value - low)) / span) };
+}
+
+function fill(grid, { layers, heads }) {
+  const numbers = (n) => Array.from({ length: n }, (_, i) => i);
+  grid.replaceChildren(
+    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, el("span", { class: "unseen", text: "layer" })),
+      ...numbers(heads).map((h) => el("th", { scope: "col", text: h })))),
+    el("tbody", {}, ...numbers(layers).map((l) => el("tr", {}, el("th", { scope: "row", text: l }),
+      ...numbers(heads).map((h) => el("td", {}, el("button", { type: "button", "data-at": `${l}.${h}` })))))));
+}
+
+/** Selection, heads that are off, and numbers where the colours stand for a measure. */
+function label(app, grid, stack, values, scale, palette) {
+  const focused = grid.contains(document.activeElement);
+  for (const cell of grid.querySelectorAll("button")) {
+    const [layer, head] = cell.dataset.at.split(".").map(Number);
+    const chosen = layer === app.state.layer && head === app.state.head;
+    const off = app.isOff({ layer, head });
+    cell.className = `${chosen ? "chosen" : ""} ${off ? "off" : ""}`;
+    cell.tabIndex = chosen ? 0 : -1;
+    const value = values?.[layer][head];
+    cell.textContent = value === undefined ? "" : number(value);
+    cell.style.color = value === undefined ? "" : ink(palette[scale.byte(value)]);
+    cell.setAttribute("aria-label", `layer ${layer}, head ${head}${off ? ", off" : ""}${value === undefined ? "" : `, ${number(value)}`}`);
+    cell.parentElement.setAttribute("aria-selected", String(chosen));
+    if (chosen && focused) cell.focus({ preventScroll: false });
+  }
+}
+
+function tokenStrips(app) {
+  const { run, state } = app;
+  const asked = new Set(run.says.kind === "masked" ? run.says.at.map(({ token }) => token) : []);
+  return Object.entries(run.tokens.queries).flatMap(([name, tokens], _, all) => {
+    const own = sides(run, state.stack)[0] === tokens;
+    const marks = Object.fromEntries([...asked].map((i) => [i, "asked"]));
+    return [
+      el("h2", { text: all.length > 1 ? `${tokens.length} tokens, ${name}` : `${tokens.length} tokens` }),
+      strip(`Tokens of the ${name}`, tokens, own ? state.query : -1,
+        (query) => app.update(own ? { query } : { query, stack: name }), marks),
+    ];
+  });
+}
+
+function toolbar(app, all, scale) {
+  const { state, run } = app;
+  const by = select([["weights", "weights"], ...all.names.map(({ id, title }) => [id, title])], state.colour, (colour) => app.update({ colour }));
+  const paper = all.names.find(({ id }) => id === state.colour)?.paper;
+  return [
+    run.stacks.length > 1 ? choice("Stack", run.stacks.map(({ name }) => [name, name]), state.stack, (stack) => app.update({ stack })) : null,
+    el("label", { class: "field", title: paper }, "Colour by", by),
+    scale ? null : tick("faint weights too", state.faint, (faint) => app.update({ faint }), "More of the colours for small weights"),
+    legend(app.theme(), state.faint && !scale, number(scale?.low ?? 0), number(scale?.high ?? 1), scale ? "value" : "weight"),
+    state.off.length ? el("button", { type: "button", class: "plain", text: `All heads on (${state.off.length} off)`, on: { click: () => app.update({ off: [] }) } }) : null,
+  ];
+}
+
+function headCard(app, all) {
+  const { state } = app;
+  const { stack, layer, head } = state;
+  const kind = all?.types?.[stack]?.[layer]?.[head];
+  const off = app.isOff(state);
+  const values = all?.values[stack] ?? {};
+  return el("section", { class: "card one-head", "aria-label": "The chosen head" },
+    el("h2", { text: `Layer ${layer}, head ${head}` }, kind ? el("span", { class: "badge", text: kind }) : null),
+    el("div", { class: "buttons" },
+      el("button", { type: "button", class: "main", text: "Look closer", on: { click: () => app.update({ page: "head" }) } }),
+      el("button", { type: "button", class: "plain", "aria-pressed": String(off), text: off ? "Switch on" : "Switch off", on: { click: () => app.toggle() } })),
+    all ? table("Measures of this head", ["measure", "value"], all.names.filter(({ id }) => values[id])
+      .map(({ id, title, paper }) => [el("span", { title: `${title}: ${paper}`, text: title }), number(values[id][layer][head])]), { class: "measures" }) : null);
+}
+
+function spoken(app, all) {
+  const { stack, layer, head } = app.state;
+  const kind = all.types?.[stack]?.[layer]?.[head];
+  return `${stack}, layer ${layer}, head ${head}${app.isOff(app.state) ? ", off" : ""}${kind ? `, ${kind}` : ""}`;
+}

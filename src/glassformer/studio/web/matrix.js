@@ -1,0 +1,97 @@
+// A matrix of weights with its tokens along two sides; any size, only what is in sight is drawn.
+
+import { el } from "./dom.js";
+import { pane } from "./pane.js";
+import { density, paint, scaleFor } from "./picture.js";
+
+const LARGEST = 64; // CSS pixels of a cell
+const LABEL = 15; // CSS pixels a label needs
+
+/**
+ * @param {{name: string, pick?: (row: number, column: number) => void, hover?: (row: number, column: number) => void}} wishes
+ */
+export function matrix(wishes) {
+  let now = null;
+  const top = el("div", { class: "labels across", "aria-hidden": "true" });
+  const side = el("div", { class: "labels down", "aria-hidden": "true" });
+  const mark = el("div", { class: "mark", "aria-hidden": "true" });
+  const view = pane(draw, { role: "group", "aria-label": wishes.name, class: "matrix-pane" });
+  view.node.append(mark);
+  const node = el("div", { class: "matrix" }, el("span", { class: "corner" }), top, side, view.node);
+
+  view.node.addEventListener("pointermove", (event) => at(event, wishes.hover));
+  view.node.addEventListener("pointerleave", () => wishes.hover?.(-1, -1));
+  view.node.addEventListener("click", (event) => at(event, wishes.pick));
+
+  function at(event, act) {
+    if (!now || !act) return;
+    const { x, y } = view.point(event);
+    const [row, column] = [Math.floor(y / now.size), Math.floor(x / now.size)];
+    if (row >= 0 && column >= 0 && row < now.rows.length && column < now.columns.length) act(row, column);
+  }
+
+  function draw(pen, { x, y, wide, high }) {
+    if (!now) return;
+    const { bytes, rows, columns, scale, palette } = now;
+    const [r0, c0] = [Math.floor(y / scale), Math.floor(x / scale)];
+    const r1 = Math.min(rows.length, Math.ceil((y + high) / scale));
+    const c1 = Math.min(columns.length, Math.ceil((x + wide) / scale));
+    if (r1 <= r0 || c1 <= c0) return;
+    const part = new Uint8Array((r1 - r0) * (c1 - c0));
+    for (let r = r0; r < r1; r++) {
+      part.set(bytes.subarray(r * columns.length + c0, r * columns.length + c1), (r - r0) * (c1 - c0));
+    }
+    const image = pen.createImageData((c1 - c0) * scale, (r1 - r0) * scale);
+    paint(new Uint32Array(image.data.buffer), image.width, part, r1 - r0, c1 - c0, 0, 0, scale, palette);
+    pen.putImageData(image, c0 * scale - x, r0 * scale - y);
+    labels(side, rows, r0, r1, y, "top");
+    labels(top, columns, c0, c1, x, "left");
+  }
+
+  /** Names of what is in sight; where cells are small, of every few. */
+  function labels(holder, names, from, to, offset, edge) {
+    const every = Math.max(1, Math.ceil(LABEL / now.size));
+    const first = Math.ceil(from / every) * every;
+    const shown = [];
+    for (let i = first; i < to; i += every) {
+      const chosen = edge === "top" && i === now.chosen;
+      const name = el("span", { class: `${names[i].special ? "special" : ""} ${chosen ? "chosen" : ""}`, text: names[i].text });
+      name.style[edge] = `${i * now.size - offset / density() + now.size / 2}px`;
+      shown.push(name);
+    }
+    holder.replaceChildren(...shown);
+  }
+
+  return {
+    node, view,
+    /** @param {{bytes: Uint8Array, rows: object[], columns: object[], palette: Uint32Array, chosen: number, zoom: number}} what */
+    show(what) {
+      const k = density();
+      const box = node.parentElement;
+      const style = getComputedStyle(node);
+      const [wide, high] = [
+        box.clientWidth - parseFloat(style.getPropertyValue("--side")) * rem() - 2,
+        Math.max(200, (boundedHeight(box) || 440) - parseFloat(style.getPropertyValue("--top")) * rem() - 2),
+      ];
+      const fit = Math.min(LARGEST * k, scaleFor(what.rows.length, what.columns.length, high * k, wide * k));
+      const scale = what.zoom || fit;
+      now = { ...what, scale, size: scale / k };
+      const [full, tall] = [what.columns.length * now.size, what.rows.length * now.size];
+      view.node.style.width = `${Math.min(full, wide)}px`;
+      view.node.style.height = `${Math.min(tall, high)}px`;
+      mark.hidden = what.chosen < 0;
+      mark.style.top = `${what.chosen * now.size}px`;
+      mark.style.height = `${now.size}px`;
+      mark.style.width = `${full}px`;
+      view.resize(full, tall);
+      return scale;
+    },
+  };
+}
+
+const rem = () => parseFloat(getComputedStyle(document.documentElement).fontSize);
+
+/** Where the page gives the box a height of its own, that is the room; else (small screens) there is none. */
+function boundedHeight(box) {
+  return getComputedStyle(box).overflowY === "hidden" ? box.clientHeight : 0;
+}

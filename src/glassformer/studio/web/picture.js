@@ -1,0 +1,52 @@
+// From bytes to pixels: nothing between them but the colour table.
+
+import { colours, css } from "./colour.js";
+import { el } from "./dom.js";
+
+/**
+ * Paints one picture into the pixels of a larger one, each byte as a square of `scale` pixels.
+ * @param {Uint32Array} pixels of an image that is `width` wide
+ * @param {Uint8Array} bytes rows × columns
+ * @param {Uint32Array} table 256 words
+ */
+export function paint(pixels, width, bytes, rows, columns, left, top, scale, table) {
+  for (let r = 0; r < rows; r++) {
+    const start = (top + r * scale) * width + left;
+    let at = start;
+    for (let c = 0; c < columns; c++, at += scale) {
+      pixels.fill(table[bytes[r * columns + c]], at, at + scale);
+    }
+    for (let again = 1; again < scale; again++) {
+      pixels.copyWithin(start + again * width, start, start + columns * scale);
+    }
+  }
+}
+
+/** Whole device pixels for one CSS pixel. */
+export const density = () => Math.max(1, Math.floor(window.devicePixelRatio));
+
+/** How many pixels a cell of a picture may have so that it fits; at least one. */
+export function scaleFor(rows, columns, high, wide) {
+  return Math.max(1, Math.floor(Math.min(high / rows, wide / columns)));
+}
+
+/** A whole picture as a canvas; it is scaled down by CSS where there is less room. */
+export function picture(bytes, rows, columns, scale, table, props = {}) {
+  const canvas = el("canvas", props);
+  canvas.width = columns * scale;
+  canvas.height = rows * scale;
+  const pen = canvas.getContext("2d");
+  const image = pen.createImageData(canvas.width, canvas.height);
+  paint(new Uint32Array(image.data.buffer), canvas.width, bytes, rows, columns, 0, 0, scale, table);
+  pen.putImageData(image, 0, 0);
+  return canvas;
+}
+
+/** What the colours mean: from `low` to `high`. */
+export function legend(theme, faint, low, high, title) {
+  const steps = colours(theme, faint).filter((_, i) => i % 15 === 0).map(css);
+  const ramp = el("span", { class: "ramp" });
+  ramp.style.backgroundImage = `linear-gradient(to right, ${steps.join(", ")})`;
+  return el("div", { class: "legend", role: "img", "aria-label": `Colours: ${title}, from ${low} to ${high}` },
+    el("span", { text: title }), el("span", { class: "end", text: low }), ramp, el("span", { class: "end", text: high }));
+}

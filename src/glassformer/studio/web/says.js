@@ -1,0 +1,80 @@
+// What the model says: masked words, the next word, labels, a translation; before and after.
+
+import { el, share, table, visible } from "./dom.js";
+
+const TITLES = {
+  masked: "What stands in the blank?",
+  next: "What comes next?",
+  label: "Which label?",
+  translation: "The translation",
+  none: "What the model says",
+};
+
+/** The places to show: all blanks; of what is said at many tokens, the chosen one's, else the last. */
+function places(says, query) {
+  if (says.kind === "masked") return says.at.slice(0, 4);
+  const found = says.at.find((place) => place.token === query) ?? says.at[says.at.length - 1];
+  return found ? [found] : [];
+}
+
+function bar(p, kind) {
+  return el("span", { class: `bar ${kind}`, vars: { p: String(p) } });
+}
+
+function change(before, after) {
+  if (before === undefined || after === undefined) return "";
+  const by = after - before;
+  return Math.abs(by) < 0.005 ? "=" : `${by > 0 ? "+" : "−"}${Math.abs(by).toFixed(2)}`;
+}
+
+function candidates(place, earlier, name) {
+  if (!earlier) {
+    return table(name, ["word", "p", ""], place.top.map(({ text, p }) =>
+      [visible(text), share(p), bar(p, "now")]), { class: "says" });
+  }
+  const now = new Map(place.top.map(({ text, p }) => [text, p]));
+  const then = new Map(earlier.top.map(({ text, p }) => [text, p]));
+  const most = (text) => Math.max(then.get(text) ?? 0, now.get(text) ?? 0);
+  const all = [...new Set([...then.keys(), ...now.keys()])].sort((a, b) => most(b) - most(a)).slice(0, place.top.length);
+  const told = (p) => (p === undefined ? "·" : share(p));
+  return table(`${name}, with all heads and with some switched off`, ["word", "before", "after", "", ""], all.map((text) => [
+    visible(text), told(then.get(text)), told(now.get(text)), change(then.get(text), now.get(text)),
+    el("span", { class: "bars" }, bar(then.get(text) ?? 0, "then"), bar(now.get(text) ?? 0, "now")),
+  ]), { class: "says both" });
+}
+
+/**
+ * @param {object} run now
+ * @param {object|null} before the run with all heads, when some are off
+ */
+export function says(run, before, query, model) {
+  const now = run.says;
+  const node = el("section", { class: "card saying", "aria-label": "What the model says" },
+    el("h2", { text: TITLES[now.kind] ?? TITLES.none }));
+  if (now.text) {
+    const changed = before && before.says.text !== now.text;
+    if (changed) node.append(el("p", { class: "quote then", text: before.says.text }));
+    node.append(el("p", { class: "quote", text: now.text }));
+    if (before && !changed) node.append(el("p", { class: "quiet", text: "The same words as with all heads." }));
+  }
+  const tokens = run.tokens.queries.decoder ?? run.tokens.queries.encoder;
+  for (const place of places(now, query)) {
+    const name = where(now, place, visible(tokens[place.token]?.text ?? ""));
+    if (name) node.append(el("p", { class: "quiet", text: name }));
+    node.append(candidates(place, before?.says.at.find(({ token }) => token === place.token), name || TITLES[now.kind]));
+  }
+  if (!now.text && now.at.length === 0) node.append(el("p", { class: "quiet", text: nothing(model) }));
+  return node;
+}
+
+function where({ kind, at }, { token }, text) {
+  if (kind === "next" || kind === "translation") return `after “${text}”`;
+  if (at.length < 2) return "";
+  return kind === "masked" ? `at token ${token}` : `“${text}”`;
+}
+
+function nothing(model) {
+  return model.mask && model.kind === "masked_lm"
+    ? `Write ${model.mask} in place of a word, and the model guesses it.`
+    : "This model gives vectors, not words. Its heads can be looked at all the same.";
+}

@@ -1,0 +1,55 @@
+// Everything that a page shows follows from this one object, and all of it stands in the address.
+
+/** name: [name in the address, value when it is not there] */
+const FIELDS = {
+  model: ["m", ""],
+  text: ["x", ""],
+  second: ["y", ""],
+  off: ["off", []],
+  stack: ["in", ""],
+  layer: ["l", 0],
+  head: ["h", 0],
+  query: ["q", -1], // none chosen
+  colour: ["by", "weights"],
+  view: ["w", "raw"],
+  threshold: ["t", 0.05],
+  special: ["sp", true],
+  pieces: ["wp", true],
+  faint: ["faint", false],
+  zoom: ["z", 0],
+  step: ["s", 0],
+  word: ["wd", 0],
+  theme: ["theme", ""],
+  large: ["large", false],
+};
+
+/** @returns {object} the state that an address like #/head?l=3&h=7 stands for */
+export function read(hash, pages) {
+  const [path, query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
+  const given = new URLSearchParams(query);
+  const state = { page: pages.includes(path) ? path : pages[0] };
+  for (const [name, [short, usual]] of Object.entries(FIELDS)) {
+    state[name] = given.has(short) ? like(usual, given.get(short)) : usual;
+  }
+  return state;
+}
+
+function like(usual, text) {
+  if (Array.isArray(usual)) return text.split(",").filter((each) => /^\w+\.\d+\.\d+$/.test(each));
+  if (typeof usual === "boolean") return text === "1";
+  if (typeof usual !== "number") return text;
+  const value = Number(text);
+  return Number.isFinite(value) && value >= 0 ? value : usual;
+}
+
+/** The address of a state; what is as usual is left out. */
+export function write(state) {
+  const given = new URLSearchParams();
+  for (const [name, [short, usual]] of Object.entries(FIELDS)) {
+    const value = state[name];
+    if (String(value) === String(usual)) continue;
+    given.set(short, typeof value === "boolean" ? String(Number(value)) : String(value));
+  }
+  const query = given.toString();
+  return `#/${state.page}${query ? `?${query}` : ""}`;
+}

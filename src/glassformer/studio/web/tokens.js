@@ -1,0 +1,60 @@
+// Tokens: which belong to a stack's rows and columns, and how pieces and special ones are merged.
+
+import { el, visible } from "./dom.js";
+
+/** The tokens that look (rows) and those looked at (columns). */
+export function sides(run, stack) {
+  const { encoder, decoder } = run.tokens.queries;
+  if (stack === "cross") return [decoder, encoder];
+  const own = stack === "encoder" ? encoder : decoder;
+  return [own, own];
+}
+
+/**
+ * What is shown as one row or column: the places of its tokens and its text.
+ * @returns {{text: string, of: number[], special: boolean}[]}
+ */
+export function groups(tokens, { special, pieces }) {
+  const shown = [];
+  tokens.forEach((token, i) => {
+    if (token.special && !special) return;
+    const last = shown[shown.length - 1];
+    const sameWord = !pieces && last && token.word !== null
+      && last.word === token.word && last.of[last.of.length - 1] === i - 1;
+    if (sameWord) {
+      last.of.push(i);
+      last.text += token.text;
+    } else {
+      shown.push({ text: token.text, of: [i], special: token.special, word: token.word });
+    }
+  });
+  return shown.map((each) => ({ ...each, text: visible(each.text) }));
+}
+
+/**
+ * The matrix of groups: weights are added over the pieces looked at, and averaged over those that look.
+ * @param {Uint8Array} bytes of all tokens, `width` columns
+ */
+export function gather(bytes, width, rows, columns) {
+  if (rows.length * columns.length === bytes.length) return bytes;
+  const gathered = new Uint8Array(rows.length * columns.length);
+  rows.forEach((row, r) => columns.forEach((column, c) => {
+    let sum = 0;
+    for (const i of row.of) for (const j of column.of) sum += bytes[i * width + j];
+    gathered[r * columns.length + c] = Math.min(255, Math.round(sum / row.of.length));
+  }));
+  return gathered;
+}
+
+/** A strip of buttons, one a token. `marks` are classes for some of them. */
+export function strip(label, tokens, chosen, choose, marks = {}) {
+  return el("div", { class: "strip", role: "group", "aria-label": label },
+    ...tokens.map((token, i) => el("button", {
+      type: "button",
+      class: [token.special ? "special" : "", marks[i] ?? ""].join(" "),
+      "aria-pressed": String(i === chosen),
+      title: `token ${i}`,
+      text: visible(token.text),
+      on: { click: () => choose(i) },
+    })));
+}

@@ -1,0 +1,162 @@
+"""What goes over the wire."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, Field, RootModel
+
+from glassformer.config import Strict
+
+StackName = Literal["encoder", "decoder", "cross"]
+View = Literal["raw", "value", "rollout", "mean"]
+MOST_OFF = 1_024  # heads
+
+
+class Sample(BaseModel):
+    text: str
+    second: str | None = None
+
+
+class StackSize(BaseModel):
+    name: StackName
+    layers: int
+    heads: int
+
+
+class ModelRow(BaseModel):
+    id: str
+    name: str
+    family: str
+    kind: str
+    mask: str | None  # how a blank is written
+    max_length: int  # tokens, of what can be recorded here
+    parameters: int
+    stacks: list[StackSize]
+    samples: list[Sample]
+    note: str | None  # what the user has to know before writing
+
+
+class Models(BaseModel):
+    models: list[ModelRow]
+
+
+class Ask(Strict):
+    """Run a model on a text."""
+
+    model: str = Field(max_length=64)
+    text: str
+    second: str | None = None  # B of a pair, or what a translator is to have written
+    off: tuple[tuple[StackName, int, int], ...] = Field(default=(), max_length=MOST_OFF)
+
+
+class Token(BaseModel):
+    text: str  # for people
+    piece: str  # as the vocabulary has it
+    special: bool
+    word: int | None  # pieces of one word have the same number
+
+
+class Guess(BaseModel):
+    text: str
+    p: float
+
+
+class At(BaseModel):
+    token: int
+    top: list[Guess]
+
+
+class Says(BaseModel):
+    kind: Literal["masked", "next", "translation", "label", "none"]
+    at: list[At] = []
+    text: str | None = None
+    complete: bool = True  # False: a translation that went on, and was stopped
+
+
+class StackShape(StackSize):
+    rows: int
+    columns: int
+
+
+class Tokens(BaseModel):
+    queries: dict[StackName, list[Token]]
+
+
+class RunRow(BaseModel):
+    run: str
+    stacks: list[StackShape]
+    tokens: Tokens
+    says: Says
+
+
+class Row(BaseModel):
+    weights: list[float]
+    scores: list[float | None]  # None: it may not look there
+
+
+class Measure(BaseModel):
+    id: str
+    title: str
+    paper: str
+
+
+class Measures(BaseModel):
+    names: list[Measure]
+    values: dict[StackName, dict[str, list[list[float]]]]
+    types: dict[StackName, list[list[str]]]
+
+
+class Vector(BaseModel):
+    """The first entries of a long one."""
+
+    values: list[float]
+    length: int
+
+
+class Vectors(BaseModel):
+    values: list[list[float]]
+    length: int  # of each
+
+
+class Numbers(BaseModel):
+    """One query of one head, from the token to the end of its block."""
+
+    token: str
+    embedding: Vector
+    segment: Vector | None
+    position: Vector | None  # none is added where positions turn q and k, or are in the bias
+    before: Vector  # what comes into this part of the block
+    x: Vector  # what q is made from: `before`, or (pre-norm) its norm
+    q: Vector
+    k: Vectors  # a row for each key
+    v: Vectors
+    scores: list[float]  # q · k
+    scaled: list[float]  # q · k / scale
+    bias: list[float] | None  # relative positions: added
+    masked: list[float | None]  # None: −∞
+    weights: list[float]
+    mixed: Vector  # Σ weights · v
+    out: Vector  # W_O of all heads' mixed
+    residual: Vector  # before + out
+    norm: Vector  # what the next part reads
+    mlp: Vector
+    block: Vector  # what leaves the block
+    scale: float
+    formulas: dict[str, str]
+
+
+class LensLayer(BaseModel):
+    layer: int
+    at: list[At]
+
+
+class Lens(RootModel[list[LensLayer]]):
+    pass
+
+
+class Alignment(BaseModel):
+    source: list[str]
+    target: list[str]
+    soft: list[list[float]]  # (target words, source words)
+    hard: list[tuple[int, int]]  # (target, source)

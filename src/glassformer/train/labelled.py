@@ -1,0 +1,262 @@
+"""Labelled data for a run: which documents, which classes, which objective, and how good it is."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from glassformer import uses
+from glassformer.checkpoint import read_configs
+from glassformer.data import labelling
+from glassformer.data.examples import (
+    Example,
+    Table,
+    are_values,
+    examples,
+    find_labels,
+    guessed,
+    number_of,
+    value_of,
+)
+from glassformer.data.files import Bad, stop
+from glassformer.data.labelled import Question, Tagged, questions, tagged
+from glassformer.data.marking import Document, Marked, MarkedWords, texts_of
+from glassformer.data.objectives import Objective
+from glassformer.data.prepare import Kind
+from glassformer.data.split import in_range, plain
+from glassformer.errors import ConfigError, InputError
+from glassformer.model import Batch
+from glassformer.tasks import Sum, Task
+from glassformer.text import Tokenizer
+from glassformer.train import metrics
+from glassformer.train.loop import Losses
+from glassformer.train.recipe import FAMILY, Recipe
+
+NEVER = 1e9  # a gradient so many times its usual size
+Raw = Example | Tagged | Question
+OBJECTIVES: dict[str, type[Objective]] = {
+    "classify": labelling.Classify,
+    "tag": labelling.Tags,
+    "answer": labelling.Answers,
+    "embed": labelling.Alike,
+}
+
+
+def table_of(recipe: Recipe, path: Path) -> Table:
+    """The columns that the recipe names, or those that look right."""
+    data, labelled = recipe.data, recipe.objective.kind == "classify"
+    table = Table(
+        data.text or "", data.second, data.label, data.header or None, data.separator,
+        data.label_until,
+    )  # fmt: skip
+    whole = table.text and (table.label or not labelled)
+    return table if whole else guessed(path, table, labelled=labelled)
+
+
+def read(recipe: Recipe, path: Path, bad: Bad = stop) -> Iterator[Raw]:
+    match recipe.objective.kind:
+        case "tag":
+            yield from tagged(path, recipe.data.tag, bad)
+        case "answer":
+            yield from questions(path, bad)
+        case _:
+            yield from examples(path, table_of(recipe, path), bad)
+
+
+def labels_of(recipe: Recipe, path: Path, tell: Callable[[str], None]) -> tuple[str, ...]:
+    """The names of all classes, in the order of their numbers; a single one means values.
+
+    A model to go on from that knows them all keeps its own.
+    """
+    learn, found = recipe.objective, set[str]()
+    if learn.kind == "answer":
+        return ()
+    skip: Bad = (lambda error: None) if recipe.data.skip_bad else stop
+    for each in read(recipe, path, skip):
+        if isinstance(each, Tagged):
+            found.update(each.tags)
+        elif isinstance(each, Example) and each.label is not None:
+            found.add(each.label)
+    if learn.kind != "tag":
+        table = table_of(recipe, path)
+        if table.text != recipe.data.text or (learn.kind == "classify" and not recipe.data.label):
+            tell(f"{path}: the columns look like {table}")
+        if learn.kind == "embed" or are_values(list(found)):
+            return () if table.label is None else (table.label,)
+    if len(found) < 2:
+        raise InputError(f"{path}: all labels are {next(iter(found))!r}: there is nothing to tell")
+    if recipe.start is not None:
+        _, known = read_configs(recipe.start)
+        if known.kind == FAMILY[learn.kind][1] and found <= set(known.labels):
+            return known.labels
+    return find_labels(found)
+
+
+def documents(
+    recipe: Recipe, path: Path, labels: Sequence[str], part: str, tell: Callable[[str], None]
+) -> Iterator[Document]:
+    """Those of one part, their labels as numbers. Which part a text is in depends on itself."""
+    data, wrong = recipe.data, list[InputError]()
+    skip: Bad = wrong.append if data.skip_bad else stop
+    low, high = data.held
+    for each in read(recipe, path, skip):
+        try:
+            document = marked(recipe, each, labels)
+        except InputError as error:
+            skip(error)
+            continue
+        if not data.splits or in_range(plain(_key(document)), low, high) == (part == "valid"):
+            yield document
+    if wrong and (part == "train" or not data.splits):
+        tell(f"{path}: {len(wrong):,} bad rows skipped, the first: {wrong[0]}")
+
+
+def _key(document: Document) -> str:
+    """What decides where it goes: all questions about a text stay together."""
+    return texts_of(document)[1 if isinstance(document, Question) else 0]
+
+
+def marked(recipe: Recipe, raw: Raw, labels: Sequence[str]) -> Document:
+    """With numbers for its labels."""
+    learn = recipe.objective
+    if isinstance(raw, Question):
+        return raw
+    if isinstance(raw, Tagged):
+        tags = [
+            number_of(tag, labels, f"{raw.source}: line {line}", "tag")
+            for tag, line in zip(raw.tags, raw.lines, strict=True)
+        ]
+        return MarkedWords(tuple(raw.words), tuple(tags))
+    name = recipe.data.label or "label"
+    if learn.kind == "embed" and len(raw.texts) != 2:
+        raise ConfigError(f"{raw.where}: objective.kind = 'embed' takes two texts: data.second")
+    if raw.label is None:
+        return Marked(raw.texts)
+    if learn.kind == "embed" or len(labels) == 1:
+        return Marked(raw.texts, value_of(raw.label, raw.where, name) / learn.highest)
+    return Marked(raw.texts, number_of(raw.label, labels, raw.where, name))
+
+
+def store_kind(recipe: Recipe, path: Path, labels: Sequence[str]) -> Kind:
+    """What its store has to hold."""
+    learn = recipe.objective
+    if learn.kind in ("tag", "answer"):
+        return "tags" if learn.kind == "tag" else "answers"
+    table = table_of(recipe, path)
+    if learn.kind == "embed":
+        return "alike" if table.label is None else "value_pairs"
+    if len(labels) == 1:
+        return "values" if table.second is None else "value_pairs"
+    return "classes" if table.second is None else "class_pairs"
+
+
+def weighted(task: Task, objective: Objective) -> Losses:
+    """Each class counts as much as every other one, however rare it is."""
+    numbers = objective.store["labels"].row
+    counts = np.bincount(numbers[numbers >= 0], minlength=len(task.spec.labels))
+    weights = torch.tensor(counts.sum() / np.maximum(counts, 1) / len(counts), dtype=torch.float32)
+    weights = weights.to(task.device)
+
+    def losses(batch: Batch) -> dict[str, Sum]:
+        logits, labels = task(batch).logits.float(), batch.labels
+        assert labels is not None  # noqa: S101
+        total = F.cross_entropy(logits, labels, weights, ignore_index=-100, reduction="sum")
+        return {"labels": Sum(total, (labels != -100).sum())}
+
+    return losses
+
+
+def judged(recipe: Recipe, labels: Sequence[str], source: str) -> Recipe:
+    """With the figure that chooses the result, and no watch for strange gradients."""
+    kind, train = recipe.objective.kind, recipe.train
+    names = metrics.names_of(kind, labels, valued=bool(labels))
+    by = train.best_by or names[0]
+    if by not in ("loss", *names):
+        raise ConfigError(
+            f"{source}: train.best_by = {by!r}: of this data write one of loss, {', '.join(names)}"
+        )
+    found = {"best_by": by, "spike": train.spike or NEVER}
+    return recipe.model_copy(update={"train": train.model_copy(update=found)})
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Uses the model on the held-out documents, as anybody would, and compares."""
+
+    kind: str
+    tokenizer: Tokenizer
+    documents: list[Document]
+    labels: tuple[str, ...]
+    pool: str = "mean"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        first = self.documents[0]
+        valued = isinstance(first, Marked) and first.label is not None
+        return metrics.names_of(self.kind, self.labels, valued=valued)
+
+    def figures(self, task: Task) -> dict[str, float]:
+        was = task.training
+        task.eval()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # what is cut was told before
+            match self.kind:
+                case "classify":
+                    found = self._classify(task)
+                case "tag":
+                    found = self._tag(task)
+                case "answer":
+                    found = self._answer(task)
+                case _:
+                    found = self._embed(task)
+        task.train(was)
+        return {name: found[name] for name in self.names}
+
+    def _classify(self, task: Task) -> dict[str, float]:
+        given = cast("list[Marked]", self.documents)
+        texts = [each.texts if len(each.texts) == 2 else each.texts[0] for each in given]
+        said = uses.classify(task, self.tokenizer, texts)
+        if len(self.labels) == 1:
+            values = torch.tensor([each.score for each in said])
+            return metrics.of_values(values, self._values())
+        found = torch.tensor([self.labels.index(each.label) for each in said])
+        wanted = torch.tensor([int(each.label or 0) for each in given])
+        return metrics.of_classes(found, wanted, len(self.labels))
+
+    def _tag(self, task: Task) -> dict[str, float]:
+        given = cast("list[MarkedWords]", self.documents)
+        said = uses.tag(task, self.tokenizer, [list(each.words) for each in given])
+        wanted = [[self.labels[tag] for tag in each.tags] for each in given]
+        return metrics.of_tags([each.labels for each in said], wanted, self.labels)
+
+    def _answer(self, task: Task) -> dict[str, float]:
+        given = cast("list[Question]", self.documents)
+        asked = [(each.question, each.context) for each in given]
+        maybe = any(each.impossible for each in given)
+        said = uses.answer(task, self.tokenizer, asked, no_answer=maybe)
+        texts = [best[0].text if best else "" for best in said]
+        return metrics.of_answers(texts, [[text for text, _ in each.answers] for each in given])
+
+    def _embed(self, task: Task) -> dict[str, float]:
+        given = cast("list[Marked]", self.documents)
+        recipe = uses.EmbedRecipe(pool=self.pool, normalise=True)
+        first, second = (
+            uses.embed(task, self.tokenizer, side, recipe=recipe).float().cpu()
+            for side in zip(*(each.texts for each in given), strict=True)
+        )
+        if given[0].label is not None:
+            return metrics.of_values((first * second).sum(-1), self._values())
+        chosen = uses.cosines(first, second).argmax(-1)
+        return metrics.of_classes(chosen, torch.arange(len(given)), max(3, len(given)))
+
+    def _values(self) -> Tensor:
+        given: Any = self.documents
+        return torch.tensor([each.label for each in given], dtype=torch.float32)

@@ -1,0 +1,98 @@
+"""What a recipe asks for: the objective that makes its batches, and the model that learns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import torch
+
+from glassformer.config import TokenIds
+from glassformer.data.frame import END, MASK, PAD, Frame, end_of_text, find_id
+from glassformer.data.labelling import Answers
+from glassformer.data.masking import Masking
+from glassformer.data.objectives import Masked, MaskedPairs, NextWord, Objective, Translate
+from glassformer.data.store import Store
+from glassformer.errors import ConfigError
+from glassformer.tasks import Embed, Features, Task, build_task
+from glassformer.text import Tokenizer
+from glassformer.train.labelled import OBJECTIVES
+from glassformer.train.recipe import FAMILY, Recipe, model_config
+from glassformer.train.start import spec_of, started
+from glassformer.uses import recipe_of
+
+
+def objective_of(
+    recipe: Recipe, store: Store, tokenizer: Tokenizer, task: Task, seed: int, source: str
+) -> Objective:
+    frame, learn = Frame.of(tokenizer), recipe.objective
+    ids = task.backbone.config.ids
+    pad = ids.pad or 0
+    base = (store, frame, learn.length, pad, seed)
+    if learn.kind == "next_word":
+        return NextWord(*base)
+    if learn.kind == "translate":
+        end = end_of_text(tokenizer, frame)
+        return Translate(*base, ids.start or pad, end, learn.label_smoothing if seed >= 0 else 0.0)
+    if learn.kind == "answer":
+        return Answers(*base, learn.overlap)
+    if learn.kind in OBJECTIVES:
+        return OBJECTIVES[learn.kind](*base)
+    masking = _masking(recipe, tokenizer, task.backbone.config.vocab_size, source)
+    if learn.kind == "masked":
+        return Masked(*base, masking)
+    return MaskedPairs(*base, masking, learn.sentence_order)
+
+
+def _masking(recipe: Recipe, tokenizer: Tokenizer, vocab: int, source: str) -> Masking:
+    mask = find_id(tokenizer, MASK)
+    if mask is None:
+        raise ConfigError(f"{source}: the tokenizer has no [MASK]: masked words need one")
+    special = set(tokenizer.backend.get_added_tokens_decoder())
+    pieces = [tokenizer.token(i) for i in range(vocab)]
+    return Masking(
+        recipe.objective.mask_rate,
+        recipe.objective.mask_unit,
+        mask,
+        vocab,
+        forbidden=np.array([i in special or i > tokenizer.highest for i in range(vocab)]),
+        begins=np.array(_begin_words(pieces)),
+    )
+
+
+def _begin_words(pieces: list[str]) -> list[bool]:
+    """WordPiece marks what goes on, byte-level BPE and Unigram what begins; others are words."""
+    if any(piece.startswith("##") for piece in pieces):
+        return [not piece.startswith("##") for piece in pieces]
+    marked = [piece[:1] in ("Ġ", "▁") for piece in pieces]
+    return marked if any(marked) else [True] * len(pieces)
+
+
+def task_of(
+    recipe: Recipe,
+    tokenizer: Tokenizer,
+    source: str,
+    labels: Sequence[str] = (),
+    files: Mapping[str, bytes] | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Task:
+    """Fresh, or from the model to start with; `files` are those that lie beside it."""
+    learn = recipe.objective
+    torch.manual_seed(recipe.train.seed)
+    if recipe.start is not None:
+        task = started(recipe, labels, tell)
+    else:
+        pad, end = find_id(tokenizer, PAD), find_id(tokenizer, END)
+        start = pad if FAMILY[learn.kind][0] == "seq2seq" else end
+        ids = TokenIds(pad=pad, start=start, end=end)
+        config = model_config(recipe, tokenizer.highest + 1, ids, source)
+        task = build_task(config, spec_of(recipe, config, labels)).train()
+    if isinstance(task, Features):
+        how = pool_of(recipe, files or {})
+        return Embed(task, how=how, scale=learn.scale, symmetric=learn.symmetric).train()
+    return task
+
+
+def pool_of(recipe: Recipe, files: Mapping[str, bytes]) -> str:
+    """How a text becomes a vector: as the recipe says, else as the model's own files do."""
+    return recipe.objective.pool or recipe_of(files, str(recipe.start)).pool

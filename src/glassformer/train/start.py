@@ -1,0 +1,71 @@
+"""A model to go on from: looked at before the data is prepared, loaded after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from glassformer.checkpoint import fitting, load_task, read_configs
+from glassformer.config import ModelConfig, TaskConfig
+from glassformer.errors import ConfigError
+from glassformer.tasks import Task, build_task
+from glassformer.train.recipe import FAMILY, LABELLED, Recipe, task_config
+
+
+def check_start(recipe: Recipe, source: str) -> None:
+    """Can this model learn what the recipe wants? Its config tells."""
+    if recipe.start is None:
+        return
+    folder, learn = Path(recipe.start), recipe.objective
+    if not folder.exists():
+        raise ConfigError(f"{folder}: no such folder: write the folder of a model")
+    if not (folder / "config.json").exists() and (folder / "model" / "config.json").exists():
+        raise ConfigError(f"{folder}: this is the folder of a run: write {folder / 'model'}")
+    config, _ = read_configs(folder)
+    family = FAMILY[learn.kind][0]
+    reads = learn.kind in LABELLED and config.family == "decoder"  # it labels what it has read
+    if config.family != family and not reads:
+        raise ConfigError(
+            f"{folder}: this model is of the family {config.family!r}, and objective.kind = "
+            f"{learn.kind!r} needs {family!r}"
+        )
+    if config.max_length < learn.length:
+        raise ConfigError(
+            f"{source}: objective.length = {learn.length}: the model reads at most "
+            f"{config.max_length} tokens"
+        )
+    spec_of(recipe, config, ("a", "b"))
+
+
+def spec_of(recipe: Recipe, config: ModelConfig, labels: Sequence[str]) -> TaskConfig:
+    """The head that the recipe wants on this backbone: of labelled data, the one that stands on it
+    in its usual layout, so that others can use it, too."""
+    learn = recipe.objective
+    if learn.kind not in LABELLED:
+        return task_config(recipe, config)
+    kind = FAMILY[learn.kind][1]
+    found = fitting(config, kind, labels)  # type: ignore[arg-type]
+    if not found:
+        raise ConfigError(f"objective.kind = {learn.kind!r}: no known layout of this model has it")
+    pool = learn.pool if learn.kind == "classify" else None
+    fits = [spec for spec in found if pool in (None, spec.pool)]
+    if not fits:
+        usual = " or ".join(repr(spec.pool) for spec in found)
+        raise ConfigError(
+            f"objective.pool = {pool!r}: in the layout of this model it is {usual}: leave it out"
+        )
+    return fits[0]
+
+
+def started(
+    recipe: Recipe, labels: Sequence[str] = (), tell: Callable[[str], None] = lambda line: None
+) -> Task:
+    """A folder's model; where its head is for something else, with a fresh one."""
+    task, _ = load_task(str(recipe.start))
+    wanted = spec_of(recipe, task.backbone.config, labels)
+    if (task.spec.kind, task.spec.labels) != (wanted.kind, wanted.labels):
+        fresh = build_task(task.backbone.config, wanted)
+        fresh.backbone.load_state_dict(task.backbone.state_dict())
+        tell(f"{recipe.start}: fresh head for {wanted.kind} (it came with {task.spec.kind})")
+        task = fresh
+    return task.float().train()

@@ -1,0 +1,100 @@
+"""Labels for texts and pairs of texts; and whether one text follows another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import InputError, shown
+from glassformer.tasks import Task
+from glassformer.text import Text, Tokenizer
+from glassformer.uses.kinds import check_top_k
+from glassformer.uses.reading import logits, read, rows
+
+# What the scores mean, by the name that config.json has for it.
+MEANINGS: dict[str, Callable[[Tensor], Tensor]] = {
+    "single_label_classification": lambda scores: scores.softmax(-1),
+    "multi_label_classification": torch.sigmoid,
+    "regression": lambda scores: scores,
+}
+
+
+@dataclass(frozen=True)
+class Classified:
+    """The best label of a text; `scores` has all that were asked for, best first.
+
+    A score is a probability; of a regression, the number itself.
+    """
+
+    label: str
+    score: float
+    scores: dict[str, float]
+    windows: int = 1  # how many the text was read in
+
+    def __str__(self) -> str:
+        return self.label
+
+
+def classify(
+    task: Task,
+    tokenizer: Tokenizer,
+    texts: Sequence[Text],
+    *,
+    top_k: int | None = None,
+    problem: str | None = None,
+    overlap: int | None = None,
+) -> list[Classified]:
+    """One answer a text or pair of texts.
+
+    `problem` says what the scores are: one label of several (softmax; the rule), each label for
+    itself (`multi_label_classification`: sigmoid), or numbers (`regression`; the rule for a single
+    label). A text longer than the model is read in windows of the same size, and the mean of their
+    logits counts: for probabilities that is the mean of their logarithms.
+    """
+    check_top_k(top_k, "classify")
+    labels = task.spec.labels
+    if problem is None:
+        problem = "regression" if len(labels) == 1 else "single_label_classification"
+    if not isinstance(problem, str) or problem not in MEANINGS:
+        raise InputError(f"problem_type = {shown(problem)}: write one of {', '.join(MEANINGS)}")
+    readings = read(task, tokenizer, texts, overlap=overlap)
+    found = []
+    for reading, parts in zip(readings, logits(task, readings), strict=True):
+        scores = MEANINGS[problem](torch.stack(parts).mean(0))
+        best, order = scores.sort(descending=True, stable=True)
+        ranked = dict(zip([labels[i] for i in order], best.tolist(), strict=True))
+        kept = dict(list(ranked.items())[:top_k])
+        label, score = next(iter(kept.items()))
+        found.append(Classified(label, score, kept, len(reading.windows)))
+    return found
+
+
+@torch.no_grad()
+def follows(task: Task, tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    """For each pair (a, b) the probability that b comes right after a.
+
+    Only where they meet matters, so that windows would not help: a pair that is too long for the
+    model is refused.
+    """
+    for i, pair in enumerate(pairs):
+        if isinstance(pair, str):
+            raise InputError(f"text {i} is {shown(pair)}: write a pair of texts")
+    readings = read(task, tokenizer, pairs)
+    long = next((i for i, reading in enumerate(readings) if len(reading.windows) > 1), None)
+    if long is not None:
+        raise InputError(
+            f"pair {long} has {len(readings[long].encoding.ids)} tokens and the model reads at "
+            f"most {task.backbone.config.max_length}: leave out the start of one or the end of the "
+            "other"
+        )
+    ids, segments = rows(task, readings)
+    found: list[float] = []
+    for batch in task.batches(ids, segments=segments):
+        no_words = replace(batch, wanted=batch.tokens[:0])  # the answer is not in them
+        said = task(no_words)
+        scores = said.logits if said.follows is None else said.follows  # (B, 2)
+        found += scores.cpu().double().softmax(-1)[:, 0].tolist()
+    return found

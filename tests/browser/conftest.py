@@ -1,0 +1,146 @@
+"""A real Chromium, real server processes, and four promises that every test checks at its end."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import tokenizers
+from screens import Server
+from tokenizers import models, normalizers, pre_tokenizers, processors
+
+import folders
+import speakers
+
+sync_api = pytest.importorskip("playwright.sync_api")
+from playwright.sync_api import Browser, BrowserContext, Page  # noqa: E402
+
+CHROMIUM = os.environ.get("GLASSFORMER_CHROMIUM") or shutil.which("chromium")
+EVIL = "<img src=x onerror=alert(1)>"  # a folder's name, and a label
+WATCH = """
+  window.violations = [];
+  addEventListener("securitypolicyviolation", (e) => violations.push(e.violatedDirective));
+"""
+
+
+@pytest.fixture(scope="module")  # its event loop must not outlive these tests
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("no chromium: see QUARANTINES.md")
+    flags = ["--no-sandbox", "--disable-dev-shm-usage", "--force-color-profile=srgb"]
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Opens pages; at the end: no fault, no dialog, no broken policy, no request to elsewhere."""
+    contexts: list[BrowserContext] = []
+    wrong: list[str] = []
+    asked: list[str] = []
+
+    def open_one(url: str, *, width: int = 1280, height: int = 720, theme: str = "light") -> Page:
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce"
+        )
+        contexts.append(context)
+        context.add_init_script(WATCH)
+        context.on("request", lambda request: asked.append(request.url))
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        page.on("pageerror", lambda error: wrong.append(f"fault: {error}"))
+        page.on("dialog", lambda dialog: (wrong.append("dialog"), dialog.dismiss()))
+        page.goto(url)
+        return page
+
+    yield open_one
+    for context in contexts:
+        for page in context.pages:
+            wrong += page.evaluate("window.violations ?? []")
+        context.close()
+    assert not wrong
+    assert asked
+    assert all(url.startswith("http://127.0.0.1:") for url in asked), asked
+
+
+@pytest.fixture(scope="session")
+def studios(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Server]]:
+    """Two studios: one with the toys, one with folders as transformers writes them."""
+    root = tmp_path_factory.mktemp("folders")
+    speakers.bert("BertForMaskedLM", root / "bert", **speakers.LONG)
+    speakers.bytewise("GPT2LMHeadModel", root / "gpt2")
+    _words(folders.write("MarianMTModel", root / "marian"))
+    folders.write("MarianMTModel", root / "mute")
+    labels = {"id2label": {0: EVIL, 1: "<script>alert(2)</script>", 2: "javascript:alert(3)"}}
+    speakers.bert("BertForSequenceClassification", root / EVIL, **speakers.LONG, **labels)
+    given = [str(root / name) for name in ("bert", "gpt2", "marian", "mute", EVIL)]
+    started = {name: _start(each) for name, each in {"toys": [], "folders": given}.items()}
+    try:
+        yield {name: _wait(process, url) for name, (process, url) in started.items()}
+    finally:
+        for process, _ in started.values():
+            process.terminate()
+            process.wait(20)
+
+
+@pytest.fixture
+def toys(studios: dict[str, Server]) -> Server:
+    return studios["toys"]
+
+
+@pytest.fixture
+def strangers(studios: dict[str, Server]) -> Server:
+    return studios["folders"]
+
+
+def _words(folder: Path) -> None:
+    """A tokenizer for a Marian folder: a token a word."""
+    words = ("the", "cat", "sat", "on", "mat", "i", "love", "to", "play", "soccer", "ate", "apple")
+    named = ["</s>", "<unk>", *words]
+    ids = {word: i for i, word in enumerate(named)} | {"<pad>": 52}
+    backend = tokenizers.Tokenizer(models.WordLevel(ids, unk_token="<unk>"))
+    backend.normalizer = normalizers.Lowercase()
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    backend.post_processor = processors.TemplateProcessing("$A </s>", special_tokens=[("</s>", 0)])
+    backend.add_special_tokens(["</s>", "<pad>"])
+    backend.save(str(folder / "tokenizer.json"))
+
+
+def _start(given: list[str]) -> tuple[subprocess.Popen[bytes], str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "glassformer", "studio", *given]
+    process = subprocess.Popen(
+        [*command, "--port", str(port), "--no-open"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    return process, f"http://127.0.0.1:{port}/"
+
+
+def _wait(process: subprocess.Popen[bytes], url: str) -> Server:
+    until = time.monotonic() + 120
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{url}api/models", timeout=5) as answer:
+                assert json.load(answer)["models"]
+                return Server(url)
+        except OSError:
+            time.sleep(0.2)
+    raise AssertionError(f"the studio does not answer, exit code {process.poll()}")
+
+
+@pytest.fixture
+def web() -> Path:
+    return Path(__file__).parents[2] / "src" / "glassformer" / "studio" / "web"

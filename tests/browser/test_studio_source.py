@@ -1,0 +1,50 @@
+"""The pages' source: no markup from strings, nothing inline, nothing from elsewhere, small."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+WEB = Path(__file__).parents[2] / "src" / "glassformer" / "studio" / "web"
+MODULES = sorted(WEB.glob("*.js"))
+BANNED = (
+    "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "setHTML",
+    "createContextualFragment", "eval(", "new Function", "srcdoc", "javascript:", "localStorage",
+    "sessionStorage", "document.cookie", "XMLHttpRequest", "WebSocket", "EventSource", "Worker(",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
+def test_a_module(path: Path) -> None:
+    text = path.read_text()
+    assert not [word for word in BANNED if word in text]
+    assert not re.search(
+        r"""set(Timeout|Interval)\(\s*["'`]|\.setAttribute\(["'](on|style)""", text
+    )
+    assert set(re.findall(r"https?://[^\s\"']+", text)) <= {"http://www.w3.org/1998/Math/MathML"}
+    assert text.count("\n") < 400
+    for source in re.findall(r"^import .* from \"(.*)\";", text, re.MULTILINE):
+        assert (path.parent / source).is_file() and source.startswith("./")
+
+
+def test_the_page_has_nothing_inline() -> None:
+    text = (WEB / "index.html").read_text()
+    assert not re.search(r"\son\w+=|\sstyle=|<style|javascript:|https?://", text)
+    assert re.findall(r"<script[^>]*>", text) == ['<script type="module" src="main.js">']
+    style = (WEB / "style.css").read_text()
+    assert "url(" not in style and "@import" not in style
+
+
+def test_sizes() -> None:
+    assert sum(path.stat().st_size for path in MODULES) <= 150_000
+    assert sum(path.stat().st_size for path in WEB.iterdir()) <= 200_000
+
+
+def test_no_name_is_exported_for_nobody() -> None:
+    everything = {path.name: path.read_text() for path in MODULES}
+    for name, text in everything.items():
+        for word in re.findall(
+            r"^export (?:async )?(?:function|const|class) (\w+)", text, re.MULTILINE
+        ):
+            others = [other for file, other in everything.items() if file != name]
+            assert any(re.search(rf"\b{word}\b", other) for other in others), f"{name}: {word}"

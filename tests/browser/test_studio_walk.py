@@ -1,0 +1,328 @@
+"""Everything by keyboard and by ear: shortcuts, focus, roles, addresses, errors."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+from screens import Server, drawn
+
+MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
+KEYS = """async () => (await import("./keys.js")).KEYS
+  .map(([key, does, , pages]) => [key, does, pages ?? null])"""
+TABBED = """() => [...document.querySelectorAll("a, button, input, select, [tabindex='0']")]
+  .filter((e) => e.tabIndex >= 0 && !e.disabled && e.checkVisibility() && !e.closest("dialog"))
+  .length"""
+FOCUS = """() => {
+  const { outlineStyle, outlineWidth } = getComputedStyle(document.activeElement);
+  return [document.activeElement.tagName, outlineStyle, parseFloat(outlineWidth)];
+}"""
+NAMELESS = """() => [...document.querySelectorAll("button, select, input, a, canvas")]
+  .filter((e) => !(e.textContent.trim() || e.ariaLabel || e.labels?.length
+    || e.closest("[aria-hidden], [aria-label]")))
+  .map((e) => e.outerHTML)"""
+THERE_AND_BACK = """async (text) => {
+  const { read, write } = await import("./state.js");
+  const off = ["encoder.0.1", "cross.2.3"];
+  const usual = read("", ["map", "head"]);
+  const first = { ...usual, page: "head", text, off, threshold: 0.35, special: false };
+  return [first, read(write(first), ["map", "head"])];
+}"""
+PAGES = ("map", "head", "numbers", "translate")
+READY = {
+    "map": ".one-head .measures",
+    "head": ".page-head .row table",
+    "numbers": ".step .shown",
+    "translate": ".minis canvas",
+}
+
+
+def settle(page: Page) -> None:
+    """The page that the address names has all its parts."""
+    name = re.search(r"#/(\w+)", page.url)
+    page.locator(READY[name[1] if name else "map"]).first.wait_for()
+    page.wait_for_function("document.querySelector('#live').textContent")
+
+
+def look(page: Page) -> tuple[str, object]:
+    return page.url, page.evaluate(
+        "[document.querySelector('#help').open, document.activeElement?.id ?? '']"
+    )
+
+
+def test_every_shortcut_does_something(toys: Server, open_page: Callable[..., Page]) -> None:
+    """From one of two places at least: at the end of a list its last key cannot do more."""
+    translator = {"m": toys.model("toy translator"), "in": "decoder"}
+    begin = {"l": 0, "h": 0, "q": 0, "s": 0, "wd": 0, "t": 0.5}
+    end = {"l": 1, "h": 3, "q": 3, "s": 5, "wd": 2, "t": 0.5, "off": "decoder.0.0"}
+    page = open_page(toys.address("map", **translator))
+    settle(page)
+    keys = page.evaluate(KEYS)
+    assert len(keys) > 25
+    for key, does, pages in keys:
+        where = (
+            pages[0] if pages else "head" if key == "1" else "numbers" if key == "Escape" else "map"
+        )
+        seen = any(
+            pressed(page, toys.address(where, **translator, **at), key) for at in (begin, end)
+        )
+        assert seen, f"{key} ({does}) does nothing"
+
+
+def pressed(page: Page, address: str, key: str) -> bool:
+    """Whether a key changes anything there."""
+    page.goto(address)
+    settle(page)
+    before = look(page)
+    page.keyboard.press(key)
+    page.wait_for_timeout(20)
+    changed = look(page) != before
+    if page.locator("#help").evaluate("(dialog) => dialog.open"):
+        page.keyboard.press("Escape")
+    page.evaluate("document.activeElement.blur()")
+    return changed
+
+
+def test_the_help_lists_every_shortcut(toys: Server, open_page: Callable[..., Page]) -> None:
+    page = open_page(toys.url)
+    settle(page)
+    page.keyboard.press("?")
+    rows = page.get_by_role("dialog").get_by_role("row")
+    text = "\n".join(rows.all_text_contents())
+    for key, does, _ in page.evaluate(KEYS):
+        assert does in text and (key in text or key == "Escape")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    assert "#/map" in page.url or "#" not in page.url
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_by_tab(toys: Server, open_page: Callable[..., Page], name: str) -> None:
+    """Every control is reached, and what has the focus can be seen."""
+    page = open_page(toys.address(name, m=toys.model("toy translator")))
+    settle(page)
+    page.wait_for_timeout(100)
+    reached = []
+    for _ in range(page.evaluate(TABBED)):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate(FOCUS))
+    assert "BODY" not in [tag for tag, _, _ in reached]
+    assert all(style != "none" and width >= 1 for _, style, width in reached), reached
+
+
+def test_the_map_by_keyboard(toys: Server, open_page: Callable[..., Page]) -> None:
+    page = open_page(toys.url)
+    settle(page)
+    page.locator(".board [tabindex='0']").focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft"):
+        page.keyboard.press(key)
+    expect(page.locator(".board :focus")).to_have_attribute("data-at", "1.1")
+    expect(page.locator("#live")).to_have_text(re.compile("encoder, layer 1, head 1"))
+    page.keyboard.press("x")
+    expect(page.locator(".board :focus")).to_have_class(re.compile("off"))
+    expect(page.locator("#live")).to_have_text(re.compile("off"))
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("#/head.*l=1&h=1"))
+    settle(page)
+    expect(page.locator("#live")).to_have_text(re.compile(r"looks at “.+” [<\d.]+, “"))
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Which heads do something here?")
+
+
+SNAPSHOTS = {
+    "map": """
+      - heading "Which heads do something here?" [level=1]
+      - combobox "Colour by"
+      - img /Colours. weight, from 0.00 to 1.00/
+      - complementary "Tokens"
+      - region "Map of heads":
+        - grid "Heads, one row a layer":
+          - rowgroup:
+            - row "layer 0 1 2 3"
+          - rowgroup:
+            - row:
+              - rowheader "0"
+              - gridcell "layer 0, head 0" [selected]
+              - gridcell "layer 0, head 1"
+      - region "What the model says"
+      - region "The chosen head":
+        - heading /Layer 0, head 0/ [level=2]
+        - button "Look closer"
+        - button "Switch off"
+        - table "Measures of this head"
+    """,
+    "head": """
+      - heading "What does this head look at?" [level=1]
+      - group "layer":
+        - button "layer before" [disabled]
+        - button "layer after"
+      - group "Weights":
+        - button "raw" [pressed]
+        - button "value-weighted"
+        - button "rollout"
+        - button "mean"
+      - region "Lines":
+        - slider "Threshold of the lines"
+      - region "Matrix":
+        - checkbox "special tokens" [checked]
+        - checkbox "word pieces apart" [checked]
+      - region "The chosen token's weights":
+        - table /Weights of .*, largest first/
+    """,
+    "numbers": """
+      - heading "How is this weight computed?" [level=1]
+      - group "The token that looks"
+      - navigation "The walk":
+        - list "Steps":
+          - listitem:
+            - button /Token . position/
+      - region "This step":
+        - heading /Token . position/ [level=2]
+        - button "Back" [disabled]
+        - button "Next"
+        - group "Numbers of this step":
+          - group /token, 32 numbers/
+    """,
+    "translate": """
+      - heading "Which source word made this one?" [level=1]
+      - region "Links"
+      - region "Alignment"
+      - region "The translation"
+      - region "The chosen word":
+        - table "Source words, the strongest first"
+      - region "The three kinds of attention":
+        - button /Map of the encoder. 2 layers of 4 heads/
+        - button /Map of the decoder. 2 layers of 4 heads/
+        - button /Map of the cross. 2 layers of 4 heads/
+    """,
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_a_screen_reader_finds(
+    toys: Server, open_page: Callable[..., Page], name: str
+) -> None:
+    model = "toy translator" if name == "translate" else "toy encoder"
+    page = open_page(toys.address(name, m=toys.model(model)))
+    settle(page)
+    expect(page.get_by_role("main")).to_match_aria_snapshot(SNAPSHOTS[name])
+    assert page.evaluate(NAMELESS) == []
+
+
+def test_the_address_is_the_state(toys: Server, open_page: Callable[..., Page]) -> None:
+    """What was clicked together opens again from its address, part for part."""
+    page = open_page(toys.address("head", m=toys.model("toy translator")))
+    settle(page)
+    page.get_by_role("button", name="cross", exact=True).click()
+    page.get_by_role("button", name="layer after").click()
+    page.get_by_role("button", name="mean", exact=True).click()
+    page.get_by_label("special tokens").uncheck()
+    for key in ("j", "T", "f", "d", "."):
+        page.keyboard.press(key)
+    drawn(page, MATRIX, "cross", "1", "mean", "dark")
+    page.wait_for_timeout(300)
+    again = open_page(page.url)
+    settle(again)
+    drawn(again, MATRIX, "cross", "1", "mean", "dark")
+    assert again.url == page.url
+    expect(again.get_by_role("main")).to_match_aria_snapshot(
+        page.get_by_role("main").aria_snapshot()
+    )
+
+
+def test_addresses_are_read_as_they_are_written(
+    toys: Server, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(toys.url)
+    texts = ["a & b = c? #1 %41 + “”", "кот сел", "<b>", "\n\t"]
+    for text in texts:
+        state = page.evaluate(THERE_AND_BACK, text)
+        assert state[0] == state[1]
+
+
+def test_back_and_forth(toys: Server, open_page: Callable[..., Page]) -> None:
+    page = open_page(toys.url)
+    settle(page)
+    for key, question in (
+        ("2", "What does this head look at?"),
+        ("3", "How is this weight computed?"),
+    ):
+        page.keyboard.press(key)
+        expect(page.get_by_role("heading", level=1)).to_have_text(question)
+    page.go_back()
+    expect(page.get_by_role("heading", level=1)).to_have_text("What does this head look at?")
+    page.get_by_role("link", name="Translate").click()
+    expect(page.get_by_role("heading", level=2).first).to_have_text("This model does not translate")
+    page.get_by_role("button", name="toy translator").click()
+    page.locator(READY["translate"]).first.wait_for()
+
+
+def test_a_head_clicked_off_changes_the_answer(
+    toys: Server, open_page: Callable[..., Page]
+) -> None:
+    """Before and after stand side by side, as the server gives them."""
+    page = open_page(toys.url)
+    settle(page)
+    text = page.locator("#text").input_value()
+    asked = {"model": "0", "text": text}
+    before = toys.json("runs", asked)["says"]["at"][0]["top"]
+    expect(page.locator("table.says tbody tr")).to_have_count(len(before))
+    page.locator("[data-at='1.2']").hover()
+    page.get_by_role("button", name="switch layer 1, head 2 off").click()
+    page.locator("table.both").wait_for()
+    after = toys.json("runs", {**asked, "off": [["encoder", 1, 2]]})["says"]["at"][0]["top"]
+    assert [each["p"] for each in after] != [each["p"] for each in before]
+    first = page.locator("table.both tbody tr").first.locator("th, td").all_text_contents()
+    now = {each["text"]: each["p"] for each in after}
+    assert first[:3] == [
+        before[0]["text"],
+        f"{before[0]['p']:.2f}",
+        f"{now[before[0]['text']]:.2f}",
+    ]
+    page.get_by_role("button", name="All heads on").click()
+    expect(page.locator("table.both")).to_have_count(0)
+
+
+def test_a_refusal_is_one_calm_line(strangers: Server, open_page: Callable[..., Page]) -> None:
+    page = open_page(strangers.address(m=strangers.model("mute"), x="words, not numbers"))
+    line = page.get_by_role("alert")
+    expect(line).to_contain_text("this model came without a tokenizer")
+    page.locator("#text").fill("5 7 9")
+    page.keyboard.press("Enter")
+    expect(line).to_be_hidden()
+    drawn(page, MAP)
+    page.get_by_role("link", name="Translate").click()
+    expect(page.get_by_role("heading", level=2).first).to_have_text("No words to align")
+    page.route("**/api/runs", lambda route: route.abort())
+    page.locator("#text").fill("5 7 11")
+    page.keyboard.press("Enter")
+    expect(line).to_contain_text("does not answer")
+
+
+def test_a_run_that_the_server_has_dropped_is_asked_for_again(
+    toys: Server, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(toys.address("head"))
+    settle(page)
+    for number in range(17):  # more than it keeps
+        toys.json("runs", {"model": "1", "text": " ".join(["man"] * (number + 1))})
+    page.keyboard.press("]")
+    drawn(page, MATRIX, "1")
+    expect(page.get_by_role("alert")).to_be_hidden()
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (390, 844)])
+def test_nothing_is_wider_than_the_screen(
+    toys: Server, open_page: Callable[..., Page], name: str, width: int, height: int
+) -> None:
+    page = open_page(toys.address(name, m=toys.model("toy translator")), width=width, height=height)
+    settle(page)
+    for large in (False, True):
+        if large:
+            page.keyboard.press("l")
+            page.wait_for_timeout(150)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.keyboard.press("l")
+    if width > 1000:
+        assert page.evaluate("document.documentElement.scrollHeight") <= height

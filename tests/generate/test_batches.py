@@ -1,0 +1,121 @@
+"""What a text becomes depends on its prompt, settings and seed: on nothing beside it."""
+
+import random
+
+import pytest
+
+from generate.reference import MODELS, beam_case, greedy_case, pair, prompts, sample_case
+from generate.uncached import Uncached
+from glassformer.generate import writing
+from glassformer.generate.engine import Engine
+from glassformer.generate.sampling import Request, write
+from glassformer.generate.writing import prepare
+
+MAKE = {"greedy": greedy_case, "beam": beam_case, "sample": sample_case}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def models(request, tmp_path_factory):
+    return pair(request.param, tmp_path_factory.mktemp(request.param))
+
+
+def several(models, kind, count=6):
+    draw = random.Random(f"batch {kind}")
+    found = [MAKE[kind](draw, models.common) | {"logprobs": True} for _ in range(count)]
+    return [each | {"max_new_tokens": each["max_new_tokens"] + 3} for each in found]
+
+
+def same(found, expected):
+    """The same texts; the same numbers, but for rounding."""
+    assert [each.ids for each in found] == [each.ids for each in expected]
+    assert [each.stopped for each in found] == [each.stopped for each in expected]
+    for each, other in zip(found, expected, strict=True):
+        assert each.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+        assert each.score == pytest.approx(other.score, abs=1e-4)
+
+
+def alone(model, texts, settings):
+    return [each for text in texts for each in model.generate([text], **settings)]
+
+
+@pytest.mark.parametrize("kind", MAKE)
+def test_a_batch_is_as_good_as_alone(models, kind):
+    texts = prompts(7, seed=3)
+    for settings in several(models, kind):
+        expected = alone(models.ours, texts, settings)
+        for size in (1, 3, 16):
+            same(models.ours.generate(texts, batch_size=size, **settings), expected)
+
+
+@pytest.mark.parametrize("kind", MAKE)
+def test_cached_equals_uncached(models, kind, monkeypatch):
+    texts = prompts(5, seed=4)
+    for settings in several(models, kind):
+        cached = models.ours.generate(texts, **settings)
+        with monkeypatch.context() as change:
+            change.setattr(writing, "Engine", Uncached)
+            same(models.ours.generate(texts, **settings), cached)
+
+
+@pytest.mark.parametrize("kind", ["greedy", "sample"])
+@pytest.mark.parametrize("engine", [Engine, Uncached])
+def test_joined_later_is_as_good_as_alone(models, kind, engine):
+    """Three slots, seven texts that come one by one while others are being written."""
+    texts = prompts(7, seed=5)
+    for settings in several(models, kind, 3):
+        settings |= {"max_new_tokens": 9}
+        expected = alone(models.ours, texts, settings)
+        job = prepare(models.ours.task, None, models.ours.origin, texts, settings)
+        seats = engine(
+            models.ours.task, slots=3, capacity=24, memory_capacity=13 if job.sources else 0
+        )
+        found = {number: [] for number in range(len(texts))}
+        together = 0
+        for choice in write(seats, slowly(job.requests()), job.settings):
+            found[choice.request.number].append(choice.token)
+            together = max(together, sum(0 < len(each) < 9 for each in found.values()))
+        assert [tuple(each) for each in found.values()] == [each.ids for each in expected]
+        assert together > 1
+
+
+def slowly(requests):
+    """Nobody waits for a while after each of them."""
+    for request in requests:
+        yield request
+        yield from [None] * (request.number % 3)
+
+
+def test_a_closed_queue_lets_the_batch_shrink(models):
+    """Nobody steps along when half of the texts are done and nobody waits."""
+    job = prepare(models.ours.task, None, models.ours.origin, prompts(8, seed=6), {})
+    engine = job.engine()
+    limits = [2, 3, 9, 1, 2, 2, 8, 2]
+    requests = [
+        Request(each.number, each.prompt, limit, each.source)
+        for each, limit in zip(job.requests(), limits, strict=True)
+    ]
+    sizes = [engine.slots for _ in write(engine, requests, job.settings)]
+    assert sizes[0] == 8 and sizes[-1] <= 2
+    assert len(sizes) <= sum(limits)
+
+
+def test_samples_of_one_prompt_are_different_and_the_same_each_time(models):
+    settings = {"do_sample": True, "num_return_sequences": 6, "eos_token_id": []}
+    text = prompts(1, seed=7)[0]
+    found = [each.ids for each in models.ours.generate([text], **settings)]
+    assert len(set(found)) > 3
+    assert [each.ids for each in models.ours.generate([text], batch_size=2, **settings)] == found
+    fewer = models.ours.generate([text], **settings | {"num_return_sequences": 2})
+    assert [each.ids for each in fewer] == found[:2]
+    other = models.ours.generate([text], seed=1, **settings)
+    assert [each.ids for each in other] != found
+
+
+def test_the_context_ends_a_text(models):
+    """The last token is written but never read: it needs no place in the context."""
+    if models.ours.task.spec.kind != "causal_lm":
+        pytest.skip("a translator's text begins at one")
+    for length in (46, 48):
+        text = [5 + i % 30 for i in range(length)]
+        found = models.ours.generate([text], max_new_tokens=20, eos_token_id=[])[0]
+        assert (len(found.ids), found.stopped) == (49 - length, "length")

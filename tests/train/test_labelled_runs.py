@@ -1,0 +1,280 @@
+"""Runs on labelled data: they learn, they are resumed, and they say what is wrong with a file."""
+
+from __future__ import annotations
+
+import json
+import signal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from harness import at_step, live, result, session, signal_self
+
+import glassformer as gf
+from glassformer.data.rows import Rows
+from glassformer.train.build import Place, build_session
+from glassformer.train.distributed import World
+from glassformer.train.recipe import read_recipe
+from tiny import LABELLED, labelled, write_recipe
+from verbs import glassformer, refused
+
+EASY: dict[str, Any] = {  # learnt by heart in a few seconds
+    "steps": 250, "tokens": 512, "learning_rate": 0.01, "warmup": 20, "evaluate_every": 250,
+    "save_every": 250, "weight_decay": 0.0,
+}  # fmt: skip
+
+
+def write(folder: Path, kind: str, **groups: Any) -> Path:
+    """Without dropout; the TOML of tiny has no tables in tables."""
+    recipe: Path = write_recipe(folder, kind, **groups)
+    recipe.write_text(recipe.read_text() + "\n[model.dropout]\nembedding = 0.0\nresidual = 0.0\n")
+    return recipe
+
+
+def learnt(folder: Path, kind: str, *words: object, **groups: Any) -> dict[str, float]:
+    name, text = labelled(kind, 300)
+    recipe = write(folder, kind, **{"train": EASY, **groups})
+    (folder / name).write_text(text)
+    said = glassformer("pretrain", recipe, "--out", folder / "run", "--json", *words)
+    return dict(json.loads(said)["valid"])
+
+
+# learning
+
+
+def test_a_class_is_learnt_and_used(tmp_path: Path) -> None:
+    assert learnt(tmp_path, "classify")["accuracy"] == 1.0
+    model = gf.load(tmp_path / "run/model")
+    assert model.task.spec.labels == ("cat", "none")
+    said = model.classify(["the cat sat on a mat", "a dog saw the sea"])
+    assert [each.label for each in said] == ["cat", "none"]
+
+
+def test_tags_are_learnt_and_used(tmp_path: Path) -> None:
+    figures = learnt(tmp_path, "tag")
+    assert figures["entity_f1"] == figures["accuracy"] == 1.0
+    found = gf.load(tmp_path / "run/model").tag(["the", "cat", "saw", "home"])
+    assert found.labels == ["O", "B-animal", "O", "B-place"]
+
+
+def test_answers_are_learnt_and_used(tmp_path: Path) -> None:
+    figures = learnt(tmp_path, "answer")
+    assert figures["exact_match"] == figures["f1"] == 1.0
+    model = gf.load(tmp_path / "run/model")
+    assert model.answer("the dog", "sea and home by a mat")[0].text == "sea"
+
+
+def test_partners_are_learnt(tmp_path: Path) -> None:
+    figures = learnt(tmp_path, "embed", objective={"symmetric": True})
+    assert figures["accuracy"] > 0.9
+    files = {file.name for file in (tmp_path / "run/model").rglob("*.json")}
+    assert "modules.json" in files
+    assert gf.load(tmp_path / "run/model").recipe.pool == "mean"
+
+
+def test_values_are_learnt(tmp_path: Path) -> None:
+    """How often a word comes; and the cosine of two texts."""
+    lines = [line.split("\t")[0] for line in labelled("classify", 300)[1].splitlines()[1:]]
+    rows = "".join(f"{x}\t{x.split().count('the'):.1f}\n" for x in lines)
+    recipe = write(tmp_path, "classify", train=EASY)
+    (tmp_path / "text.tsv").write_text(f"sentence\tlabel\n{rows}")
+    glassformer("pretrain", recipe, "--out", tmp_path / "run")
+    found = json.loads(glassformer("evaluate", tmp_path / "run/model", recipe, "--json"))
+    assert found["pearson"] > 0.7
+    pairs = "".join(
+        f"{x}\t{y}\t{(x[0] == y[0]):.1f}\n" for x, y in zip(lines, lines[7:], strict=False)
+    )
+    recipe = write(tmp_path / "e", "embed", train=EASY, objective={"highest": 1.25})
+    (tmp_path / "e/text.tsv").write_text(f"sentence1\tsentence2\tscore\n{pairs}")
+    said = glassformer("pretrain", recipe, "--out", tmp_path / "e/run", "--json")
+    assert json.loads(said)["valid"].keys() == {"loss", "answers", "spearman", "pearson"}
+
+
+# the loop's promises
+
+
+@pytest.mark.parametrize("kind", LABELLED)
+def test_evaluate_agrees_with_the_run(kind: str, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, kind)
+    figures = json.loads(glassformer("pretrain", recipe, "--out", tmp_path / "run", "--json"))
+    found = json.loads(glassformer("evaluate", tmp_path / "run/model", recipe, "--json"))
+    assert {name: found[name] for name in figures["valid"]} == figures["valid"]
+    dry = glassformer("pretrain", recipe, "--out", tmp_path / "dry", "--dry-run")
+    assert "Nothing was trained." in dry
+
+
+@pytest.mark.parametrize("kind", ["tag"])
+def test_cut_and_resumed_it_ends_with_the_same_bits(kind: str, tmp_path: Path) -> None:
+    train = {"epochs": 2, "steps": 0, "save_every": 3, "layer_decay": 0.9, "freeze": 0}
+    recipe = write_recipe(tmp_path, kind, objective={"balanced": True}, train=train)
+    assert live("pretrain", recipe, "--out", tmp_path / "whole").status == 0
+    die = partial(at_step, 8, partial(signal_self, signal.SIGKILL))
+    assert live("pretrain", recipe, "--out", tmp_path / "cut", mischief=die).status == -9
+    end = live("pretrain", recipe, "--out", tmp_path / "cut")
+    assert end.status == 0 and "going on after step 6" in end.said, end.said
+    assert result(tmp_path / "cut") == result(tmp_path / "whole")
+
+
+def gradients(task: torch.nn.Module, rows: Rows, losses: Any) -> dict[str, torch.Tensor]:
+    plan = rows.plan(0)
+    total = sum(losses(rows[i].batch)["labels"].total for i in range(len(plan)))
+    total.backward()  # type: ignore[union-attr]
+    found = {n: p.grad.clone() for n, p in task.named_parameters() if p.grad is not None}
+    task.zero_grad()
+    return found
+
+
+@pytest.mark.parametrize("kind", ["classify", "tag", "answer", "embed"])
+def test_packed_or_alone_gradients_are_the_same(kind: str, tmp_path: Path) -> None:
+    recipe = write(tmp_path, kind)
+    if kind == "embed":  # partners of a row do matter: so with values
+        rows = "".join(f"the {i}\t{i} dog\t{i / 40:.2f}\n" for i in range(40))
+        (tmp_path / "text.tsv").write_text(f"text1\ttext2\tscore\n{rows}")
+    made = session(recipe, tmp_path / "run")
+    task = made.state.task.double().eval()
+
+    def losses(batch: Any) -> Any:
+        return task(batch).losses
+
+    objective = made.rows.objective
+    alone, packed = (Rows(objective, budget=budget) for budget in (32, 4096))
+    if kind == "embed":
+        alone = Rows(objective, budget=64)
+    assert len(alone.plan(0)) > len(packed.plan(0))
+    one, other = (gradients(task, each, losses) for each in (alone, packed))
+    assert one.keys() == other.keys() and one
+    for name, gradient in one.items():
+        torch.testing.assert_close(gradient, other[name], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", LABELLED)
+def test_fixed_shapes_give_the_same_loss(kind: str, tmp_path: Path) -> None:
+    made = session(write(tmp_path, kind), tmp_path / "run")
+    task = made.state.task.eval()
+    bare = made.rows
+    fixed = Rows(bare.objective, budget=bare.budget, fixed=True)
+    for i in range(3):
+        one, other = (task(rows[i].batch).losses["labels"] for rows in (bare, fixed))
+        assert one.count == other.count
+        torch.testing.assert_close(one.total, other.total, rtol=1e-5, atol=1e-5)
+
+
+# fine-tuning
+
+
+def test_the_body_stays_and_the_head_is_fresh(tmp_path: Path) -> None:
+    words = write_recipe(tmp_path / "words", "masked")
+    glassformer("pretrain", words, "--out", tmp_path / "words/run")
+    start = tmp_path / "words/run/model"
+    recipe = write_recipe(tmp_path / "labels", "classify")
+    text = recipe.read_text()
+    recipe.write_text(text[: text.index("[tokenizer]")] + text[text.index("[objective]") :])
+    told: list[str] = []
+    place = Place(recipe.parent, tmp_path / "out", "r", lambda line, _: told.append(line))
+    world = World(0, 1, torch.device("cpu"))
+    made = build_session(read_recipe(recipe, {"start": str(start)}), place, world)
+    assert f"{start}: fresh head for classify (it came with masked_lm)" in told
+    before = gf.load(start).task.backbone.state_dict()
+    for name, tensor in made.state.task.backbone.state_dict().items():
+        assert torch.equal(tensor, before[name])
+    again = build_session(read_recipe(recipe, {"start": str(start)}), place, world)
+    for a, b in zip(made.state.task.parameters(), again.state.task.parameters(), strict=True):
+        assert torch.equal(a, b)
+    glassformer("finetune", start, recipe, "--out", tmp_path / "tuned")
+    said = glassformer("finetune", tmp_path / "tuned/model", recipe, "--out", tmp_path / "more")
+    assert "fresh head" not in said.errors  # it knows these labels
+
+
+def test_the_short_form_needs_a_model_and_a_file(tmp_path: Path) -> None:
+    words = write_recipe(tmp_path / "words", "masked", model={"depth": 2})
+    glassformer("pretrain", words, "--out", tmp_path / "words/run")
+    start = tmp_path / "words/run/model"
+    for kind in LABELLED:
+        name, text = labelled(kind)
+        data = tmp_path / name
+        data.write_text(text)
+        out = tmp_path / kind
+        said = glassformer("finetune", kind, "--model", start, "--data", data, "--out", out,
+                           "--train.device", "cpu", "--train.tokens", 96, "--json")  # fmt: skip
+        assert json.loads(said)["valid"]["loss"] > 0
+        if kind == "classify":
+            told = " ".join(said.errors.split())
+            assert "the columns look like text = 'sentence', label = 'label'" in told
+        assert gf.load(out / "model")
+    assert "write one of classify" in refused(
+        "finetune", "sing", "--model", start, "--data", data, code=2
+    )
+    assert "finetune MODEL RECIPE" in refused("finetune", start, code=2)
+
+
+# bad data
+
+
+BAD: list[tuple[str, str, str]] = [
+    ("classify", "the cat\tcat\nthe dog\n", "line 3 has 1 columns: write 2"),
+    ("classify", "the cat\tcat\n \tnone\n", "line 3: sentence = ' ': write a text"),
+    ("classify", "the cat\tcat\nthe dog\t\n", "line 3: label = '': write a label"),
+    ("tag", "the\tO\ncat\n\n", "line 2 has 1 columns: write 2"),
+]
+
+
+@pytest.mark.parametrize(("kind", "rows", "why"), BAD, ids=[why for _, _, why in BAD])
+def test_a_bad_row_is_named_or_skipped(kind: str, rows: str, why: str, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, kind, train={"steps": 1})
+    name, text = labelled(kind)
+    head, _, rest = text.partition("\n") if kind == "classify" else ("", "", text)
+    (tmp_path / name).write_text((head + "\n" if head else "") + rows + rest)
+    said = refused("pretrain", recipe, "--out", tmp_path / "run")
+    assert said == f"glassformer: {tmp_path / name}: {why}\n" or said.startswith(
+        f"glassformer: {tmp_path / name}: {why}"
+    )
+    said = glassformer("pretrain", recipe, "--out", tmp_path / "run", "--skip-bad")
+    told = " ".join(said.errors.split())
+    assert "1 bad rows skipped, the first: " in told and why in told
+
+
+def test_a_label_that_training_did_not_have(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, "classify", data={"valid": "valid.tsv"})
+    (tmp_path / "valid.tsv").write_text("sentence\tlabel\nthe cat\tcat\nthe dog\tdog\n")
+    said = glassformer("pretrain", recipe, "--out", tmp_path / "run", code=1).errors
+    last = said.splitlines()[-1]
+    assert f"{tmp_path / 'valid.tsv'}: line 3: label = 'dog' is none of the labels" in last
+    assert "cat, none" in last
+
+
+def test_an_answer_that_is_not_there(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, "answer", train={"steps": 1})
+    found = json.loads((tmp_path / "text.json").read_text())
+    found["data"][0]["paragraphs"][3]["qas"][0]["answers"][0]["answer_start"] = 1
+    (tmp_path / "text.json").write_text(json.dumps(found))
+    where = "text.json: data[0].paragraphs[3].qas[0]: the answer "
+    said = glassformer("pretrain", recipe, "--out", tmp_path / "run", code=1)
+    assert where in said.errors.splitlines()[-1]
+    said = glassformer("pretrain", recipe, "--out", tmp_path / "run", "--skip-bad")
+    assert "1 bad rows skipped" in " ".join(said.errors.split())
+
+
+def test_folds_share_the_texts_out(tmp_path: Path) -> None:
+    sizes = []
+    for number in (1, 2, 3):
+        recipe = write_recipe(tmp_path, "classify", data={"fold": f"{number}/3"})
+        made = session(recipe, tmp_path / f"run{number}")
+        assert made.valid is not None
+        sizes.append(made.valid.objective.store.documents)
+        assert sizes[-1] + made.rows.objective.store.documents == 120
+    assert sum(sizes) == 120 and min(sizes) > 20
+    said = refused("pretrain", write_recipe(tmp_path, "tag", data={"fold": "4/3"}), code=2)
+    assert "data.fold = '4/3': write 1/10 to 10/10" in said
+
+
+def test_the_best_is_chosen_by_a_figure_of_the_data(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, "classify", train={"best_by": "spearman"})
+    said = glassformer("pretrain", recipe, "--out", tmp_path / "run", code=2)
+    assert "of this data write one of loss, accuracy, f1, mcc" in said.errors.splitlines()[-1]
+    recipe = write_recipe(tmp_path, "classify", train={"best_by": "mcc"})
+    made = session(recipe, tmp_path / "run")
+    assert made.state.train.best_by == "mcc"
+    recipe = write_recipe(tmp_path, "classify")
+    assert session(recipe, tmp_path / "other").state.train.best_by == "accuracy"

@@ -1,0 +1,64 @@
+"""Nothing is cut or left out in silence: it is counted and told, or the run does not begin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tiny import write_recipe
+from verbs import glassformer
+
+LONG = "the dog sat on a mat " * 20
+FITS = {
+    "next_word": "the cat sat\n\nthe dog sat far from home\n\n",
+    "masked": "the cat sat\n\nthe dog sat far from home\n\n",
+    "masked_pairs": "The cat sat. It ran far.\n\nThe dog sat. It ran home.\n\n",
+    "translate": "the cat\tTHE CAT\nthe dog\tTHE DOG\n",
+}
+TOO_LONG = {
+    "next_word": (LONG, "1 documents of more than 32 tokens, read in parts"),
+    "masked": (LONG, "1 documents of more than 30 tokens, read in parts"),
+    "masked_pairs": (
+        f"It sat. {LONG}. It ran.",
+        "3 sentences too long for a pair of 32 tokens, left out",
+    ),
+    "translate": (f"{LONG}\tDOG\n", "1 pairs with a side of more than 32 tokens, left out"),
+}
+
+
+def write(folder: Path, kind: str, text: str) -> tuple[object, ...]:
+    recipe = write_recipe(folder, kind, data={"held_out": 0.0}, train={"steps": 1})
+    (folder / "text.txt").write_text(text)
+    return "pretrain", recipe, "--out", folder / "run", "--tokenizer.vocab_size", 290
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_what_is_too_long_is_counted(kind: str, tmp_path: Path) -> None:
+    text, told = TOO_LONG[kind]
+    words = write(tmp_path, kind, FITS[kind] + text)
+    end = glassformer(*words, "--on-truncate", "error", code=1)
+    said = end.errors.splitlines()[-1]
+    assert said.startswith(f"glassformer: {tmp_path / 'run' / 'data' / 'train'}: {told}: raise obj")
+    assert not (tmp_path / "run" / "checkpoints").exists()
+    going = glassformer(*words, "--on-truncate", "warn")
+    assert f"train: {told}" in " ".join(going.errors.split())
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_where_all_fits_nothing_is_told(kind: str, tmp_path: Path) -> None:
+    said = glassformer(*write(tmp_path, kind, FITS[kind]), "--on-truncate", "error").errors
+    assert "left out" not in said and "in parts" not in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "told"),
+    [
+        ("translate", f"{LONG}\tDOG\n", "with a side of more than 32 tokens, left out: raise obj"),
+        ("masked_pairs", "One only.\n\nAnother", "2 documents of one sentence, in no pair: add"),
+    ],
+)
+def test_where_nothing_is_left_it_says_why(kind: str, text: str, told: str, tmp_path: Path) -> None:
+    end = glassformer(*write(tmp_path, kind, text), code=1)
+    assert "no text is left: " in end.errors.splitlines()[-1]
+    assert told in end.errors.splitlines()[-1]

@@ -1,0 +1,96 @@
+"""A field that nobody would read is refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.errors import ConfigError
+from glassformer.train.recipe import ONLY, Recipe, _at, read_recipe
+from tiny import write_recipe
+
+OTHER: dict[str, Any] = {
+    "objective.mask_rate": 0.3,
+    "objective.mask_unit": "word",
+    "objective.sentence_order": True,
+    "objective.label_smoothing": 0.1,
+    "train.translate": 5,
+    "data.languages": ["en", "ru"],
+    "data.field": "body",
+    "data.document": "file",
+    "data.text": "sentence",
+    "data.second": "other",
+    "data.label": "class",
+    "data.header": ["a", "b"],
+    "data.separator": " ",
+    "data.label_until": ":",
+    "data.tag": "xpos",
+    "data.skip_bad": True,
+    "data.fold": "3/10",
+    "objective.balanced": True,
+    "objective.pool": "mean",
+    "objective.overlap": 3,
+    "objective.scale": 10.0,
+    "objective.symmetric": True,
+    "objective.highest": 5.0,
+    "tokenizer.vocab_size": 500,
+    "train.decay": 0.5,
+    "train.final": 0.0,
+}
+OTHERS = {
+    "objective.kind": [
+        "next_word",
+        "masked",
+        "masked_pairs",
+        "translate",
+        "classify",
+        "tag",
+        "answer",
+        "embed",
+    ],
+    "tokenizer.kind": ["chars", "bytes"],
+    "train.schedule": ["constant", "linear", "cosine", "stable", "inverse_sqrt"],
+}
+
+
+def read(folder: Path, **groups: dict[str, Any]) -> Recipe:
+    return read_recipe(write_recipe(folder, groups["objective"].pop("kind", "masked"), **groups))
+
+
+def settings(*given: tuple[str, Any]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {"objective": {}}
+    for name, value in given:
+        group, field = name.split(".")
+        found.setdefault(group, {})[field] = value
+    return found
+
+
+def test_each_of_them_is_tried() -> None:
+    assert {name for name, _, _ in ONLY} == OTHER.keys()
+
+
+@pytest.mark.parametrize(("name", "decides", "values"), ONLY, ids=lambda value: str(value))
+def test_a_field_without_a_reader_is_refused(
+    name: str, decides: str, values: tuple[str, ...], tmp_path: Path
+) -> None:
+    readers = [value for value in values if value is not None]
+    for reader in readers:
+        recipe = read(tmp_path, **settings((decides, reader), (name, OTHER[name])))
+        assert _at(recipe, decides) == reader
+    refusing = [other for other in OTHERS[decides] if other not in readers]
+    assert refusing
+    for other in refusing:
+        with pytest.raises(ConfigError) as caught:
+            read(tmp_path, **settings((decides, other), (name, OTHER[name])))
+        line = str(caught.value)
+        assert line.startswith(f"{tmp_path / 'recipe.toml'}: {name} = ")
+        assert f"is for {decides} = {readers[0]!r}" in line
+        assert line.endswith(f"and here it is {other!r}: leave {name} out")
+
+
+@pytest.mark.parametrize("kind", ["translate", "masked_pairs"])
+def test_pairs_have_no_windows(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"on_truncate = 'window': a pair cannot be read in par"):
+        read(tmp_path, objective={"kind": kind, "on_truncate": "window"})
