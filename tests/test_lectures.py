@@ -15,7 +15,7 @@ from glassformer import model as gf
 from glassformer import toys
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.glass import Recorder
-from glassformer.tasks import build_task, cross_entropy, outline
+from glassformer.tasks import ImportantWords, build_task, cross_entropy, outline
 
 SMALL = {"family": "encoder", "vocab_size": 29, "width": 20, "depth": 2, "heads": 4}
 SMALL |= {"mlp_width": 23, "max_length": 13, "init_std": 0.3}
@@ -140,7 +140,7 @@ def test_input_is_token_plus_position_embedding():
 
 def test_important_word_pooling_worked_value():
     """r = (−3.4, 2.4, −0.8, −1.2, 1.7), I loved the movie ! → (0.00, 0.64, 0.03, 0.02, 0.32)."""
-    words, r = gf.ImportantWords(2).eval(), torch.tensor([-3.4, 2.4, -0.8, -1.2, 1.7])
+    words, r = ImportantWords(2).eval(), torch.tensor([-3.4, 2.4, -0.8, -1.2, 1.7])
     words.vectors.data = torch.tensor([[1.0, 0.0]])
     x = torch.stack([r, torch.arange(5.0)], dim=1)
     recorder = Recorder(words)

@@ -250,7 +250,7 @@ def _to_record(model: Model, what: Any) -> tuple[Batch, list[str], list[str]]:
     if translating:
         if not pair:
             raise InputError("record: a translation model needs (source, target)")
-        (source, _), (target, _) = (_ids(model, each) for each in what)
+        source, target = _ids(model, what[0])[0], _to_write(model, what[1])
         batch = next(model.task.batches([source], targets=[target]))
         return batch, _names(model, target), _names(model, source)
     ids, segments = _ids(model, what)
@@ -266,6 +266,15 @@ def _ids(model: Model, what: Any) -> tuple[list[int], list[int]]:
     if not isinstance(what, Sequence) or not all(type(number) is int for number in what):
         raise InputError(f"record: {what!r}: give a text, a pair of texts, or a list of token ids")
     return list(what), []
+
+
+def _to_write(model: Model, what: Any) -> list[int]:
+    """What a decoder reads: of a text, its start token and then the pieces; ids as they are."""
+    if not isinstance(what, str):
+        return _ids(model, what)[0]
+    read = model._tokenizer().encode(what)
+    pieces = (i for i, special in zip(read.ids, read.special, strict=True) if not special)
+    return [model.task.backbone.config.ids.start or 0, *pieces]
 
 
 def _names(model: Model, ids: Sequence[int]) -> list[str]:

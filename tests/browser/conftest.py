@@ -10,6 +10,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import tokenizers
@@ -20,7 +21,7 @@ import folders
 import speakers
 
 sync_api = pytest.importorskip("playwright.sync_api")
-from playwright.sync_api import Browser, BrowserContext, Page  # noqa: E402
+from playwright.sync_api import Browser, BrowserContext, Dialog, Page  # noqa: E402
 
 CHROMIUM = os.environ.get("GLASSFORMER_CHROMIUM") or shutil.which("chromium")
 EVIL = "<img src=x onerror=alert(1)>"  # a folder's name, and a label
@@ -48,7 +49,13 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
     wrong: list[str] = []
     asked: list[str] = []
 
-    def open_one(url: str, *, width: int = 1280, height: int = 720, theme: str = "light") -> Page:
+    def refused(dialog: Dialog) -> None:
+        wrong.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def open_one(
+        url: str, *, width: int = 1280, height: int = 720, theme: Literal["light", "dark"] = "light"
+    ) -> Page:
         context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce"
         )
@@ -58,7 +65,7 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
         page = context.new_page()
         page.set_default_timeout(20_000)
         page.on("pageerror", lambda error: wrong.append(f"fault: {error}"))
-        page.on("dialog", lambda dialog: (wrong.append("dialog"), dialog.dismiss()))
+        page.on("dialog", refused)
         page.goto(url)
         return page
 

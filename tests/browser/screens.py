@@ -35,7 +35,7 @@ class Server:
     def json(self, path: str, body: object = None) -> Any:
         return json.loads(self._ask(path, body)[0])
 
-    def bytes(self, path: str) -> Bytes:
+    def tensor(self, path: str) -> Bytes:
         data, shape = self._ask(path)
         return np.frombuffer(data, np.uint8).reshape([int(n) for n in shape.split(",")])
 
@@ -47,7 +47,8 @@ class Server:
             return answer.read(), answer.headers.get("X-Shape", "")
 
     def model(self, name: str) -> str:
-        return next(each["id"] for each in self.json("models")["models"] if each["name"] == name)
+        models = self.json("models")["models"]
+        return str(next(each["id"] for each in models if each["name"] == name))
 
     def address(self, page: str = "map", **state: object) -> str:
         return f"{self.url}#/{page}?{urlencode(state)}"

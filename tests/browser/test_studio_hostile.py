@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import product
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -27,14 +28,16 @@ SHAPES = (
     "%3Cscript%3E{}%3C/script%3E", "<template><script>{}</script></template>",
     "<details open ontoggle={}>", "<video><source onerror={}></video>", "<body onload={}>",
     "<marquee onstart={}>", "<input autofocus onfocus={}>", "<select autofocus onfocus={}>",
-    "<keygen autofocus onfocus={}>", "<x onclick={} tabindex=1>", "<noscript><p title='</noscript>{}'>",
+    "<keygen autofocus onfocus={}>", "<x onclick={} tabindex=1>",
+    "<noscript><p title='</noscript>{}'>",
     "\u202e<script>{}</script>", "\u2028<script>{}</script>", "\x00<script>{}</script>",
-    "<scr\x00ipt>{}</scr\x00ipt>", "\ud83d\ude00<img/src/onerror={}>", "<a\u00a0onclick={}>",
+    "<scr\x00ipt>{}</scr\x00ipt>", "\U0001f600<img/src/onerror={}>", "<a\u00a0onclick={}>",
     "'-{}-'", "\"-{}-\"", "*/{}/*", "//\n{}\n//", "]]><script>{}</script>",
     "<?xml version='1.0'?><script>{}</script>",
 )  # fmt: skip
 HOSTILE = [shape.format(payload) for shape, payload in product(SHAPES, PAYLOADS)]
 BENIGN = [f"word {i} of a text" for i in range(len(HOSTILE))]
+FOREIGN = {"IFRAME", "OBJECT", "EMBED", "SVG", "MATH", "STYLE", "BASE", "VIDEO", "TEMPLATE", "X"}
 TAGS = "[...document.querySelectorAll('*')].map((each) => each.tagName)"
 READY = {
     "map": ".one-head .measures", "head": ".page-head .row table", "numbers": ".step .shown",
@@ -51,21 +54,18 @@ class Mouth:
 
     def __init__(self, server: Server, words: Sequence[str]) -> None:
         self.server, self.words = server, list(words)
+        self.acts = {
+            "models": self.models, "measures": self.measures, "alignment": self.alignment,
+            "numbers": self.numbers, "row": lambda answer: None, "runs": self.run,
+        }  # fmt: skip
 
     def __call__(self, route: Route) -> None:
         path = route.request.url.removeprefix(f"{self.server.url}api/")
         answer = self.server.json(path, json.loads(route.request.post_data or "null"))
-        kind = path.split("?")[0].split("/")
-        change = {"models": self.models, "runs": self.run}.get(
-            kind[-1], getattr(self, kind[-1], None)
-        )
-        if "numbers" in kind:
-            change = self.numbers
-        if change is not None:
-            change(answer)
+        next(act for part, act in self.acts.items() if part in path)(answer)
         route.fulfill(body=json.dumps(answer), content_type="application/json")
 
-    def models(self, answer: dict) -> None:
+    def models(self, answer: dict[str, Any]) -> None:
         kept = answer["models"]
         some = [{**each, "id": f"{each['id']}-{n}"} for n in range(99) for each in kept]
         answer["models"] = (kept + some)[: len(self.words)]
@@ -74,7 +74,7 @@ class Mouth:
             each.update(name=word, family=each["family"], mask=word, note=word)
             each["samples"] = each["samples"][:1] + samples
 
-    def run(self, answer: dict) -> None:
+    def run(self, answer: dict[str, Any]) -> None:
         for tokens in answer["tokens"]["queries"].values():
             for token, word in zip(tokens, self.words[::7], strict=False):
                 token["text"] = word
@@ -82,17 +82,17 @@ class Mouth:
         for place in answer["says"]["at"]:
             place["top"] = [{"text": word, "p": 1 / 300} for word in self.words]
 
-    def measures(self, answer: dict) -> None:
+    def measures(self, answer: dict[str, Any]) -> None:
         for each, word in zip(answer["names"], self.words[::11], strict=False):
             each["title"], each["paper"] = word, word
         for kinds in answer["types"].values():
             kinds[:] = [[self.words[n + 3] for n, _ in enumerate(row)] for row in kinds]
 
-    def alignment(self, answer: dict) -> None:
+    def alignment(self, answer: dict[str, Any]) -> None:
         for side in ("source", "target"):
             answer[side] = self.words[20 : 20 + len(answer[side])]
 
-    def numbers(self, answer: dict) -> None:
+    def numbers(self, answer: dict[str, Any]) -> None:
         answer["token"] = self.words[9]
         answer["formulas"] = dict(zip(answer["formulas"], self.words[30:], strict=False))
 
@@ -109,7 +109,7 @@ def seen(page: Page, server: Server, words: Sequence[str], model: str) -> list[C
         page.goto(server.url + "icon.svg")
         page.goto(server.address(name, m=model))
         page.locator(ready).first.wait_for()
-        page.wait_for_function("document.querySelector('#live').textContent")
+        page.wait_for_function("() => document.querySelector('#live').textContent")
         found.append(Counter(page.evaluate(TAGS)))
     return found
 
@@ -133,47 +133,7 @@ def test_words_of_the_user(strangers: Server, open_page: Callable[..., Page]) ->
     for text in HOSTILE[::25]:
         page.goto(strangers.address(m=strangers.model("gpt2"), x=text[:40]))
         expect(page.locator("#text")).to_have_value(text[:40].replace("\n", "").replace("\r", ""))
-    assert set(page.evaluate(TAGS)) <= set(
-        [
-            "HTML",
-            "HEAD",
-            "META",
-            "TITLE",
-            "LINK",
-            "SCRIPT",
-            "BODY",
-            "A",
-            "HEADER",
-            "IMG",
-            "NAV",
-            "DIV",
-            "SELECT",
-            "OPTION",
-            "SPAN",
-            "BUTTON",
-            "FORM",
-            "INPUT",
-            "P",
-            "MAIN",
-            "H1",
-            "H2",
-            "H3",
-            "ASIDE",
-            "SECTION",
-            "CANVAS",
-            "TABLE",
-            "CAPTION",
-            "THEAD",
-            "TBODY",
-            "TR",
-            "TH",
-            "TD",
-            "DIALOG",
-            "KBD",
-            "LABEL",
-            "NOSCRIPT",
-        ]
-    )
+    assert not set(page.evaluate(TAGS)) & FOREIGN
     assert page.locator("img").count() == 1 and page.locator("script").count() == 1
 
 

@@ -1,6 +1,7 @@
 """The page is true: each pixel is the colour table at the server's byte, exactly."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def test_map(
             if len(stacks) > 1:
                 page.get_by_role("button", name=stack, exact=True).click()
             drawn(page, MAP, stack, theme)
-            heads = server.bytes(f"runs/{run}/map/{stack}")
+            heads = server.tensor(f"runs/{run}/map/{stack}")
             assert heads.max() > 0
             wanted = atlas(table(page, theme), heads, *map_numbers(page))
             assert np.array_equal(pixels(page, MAP), wanted)
@@ -55,7 +56,7 @@ def test_a_map_of_a_measure(toys: Server, open_page: Callable[..., Page]) -> Non
     values = np.array(toys.json(f"runs/{run}/measures")["values"][stack]["entropy"])
     low, high = min(0.0, values.min()), values.max()
     shades = np.floor(255 * (values - low) / (high - low) + 0.5).astype(np.uint8)
-    rows, columns = toys.bytes(f"runs/{run}/map/{stack}").shape[2:]
+    rows, columns = toys.tensor(f"runs/{run}/map/{stack}").shape[2:]
     heads = np.broadcast_to(shades[:, :, None, None], (*shades.shape, rows, columns))
     assert np.array_equal(pixels(page, MAP), atlas(table(page), heads, *map_numbers(page)))
     shown = page.locator(".board td button").all_text_contents()
@@ -65,7 +66,7 @@ def test_a_map_of_a_measure(toys: Server, open_page: Callable[..., Page]) -> Non
 def test_a_wrong_pixel_would_be_seen(toys: Server, open_page: Callable[..., Page]) -> None:
     page = open_page(toys.address())
     run, stack, *_ = drawn(page, MAP)
-    heads = toys.bytes(f"runs/{run}/map/{stack}").copy()
+    heads = toys.tensor(f"runs/{run}/map/{stack}").copy()
     heads[1, 2, 3, 4] ^= 1
     assert not np.array_equal(pixels(page, MAP), atlas(table(page), heads, *map_numbers(page)))
 
@@ -91,7 +92,7 @@ def test_head(
     page = open_page(server.address("head", **place), theme="dark")
     for view in ["raw", "value", "rollout", "mean"] if views == 4 else ["raw", "value", "mean"]:
         run = drawn(page, MATRIX, stack, view)[0]
-        weights = server.bytes(f"runs/{run}/head/{stack}/1/2?view={view}")
+        weights = server.tensor(f"runs/{run}/head/{stack}/1/2?view={view}")
         found = pixels(page, MATRIX)
         scale = found.shape[1] // weights.shape[1]
         assert np.array_equal(found, painted(table(page, "dark"), weights, scale))
@@ -102,7 +103,7 @@ def test_head(
 def test_faint_weights_use_the_same_colours(toys: Server, open_page: Callable[..., Page]) -> None:
     page = open_page(toys.address("head", faint=1))
     run, stack, *_ = drawn(page, MATRIX)
-    weights = toys.bytes(f"runs/{run}/head/{stack}/0/0?view=raw")
+    weights = toys.tensor(f"runs/{run}/head/{stack}/0/0?view=raw")
     found = pixels(page, MATRIX)
     plain, faint = table(page), table(page, faint=True)
     assert np.array_equal(
@@ -121,7 +122,7 @@ def test_word_pieces_together_and_special_tokens_hidden(
     run, stack, *_ = drawn(page, MATRIX)
     asked = {"model": strangers.model("bert"), "text": "the cats sat on mats"}
     tokens = strangers.json("runs", asked)["tokens"]["queries"][stack]
-    weights = strangers.bytes(f"runs/{run}/head/{stack}/0/0?view=raw").astype(float)
+    weights = strangers.tensor(f"runs/{run}/head/{stack}/0/0?view=raw").astype(float)
     places = {
         word: [i for i, each in enumerate(tokens) if each["word"] == word] for word in range(5)
     }
@@ -161,7 +162,7 @@ def test_a_window_on_a_large_matrix(strangers: Server, open_page: Callable[..., 
     text = "the cat sat on the mat . " * 8
     page = open_page(strangers.address("head", m=strangers.model("bert"), x=text, z=24))
     run, stack, *_ = drawn(page, MATRIX)
-    weights = strangers.bytes(f"runs/{run}/head/{stack}/0/0?view=raw")
+    weights = strangers.tensor(f"runs/{run}/head/{stack}/0/0?view=raw")
     page.evaluate("document.querySelector('.matrix-pane').scrollTo(120, 72)")
     page.wait_for_timeout(200)
     found = pixels(page, MATRIX)
@@ -186,7 +187,7 @@ def test_the_colours(toys: Server, open_page: Callable[..., Page]) -> None:
         assert np.abs(steps - steps.mean()).max() < 0.004  # rounding to bytes
 
 
-def lightness(colours: Bytes) -> np.ndarray:
+def lightness(colours: Bytes) -> Any:
     """OKLab's L."""
     c = colours / 255
     linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)

@@ -40,11 +40,12 @@ def test_sizes() -> None:
     assert sum(path.stat().st_size for path in WEB.iterdir()) <= 200_000
 
 
+EXPORTED = re.compile(r"^export (?:async )?(?:function|const|class) (\w+)", re.MULTILINE)
+
+
 def test_no_name_is_exported_for_nobody() -> None:
     everything = {path.name: path.read_text() for path in MODULES}
     for name, text in everything.items():
-        for word in re.findall(
-            r"^export (?:async )?(?:function|const|class) (\w+)", text, re.MULTILINE
-        ):
+        for word in EXPORTED.findall(text):
             others = [other for file, other in everything.items() if file != name]
             assert any(re.search(rf"\b{word}\b", other) for other in others), f"{name}: {word}"

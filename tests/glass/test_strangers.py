@@ -12,6 +12,7 @@ import glassformer as gf
 from glassformer import glass
 from glassformer.glass.recorder import modules
 from glassformer.glass.stacks import attentions
+from speakers import bytewise
 
 TEXT, SOURCE = [3, 14, 15, 9, 26, 3, 14], [8, 9, 7, 9, 3]
 NAMES = [
@@ -77,3 +78,16 @@ def test_minilm(tmp_path: Path) -> None:
     other = glass.word_path(gf.record(model, "I deposited money in the bank."), "bank", "encoder")
     assert path.to_start[-1] != other.to_start[-1]
     trace.figure("map").save(tmp_path / "map.png")
+
+
+def test_a_translation_given_as_text_is_read_behind_its_start_token(tmp_path: Path) -> None:
+    """So that what stands at a token is the guess at the next, as when it was trained."""
+    model, _ = bytewise("BartForConditionalGeneration", tmp_path / "model")
+    trace = gf.record(model, ("a cat", "the mat"))
+    start = model.task.backbone.config.ids.start
+    pieces = model.tokenizer.ids(["the mat"])[0]
+    assert trace.tokens == [model.tokenizer.token(i) for i in (start, *pieces)]
+    assert trace.source_tokens == model.tokenizer.encode("a cat").tokens
+    ids = gf.record(model, (model.tokenizer.encode("a cat").ids, [start, *pieces]))
+    assert torch.equal(ids["logits"], trace["logits"])
+    assert glass.align_tokens(trace).target == trace.tokens[1:]

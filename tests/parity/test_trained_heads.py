@@ -83,3 +83,20 @@ def test_tuned_vectors_agree_with_sentence_transformers(tmp_path):
     theirs = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
     found = torch.from_numpy(theirs.encode(TEXTS))
     torch.testing.assert_close(gf.load(folder).embed(TEXTS), found, rtol=0, atol=1e-5)
+
+
+def test_a_mean_stands_for_a_text_where_the_layout_can_say_so(tmp_path):
+    recipe = write_recipe(
+        tmp_path, "classify", model={"preset": "modernbert-base", "heads": 2},
+        objective={"pool": "mean"}, train={"learning_rate": 0.05, "steps": 8},
+    )  # fmt: skip
+    glassformer("pretrain", recipe, "--out", tmp_path / "run")
+    model = gf.load(tmp_path / "run/model")
+    assert model.task.spec.pool == "mean"
+    found, _ = theirs("classify", tmp_path / "run/model", TEXTS)
+    for mine, other in zip(model.classify(TEXTS), found, strict=True):
+        scores = torch.tensor([mine.scores[label] for label in model.task.spec.labels])
+        torch.testing.assert_close(scores, other, rtol=0, atol=1e-5)
+    bert = write_recipe(tmp_path, "classify", objective={"pool": "mean"})
+    said = glassformer("pretrain", bert, "--out", tmp_path / "bert", code=2)
+    assert "in the layout of this model it is 'first'" in said.errors.splitlines()[-1]

@@ -24,6 +24,19 @@ class Head:
     dropout: tuple[str, ...] = ()  # config keys of the head's dropout, the first that is there
     default_dropout: float = 0.0
     body: Mapping[str, Any] = field(default_factory=dict)  # of ModelConfig, where only half is used
+    pool: tuple[str, Mapping[str, str]] | None = None  # the key that says it; theirs → ours
+
+    def pooled(self, foreign: Json, source: str) -> Json:
+        """What stands for a text, where the config says it; the first of `pool` if it does not."""
+        if self.pool is None:
+            return {}
+        key, known = self.pool
+        value = foreign.get(key, next(iter(known)))
+        if value not in known:
+            raise CheckpointError(
+                f"{source}: {key} = {shown(value)} is not known: write one of {', '.join(known)}"
+            )
+        return {"pool": known[value]}
 
     def rate(self, foreign: Json) -> Any:
         rates = (foreign.get(key) for key in self.dropout)
@@ -46,7 +59,7 @@ class Architecture:
         check_fixed(self.fixed, foreign, source)
         head = self.heads[self.head_name(foreign, source)]
         fields = read_keys(self.keys, foreign, source) | {**self.constants, **head.body}
-        task: Json = {"kind": head.kind, **head.fields}
+        task: Json = {"kind": head.kind, **head.fields, **head.pooled(foreign, source)}
         if head.kind in ("classify", "tag") and "labels" not in head.fields:
             task["labels"] = _labels(foreign, source)
         task["dropout"] = head.rate(foreign)
@@ -91,6 +104,9 @@ class Architecture:
                 "id2label": {str(i): label for i, label in enumerate(task.labels)},
                 "label2id": {label: i for i, label in enumerate(task.labels)},
             }
+        if head.pool is not None:
+            key, known = head.pool
+            written = {**written, key: {ours: theirs for theirs, ours in known.items()}[task.pool]}
         written = write_keys(self.keys, config.model_dump(), written)
         if head.dropout and head.rate(written) != task.dropout:
             written = {**written, head.dropout[0]: task.dropout}

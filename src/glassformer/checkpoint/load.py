@@ -233,18 +233,20 @@ def _new_origin(task: Task) -> Origin:
 def fitting(config: ModelConfig, kind: TaskKind, labels: Sequence[str] = ()) -> list[TaskConfig]:
     """The heads of this kind that known layouts have for such a backbone, the usual one first."""
     found = []
+    named = tuple(labels) if kind in ("classify", "tag") else ()
     for architecture in ARCHITECTURES.values():
         for head in architecture.heads.values():
             if head.kind != kind or "labels" in head.fields:
                 continue
             dropout = config.dropout.residual if head.dropout else head.default_dropout
-            named = tuple(labels) if kind in ("classify", "tag") else ()
-            task = TaskConfig(kind=kind, labels=named, dropout=dropout, **head.fields)
-            try:
-                architecture.write(config, task, {})
-            except CheckpointError:
-                continue
-            found.append(task)
+            fields = {"kind": kind, "labels": named, "dropout": dropout, **head.fields}
+            for pool in [None] if head.pool is None else head.pool[1].values():
+                task = TaskConfig(**fields if pool is None else {**fields, "pool": pool})
+                try:
+                    architecture.write(config, task, {})
+                except CheckpointError:
+                    continue
+                found.append(task)
     return found
 
 

@@ -94,10 +94,9 @@ def run(
 def _open(model: str | None, text: str | None, device: str) -> tuple[Model, str]:
     if model is not None and model not in TOYS:
         return open_model(model, device), str(text)
-    from glassformer.studio.toys import toys
+    from glassformer.studio.toys import toy
 
-    typer.echo("glassformer: training the lectures' toys …", err=True)
-    chosen = next(each for each in toys() if each.name == (model or TOYS[0]))
+    chosen = toy(model or TOYS[0])
     return chosen.model, text or chosen.texts[0]
 
 

@@ -32,9 +32,7 @@ class Tagged:
     lines: list[int] = field(default_factory=list, compare=False, repr=False)
 
 
-def tagged(
-    path: PathLike, column: int | str | None = None, bad: Bad = stop
-) -> Iterator[Tagged]:
+def tagged(path: PathLike, column: int | str | None = None, bad: Bad = stop) -> Iterator[Tagged]:
     """Sentences of CoNLL files: a word a line, columns apart by tabs or spaces.
 
     The tags are in `column`: its number from 0, negative from the end, or its name (`pos`, `chunk`,

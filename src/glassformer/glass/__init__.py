@@ -2,7 +2,7 @@
 
 from glassformer.glass.ablation import Effect, effect, heads_off
 from glassformer.glass.alignment import Alignment, align_tokens
-from glassformer.glass.heads import head_measures, head_scores, head_types, repeated
+from glassformer.glass.heads import head_measures, head_scores, head_types, repeated, strongest
 from glassformer.glass.lens import Said, lens, says
 from glassformer.glass.measures import distance, entropy, rollout, separators, sink_share
 from glassformer.glass.path import Path, word_path
@@ -15,5 +15,5 @@ __all__ = [
     "Alignment", "Edit", "Effect", "Keep", "Path", "Recorder", "Said", "Shape", "Trace", "ablate",
     "align_tokens", "distance", "effect", "entropy", "head_measures", "head_scores", "head_types",
     "heads_off", "lens", "repeated", "rollout", "says", "separators", "sides", "sink_share",
-    "stacks", "stream", "value_parts", "value_weighted", "weights", "word_path",
+    "stacks", "stream", "strongest", "value_parts", "value_weighted", "weights", "word_path",
 ]  # fmt: skip

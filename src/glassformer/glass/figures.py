@@ -7,6 +7,7 @@ screen, and no setting of matplotlib is changed.
 from __future__ import annotations
 
 import io
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -49,8 +50,9 @@ class Picture(Figure):
             warnings.filterwarnings("ignore", "Glyph .* missing from")
             super().draw(renderer)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """As `savefig`, with one line if it cannot be."""
+        path = Path(path)
         if path.suffix.lower() not in SUFFIXES:
             raise ConfigError(f"{path}: write a name that ends in {' or '.join(SUFFIXES)}")
         try:
@@ -130,7 +132,7 @@ def of_lens(
 def of_path(trace: Trace, *, token: int | str = 0, stack: str | None = None) -> Picture:
     """One word's vector through the layers: how far it turns, and how long it is."""
     found = word_path(trace, token, stack or main_stack(trace))
-    figure = _picture(max(5.0, 0.45 * len(found.points) + 2.5), 4.6)
+    figure = _picture(max(6.0, 0.45 * len(found.points) + 3.5), 4.6)
     turn, length = figure.subplots(2, sharex=True, height_ratios=(2, 1))
     steps = range(len(found.points))
     for values, name, colour, mark in (
@@ -142,7 +144,7 @@ def of_path(trace: Trace, *, token: int | str = 0, stack: str | None = None) -> 
     lowest = float(torch.cat([found.to_start, found.to_end]).min())
     turn.set(ylabel="cosine", ylim=(min(0.0, lowest) - 0.05, 1.05))
     turn.set_title(f"“{printable(found.token)}” through the layers", parse_math=False)
-    turn.legend(frameon=False, loc="lower center", ncols=2)
+    turn.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     length.set(ylabel="length", xlabel="after layer", ylim=(0, 1.15 * float(found.norm.max())))
     length.set_xticks(steps, [point(name) for name in found.points])
     for axes in (turn, length):

@@ -13,7 +13,7 @@ any other text the same formula is its variant for natural text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -40,7 +40,11 @@ def head_measures(trace: Trace, stack: str) -> dict[str, Tensor]:  # (L, H) each
 
 def head_types(trace: Trace, stack: str, threshold: float = 0.4) -> list[list[str]]:
     """For each layer and head the kind with the largest score; "" if it is below `threshold`."""
-    scores = head_scores(trace, stack)
+    return strongest(head_scores(trace, stack), threshold)
+
+
+def strongest(scores: Mapping[str, Tensor], threshold: float = 0.4) -> list[list[str]]:
+    """The same, of scores that are known."""
     names = list(scores)
     best, kinds = torch.stack(list(scores.values())).max(0)
     return [

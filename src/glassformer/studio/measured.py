@@ -10,11 +10,11 @@ from glassformer.glass import (
     distance,
     entropy,
     head_scores,
-    head_types,
     separators,
     sides,
     sink_share,
     stacks,
+    strongest,
     weights,
 )
 from glassformer.studio.reading import NO_TOKENIZER
@@ -42,7 +42,8 @@ OWN = ("distance",)  # means something only within one text
 def measures(run: Run) -> Measures:
     """Every measure of every head, (L, H) a stack, and the kind of head it looks like."""
     names: list[StackName] = [each.name for each in run.row.stacks]
-    values = {stack: _values(run, stack) for stack in names}
+    scores = {stack: head_scores(run.trace, stack) for stack in names}
+    values = {stack: _values(run, stack, scores[stack]) for stack in names}
     known = {name for each in values.values() for name in each}
     return Measures(
         names=[
@@ -54,14 +55,13 @@ def measures(run: Run) -> Measures:
             stack: {name: found.tolist() for name, found in each.items()}
             for stack, each in values.items()
         },
-        types={stack: head_types(run.trace, stack) for stack in names},
+        types={stack: strongest(scores[stack]) for stack in names},
     )
 
 
-def _values(run: Run, stack: StackName) -> dict[str, Tensor]:
+def _values(run: Run, stack: StackName, scores: dict[str, Tensor]) -> dict[str, Tensor]:
     found = weights(run.trace, stack)
     _, asked = sides(run.trace, stack)
-    scores = head_scores(run.trace, stack)
     all_of_them = {
         "entropy": entropy(found),
         "distance": distance(found),

@@ -39,10 +39,15 @@ PAIRS = tuple(
 )
 
 
-def toys(seed: int = 0) -> list[Served]:
+def toy(name: str) -> Served:
+    """Trained here and now, the same each time."""
     with torch.random.fork_rng(devices=()):
-        torch.manual_seed(seed)
-        return [_fills(), _goes_on(), _translates()]
+        torch.manual_seed(0)
+        return TOYS[name]()
+
+
+def toys() -> list[Served]:
+    return [toy(name) for name in TOYS]
 
 
 def _fills() -> Served:
@@ -54,7 +59,7 @@ def _fills() -> Served:
         for place in range(1, len(read.ids) - 1):
             ids.append([blank if i == place else word for i, word in enumerate(read.ids)])
             labels += [word if i == place else -100 for i, word in enumerate(read.ids)]
-    _teach(task, replace(Batch.of(ids), labels=torch.tensor(labels)), steps=45)
+    _teach(task, replace(Batch.of(ids), labels=torch.tensor(labels)), steps=60)
     return Served(
         "toy encoder", Model(task, tokenizer).eval(),
         ("I deposited [MASK] in the bank.", "I sat by the river [MASK].",
@@ -84,7 +89,7 @@ def _translates() -> Served:
     start = tokenizer.id(START) or 0
     batch = Batch.of([[start, *each[:-1]] for each in written], source=Batch.of(read))
     labels = torch.tensor([word for each in written for word in each])
-    _teach(task, replace(batch, labels=labels), steps=80)
+    _teach(task, replace(batch, labels=labels), steps=120)
     return Served(
         "toy translator", Model(task, tokenizer).eval(),
         ("The cat sat on the mat", "The dog lay on the sofa", "The man sat on the chair"),
@@ -115,8 +120,12 @@ def _task(family: Family, kind: TaskKind, tokenizer: Tokenizer) -> Task:
 
 def _teach(task: Task, batch: Batch, *, steps: int) -> None:
     optimiser = torch.optim.AdamW(task.parameters(), lr=0.01)
-    for _ in range(steps):
+    for step in range(steps):
+        optimiser.param_groups[0]["lr"] = 0.01 * min(1, (step + 1) / 20) * (1 - step / steps)
         loss = task(batch).loss
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
+
+
+TOYS = {"toy encoder": _fills, "toy decoder": _goes_on, "toy translator": _translates}

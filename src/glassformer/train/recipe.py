@@ -228,6 +228,9 @@ def read_recipe(path: Path, changes: Mapping[str, str] | None = None) -> Recipe:
 def recipe_from(fields: dict[str, Any], changes: Mapping[str, str], source: str) -> Recipe:
     for name, text in changes.items():
         _put(fields, name, text)
+    for name, other in (("steps", "epochs"), ("epochs", "steps")):
+        if f"train.{name}" in changes and f"train.{other}" not in changes:
+            fields["train"].pop(other, None)
     recipe = read(Recipe, _tuples(fields), source)
     if recipe.start is None:  # a mistake in [model] is found before hours of preparing, not after
         model_config(recipe, recipe.tokenizer.vocab_size, TokenIds(), source)

@@ -42,6 +42,4 @@ def short_recipe(kind: str, model: str, data: Path, changes: Mapping[str, str]) 
             "schedule": "linear", "final": 0.0, "weight_decay": 0.01, "betas": [0.9, 0.999],
         },
     }  # fmt: skip
-    if "train.steps" in changes:
-        del fields["train"]["epochs"]
     return recipe_from(fields, changes, f"finetune {kind}")

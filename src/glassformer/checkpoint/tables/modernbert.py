@@ -61,7 +61,11 @@ MODERNBERT = Architecture(
             ),
         ),
         "ModernBertForSequenceClassification": Head(
-            "classify", LABELS, FIELDS, ("classifier_dropout",)
+            "classify",
+            LABELS,
+            FIELDS,
+            ("classifier_dropout",),
+            pool=("classifier_pooling", {"cls": "first", "mean": "mean"}),
         ),
         "ModernBertForTokenClassification": Head("tag", LABELS, FIELDS, ("classifier_dropout",)),
     },
@@ -112,7 +116,6 @@ MODERNBERT = Architecture(
         "classifier_bias": False,
         "hidden_activation": "gelu",
         "classifier_activation": "gelu",
-        "classifier_pooling": "cls",
         "tie_word_embeddings": True,
         "rope_parameters.full_attention.rope_type": "default",
         "rope_parameters.sliding_attention.rope_type": "default",

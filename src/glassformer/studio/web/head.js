@@ -27,7 +27,7 @@ export const head = {
   build,
 };
 
-export function stepper(label, value, most, change) {
+function stepper(label, value, most, change) {
   const step = (by, text, name) => el("button", {
     type: "button", text, "aria-label": name, disabled: value + by < 0 || value + by > most, on: { click: () => change(value + by) },
   });
@@ -91,7 +91,7 @@ function build(app) {
     const chosen = shown.rows.findIndex(({ of }) => of.includes(query));
     lines.show({ ...shown, threshold: state.threshold, chosen });
     app.scale = cells.show({ ...shown, chosen, zoom: state.zoom, palette: words(colours(app.theme(), state.faint)) });
-    cells.view.canvas.dataset.drawn = [run.run, stack, layer, h, state.view, app.theme()].join();
+    cells.view.canvas.dataset.drawn = [run.run, stack, layer, h, state.view, app.theme(), state.faint].join();
     hover(-1, -1);
     const exact = await api.json(`runs/${run.run}/row/${stack}/${layer}/${h}/${query}`);
     if (!fresh()) return;

@@ -62,12 +62,12 @@ function build(app) {
     const { state, run, model } = app;
     const fresh = app.fresh();
     const stack = run.stacks.find(({ name }) => name === state.stack);
-    const measuring = api.json(`runs/${run.run}/measures`);
     swap(right, says(run, app.before, state.query, model), headCard(app, null));
     swap(left, ...tokenStrips(app));
+    const measured = () => api.json(`runs/${run.run}/measures`); // slower: the picture comes first
     const [small, measures] = await Promise.all([
       api.bytes(`runs/${run.run}/map/${stack.name}`),
-      state.colour === "weights" ? null : measuring,
+      state.colour === "weights" ? null : measured(),
     ]);
     if (!fresh()) return;
     const size = room(centre, stack, small.shape);
@@ -84,7 +84,7 @@ function build(app) {
     canvas.dataset.drawn = [run.run, stack.name, state.colour, app.theme(), state.faint].join();
     label(app, grid, stack, values, scale, palette);
     placeKnob();
-    const all = await measuring;
+    const all = await measured();
     if (!fresh()) return;
     app.known = all;
     swap(tools, ...toolbar(app, all, scale));

@@ -41,7 +41,7 @@ const STEPS = [
     scoreTable(n, at, "weight")]],
   ["mixed", "Weighted sum", "The head takes home the values, each in the measure of its weight.", (n, at) => [
     ...at.strongest.slice(0, SUMMED).map((j) => vector(`${share(n.weights[j])} × v of “${at.name(j)}”`,
-      { length: n.v.length, values: n.v.values[j].map((v) => v * n.weights[j]) })),
+      { length: n.v.length, values: n.v.values[j].map((v) => v * n.weights[j]), most: largest(n.mixed.values) })),
     n.weights.length > SUMMED ? worked("+ …", `${n.weights.length - SUMMED} more`) : null, vector("z", n.mixed, true)]],
   ["out", "Output projection", "What all heads brought stands side by side; one more linear map leads back to the model's width.", (n) => [
     vector("z of this head", n.mixed), vector("o", n.out, true)]],
@@ -114,9 +114,10 @@ function detail(app, found, at, cross) {
   ];
 }
 
-/** The first entries of a vector, coloured by sign and size. */
-function cells({ values }) {
-  const most = Math.max(...values.map(Math.abs), 1e-9);
+const largest = (values) => Math.max(...values.map(Math.abs), 1e-9);
+
+/** The first entries of a vector, coloured by sign and size; `most` is where colours end. */
+function cells({ values, most = largest(values) }) {
   return values.map((value) => el("span", {
     class: value < 0 ? "cell minus" : "cell", vars: { p: (Math.abs(value) / most).toFixed(3) }, text: number(value),
   }));
@@ -134,8 +135,9 @@ function worked(sum, note) {
 }
 
 function keyed(name, of, at) {
+  const most = largest(at.shown.flatMap((j) => of.values[j]));
   return el("div", { class: "keyed" }, el("h3", {}, name, el("span", { class: "quiet", text: more(at) })),
-    ...at.shown.map((j) => vector(at.name(j), { ...of, values: of.values[j] })));
+    ...at.shown.map((j) => vector(at.name(j), { ...of, most, values: of.values[j] })));
 }
 
 const more = (at) => (at.all > at.shown.length ? ` ${at.shown.length} of ${at.all}: those with the most weight` : "");
@@ -159,7 +161,7 @@ function scoreTable(found, at, now) {
 function preview(name, found, at) {
   if (RESULT[name]) {
     const { values } = found[RESULT[name]];
-    const most = Math.max(...values.map(Math.abs), 1e-9);
+    const most = largest(values);
     return el("span", { class: "strip-of", "aria-hidden": "true" }, ...values.map((value) =>
       el("i", { class: value < 0 ? "minus" : "", vars: { p: (Math.abs(value) / most).toFixed(3) } })));
   }

@@ -51,16 +51,18 @@ export function says(run, before, query, model) {
   const now = run.says;
   const node = el("section", { class: "card saying", "aria-label": "What the model says" },
     el("h2", { text: TITLES[now.kind] ?? TITLES.none }));
+  const shown = places(now, query);
+  const tokens = run.tokens.queries.decoder ?? run.tokens.queries.encoder;
   if (now.text) {
     const changed = before && before.says.text !== now.text;
     if (changed) node.append(el("p", { class: "quote then", text: before.says.text }));
     node.append(el("p", { class: "quote", text: now.text }));
     if (before && !changed) node.append(el("p", { class: "quiet", text: "The same words as with all heads." }));
   }
-  const tokens = run.tokens.queries.decoder ?? run.tokens.queries.encoder;
-  for (const place of places(now, query)) {
+  for (const place of shown) {
     const name = where(now, place, visible(tokens[place.token]?.text ?? ""));
-    if (name) node.append(el("p", { class: "quiet", text: name }));
+    const told = el(shown.length > 1 ? "p" : "span", { class: "quiet", text: name });
+    if (name) (shown.length > 1 ? node : node.firstElementChild).append(told);
     node.append(candidates(place, before?.says.at.find(({ token }) => token === place.token), name || TITLES[now.kind]));
   }
   if (!now.text && now.at.length === 0) node.append(el("p", { class: "quiet", text: nothing(model) }));
