@@ -146,8 +146,3 @@ def _wait(process: subprocess.Popen[bytes], url: str) -> Server:
         except OSError:
             time.sleep(0.2)
     raise AssertionError(f"the studio does not answer, exit code {process.poll()}")
-
-
-@pytest.fixture
-def web() -> Path:
-    return Path(__file__).parents[2] / "src" / "glassformer" / "studio" / "web"

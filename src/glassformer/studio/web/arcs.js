@@ -63,8 +63,10 @@ export function arcs(pick) {
       const font = parseFloat(getComputedStyle(view.node).fontSize);
       const step = Math.max(font * 1.35, Math.min(font * 4, (view.node.clientHeight - 2) / most));
       const strongest = strongestOf(what);
+      const moved = now?.chosen !== what.chosen;
       now = { ...what, step, font, edge: font * 6.5, strongest };
       view.resize(Math.max(0, view.node.clientWidth), Math.floor(step * most));
+      if (moved) view.reveal(what.chosen * step, step);
     },
   };
 }

@@ -59,10 +59,10 @@ function build(app) {
   }
 
   async function show() {
-    const { state, run, model } = app;
+    const { state, run } = app;
     const fresh = app.fresh();
     const stack = run.stacks.find(({ name }) => name === state.stack);
-    swap(right, says(run, app.before, state.query, model), headCard(app, null));
+    swap(right, answer(app), headCard(app, null));
     swap(left, ...tokenStrips(app));
     const measured = () => api.json(`runs/${run.run}/measures`); // slower: the picture comes first
     const [small, measures] = await Promise.all([
@@ -88,7 +88,7 @@ function build(app) {
     if (!fresh()) return;
     app.known = all;
     swap(tools, ...toolbar(app, all, scale));
-    swap(right, says(run, app.before, state.query, model), headCard(app, all));
+    swap(right, answer(app), headCard(app, all));
     app.say(spoken(app, all));
   }
 
@@ -215,6 +215,12 @@ function toolbar(app, all, scale) {
     legend(app.theme(), state.faint && !scale, number(scale?.low ?? 0), number(scale?.high ?? 1), scale ? "value" : "weight"),
     state.off.length ? el("button", { type: "button", class: "plain", text: `All heads on (${state.off.length} off)`, on: { click: () => app.update({ off: [] }) } }) : null,
   ];
+}
+
+/** What is said at the chosen token, if it is one of those that speak. */
+function answer({ run, before, state, model }) {
+  const listens = model.family === "seq2seq" && state.stack === "encoder";
+  return says(run, before, listens ? -1 : state.query, model);
 }
 
 function headCard(app, all) {

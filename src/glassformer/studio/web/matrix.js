@@ -6,6 +6,7 @@ import { density, paint, scaleFor } from "./picture.js";
 
 const LARGEST = 64; // CSS pixels of a cell
 const LABEL = 15; // CSS pixels a label needs
+const THIN = 10; // CSS pixels of a cell too small for a frame inside it
 
 /**
  * @param {{name: string, pick?: (row: number, column: number) => void, hover?: (row: number, column: number) => void}} wishes
@@ -51,12 +52,13 @@ export function matrix(wishes) {
   /** Names of what is in sight; where cells are small, of every few. */
   function labels(holder, names, from, to, offset, edge) {
     const every = Math.max(1, Math.ceil(LABEL / now.size));
-    const first = Math.ceil(from / every) * every;
+    const middle = Math.floor(every / 2); // so that no half label stands at the edge
+    const first = Math.ceil((from - middle) / every) * every + middle;
     const shown = [];
     for (let i = first; i < to; i += every) {
       const chosen = edge === "top" && i === now.chosen;
       const name = el("span", { class: `${names[i].special ? "special" : ""} ${chosen ? "chosen" : ""}`, text: names[i].text });
-      name.style[edge] = `${i * now.size - offset / density() + now.size / 2}px`;
+      name.style[edge] = `${(i + 0.5) * now.size - offset / density()}px`;
       shown.push(name);
     }
     holder.replaceChildren(...shown);
@@ -75,6 +77,7 @@ export function matrix(wishes) {
       ];
       const fit = Math.min(LARGEST * k, scaleFor(what.rows.length, what.columns.length, high * k, wide * k));
       const scale = what.zoom || fit;
+      const moved = now?.chosen !== what.chosen;
       now = { ...what, scale, size: scale / k };
       const [full, tall] = [what.columns.length * now.size, what.rows.length * now.size];
       view.node.style.width = `${Math.min(full, wide)}px`;
@@ -83,7 +86,9 @@ export function matrix(wishes) {
       mark.style.top = `${what.chosen * now.size}px`;
       mark.style.height = `${now.size}px`;
       mark.style.width = `${full}px`;
+      mark.classList.toggle("thin", now.size < THIN);
       view.resize(full, tall);
+      if (moved) view.reveal(what.chosen * now.size, now.size);
       return scale;
     },
   };

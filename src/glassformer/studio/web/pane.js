@@ -39,6 +39,12 @@ export function pane(draw, props = {}) {
       stage.style.height = `${high}px`;
       redraw();
     },
+    /** Scrolls, if it must, so that what stands at this height is in sight. */
+    reveal(top, high) {
+      if (top >= node.scrollTop && top + high <= node.scrollTop + node.clientHeight) return;
+      node.scrollTop = top - node.clientHeight / 2;
+      redraw();
+    },
     /** Where a pointer is in the picture, in CSS pixels. */
     point(event) {
       const box = node.getBoundingClientRect();

@@ -30,18 +30,6 @@ export function scaleFor(rows, columns, high, wide) {
   return Math.max(1, Math.floor(Math.min(high / rows, wide / columns)));
 }
 
-/** A whole picture as a canvas; it is scaled down by CSS where there is less room. */
-export function picture(bytes, rows, columns, scale, table, props = {}) {
-  const canvas = el("canvas", props);
-  canvas.width = columns * scale;
-  canvas.height = rows * scale;
-  const pen = canvas.getContext("2d");
-  const image = pen.createImageData(canvas.width, canvas.height);
-  paint(new Uint32Array(image.data.buffer), canvas.width, bytes, rows, columns, 0, 0, scale, table);
-  pen.putImageData(image, 0, 0);
-  return canvas;
-}
-
 /** What the colours mean: from `low` to `high`. */
 export function legend(theme, faint, low, high, title) {
   const steps = colours(theme, faint).filter((_, i) => i % 15 === 0).map(css);

@@ -24,7 +24,7 @@ function bar(p, kind) {
 function change(before, after) {
   if (before === undefined || after === undefined) return "";
   const by = after - before;
-  return Math.abs(by) < 0.005 ? "=" : `${by > 0 ? "+" : "−"}${Math.abs(by).toFixed(2)}`;
+  return Math.abs(by) < 0.005 ? "≈" : `${by > 0 ? "+" : "−"}${Math.abs(by).toFixed(2)}`;
 }
 
 function candidates(place, earlier, name) {
