@@ -1,4 +1,4 @@
-"""No test talks to a hub, and none depends on another's random numbers."""
+"""No test talks to a hub; none depends on the clock, or on another's random numbers."""
 
 import os
 
@@ -7,6 +7,10 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import pytest
 import torch
+from hypothesis import settings
+
+settings.register_profile("calm", deadline=None, derandomize=True, database=None)
+settings.load_profile("calm")
 
 
 @pytest.fixture(autouse=True)

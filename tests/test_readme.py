@@ -21,7 +21,10 @@ TEXT = """The cat sat on the mat. It was a warm day. The dog looked at the cat a
 A man ordered the chicken. The waiter brought it soon, and it tasted good! Was it the oven?
 
 """
-NOT_RUN = {"make test", "python benchmarks/forward.py --cuda"}  # QUARANTINES.md says why
+NOT_RUN = {  # QUARANTINES.md says why
+    "make test", "python benchmarks/forward.py --cuda", "glassformer studio",
+    "glassformer studio copy",
+}  # fmt: skip
 
 
 def blocks(language: str) -> list[str]:

@@ -122,6 +122,20 @@ def test_without_a_model_a_toy() -> None:
     assert not said.errors
 
 
+def test_an_empty_text_is_an_empty_text() -> None:
+    assert json.loads(glassformer("inspect", "toy decoder", "", "--json"))["tokens"] == ["<start>"]
+
+
+def test_what_would_fill_the_memory_is_refused(
+    masked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model may read far more than what there is room to record."""
+    monkeypatch.setattr("glassformer.studio.runs.MOST_BYTES", 8 * 6 * 5**2)
+    line = refused("inspect", masked, "the cat sat on")
+    assert "6 tokens and at most 5 fit here" in line
+    assert glassformer("inspect", masked, "the cat sat")
+
+
 @pytest.mark.parametrize(
     ("words", "parts", "code"),
     [
@@ -133,6 +147,9 @@ def test_without_a_model_a_toy() -> None:
         (["--figure", "a.gif"], ("a.gif", ".png"), 2),
         (["--figure", "a.png", "--kind", "pie"], ("'pie'", "map"), 2),
         (["--figure", "no/such/a.png"], ("no/such/a.png",), 1),
+        (["--kind", "head"], ("--kind head", "--figure head.png"), 2),
+        (["--word", "9" * 5_000], ("is not in the text",), 2),
+        (["--word", 99], ("token 99",), 2),
     ],
 )
 def test_a_wrong_word_gets_one_line(words: list, parts: tuple, code: int, masked: Path) -> None:
@@ -144,5 +161,6 @@ def test_a_wrong_word_gets_one_line(words: list, parts: tuple, code: int, masked
 def test_wrong_models_and_texts_get_one_line(masked: Path) -> None:
     assert "text" in refused("inspect", masked, code=2)
     assert "at most" in refused("inspect", masked, "the cat " * 40)
+    assert "half a character" in refused("inspect", masked, "the \udcff cat")
     refused("inspect", masked / "nowhere" / "at" / "all", TEXT)
     assert "no words" in refused("inspect", MINILM, TEXT, "--lens")

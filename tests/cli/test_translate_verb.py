@@ -10,6 +10,7 @@ import pytest
 import sacrebleu
 
 import glassformer as gf
+from glassformer.generate.translate import Translation
 from tiny import pairs, write_recipe
 from verbs import glassformer, refused
 
@@ -52,6 +53,21 @@ def test_a_line_in_a_line_out(trained, tmp_path, monkeypatch):
     stdin(monkeypatch, "\n".join(LINES) + "\n")
     said = glassformer("translate", model)
     assert said.splitlines() == wanted
+    stdin(monkeypatch, "\n".join(LINES) + "\n")
+    assert glassformer("translate", model, "-").splitlines() == wanted
+    assert glassformer("translate", model, "\n".join(LINES)).splitlines() == wanted
+
+
+def test_what_a_translation_may_hold(trained, monkeypatch):
+    """Nothing in it moves the cursor or makes a column; spaces and joiners are as they are."""
+    odd = "a\u202f!\u3000b\u200dc"
+
+    def translate(task, tokenizer, texts, **settings):
+        return [Translation(f"{odd}\x1b[2J\t\n", 0.0, [], text, []) for text in texts]
+
+    monkeypatch.setattr("glassformer.generate.translate.translate", translate)
+    said = glassformer("translate", trained[1] / "model", "x")
+    assert said == odd + r"\x1b[2J\t\n" + "\n"
 
 
 def test_columns(trained):
@@ -60,6 +76,7 @@ def test_columns(trained):
     said = glassformer("translate", model, *LINES, *words)
     rows = [line.split("\t") for line in said.splitlines()]
     assert [row[0] for row in rows] == ["0", "0", "1", "2", "2"]  # of nothing there is one
+    assert rows[2] == ["1", "0.0000", "", ""]
     best = translated(model, LINES[0], n_best=2, num_beams=3, align=True)[0]
     assert rows[0][1:] == [f"{best.score:.4f}", best.text, best.alignment.pharaoh()]
     assert rows[1][1:3] == [f"{best.others[0].score:.4f}", best.others[0].text]

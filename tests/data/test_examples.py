@@ -47,6 +47,8 @@ def test_what_is_named_is_not_guessed(tmp_path: Path) -> None:
         guessed(write(tmp_path / "b.tsv", "a\tb\tlabel\n1\t2\t3\n"), Table(""))
     with pytest.raises(ConfigError, match=r"which column is the label\? .* write data\.label"):
         guessed(write(tmp_path / "c.tsv", "text\tb\n1\t2\n"), Table(""))
+    bad = write(tmp_path / "d.tsv", "text\tlabel\nalone\na\tb\n")  # is told when it is read
+    assert guessed(bad, Table("")) == Table("text", None, "label")
 
 
 def test_a_file_that_is_no_table_by_its_name(tmp_path: Path) -> None:

@@ -42,6 +42,13 @@ def test_nothing_moves_the_cursor(folder):
     assert all(c.isprintable() or c in "\n\t" for c in said)
 
 
+def test_no_room_for_all_that_was_asked_for_is_said(folder, model):
+    said = glassformer("generate", folder, "The cat", "--max-new-tokens", 900)
+    room = 65 - len(model.tokenizer.encode("The cat").ids)
+    assert f"reads at most 64 tokens, so a text ends after {room}\n" in said.errors
+    assert not glassformer("generate", folder, "The cat", "--max-new-tokens", room).errors
+
+
 def test_several_samples_as_json(folder, model):
     words = ["--do-sample", "--num-return-sequences", 3, "--logprobs", "--stop", r"\n", "--json"]
     found = json.loads(glassformer("generate", folder, "The cat", *words))["texts"]
@@ -60,6 +67,7 @@ def test_prompts_from_a_file_and_from_stdin(folder, model, tmp_path, monkeypatch
     said = glassformer("generate", folder, "--file", tmp_path / "prompts.txt", *words)
     asked = {"num_beams": 2, "length_penalty": 0.5, "early_stopping": "never"}
     texts = [each.text for each in model.generate(["The cat", "Кошка"], **asked)]
+    assert "prompts.txt: 1 of 3 lines are empty: left out" in said.errors
     assert "--- prompt 1, text 1\n" in said and "--- prompt 2, text 1\n" in said
     assert all(plain(text) in said for text in texts)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("The cat\nКошка\n".encode())))
@@ -83,6 +91,7 @@ def test_refused_in_one_line(folder, tmp_path):
     assert "top_p = 1.2: " in wrong("a", "--top-p", "1.2")
     assert "write true, false or never" in wrong("a", "--early-stopping", "soon")
     assert "--device 'tpu'" in wrong("a", "--device", "tpu")
+    assert "batch_size = 0: write at least 1" in wrong("a", "--batch-size", 0)
     assert "prompt 0 is empty" in wrong("", code=1)
     assert "prompt 0 has " in wrong("cat " * 90, code=1)
     assert "cannot be read: No such file" in wrong("--file", tmp_path / "none", code=1)

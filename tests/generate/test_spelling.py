@@ -99,9 +99,11 @@ def test_a_stop_string_ends_beams_too():
     model = speaker("bpe")
     free = model.generate("The cat", num_beams=3, max_new_tokens=12)[0]
     stop = free.text[2:4]
-    for each in model.generate("The cat", num_beams=3, num_return_sequences=3, stop=[stop]):
-        assert stop not in each.text
-        assert (each.stopped == "stop") == (stop in model.tokenizer.decode(each.ids))
+    asked = {"num_beams": 3, "num_return_sequences": 3, "stop": [stop]}
+    for most in range(1, 21):  # at the last token that is allowed as well
+        for each in model.generate("The cat", max_new_tokens=most, **asked):
+            assert stop not in each.text
+            assert (each.stopped == "stop") == (stop in model.tokenizer.decode(each.ids))
 
 
 def test_streaming_gives_the_text_that_generate_gives():

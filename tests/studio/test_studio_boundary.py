@@ -1,5 +1,6 @@
 """Who may ask the studio, and for what: the browser's boundary."""
 
+import asyncio
 import json
 import re
 import sys
@@ -7,6 +8,7 @@ import sys
 import pytest
 from starlette.websockets import WebSocketDisconnect
 
+from glassformer.studio.app import create_app
 from glassformer.studio.guard import HEADERS, MOST_BODY
 
 ORIGIN = "http://127.0.0.1:8642"
@@ -257,6 +259,32 @@ def test_a_text_that_is_too_long_is_not_cut(client):
     found = client.post("/api/runs", json={"model": "1", "text": "the " * 32})
     refused(found, 400)
     assert found.json()["error"] == "the text has 33 tokens and at most 32 fit here: shorten it"
+
+
+def test_a_translation_that_is_too_long_is_not_even_spelt(client, monkeypatch):
+    """To spell ids takes time by their square."""
+    monkeypatch.setattr("glassformer.studio.runs.of_ids", None)
+    body = {"model": "2", "text": "the cat", "second": "the " * 15_000}
+    refused(client.post("/api/runs", json=body), 400)
+
+
+def test_a_request_that_does_not_end_is_answered(served, monkeypatch):
+    monkeypatch.setattr("glassformer.studio.guard.SLOWEST", 0.05)
+    headers = {"host": "127.0.0.1:8642", "origin": ORIGIN, "content-type": "application/json"}
+    scope = {
+        "type": "http", "method": "POST", "path": "/api/runs",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }  # fmt: skip
+    sent = []
+
+    async def never():
+        await asyncio.Event().wait()
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(create_app(served, port=8642)(scope, never, send))
+    assert sent[0]["status"] == 408 and b"does not end" in sent[1]["body"]
 
 
 def test_a_mistake_of_ours_tells_nothing_of_the_machine(served, open_studio, monkeypatch):

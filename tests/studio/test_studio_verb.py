@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import folders
+from glassformer.cli.studio import names
 from verbs import refused
 
 
@@ -50,9 +51,47 @@ def test_it_serves_a_folder_until_ctrl_c(folder):
         process.wait()
 
 
+def test_ctrl_c_waits_for_nobody(folder):
+    """One client has sent half a request, and never sends the rest."""
+    port = free_port()
+    command = [sys.executable, "-m", "glassformer", "studio", str(folder), "--no-open"]
+    process = subprocess.Popen(
+        [*command, "--port", str(port)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    try:
+        assert process.stdout.readline()
+        here = f"127.0.0.1:{port}"
+        half = (
+            f"POST /api/runs HTTP/1.1\r\nHost: {here}\r\nOrigin: http://{here}\r\n"
+            "Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+        )
+        with socket.create_connection(("127.0.0.1", port)) as slow:
+            slow.sendall(half.encode())
+            asking = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            asking.request("GET", "/api/models")
+            assert asking.getresponse().read()
+            asking.close()
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0 and "Traceback" not in errors
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_models_are_told_apart(tmp_path):
+    folders = [tmp_path / name for name in ("a/model", "b/model", "c/small", "d/e/f", "d/g/f")]
+    for each in folders:
+        each.mkdir(parents=True)
+    found = names([*map(str, folders), "org/name"])
+    assert found == ["a/model", "b/model", "small", "e/f", "g/f", "org/name"]
+
+
 def test_a_wrong_folder_is_one_line(tmp_path):
     line = refused("studio", str(tmp_path), "--no-open", "--port", free_port())
     assert str(tmp_path) in line
+    refused("studio", "a" * 5_000, "--no-open", "--port", free_port())
 
 
 def test_a_wrong_port_is_one_line():

@@ -209,6 +209,20 @@ def test_the_short_form_needs_a_model_and_a_file(tmp_path: Path) -> None:
     assert "finetune MODEL RECIPE" in refused("finetune", start, code=2)
 
 
+def test_the_short_form_in_the_folder_of_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = write_recipe(tmp_path / "words", "masked", model={"depth": 2})
+    glassformer("pretrain", words, "--out", tmp_path / "words/run")
+    name, text = labelled("classify")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / name).write_text(text)
+    monkeypatch.chdir(tmp_path / "here")
+    said = glassformer("finetune", "classify", "--model", tmp_path / "words/run/model",
+                       "--data", ".", "--out", tmp_path / "run", "--dry-run")  # fmt: skip
+    assert "classify-here" in said
+
+
 # bad data
 
 

@@ -59,6 +59,15 @@ def test_classes(monkeypatch, count):
     assert figures["accuracy"] == float((found == wanted).double().mean().float())
 
 
+@pytest.mark.parametrize("count", [2, 5])
+def test_one_who_always_says_the_same_has_no_correlation(count):
+    """torchmetrics alone would say 0.11 of two classes."""
+    wanted, same = torch.tensor([0, 1, 0, 1, 0, 1, 0]), torch.zeros(7, dtype=torch.long)
+    assert metrics.of_classes(same, wanted, count)["mcc"] == 0.0
+    assert metrics.of_classes(wanted, same, count)["mcc"] == 0.0
+    assert metrics.of_classes(wanted, wanted, count)["mcc"] == 1.0
+
+
 def test_values(monkeypatch):
     draw = torch.Generator().manual_seed(0)
     found, wanted = (torch.randn(COUNT, generator=draw) for _ in range(2))

@@ -163,6 +163,7 @@ WRONG: dict[str, tuple[tuple[Any, Any], dict[str, Any], tuple[str, ...]]] = {
     "a number": (("who", 5), {}, ("context 0", "5")),
     "no answers": (("who", "the cat"), {"top_k": 0}, ("top_k = 0",)),
     "no length": (("who", "the cat"), {"max_tokens": 0}, ("max_tokens = 0",)),
+    "no threshold": (("who", "the cat"), {"threshold": float("nan")}, ("threshold = nan",)),
     "too long a question": (("who " * 20, "the cat"), {}, ("text 0", "17", "shorten")),
     "an overlap of all": (("who", "the cat " * 20), {"overlap": 13}, ("overlap = 13", "0 to 12")),
 }

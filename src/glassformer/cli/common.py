@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unicodedata import category
 
 import typer
 from rich.table import Table
@@ -30,6 +31,7 @@ TOP_K = typer.Option(5, min=1, help="How many to show, best first.")
 
 READ = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "tokenizer_config.json")
 MOST_BYTES = 32 << 20  # of one such file
+JOINERS = "\u200c\u200d"  # inside words of Persian and Hindi, and between the parts of an emoji
 
 
 class Precision(StrEnum):
@@ -69,10 +71,16 @@ def texts(text: str | None, file: Path | None, *, whole: bool = False) -> list[s
     if text not in (None, "-"):
         return [str(text)]
     read = lines(sys.stdin.buffer, "stdin") if file is None else read_lines(file)
-    found = [line for _, line in read if whole or line.strip()]
-    if not any(line.strip() for line in found):
+    found = [line for _, line in read]
+    full = [line for line in found if line.strip()]
+    if not full:
         raise InputError(f"{file or 'stdin'}: there is no text in it: write one a line")
-    return ["\n".join(found)] if whole else found
+    if whole:
+        return ["\n".join(found)]
+    if len(full) < len(found):
+        empty = f"{len(found) - len(full):,} of {len(found):,} lines are empty"
+        typer.echo(f"glassformer: {file or 'stdin'}: {empty}: left out", err=True)
+    return full
 
 
 def pairs(one: str | None, other: str | None, file: Path | None) -> list[tuple[str, str]]:
@@ -125,6 +133,12 @@ def grid(rows: Mapping[str, str]) -> Table:
 def safe(text: str) -> str:
     """Nothing in a text may move the cursor."""
     return printable(text)
+
+
+def prose(text: str, kept: str = "") -> str:
+    """As `safe`, of a text to read: spaces of all widths, joiners and what is `kept` stay."""
+    kept += JOINERS
+    return "".join(c if c in kept or category(c) == "Zs" else safe(c) for c in text)
 
 
 def visible(piece: str) -> str:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from glassformer.cli.common import DEVICE, INT8, Precision, open_model, safe, texts
+from glassformer.cli.common import DEVICE, INT8, Precision, open_model, prose, texts
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
+    from glassformer.generate.writing import Writing
     from glassformer.generate.written import Written
 
 ESCAPES = {"\\n": "\n", "\\t": "\t"}  # what a shell does not turn into one character
@@ -60,14 +61,29 @@ def run(
     from glassformer.generate.settings import Settings
 
     settings = read(Settings, given, "generate")  # a mistake is told before torch is imported
+    from glassformer.generate.writing import generate, prepare, stream
+
     loaded = open_model(model, device, dtype=dtype, int8=int8)
+    writing = prepare(loaded.task, loaded.tokenizer, loaded.origin, prompts, given, batch_size)
+    _tell_room(writing)
     several = len(prompts) * settings.num_return_sequences > 1 or settings.num_beams > 1
     if not as_json and not several:
-        for piece in loaded.stream(prompts[0], **given):
+        for piece in stream(writing):
             typer.echo(_plain(piece), nl=False)
         typer.echo()
         return
-    _show(prompts, loaded.generate(prompts, batch_size=batch_size, **given), as_json)
+    _show(prompts, generate(writing), as_json)
+
+
+def _tell_room(writing: Writing) -> None:
+    most, wanted = writing.task.backbone.config.max_length, writing.settings.max_new_tokens
+    least = min(writing.settings.room(len(prompt), most) for prompt in writing.prompts)
+    if least < wanted:
+        typer.echo(
+            f"glassformer: --max-new-tokens {wanted}: the model reads at most {most} tokens, "
+            f"so a text ends after {least}",
+            err=True,
+        )
 
 
 def _show(prompts: list[str], found: list[Written], as_json: bool) -> None:
@@ -100,4 +116,4 @@ def _unescaped(text: str) -> str:
 
 def _plain(text: str) -> str:
     """Lines may end; nothing else may move the cursor."""
-    return "".join(c if c in "\n\t" else safe(c) for c in text)
+    return prose(text, "\n\t")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +56,7 @@ class Seen:
 
 def run(
     model: str | None = typer.Argument(
-        None, help="A model folder, or a name of the hub; if none is given, a toy."
+        None, help=f"A model folder, a name of the hub, or {', '.join(TOYS)} (the first, if none)."
     ),
     text: str | None = typer.Argument(None, help="The text; token ids, if it has no tokenizer."),
     second: str | None = typer.Argument(
@@ -66,7 +67,7 @@ def run(
     head: int | None = typer.Option(None, help="The mean of all heads, if not given."),
     measure: str = typer.Option("type", help="What to say of each head: type, entropy, …"),
     lens: bool = typer.Option(False, "--lens", help="What it would say after each layer."),
-    word: str | None = typer.Option(None, help="Follow this word through the layers."),
+    word: str | None = typer.Option(None, help="Follow a token (or its number) on its way."),
     figure: Path | None = typer.Option(None, help="Write a picture: a .png, .svg or .pdf file."),
     kind: str | None = typer.Option(
         None, help="Of the picture: map, head, lens, path or alignment; else by the file's name."
@@ -78,6 +79,8 @@ def run(
     """Look inside a model while it reads a text."""
     if model is not None and model not in TOYS and text is None:
         raise ConfigError("give a text behind the model")
+    if kind is not None and figure is None:
+        raise ConfigError(f"--kind {kind}: it is of a picture: write --figure {kind}.png, too")
     opened, read = _open(model, text, device)
     seen = _look(opened, read, second, stack, layer, head, word, top_k)
     console = Console(highlight=False)
@@ -97,7 +100,7 @@ def _open(model: str | None, text: str | None, device: str) -> tuple[Model, str]
     from glassformer.studio.toys import toy
 
     chosen = toy(model or TOYS[0])
-    return chosen.model, text or chosen.texts[0]
+    return chosen.model, chosen.texts[0] if text is None else text
 
 
 def _look(
@@ -107,20 +110,23 @@ def _look(
     from glassformer.glass.stacks import attentions, main_stack, place
     from glassformer.loaded import record
     from glassformer.studio.reading import read
+    from glassformer.studio.runs import fits
 
     def keep(name: str) -> bool:
         return not name.endswith(".scores")  # as large as the weights, and not shown
 
     if model.task.backbone.config.family == "seq2seq":
-        source = read(model, text).ids
-        what: Any = source, _target(model, source, second)
+        source = fits(model, read(model, text).ids)
+        what: Any = source, fits(model, _target(model, source, second))
     else:
-        what = read(model, text, second).what
+        reading = read(model, text, second)
+        fits(model, reading.ids)
+        what = reading.what
     trace = record(model, what, keep=keep)
     stack = stack or main_stack(trace)
     layer = len(attentions(trace, stack)) - 1 if layer is None else layer
     place(trace, stack, layer, head)
-    token = int(word) if word is not None and word.isdecimal() else word
+    token = int(word) if word is not None and re.fullmatch(r"[0-9]{1,9}", word) else word
     return Seen(model, what, trace, stack, layer, head, token, top_k)
 
 

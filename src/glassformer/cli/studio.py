@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -15,6 +16,7 @@ from glassformer.cli.common import DEVICE, open_model
 from glassformer.errors import ConfigError
 
 HERE = "127.0.0.1"  # and nowhere else: there is no password
+PATIENCE = 2  # seconds that Ctrl-C waits for a client that has sent half a request
 
 
 def run(
@@ -33,7 +35,8 @@ def run(
         from glassformer.studio.samples import Served
         from glassformer.studio.toys import toys
 
-        served = [Served(_name(each), open_model(each, device)) for each in models or ()]
+        opened = [open_model(each, device) for each in models or ()]
+        served = [Served(*each) for each in zip(names(models or ()), opened, strict=True)]
         if not served:
             typer.echo("glassformer: no model given: training the lectures' toys …", err=True)
             served = toys()
@@ -42,7 +45,10 @@ def run(
         typer.echo(f"{url}    (Ctrl-C ends it)")
         if open_page and _has_display():
             webbrowser.open(url)
-        config = uvicorn.Config(app, log_level="warning", server_header=False, ws="none")
+        config = uvicorn.Config(
+            app, log_level="warning", server_header=False, ws="none",
+            timeout_graceful_shutdown=PATIENCE,
+        )  # fmt: skip
         uvicorn.Server(config).run(sockets=[listening])
 
 
@@ -62,8 +68,17 @@ def _listen(port: int) -> socket.socket:
     return listening
 
 
-def _name(model: str) -> str:
-    return Path(model).resolve().name if Path(model).exists() else model
+def names(models: Sequence[str]) -> list[str]:
+    """The last parts of each path: as few as tell them apart, and never "model" alone."""
+    parts = [Path(each).resolve().parts if Path(each).exists() else (each,) for each in models]
+    found = []
+    for own in parts:
+        others = [each for each in parts if each != own]
+        count = 2 if own[-1] == "model" else 1
+        while count < len(own) and any(each[-count:] == own[-count:] for each in others):
+            count += 1
+        found.append(str(Path(*own[-count:])))
+    return found
 
 
 def _has_display() -> bool:

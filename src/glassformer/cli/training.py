@@ -91,6 +91,7 @@ def finetune(
     elif base is not None and recipe is None and data is not None:
         from glassformer.train.short import short_recipe
 
+        data = data if data.name.strip(".") else data.resolve()  # . and .. are no names
         read = short_recipe(model, base, data, changes)
         _run(read, f"finetune {model}", data.parent, out, dry_run, as_json)
     else:

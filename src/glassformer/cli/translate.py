@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
-from glassformer.cli.common import DEVICE, INT8, JSON, open_model
+from glassformer.cli.common import DEVICE, INT8, JSON, open_model, prose
 from glassformer.data.files import lines, read_lines
 from glassformer.durable import write_whole
 from glassformer.errors import ConfigError, InputError
@@ -28,7 +28,9 @@ EVERY = 5.0  # seconds between lines where there is no terminal
 
 def run(
     model: str = typer.Argument(help="The model folder."),
-    texts: list[str] | None = typer.Argument(None, help="Texts; if not given, lines of stdin."),
+    texts: list[str] | None = typer.Argument(
+        None, help="Texts; if not given, or -, lines of stdin."
+    ),
     file: Path | None = typer.Option(None, help="Translate the lines of a file, packed or not."),
     out: Path | None = typer.Option(None, help="Write the lines to this file."),
     num_beams: int = typer.Option(4, min=1, help="Translations that are tried side by side."),
@@ -44,6 +46,7 @@ def run(
 
     Nothing is cut: what is too long for the model is translated sentence by sentence.
     """
+    texts = None if texts == ["-"] else texts
     if texts and file is not None:
         raise ConfigError("--file: texts are given as well: write one of them")
     if n_best > num_beams:
@@ -51,14 +54,14 @@ def run(
     from glassformer.generate.translate import notes
 
     found, odd, written = _all(
-        _open(model, device, int8), texts or _read(file), 1 if _typed(texts, file) else AT_ONCE,
+        _open(model, device, int8), _read(texts, file), 1 if _typed(texts, file) else AT_ONCE,
         {"num_beams": num_beams, "length_penalty": length_penalty, "n_best": n_best,
          "align": align},
     ), [], []  # fmt: skip
     for number, each in enumerate(found):
         if each.broken or not each.complete:
             odd.append(each)
-        for line in _as_json(each) if as_json else _lines(each, number, n_best, scores):
+        for line in _as_json(each) if as_json else _lines(each, number, n_best, scores, align):
             if out is None:
                 typer.echo(line)
             else:
@@ -82,7 +85,9 @@ def _typed(texts: list[str] | None, file: Path | None) -> bool:
     return not texts and file is None and sys.stdin.isatty()
 
 
-def _read(file: Path | None) -> Iterator[str]:
+def _read(texts: list[str] | None, file: Path | None) -> Iterator[str]:
+    if texts:
+        return (line for text in texts for line in text.split("\n"))
     found = lines(sys.stdin.buffer, "stdin") if file is None else read_lines(file)
     return (line for _, line in found)
 
@@ -107,12 +112,15 @@ def _all(
                 told = now
 
 
-def _lines(found: Translation, number: int, n_best: int, scores: bool) -> Iterator[str]:
+def _lines(
+    found: Translation, number: int, n_best: int, scores: bool, align: bool
+) -> Iterator[str]:
     for each in (found, *found.others):
         columns = [f"{number}"] if n_best > 1 else []
         columns += [f"{each.score:.4f}"] if scores else []
-        columns.append(each.text)
-        columns += [each.alignment.pharaoh()] if each.alignment is not None else []
+        columns.append(prose(each.text))
+        if align:
+            columns.append("" if each.alignment is None else each.alignment.pharaoh())
         yield "\t".join(columns)
 
 

@@ -50,7 +50,9 @@ class Table:
 
 def guessed(path: Path, table: Table, *, labelled: bool = True) -> Table:
     """What the table does not name is taken from columns that look like texts and labels."""
-    _, row = next(located(sources(path)[0], header=table.header, separator=table.separator))
+    first = sources(path)[0]
+    # A bad row has no names to tell, and is told, or skipped, when the rows themselves are read.
+    _, row = next(located(first, (), table.header, table.separator, bad=lambda error: None))
     names = list(row)
     label = table.label or next((name for name in LABELS if name in names), None)
     text, second = table.text, table.second

@@ -140,10 +140,9 @@ class _Book:
     def _ended(self, found: _Candidates) -> npt.NDArray[np.bool_]:  # (B, kept)
         ended = np.isin(found.tokens, self.settings.eos_token_id)
         ended |= (self.limits == self.made)[:, None]
-        if self.tokenizer is not None and self.settings.stop:
+        if self.settings.stop:
             for b, c in np.argwhere(~ended):
-                ids = self._ids(b, c, found)
-                ended[b, c] = spell(self.tokenizer, ids, self.settings.stop)[1]
+                ended[b, c] = self._has_stop(self._ids(b, c, found))
         return ended
 
     def _ids(self, b: int, c: int, found: _Candidates) -> list[int]:
@@ -155,16 +154,25 @@ class _Book:
             return
         score = found.sums[b, c] / np.float32(float(self.made) ** self.settings.length_penalty)
         ids = self._ids(b, c, found)
-        stopped: Stopped = "length" if self.limits[b] == self.made else "stop"
         logprobs = [*self.logprobs[b, found.parents[b, c]].tolist(), float(found.logprobs[b, c])]
         text = Written(
             ids=tuple(ids),
-            stopped="end" if ids[-1] in self.settings.eos_token_id else stopped,
+            stopped=self._stopped(ids),
             score=float(score),
             logprobs=tuple(logprobs) if self.settings.logprobs else (),
         )
         pool = sorted([*self.pools[b], text], key=lambda each: -(each.score or 0.0))
         self.pools[b] = pool[: self.settings.num_beams]
+
+    def _stopped(self, ids: list[int]) -> Stopped:
+        if ids[-1] in self.settings.eos_token_id:
+            return "end"
+        return "stop" if self._has_stop(ids) else "length"
+
+    def _has_stop(self, ids: list[int]) -> bool:
+        if self.tokenizer is None or not self.settings.stop:
+            return False
+        return spell(self.tokenizer, ids, self.settings.stop)[1]
 
     def _settled(self) -> npt.NDArray[np.bool_]:  # (B,)
         """Can no beam that goes on become better than what the pool has?"""

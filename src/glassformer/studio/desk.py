@@ -37,6 +37,8 @@ class Desk:
             if working.done():
                 return working.result()
             raise Left
+        except asyncio.CancelledError:  # the studio ends
+            raise Left from None
         finally:
             self.present -= 1
             stop.set()

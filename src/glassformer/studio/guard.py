@@ -6,12 +6,14 @@ or, where a name server lies about an address, as Host. Only our own page has th
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BODY = 64 << 10  # bytes
+SLOWEST = 10.0  # seconds for one to arrive
 ASKING = ("GET", "HEAD")  # these change nothing
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -66,9 +68,12 @@ class Guard:
 
         try:
             self.check(scope["method"], _headers(scope))
-            body = await _body(receive)
+            async with asyncio.timeout(SLOWEST):
+                body = await _body(receive)
         except Refused as refused:
             await _answer(refused, guarded)
+        except (TimeoutError, asyncio.CancelledError):  # or the studio ends: it waits for nobody
+            await _answer(Refused(408, "the request does not end: send it again"), guarded)
         else:
             await self.app(scope, _again(body, receive), guarded)
 

@@ -14,7 +14,7 @@ from glassformer.generate.writing import prepare
 from glassformer.glass import Edit, Recorder, Trace, ablate, stacks
 from glassformer.loaded import Model, record
 from glassformer.studio.guard import Refused
-from glassformer.studio.reading import Reading, of_ids, read, read_target
+from glassformer.studio.reading import of_ids, read, read_target
 from glassformer.studio.says import says
 from glassformer.studio.wire import Ask, RunRow, StackName, StackShape, StackSize, Token, Tokens
 
@@ -109,13 +109,15 @@ def start(model: Model, ask: Ask, id: str, stop: Event) -> Run:
     family, complete = model.task.backbone.config.family, True
     shown: dict[StackName, list[Token]]
     if family == "seq2seq":
-        source = _fits(model, read(model, ask.text))
+        source = read(model, ask.text)
+        fits(model, source.ids)
         written, complete = _target(model, ask, source.ids, edit, keep)
-        target = _fits(model, of_ids(model, written))
+        target = of_ids(model, fits(model, written))
         trace = record(model, (source.ids, target.ids), keep=keep, edit=edit)
         shown, answered = {"encoder": source.shown, "decoder": target.shown}, target.ids
     else:
-        source = _fits(model, read(model, ask.text, ask.second))
+        source = read(model, ask.text, ask.second)
+        fits(model, source.ids)
         trace = record(model, source.what, keep=keep, edit=edit)
         shown = {"decoder" if family == "decoder" else "encoder": source.shown}
         answered = source.ids
@@ -140,13 +142,14 @@ def _without_logits(trace: Trace) -> Trace:
     return Trace(kept, trace.tokens, trace.source_tokens, trace.config)
 
 
-def _fits(model: Model, reading: Reading) -> Reading:
+def fits(model: Model, ids: list[int]) -> list[int]:
+    """The same ids, if there is room for them."""
     most = limit(model)
-    if len(reading.ids) > most:
+    if len(ids) > most:
         raise InputError(
-            f"the text has {len(reading.ids):,} tokens and at most {most:,} fit here: shorten it"
+            f"the text has {len(ids):,} tokens and at most {most:,} fit here: shorten it"
         )
-    return reading
+    return ids
 
 
 def _edit(model: Model, ask: Ask) -> Edit:

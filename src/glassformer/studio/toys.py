@@ -31,8 +31,13 @@ ORDERS = ("man ordered the chicken", "woman ordered the beef", "the cat sat on t
 WHO = {"cat": "кот", "dog": "пёс", "man": "мужчина"}
 DOES = {"sat": "сел", "lay": "лёг"}
 WHERE = {"mat": "коврик", "sofa": "диван", "chair": "стул"}
+WHEN = {"": "", "yesterday ": "вчера "}  # so that a word's place does not tell what it means
 PAIRS = tuple(
-    (f"the {who} {does} on the {where}", f"{WHO[who]} {DOES[does]} на {WHERE[where]}")
+    (
+        f"{when}the {who} {does} on the {where}",
+        f"{WHEN[when]}{WHO[who]} {DOES[does]} на {WHERE[where]}",
+    )
+    for when in WHEN
     for who in WHO
     for does in DOES
     for where in WHERE
@@ -41,9 +46,14 @@ PAIRS = tuple(
 
 def toy(name: str) -> Served:
     """Trained here and now, the same each time."""
-    with torch.random.fork_rng(devices=()):
-        torch.manual_seed(0)
-        return TOYS[name]()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # matrices this small only wait for each other, long on a busy machine
+    try:
+        with torch.random.fork_rng(devices=()):
+            torch.manual_seed(0)
+            return TOYS[name]()
+    finally:
+        torch.set_num_threads(threads)
 
 
 def toys() -> list[Served]:

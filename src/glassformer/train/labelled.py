@@ -137,7 +137,10 @@ def marked(recipe: Recipe, raw: Raw, labels: Sequence[str]) -> Document:
         return MarkedWords(tuple(raw.words), tuple(tags))
     name = recipe.data.label or "label"
     if learn.kind == "embed" and len(raw.texts) != 2:
-        raise ConfigError(f"{raw.where}: objective.kind = 'embed' takes two texts: data.second")
+        raise ConfigError(
+            f"{raw.where}: objective.kind = 'embed' takes two texts: write "
+            "data.second, the column of the other one"
+        )
     if raw.label is None:
         return Marked(raw.texts)
     if learn.kind == "embed" or len(labels) == 1:

@@ -46,10 +46,13 @@ def of_classes(found: Tensor, wanted: Tensor, count: int) -> dict[str, float]:
     """Numbers of classes, (texts,) each. Of two classes, F1 is that of the second."""
     from torchmetrics.functional import classification as of
 
+    told = min(len(found.unique()), len(wanted.unique())) > 1
     figures: dict[str, Callable[[], Tensor]] = {
         "accuracy": lambda: of.multiclass_accuracy(found, wanted, count, average="micro"),
         "mcc": lambda: of.multiclass_matthews_corrcoef(found, wanted, count),
     }
+    if not told:  # 0 by its definition; torchmetrics gives a majority more than that
+        figures["mcc"] = lambda: torch.zeros(())
     if count == 2:
         figures["f1"] = lambda: of.binary_f1_score(found, wanted)
     else:

@@ -59,6 +59,8 @@ def answer(
     check_top_k(top_k, "answer")
     if type(max_tokens) is not int or max_tokens < 1:
         raise InputError(f"max_tokens = {max_tokens!r}: write a whole number from 1 on")
+    if not isinstance(threshold, int | float) or not math.isfinite(threshold):
+        raise InputError(f"threshold = {threshold!r}: write a number")
     for i, pair in enumerate(asked):
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise InputError(f"question {i} is {shown(pair)}: write (question, context)")

@@ -45,7 +45,7 @@ def embed(
     recipe: EmbedRecipe,
     pool_by: str | None = None,
 ) -> Tensor:
-    """One vector a text, (B, C). What is too long is cut, as everywhere, and a warning says so."""
+    """One vector a text, (B, C). Unlike elsewhere, what is too long is cut; a warning says so."""
     if isinstance(texts, str):
         raise InputError("embed: give a list of texts, [text], not one string")
     how = pool_by or recipe.pool
