@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup run test test-all bench
+.PHONY: setup run browser test test-all bench
 
 setup: $(STAMP)
 
@@ -20,7 +20,13 @@ $(STAMP): pyproject.toml
 run: setup
 	@$(BIN)/glassformer demo
 
-test: setup
+# The browser tests drive a real Chromium: the system's.
+browser:
+	@command -v chromium >/dev/null || \
+		{ test "$$(id -u)" = 0 && apt-get install -y -qq chromium >/dev/null 2>&1; } || \
+		echo "no Chromium: the browser tests are skipped; apt-get install chromium brings it"
+
+test: setup browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
