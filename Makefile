@@ -30,7 +30,7 @@ test: setup browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not slow"  # a core each: more threads only wait
 
 test-all: test
 	$(BIN)/pytest -m slow
