@@ -23,7 +23,7 @@ run: setup
 # The browser tests drive a real Chromium: the system's.
 browser:
 	@command -v chromium >/dev/null || \
-		{ test "$$(id -u)" = 0 && apt-get install -y -qq chromium >/dev/null 2>&1; } || \
+		{ test "$$(id -u)" = 0 && timeout 180 apt-get install -y -qq chromium >/dev/null 2>&1; } || \
 		echo "no Chromium: the browser tests are skipped; apt-get install chromium brings it"
 
 test: setup browser
