@@ -53,15 +53,18 @@ def run(
         raise ConfigError(f"--n-best {n_best}: with --num-beams {num_beams} there are not so many")
     from glassformer.generate.translate import notes
 
-    found, odd, written = _all(
-        _open(model, device, int8), _read(texts, file), 1 if _typed(texts, file) else AT_ONCE,
-        {"num_beams": num_beams, "length_penalty": length_penalty, "n_best": n_best,
-         "align": align},
-    ), [], []  # fmt: skip
+    search = {
+        "num_beams": num_beams, "length_penalty": length_penalty, "n_best": n_best, "align": align,
+    }  # fmt: skip
+    at_once = 1 if _typed(texts, file) else AT_ONCE
+    odd: list[Translation] = []
+    written: list[str] = []
+    found = _all(_open(model, device, int8), _read(texts, file), at_once, search)
     for number, each in enumerate(found):
         if each.broken or not each.complete:
             odd.append(each)
-        for line in _as_json(each) if as_json else _lines(each, number, n_best, scores, align):
+        facts = [json.dumps(_facts(each), ensure_ascii=False)] if as_json else None
+        for line in facts or _lines(each, number, n_best, scores, align):
             if out is None:
                 typer.echo(line)
             else:
@@ -122,10 +125,6 @@ def _lines(
         if align:
             columns.append("" if each.alignment is None else each.alignment.pharaoh())
         yield "\t".join(columns)
-
-
-def _as_json(found: Translation) -> Iterator[str]:
-    yield json.dumps(_facts(found), ensure_ascii=False)
 
 
 def _facts(found: Translation) -> dict[str, Any]:

@@ -20,11 +20,13 @@ from glassformer.model import Attention
 
 def value_weighted(model: nn.Module, trace: Trace, stack: str) -> Tensor:  # (L, H, T, S)
     """‖a_ij · W_O v_j‖ of each head: the length of what token j sends to token i."""
-    layers = []
-    for here in attentions(trace, stack):
-        sent = _sent(model, trace, here).norm(dim=-1)  # (H, S)
-        layers.append(wide(trace[f"{here}.weights"]).abs() * sent[:, None])
-    return torch.stack(layers)
+    return torch.stack([layer_values(model, trace, here) for here in attentions(trace, stack)])
+
+
+def layer_values(model: nn.Module, trace: Trace, here: str) -> Tensor:  # (H, T, S)
+    """The same of one layer, by the place of its attention in the trace."""
+    sent: Tensor = _sent(model, trace, here).norm(dim=-1)  # (H, S)
+    return wide(trace[f"{here}.weights"]).abs() * sent[:, None]
 
 
 def value_parts(

@@ -7,10 +7,9 @@ import math
 from torch import Tensor
 
 from glassformer.errors import InputError
-from glassformer.glass.stacks import wide
+from glassformer.glass.stacks import place, wide
 from glassformer.model import Attention
 from glassformer.model.attention import How, visible
-from glassformer.studio.pictures import place
 from glassformer.studio.runs import Run
 from glassformer.studio.wire import Numbers, Row, StackName, Vector, Vectors
 
@@ -25,7 +24,7 @@ def row(run: Run, stack: StackName, layer: int, head: int, query: int) -> Row:
 
 def numbers(run: Run, stack: StackName, layer: int, head: int, query: int) -> Numbers:
     weights, masked = _line(run, stack, layer, head, query)
-    at = place(run, stack, layer, head)  # decoder.blocks.3.cross
+    at = place(run.trace, stack, layer, head)  # decoder.blocks.3.cross
     attention = run.model.task.backbone.get_submodule(at)
     assert isinstance(attention, Attention)  # noqa: S101 - place says so
     block, side = at.rpartition(".")[0], at.partition(".")[0]
@@ -87,7 +86,7 @@ def _line(
     run: Run, stack: StackName, layer: int, head: int, query: int
 ) -> tuple[Tensor, Tensor]:  # (S,), (S,)
     """One row of the weights, and of the masked scores they were made of."""
-    at = place(run, stack, layer, head)
+    at = place(run.trace, stack, layer, head)
     weights, scores = (_of(run, f"{at}.{name}")[head] for name in ("weights", "scores"))
     T, S = weights.shape
     if not 0 <= query < T:

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_max_pool2d
 
-from glassformer.errors import InputError
-from glassformer.glass import rollout, value_weighted, weights
-from glassformer.glass.stacks import attentions, wide
+from glassformer.glass import rollout, weights
+from glassformer.glass.stacks import attentions, place, wide
+from glassformer.glass.values import layer_values
 from glassformer.studio.runs import Run
 from glassformer.studio.wire import StackName, View
 
@@ -23,8 +23,8 @@ def to_bytes(values: Tensor) -> Tensor:
 def small(run: Run, stack: StackName) -> Tensor:  # (L, H, r, c)
     """Every head of a stack; of a long text each cell shows the largest weight it covers."""
     layers = []
-    for place in attentions(run.trace, stack):
-        head = wide(run.trace[f"{place}.weights"])  # (H, T, S)
+    for here in attentions(run.trace, stack):
+        head = wide(run.trace[f"{here}.weights"])  # (H, T, S)
         sides = (min(head.shape[-2], SMALL), min(head.shape[-1], SMALL))
         layers.append(to_bytes(adaptive_max_pool2d(head, sides)))
     return torch.stack(layers)
@@ -32,25 +32,15 @@ def small(run: Run, stack: StackName) -> Tensor:  # (L, H, r, c)
 
 def head(run: Run, stack: StackName, layer: int, head: int, view: View) -> Tensor:  # (T, S)
     """One head; `mean` is over the heads of its layer, `rollout` over all layers up to it."""
-    found = wide(run.trace[f"{place(run, stack, layer, head)}.weights"])  # (H, T, S)
+    here = place(run.trace, stack, layer, head)
+    found = wide(run.trace[f"{here}.weights"])  # (H, T, S)
     if view == "value":
-        sent = value_weighted(run.model, run.trace, stack)[layer, head]
+        sent = layer_values(run.model, run.trace, here)[head]
         found = sent / sent.sum(-1, keepdim=True).clamp(min=1e-30)
     elif view == "rollout":
-        found = rollout(weights(run.trace, stack))[layer]
+        found = rollout(weights(run.trace, stack)[: layer + 1])[-1]
     elif view == "mean":
         found = found.mean(0)
     else:
         found = found[head]
     return to_bytes(found)
-
-
-def place(run: Run, stack: StackName, layer: int, head: int) -> str:
-    """Where in the trace a head's attention is."""
-    places = attentions(run.trace, stack)
-    if not 0 <= layer < len(places):
-        raise InputError(f"layer {layer}: this {stack} has layers 0 to {len(places) - 1}")
-    heads = run.trace[f"{places[layer]}.weights"].shape[0]
-    if not 0 <= head < heads:
-        raise InputError(f"head {head}: this {stack} has heads 0 to {heads - 1}")
-    return places[layer]
