@@ -15,11 +15,12 @@ from glassformer.config import TokenIds
 from glassformer.errors import GlassformerError
 from glassformer.sizes import measure
 from glassformer.train import auto
-from glassformer.train.build import Place, build_session
+from glassformer.train.build import build_session
 from glassformer.train.distributed import World
 from glassformer.train.loop import take_step
 from glassformer.train.recipe import model_config, read_recipe, task_config
 from glassformer.train.state import State
+from glassformer.train.texts import Place
 from tiny import KINDS, pairs, text, write_recipe
 from verbs import glassformer, refused
 
@@ -161,7 +162,7 @@ def test_what_is_left_out_is_told(tmp_path):
     assert found == {
         "next_word": {"documents of more than 32 tokens, read in parts": 1},
         "masked_pairs": {
-            "documents of one sentence, in no pair": 3,
+            "documents of one sentence, without a pair": 3,
             "tokens in no pair (in the first epoch)": pytest.approx(25, abs=25),
         },
         "translate": {

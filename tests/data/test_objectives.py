@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.follows import FOLLOWS, RANDOM, sentence_pairs, sentence_starts
+from glassformer.data.follows import ALONE, FOLLOWS, RANDOM, sentence_pairs, sentence_starts
 from glassformer.data.frame import Frame, end_of_text
 from glassformer.data.masking import Masking
 from glassformer.data.objectives import (
@@ -190,6 +190,10 @@ def test_pairs_are_what_they_are_labelled(tmp_path_factory, sizes, length, order
     for (a, n), (b, m), label in zip(
         found.first.tolist(), found.second.tolist(), found.follows.tolist(), strict=True
     ):
+        if label == ALONE:  # a document of one sentence
+            assert m == 0 and a in begins and n <= length
+            assert (home == home[np.searchsorted(starts, a)]).sum() == 1
+            continue
         assert n > 0 and m > 0 and n + m <= length
         assert a in begins and b in begins and a + n in begins
         of = home[np.searchsorted(starts, [a, a + n - 1, b, b + m - 1], "right") - 1]
@@ -250,8 +254,10 @@ def test_pairs_in_a_batch(tmp_path):
     for i, (text, kinds) in enumerate(zip(texts(batch, restored), texts(batch, batch.segments),
                                           strict=True)):  # fmt: skip
         (a, n), (b, m) = samples.first[i], samples.second[i]
-        assert text == [CLS, *row[a : a + n], SEP, *row[b : b + m], SEP]
-        assert kinds == [0] * (n + 2) + [1] * (m + 1)
+        behind = [*row[b : b + m], SEP] if m else []
+        assert text == [CLS, *row[a : a + n], SEP, *behind]
+        assert kinds == [0] * (n + 2) + [1] * len(behind)
+    assert (samples.follows == ALONE).sum() == 1
     assert batch.follows.tolist() == samples.follows.tolist()
     assert objective.costs(samples).tolist() == [len(text) for text in texts(batch)]
     alone = [texts(objective.batch(samples.take([i]), 0, None))[0] for i in range(len(samples))]

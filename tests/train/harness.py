@@ -95,9 +95,10 @@ def write_recipe(
 
 def session(recipe: Path, out: Path, **changes: str) -> Session:
     """The same in this process, ready for its first step."""
-    from glassformer.train.build import Place, build_session
+    from glassformer.train.build import build_session
     from glassformer.train.distributed import World
     from glassformer.train.recipe import read_recipe
+    from glassformer.train.texts import Place
 
     read = read_recipe(recipe, {f"train.{name}": value for name, value in changes.items()})
     world = World(0, 1, torch.device("cpu"))

@@ -14,9 +14,10 @@ from harness import at_step, live, result, session, signal_self
 
 import glassformer as gf
 from glassformer.data.rows import Rows
-from glassformer.train.build import Place, build_session
+from glassformer.train.build import build_session
 from glassformer.train.distributed import World
 from glassformer.train.recipe import read_recipe
+from glassformer.train.texts import Place
 from tiny import LABELLED, labelled, write_recipe
 from verbs import glassformer, refused
 

@@ -55,7 +55,11 @@ def test_where_all_fits_nothing_is_told(kind: str, tmp_path: Path) -> None:
     ("kind", "text", "told"),
     [
         ("translate", f"{LONG}\tDOG\n", "with a side of more than 32 tokens, left out: raise obj"),
-        ("masked_pairs", "One only.\n\nAnother", "2 documents of one sentence, in no pair: add"),
+        (
+            "masked_pairs",
+            "One only.\n\nAnother",
+            "2 documents of one sentence, without a pair: add",
+        ),
     ],
 )
 def test_where_nothing_is_left_it_says_why(kind: str, text: str, told: str, tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from glassformer.cli.training import DATA, JSON, RECIPE, ROOT, given
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.train.build import Place
     from glassformer.train.recipe import Recipe
+    from glassformer.train.texts import Place
 
 USUAL = 4_096  # tokens in a row, where the recipe leaves it open
 SHOWN = 32  # characters of a document
@@ -50,7 +50,7 @@ def run(
             "leave it out"
         )
     root = data or Path(os.environ.get(ROOT, recipe.parent))
-    from glassformer.train.build import Place
+    from glassformer.train.texts import Place
 
     with tempfile.TemporaryDirectory() as folder:
         place = Place(root, Path(folder), str(recipe))
@@ -87,13 +87,14 @@ def measure(
     search: dict[str, Any] | None = None,
     per_document: bool = False,
 ) -> dict[str, Any]:
-    from glassformer.train.build import build_judge, build_measured, build_valid, held_out
+    from glassformer.train.build import build_judge, build_measured, build_valid
     from glassformer.train.distributed import join
     from glassformer.train.evaluate import by_document, evaluate
     from glassformer.train.judge import check_installed
     from glassformer.train.metrics import check_installed as check_metrics
     from glassformer.train.recipe import LABELLED
     from glassformer.train.state import PRECISION
+    from glassformer.train.texts import held_out
 
     if recipe.objective.kind in LABELLED:
         check_metrics(f"objective.kind = {recipe.objective.kind!r}")

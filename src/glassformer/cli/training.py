@@ -123,10 +123,11 @@ def _run(
 ) -> None:
     console = Console(stderr=True)
     from glassformer.train.board import check_installed
-    from glassformer.train.build import Place, build_session
+    from glassformer.train.build import build_session
     from glassformer.train.distributed import join
     from glassformer.train.run import locked
     from glassformer.train.session import Interrupted
+    from glassformer.train.texts import Place
 
     if recipe.train.tensorboard:
         check_installed()

@@ -13,7 +13,7 @@ from glassformer.data.packing import Numbers, Samples
 from glassformer.data.store import Column
 from glassformer.errors import ConfigError
 
-FOLLOWS, RANDOM = 0, 1
+FOLLOWS, RANDOM, ALONE = 0, 1, -100
 
 
 def sentence_starts(tokens: Column, sentences: Column) -> tuple[Numbers, Numbers]:
@@ -34,8 +34,8 @@ def sentence_pairs(
         │ first │ …     │ another │ random: from elsewhere in the same document or, as often, from
                                     another one; the next pair then begins at cut
 
-    With `order` the two texts are swapped instead. A sentence without a neighbour in its document,
-    or too long to stand beside it, is in no pair.
+    With `order` the two texts are swapped instead. A sentence that is a whole document has no
+    second text. One that is too long to stand beside its neighbour is in no pair.
     """
     if length < 2:
         raise ConfigError("objective.length: too short for a pair of texts: write a longer one")
@@ -70,7 +70,25 @@ def sentence_pairs(
         size = np.where(stop > other, starts[np.minimum(stop, behind)] - starts[other], room)
         another = np.stack([starts[other], size], 1)
         second = np.where(true[:, None], second, another)
-    return Samples(first, second, np.where(true, FOLLOWS, RANDOM))
+    return _with_lone(
+        Samples(first, second, np.where(true, FOLLOWS, RANDOM)), starts, document, length
+    )
+
+
+def _with_lone(pairs: Samples, starts: Numbers, document: Numbers, length: int) -> Samples:
+    """And documents of one sentence, behind them: there is nothing that could follow."""
+    assert pairs.second is not None and pairs.follows is not None  # noqa: S101
+    if len(pairs) == 0:  # then there is nothing to be learnt about pairs
+        return pairs
+    lone = np.flatnonzero(np.bincount(document)[document] == 1)
+    sizes = np.minimum(starts[lone + 1] - starts[lone], length)
+    first = np.stack([starts[lone], sizes], 1)
+    second = np.stack([starts[lone] + sizes, np.zeros_like(sizes)], 1)
+    return Samples(
+        np.concatenate([pairs.first, first]),
+        np.concatenate([pairs.second, second]),
+        np.concatenate([pairs.follows, np.full(len(lone), ALONE)]),
+    )
 
 
 def _below(chance: npt.NDArray[np.uint64], limit: npt.NDArray[Any]) -> Numbers:

@@ -231,7 +231,8 @@ def _texts(
     b = Ragged(store[other].take(samples.second), samples.second[:, 1])
     row, sizes = laid(frame.before, a, frame.between, b, frame.closing)
     tokens, sequences = row_of(row, sizes, shape, objective.pad)
-    return Batch(tokens, sequences, segments=segments_of(frame, a, b, len(tokens)))
+    second = b.sizes + len(frame.closing)
+    return Batch(tokens, sequences, segments=segments_of(frame, sizes, second, len(tokens)))
 
 
 def _with(batch: Batch, labels: Tensor) -> Batch:

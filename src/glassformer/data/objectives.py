@@ -157,20 +157,24 @@ class MaskedPairs(Masked):
 
     def costs(self, samples: Samples) -> Numbers:
         assert samples.second is not None  # noqa: S101
-        return samples.first[:, 1] + samples.second[:, 1] + self.frame.pair_width
+        lone = samples.second[:, 1] == 0
+        width = np.where(lone, self.frame.width, self.frame.pair_width)
+        return samples.first[:, 1] + samples.second[:, 1] + width
 
     def batch(self, samples: Samples, epoch: int, shape: Shape | None) -> Batch:
         assert samples.second is not None and samples.follows is not None  # noqa: S101
         frame, column = self.frame, self.store["tokens"]
         a, b = (Ragged(column.take(each), each[:, 1]) for each in (samples.first, samples.second))
-        row, sizes = laid(frame.before, a, frame.between, b, frame.closing)
+        lone = samples.second[:, 1] == 0
+        between, closing = either(lone, frame.after, frame.between), either(lone, (), frame.closing)
+        row, sizes = laid(frame.before, a, between, b, closing)
         # The same first text may come twice, beside different second ones: both say where we are.
         starts = samples.first[:, 0] * 8191 + samples.second[:, 0]
         made = self._hide(row, sizes, starts, epoch, shape)
         return Batch(
             made.tokens,
             made.sequences,
-            segments=segments_of(frame, a, b, len(made.tokens)),
+            segments=segments_of(frame, sizes, b.sizes + closing.sizes, len(made.tokens)),
             labels=made.labels,
             wanted=made.wanted,
             follows=filled(samples.follows, made.sequences.count, NONE),
@@ -184,7 +188,7 @@ class MaskedPairs(Masked):
         single = int((np.diff(self.store["sentences"].offsets) == 1).sum())
         what = f"sentences too long for a pair of {self.length} tokens, left out"
         return [
-            Left(single, "documents of one sentence, in no pair"),
+            Left(single, "documents of one sentence, without a pair"),
             Left(int((paired & ~fitting).sum()), what, too_long=True),
         ]
 
@@ -269,13 +273,20 @@ def laid(*parts: Ragged | tuple[int, ...]) -> Ragged:
     return Ragged(row, widths.sum(1))
 
 
-def segments_of(frame: Frame, a: Ragged, b: Ragged, size: int) -> Tensor | None:
-    """0 up to the end of the first text, 1 for the second; none if the tokenizer knows none."""
+def either(first: npt.NDArray[np.bool_], then: tuple[int, ...], other: tuple[int, ...]) -> Ragged:
+    """In each text the one tuple or the other."""
+    found = [then if each else other for each in first]
+    values = np.array([token for each in found for token in each], dtype=np.int64)
+    return Ragged(values, np.array([len(each) for each in found], dtype=np.int64))
+
+
+def segments_of(frame: Frame, sizes: Numbers, second: Numbers, size: int) -> Tensor | None:
+    """0 up to the end of the first text, 1 for the `second` tokens behind it; none if the
+    tokenizer knows none."""
     if not frame.segments:
         return None
-    ahead = len(frame.before) + len(frame.between)
-    both = np.stack([a.sizes + ahead, b.sizes + len(frame.closing)], 1).reshape(-1)
-    return filled(np.repeat(np.tile([0, 1], len(a.sizes)), both), size, 0)
+    both = np.stack([sizes - second, second], 1).reshape(-1)
+    return filled(np.repeat(np.tile([0, 1], len(sizes)), both), size, 0)
 
 
 def filled(values: npt.NDArray[Any], size: int, fill: int) -> Tensor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from glassformer.data.files import find_files, kind, read_lines, some
 from glassformer.data.labelled import Question, Tagged, pairs, questions, tagged
@@ -16,6 +17,7 @@ from glassformer.data.tables import KINDS, located, rows, sources
 from glassformer.errors import InputError, shown
 
 MOST_DOCUMENT = 2**28  # characters: one is held in memory as a whole
+Ends = Literal["blank", "file", "line"]  # what ends a document
 
 __all__ = [
     "Question", "Tagged", "documents", "find_files", "pairs", "questions", "read_lines", "rows",
@@ -24,16 +26,21 @@ __all__ = [
 
 
 def documents(
-    path: str | os.PathLike[str], field: str = "text", *, whole: bool = False
+    path: str | os.PathLike[str], field: str = "text", *, ends: Ends = "blank"
 ) -> Iterator[str]:
     """Texts without labels.
 
     In .jsonl, .csv, .tsv and .parquet each row's `field` is one; in all other files an empty line
-    stands between two, or (`whole`) each file is one.
+    stands between two, or each file is one. Where a "line" ends it, each line is, as it stands.
     """
     for source in sources(path):
-        found = _plain(source, whole) if _is_plain(source) else _field(source, field)
-        yield from some(found, source, "text")
+        yield from some(_texts(source, field, ends), source, "text")
+
+
+def _texts(source: Path, field: str, ends: Ends) -> Iterator[str]:
+    if ends == "line":
+        return (line for _, line in read_lines(source) if line.strip())
+    return _plain(source, ends == "file") if _is_plain(source) else _field(source, field)
 
 
 def _is_plain(source: Path) -> bool:

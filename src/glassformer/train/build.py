@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
 from glassformer.checkpoint import read_configs
 from glassformer.checkpoint.folder import SIDE_FILES
-from glassformer.data.labelled import sides
-from glassformer.data.marking import Document, texts_of
+from glassformer.data.marking import texts_of
 from glassformer.data.objectives import Objective
-from glassformer.data.prepare import Kind, Progress, prepare
-from glassformer.data.readers import documents, find_files, pairs
+from glassformer.data.prepare import Kind, prepare
 from glassformer.data.rows import Rows
-from glassformer.data.split import Pair, is_held, split_pairs
+from glassformer.data.split import Pair
 from glassformer.data.stamps import Stamp, difference, stamps
 from glassformer.data.store import META, Store, read_meta
 from glassformer.durable import write_whole
@@ -37,6 +35,7 @@ from glassformer.train.sentences import SENTENCE_FILES, sentence_files
 from glassformer.train.session import Session
 from glassformer.train.start import check_start
 from glassformer.train.state import State
+from glassformer.train.texts import Place, files_of, held_out
 
 STORES: dict[str, Kind] = {
     "next_word": "text",
@@ -49,25 +48,6 @@ PURPOSES: dict[str, Purpose] = {
     "encoder": "encoder",
     "seq2seq": "translation",
 }
-Tell = Callable[[str, Progress | None], None]
-
-
-def _quiet(line: str, progress: Progress | None) -> None:
-    pass
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a run reads and writes, and who is told what it does."""
-
-    root: Path  # of the data
-    out: Path
-    source: str  # the recipe's file, for errors
-    tell: Tell = _quiet
-    labels: tuple[str, ...] = ()  # the names of the classes, where texts are labelled
-
-    def say(self, line: str) -> None:
-        self.tell(line, None)
 
 
 def build_session(recipe: Recipe, place: Place, world: World) -> Session:
@@ -86,7 +66,7 @@ def build_session(recipe: Recipe, place: Place, world: World) -> Session:
         recipe = labelled.judged(recipe, place.labels, place.source)
     if world.leads:
         if recipe.data.valid is not None and not _ready_made(recipe, place, "valid"):
-            _files(recipe, replace(place, tell=_quiet), "valid")  # a wrong path costs no work
+            files_of(recipe, place.quiet, "valid")  # a wrong path costs no work
         tokenizer = _tokenizer(recipe, place)
         for part in ("train", "valid"):
             _prepare(recipe, place, tokenizer, part)
@@ -138,65 +118,19 @@ def build_judge(recipe: Recipe, place: Place, most: int | None, **search: Any) -
     """Translations of the held-out part."""
     if _ready_made(recipe, place, "valid"):
         raise ConfigError(f"{place.source}: data.valid holds ids: BLEU needs its text")
-    pairs = held_out(recipe, replace(place, tell=_quiet), "valid")
+    pairs = held_out(recipe, place.quiet, "valid")
     examples = Examples.of(cast("Iterator[Pair]", pairs), most)
     return Judge(_tokenizer(recipe, place), examples, search)
 
 
 def build_measured(recipe: Recipe, place: Place, labels: tuple[str, ...]) -> labelled.Measured:
     """What the model says of the held-out part, beside what is right."""
-    quiet = replace(place, tell=_quiet, labels=labels)
+    quiet = replace(place.quiet, labels=labels)
     pool = pool_of(recipe, _tokenizer_files(recipe, place))
     documents = list(held_out(recipe, quiet, "valid"))
     return labelled.Measured(
         recipe.objective.kind, _tokenizer(recipe, quiet), documents, labels, pool
     )
-
-
-def held_out(recipe: Recipe, place: Place, part: str) -> Iterator[Document]:
-    """The documents of one part; which one a document is in depends on its own text alone."""
-    data = recipe.data
-    path = place.root / (data.valid if part == "valid" and data.valid is not None else data.train)
-    share = 0.0 if data.valid is not None else data.held_out
-    wanted = part == "valid" and data.valid is None
-    nothing = True
-    found = _split(recipe, path, share, wanted, place.tell)
-    if recipe.objective.kind in LABELLED:
-        found = labelled.documents(recipe, path, place.labels, part, place.say)
-    for document in found:
-        nothing = False
-        yield document
-    if nothing:
-        raise ConfigError(
-            f"{path}: with data.held_out = {share} there is nothing to "
-            f"{'test on' if wanted else 'learn from'}: write another share, or data.valid"
-        )
-
-
-def _split(
-    recipe: Recipe, path: Path, share: float, wanted: bool, tell: Tell
-) -> Iterator[Document]:
-    if (path / META).is_file():
-        raise ConfigError(f"{path}: ids and no text: name their tokenizer in tokenizer.path")
-    data = recipe.data
-    if recipe.objective.kind == "translate":
-
-        def read() -> Iterator[Pair]:
-            return pairs(path, languages=data.languages or None)  # type: ignore[arg-type]
-
-        def told(left_out: int) -> None:
-            tell(f"{left_out:,} pairs share a text with a held-out one: not trained on", None)
-
-        yield from split_pairs(read, share, held=wanted, tell=told) if share > 0.0 else read()
-        return
-    for document in documents(path, data.field, whole=data.document == "file"):
-        if share == 0.0:
-            yield document
-        elif data.document == "file":
-            cut = document.find("\n", int(len(document) * (1 - share))) + 1
-            yield document[cut:] if wanted else document[:cut]
-        elif is_held(document, share) == wanted:
-            yield document
 
 
 def _tokenizer_folder(recipe: Recipe, place: Place) -> Path:
@@ -237,7 +171,7 @@ def _tokenizer(recipe: Recipe, place: Place) -> Tokenizer:
     sized = kind not in ("chars", "bytes")
     # An alphabet must be whole: the held-out part may have letters of its own.
     whole = kind == "chars" and (recipe.data.valid is not None or recipe.data.splits)
-    quiet = replace(place, tell=_quiet)
+    quiet = place.quiet
     parts = (
         text
         for part in (("train", "valid") if whole else ("train",))
@@ -252,7 +186,7 @@ def _tokenizer(recipe: Recipe, place: Place) -> Tokenizer:
     for name, data in tokenizer_files(made).items():
         write_whole(folder / name, data)
     # Last: before it is there, the tokenizer may be half of one.
-    read = [asdict(stamp) for stamp in stamps(_files(recipe, place, "train") or {})]
+    read = [asdict(stamp) for stamp in stamps(files_of(recipe, place, "train") or {})]
     write_whole(made_from, json.dumps({"settings": told, "files": read}, indent=2).encode())
     return made
 
@@ -262,7 +196,7 @@ def _is_made(path: Path, told: list[Any], recipe: Recipe, place: Place) -> bool:
     found = parse(path.read_bytes(), str(path)) if path.is_file() else {}
     if found.get("settings") != told:
         return False
-    files = None if checkpoints(place.out) else _files(recipe, place, "train")
+    files = None if checkpoints(place.out) else files_of(recipe, place, "train")
     return files is None or not difference([Stamp(**each) for each in found["files"]], files)
 
 
@@ -273,6 +207,10 @@ def _ready_made(recipe: Recipe, place: Place, part: str) -> Path | None:
     folder = None if name is None else place.root / name
     if folder is None or not (folder / META).is_file():
         return None
+    if data.more or data.deduplicate:
+        raise ConfigError(
+            f"{folder}: it is prepared: leave data.more and data.deduplicate out, or name its text"
+        )
     if data.splits:
         raise ConfigError(
             f"{place.source}: data.held_out = {data.held_out}: {folder} is prepared and cannot be "
@@ -289,7 +227,7 @@ def _prepare(recipe: Recipe, place: Place, tokenizer: Tokenizer, part: str) -> N
         return
     steps = prepare(
         held_out(recipe, place, part), tokenizer, place.out / "data" / part,
-        files=_files(recipe, place, part), again=not checkpoints(place.out),
+        files=files_of(recipe, place, part), again=not checkpoints(place.out),
         kind=_store_kind(recipe, place), sources=[json.dumps([part, data.model_dump()])],
         labels=place.labels,
     )  # fmt: skip
@@ -301,22 +239,6 @@ def _store_kind(recipe: Recipe, place: Place) -> Kind:
     if recipe.objective.kind in STORES:
         return STORES[recipe.objective.kind]
     return labelled.store_kind(recipe, place.root / recipe.data.train, place.labels)
-
-
-def _files(recipe: Recipe, place: Place, part: str) -> dict[str, Path] | None:
-    """What the part is read from, by name: the data root may move. None if all of it is gone."""
-    data = recipe.data
-    path = place.root / (data.valid if part == "valid" and data.valid is not None else data.train)
-    try:
-        if data.languages:
-            return {file.name: file for file in sides(path, data.languages)}
-        found = find_files(path)
-        return {str(file.relative_to(path)) if path.is_dir() else file.name: file for file in found}
-    except InputError:
-        if not (place.out / "data" / part / META).is_file():
-            raise
-        place.tell(f"{path}: it is gone: what was prepared from it is used", None)
-        return None
 
 
 def _rows(recipe: Recipe, place: Place, tokenizer: Tokenizer, task: Task, part: str) -> Rows | None:

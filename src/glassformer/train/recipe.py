@@ -14,12 +14,18 @@ from glassformer.errors import ConfigError, shown
 from glassformer.presets import PRESETS
 
 
-class Data(Strict):
+class Source(Strict):
     train: str = Field(min_length=1)  # a file or folder, below the data root
+    # What ends a document: a blank line, the file, or each line (of tables, too).
+    document: Literal["blank", "file", "line"] = "blank"
+    field: str = "text"  # of JSONL, CSV and TSV
+
+
+class Data(Source):
+    more: tuple[Source, ...] = ()  # read behind it, each in its own way
     valid: str | None = None  # another one; if not given, a part of train is held out
     held_out: float = Field(default=0.05, ge=0.0, lt=1.0)  # that part
-    document: Literal["blank", "file"] = "blank"  # what ends a document: a blank line, or the file
-    field: str = "text"  # of JSONL, CSV and TSV
+    deduplicate: bool = False  # leave out documents and lines that were there, or are held out
     languages: tuple[str, ...] = ()  # parallel files: ("en", "ru") reads train.en and train.ru
     # Labelled data: which columns to read; guessed by their names, and told, if not given.
     text: str | None = None
@@ -31,6 +37,11 @@ class Data(Strict):
     tag: int | str | None = None  # the column of CoNLL files; the last one if not given, or upos
     skip_bad: bool = False  # count and tell rows that cannot be used, instead of stopping
     fold: str | None = Field(default=None, pattern=r"^\d+/\d+$")  # hold out part 3/10, by hash
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """All that is trained on."""
+        return (self, *self.more)
 
     @property
     def splits(self) -> bool:
@@ -133,6 +144,8 @@ ONLY: tuple[tuple[str, str, tuple[str | None, ...]], ...] = (
     ("data.languages", "objective.kind", ("translate",)),
     ("data.field", "objective.kind", PLAIN),
     ("data.document", "objective.kind", PLAIN),
+    ("data.deduplicate", "objective.kind", PLAIN),
+    ("data.more", "objective.kind", (*PLAIN, "translate")),
     *(
         (f"data.{name}", "objective.kind", TABLES)
         for name in ("text", "second", "label", "header", "separator", "label_until")
