@@ -25,7 +25,7 @@ HOUSE = (
     {"text", "model"},
     {"presets"},
     {"config"},
-    {"strictjson", "durable", "plain"},
+    {"strictjson", "durable", "plain", "pretrained"},
     {"errors", "version"},
 )
 HEAVY = {"torch", "transformers"}
@@ -38,6 +38,7 @@ LIGHT = {
     "strictjson",
     "durable",
     "plain",
+    "pretrained",
     "train/recipe",
     "errors",
     "version",

@@ -211,8 +211,9 @@ def load(
 ) -> Model:
     """Open a model folder in the Hugging Face layout: BERT, GPT-2, Marian, T5, Llama and their kin.
 
-    A name of the Hugging Face hub is fetched first. `dtype` None keeps the precision of the file.
-    A GGUF file of a Llama is opened too, as float32. Nothing in the folder is executed.
+    The name of a model that comes with the package opens that one, unless a folder of this name is
+    here; one of the Hugging Face hub is fetched. `dtype` None keeps the precision of the file. A
+    GGUF file of a Llama is opened too, as float32. Nothing in the folder is executed.
     """
     folder = Path(folder) if is_gguf(folder) else find(folder)
     task, origin = load_task(folder)

@@ -6,10 +6,9 @@ import json
 import random
 from pathlib import Path
 
-from verbs import glassformer
-
 from glassformer.data.copies import Copies
 from glassformer.data.split import is_held
+from verbs import glassformer
 
 WORDS = [f"{first}{second}" for first in "bdfgklmn" for second in ("a", "ek", "il", "om", "us")]
 

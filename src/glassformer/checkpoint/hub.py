@@ -1,4 +1,5 @@
-"""Models by their name on the Hugging Face hub: fetched when asked for, opened from disk."""
+"""Models by their name: those that come with the package, and those of the Hugging Face hub, which
+are fetched when asked for and opened from disk."""
 
 from __future__ import annotations
 
@@ -8,15 +9,18 @@ from pathlib import Path
 
 from glassformer.checkpoint.folder import CONFIG, INDEX, SIDE_FILES, WEIGHTS
 from glassformer.errors import CheckpointError
+from glassformer.pretrained import named
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
 FILES = (CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", *SIDE_FILES)
 
 
 def find(path: str | os.PathLike[str]) -> Path:
-    """A path that is there, as it is; else, if it looks like a name of the hub, its folder."""
-    if not isinstance(path, str) or not NAME.fullmatch(path) or Path(path).exists():
-        return Path(path)
+    """A path that is there, as it is; else the shipped model of this name; else, if it looks like a
+    name of the hub, its folder."""
+    here = named(path)
+    if not isinstance(path, str) or not NAME.fullmatch(path) or here.exists():
+        return here
     try:
         from huggingface_hub import snapshot_download
     except ImportError:

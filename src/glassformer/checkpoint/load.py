@@ -28,6 +28,7 @@ from glassformer.checkpoint.tables import ARCHITECTURES
 from glassformer.checkpoint.tables.gguf import GGUF_LLAMA
 from glassformer.config import ModelConfig, TaskConfig, TaskKind
 from glassformer.errors import CheckpointError, shown
+from glassformer.pretrained import named
 from glassformer.tasks import Task, outline
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -52,6 +53,7 @@ def read_configs(path: str | os.PathLike[str]) -> tuple[ModelConfig, TaskConfig]
     """What a folder's config.json, or a GGUF file, says; no weight is looked at."""
     if is_gguf(path):
         return GGUF_LLAMA.read(open_gguf(path).config, str(path))
+    path = named(path)
     config, _ = open_config(path)
     source = f"{path}/{CONFIG}"
     return _architecture(config, source).read(config, source)

@@ -18,12 +18,13 @@ from rich.text import Text
 from glassformer.data.files import lines, read_lines
 from glassformer.errors import CheckpointError, ConfigError, InputError, printable
 from glassformer.plain import read
+from glassformer.pretrained import named
 from glassformer.text import Tokenizer
 
 if TYPE_CHECKING:
     from glassformer.loaded import Model
 
-MODEL = typer.Argument(help="A model folder, or a name of the hub.")
+MODEL = typer.Argument(help="A model folder, a name of `glassformer list`, or of the hub.")
 DEVICE = typer.Option("auto", help="auto, cpu, cuda or mps.")
 INT8 = typer.Option(False, "--int8", help="Weights of one byte: less exact, less to read.")
 JSON = typer.Option(False, "--json", help="Print JSON, an object a line.")
@@ -41,6 +42,7 @@ class Precision(StrEnum):
 
 
 def open_tokenizer(folder: Path) -> Tokenizer:
+    folder = named(folder)
     found = {name: read(folder, name, MOST_BYTES) for name in READ}
     files = {name: data for name, data in found.items() if data is not None}
     tokenizer = Tokenizer.from_files(files, f"{folder}")

@@ -1,4 +1,5 @@
-"""`glassformer demo`: first light. The two toys of the lecture, trained here and now."""
+"""`glassformer demo`: first light. The two toys of the lecture, trained here and now; then its
+examples on the models that come with the package."""
 
 from __future__ import annotations
 
@@ -11,6 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from glassformer.cli import tour
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -22,7 +25,8 @@ STEPS = 400
 def run(
     seed: int = typer.Option(0, help="Where the random weights start."),
 ) -> None:
-    """Train both toys of the first lecture and show what one attention head sees."""
+    """Train both toys of the first lecture and show what one attention head sees; then go
+    through the lectures' examples with the models that come with the package."""
     import torch
 
     from glassformer import toys
@@ -40,6 +44,7 @@ def run(
         'A bigram table gives one answer for every "the". The head\'s answer depends on what '
         'stands before it:\nread the row of "the" in both tables.'
     )
+    tour.run(console, seed)
 
 
 def _train(toy: Toy, model: OneHead, console: Console) -> None:
@@ -86,11 +91,6 @@ def _table(
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     for i, (word, row) in enumerate(zip(rows, values.tolist(), strict=True)):
-        cells = [Text("·", "dim") if causal and j > i else _cell(v) for j, v in enumerate(row)]
-        table.add_row(word, *cells)
+        hidden = (Text("·", "dim") for _ in row[i + 1 :] if causal)
+        table.add_row(word, *tour.cells(row[: i + 1] if causal else row), *hidden)
     return table
-
-
-def _cell(value: float) -> Text:
-    style = "bold green" if value >= 0.5 else "" if value >= 0.05 else "dim"
-    return Text(f"{value:.2f}", style)

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from glassformer.errors import ConfigError
+from glassformer.pretrained import named
 
 if TYPE_CHECKING:
     from glassformer.config import ModelConfig
@@ -55,7 +56,7 @@ def find(name: str) -> Preset:
     if name in PRESETS:
         return PRESETS[name]
     packed = name.endswith(".gguf")
-    if not packed and not os.path.isdir(name):  # noqa: PTH112 - unlike Path's, it takes any string
+    if not packed and not os.path.isdir(named(name)):  # noqa: PTH112 - it takes any string
         near = difflib.get_close_matches(name.lower(), PRESETS)
         hint = "`glassformer presets` lists the presets"
         if near:  # people get beginnings right

@@ -14,6 +14,7 @@ import typer
 
 from glassformer.cli.common import DEVICE, open_model
 from glassformer.errors import ConfigError
+from glassformer.pretrained import shipped
 
 HERE = "127.0.0.1"  # and nowhere else: there is no password
 PATIENCE = 2  # seconds that Ctrl-C waits for a client that has sent half a request
@@ -21,8 +22,9 @@ PATIENCE = 2  # seconds that Ctrl-C waits for a client that has sent half a requ
 
 def run(
     models: list[str] | None = typer.Argument(
-        None, help="Model folders, or names of the hub; if none is given, the lectures' toys."
+        None, help="Model folders, or names; if none is given, all that come with the package."
     ),
+    toys: bool = typer.Option(False, help="Also the lectures' toys, trained here and now."),
     port: int = typer.Option(8642, min=1, max=65535, help="Where to serve, on this machine only."),
     open_page: bool = typer.Option(True, "--open/--no-open", help="Open the page in a browser."),
     device: str = DEVICE,
@@ -33,13 +35,14 @@ def run(
 
         from glassformer.studio.app import create_app
         from glassformer.studio.samples import Served
-        from glassformer.studio.toys import toys
+        from glassformer.studio.toys import toys as trained
 
-        opened = [open_model(each, device) for each in models or ()]
-        served = [Served(*each) for each in zip(names(models or ()), opened, strict=True)]
-        if not served:
-            typer.echo("glassformer: no model given: training the lectures' toys …", err=True)
-            served = toys()
+        wanted = models or ([] if toys else list(shipped()))
+        opened = [open_model(each, device) for each in wanted]
+        served = [Served(*each) for each in zip(names(wanted), opened, strict=True)]
+        if toys or not served:
+            typer.echo("glassformer: training the lectures' toys …", err=True)
+            served += trained()
         url = f"http://{HERE}:{port}/"
         app = create_app(served, port=port)
         typer.echo(f"{url}    (Ctrl-C ends it)")

@@ -20,6 +20,7 @@ from glassformer.data.store import META, Store, read_meta
 from glassformer.durable import write_whole
 from glassformer.errors import ConfigError, InputError
 from glassformer.loaded import FINGERPRINT
+from glassformer.pretrained import named
 from glassformer.strictjson import parse
 from glassformer.tasks import Task
 from glassformer.text import Tokenizer
@@ -135,7 +136,7 @@ def build_measured(recipe: Recipe, place: Place, labels: tuple[str, ...]) -> lab
 
 def _tokenizer_folder(recipe: Recipe, place: Place) -> Path:
     if recipe.start is not None:
-        return Path(recipe.start)
+        return named(recipe.start)
     if recipe.tokenizer.path is not None:
         return place.root / recipe.tokenizer.path
     return place.out / "tokenizer"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from glassformer.checkpoint import fitting, load_task, read_configs
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.errors import ConfigError
+from glassformer.pretrained import named
 from glassformer.tasks import Task, build_task
 from glassformer.train.recipe import FAMILY, LABELLED, Recipe, task_config
 
@@ -16,7 +16,7 @@ def check_start(recipe: Recipe, source: str) -> None:
     """Can this model learn what the recipe wants? Its config tells."""
     if recipe.start is None:
         return
-    folder, learn = Path(recipe.start), recipe.objective
+    folder, learn = named(recipe.start), recipe.objective
     if not folder.exists():
         raise ConfigError(f"{folder}: no such folder: write the folder of a model")
     if not (folder / "config.json").exists() and (folder / "model" / "config.json").exists():
@@ -61,7 +61,7 @@ def started(
     recipe: Recipe, labels: Sequence[str] = (), tell: Callable[[str], None] = lambda line: None
 ) -> Task:
     """A folder's model; where its head is for something else, with a fresh one."""
-    task, _ = load_task(str(recipe.start))
+    task, _ = load_task(named(str(recipe.start)))
     wanted = spec_of(recipe, task.backbone.config, labels)
     if (task.spec.kind, task.spec.labels) != (wanted.kind, wanted.labels):
         fresh = build_task(task.backbone.config, wanted)

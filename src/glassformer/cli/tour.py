@@ -1,0 +1,100 @@
+"""The lectures' examples on the models that come with the package, for `glassformer demo`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from glassformer.cli.common import listing, prose, safe, telling
+from glassformer.pretrained import named
+
+if TYPE_CHECKING:
+    from glassformer.loaded import Model
+
+TROUT = "Dang! I'm out fishing and a huge trout just [MASK] my line!"
+PAIRS = (
+    ("Paul went shopping.", "He bought a new shirt."),
+    ("Ramona made coffee.", "Vanilla ice cream cones for sale."),
+)
+BANKS = ("I sat by the river bank.", "I deposited money in the bank.")
+BEGINS = "The old house stood at the end of the lane, and"
+CAT = "The cat sat on the mat."
+
+
+def run(console: Console, seed: int) -> None:
+    """What there is a model for; without any there is nothing to show."""
+    for name, parts in PARTS.items():
+        if not named(name).exists():
+            continue
+        from glassformer.loaded import load
+
+        model = load(name)
+        for title, show, page in parts:
+            console.print(f"\n[bold]{title}[/bold] [dim]{name}[/dim]")
+            show(console, model, seed)
+            console.print(f"[dim]in the studio: glassformer studio {name}, page {page}[/dim]")
+
+
+def _trout(console: Console, model: Model, seed: int) -> None:
+    console.print(TROUT, markup=False)
+    (blank,) = model.fill(TROUT)
+    rows = [(each.text, each.probability) for each in blank.candidates]
+    console.print(listing(("word", "probability"), rows))
+
+
+def _follows(console: Console, model: Model, seed: int) -> None:
+    rows = [(f"{a} {b}", model.follows(a, b)) for a, b in PAIRS]
+    console.print(listing(("two sentences", "the second follows"), rows))
+
+
+def _banks(console: Console, model: Model, seed: int) -> None:
+    from torch.nn import functional as F
+
+    river, money = (model.word(each, "bank") for each in BANKS)
+    cosine = F.cosine_similarity(river.float(), money.float(), dim=0).item()
+    console.print("\n".join(BANKS), markup=False)
+    console.print(f"the same word, and two vectors: their cosine is {cosine:.4f}")
+
+
+def _writes(console: Console, model: Model, seed: int) -> None:
+    pieces = model.stream(
+        BEGINS, max_new_tokens=90, do_sample=True, temperature=0.8, top_p=0.95, seed=seed
+    )
+    console.print(prose(BEGINS + "".join(pieces), "\n"), markup=False)
+
+
+def _translates(console: Console, model: Model, seed: int) -> None:
+    with telling():
+        (found,) = model.translate(CAT, align=True)
+    console.print(f"{CAT}  →  {prose(found.text)}", markup=False)
+    if found.alignment is None:
+        return
+    table = Table(title="where each word looked", title_justify="left", box=None, padding=(0, 1))
+    table.add_column("", style="cyan", no_wrap=True, max_width=20)
+    for word in found.alignment.source:
+        table.add_column(safe(word), justify="right", no_wrap=True)
+    for word, row in zip(found.alignment.target, found.alignment.weights.tolist(), strict=True):
+        table.add_row(safe(word), *cells(row))
+    console.print(table)
+
+
+def cells(row: list[float]) -> Iterator[Text]:
+    """Numbers from 0 to 1; what is large can be seen."""
+    for value in row:
+        yield Text(f"{value:.2f}", "bold green" if value >= 0.5 else "" if value >= 0.05 else "dim")
+
+
+Part = tuple[str, Callable[[Console, "Model", int], None], str]  # title, what it shows, page
+PARTS: dict[str, tuple[Part, ...]] = {
+    "gf-encoder": (
+        ("A hidden word", _trout, "Numbers"),
+        ("Does it follow?", _follows, "Map"),
+        ("One word, two meanings", _banks, "Head"),
+    ),
+    "gf-decoder": (("The next word, again and again", _writes, "Map"),),
+    "gf-en-ru": (("English to Russian", _translates, "Translate"),),
+}

@@ -1,0 +1,118 @@
+"""Models by name: those that come with the package, `list`, and `demo` on them.
+
+The stand-ins are the same recipes at a hundredth of their size.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import glassformer as package
+import smallship
+from glassformer import pretrained
+from glassformer.cli.tour import BANKS, BEGINS, CAT, PAIRS, PARTS, TROUT
+from verbs import glassformer, refused
+
+HOME = Path(package.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a stand-in of each, under its name."""
+    root = tmp_path_factory.mktemp("ship")
+    smallship.write_data(root / "data")
+    for name in PARTS:
+        words = [f"--{key}={value}" for key, value in smallship.changes(name).items()]
+        recipe = smallship.RECIPES / f"{name}.toml"
+        glassformer("pretrain", recipe, "--data", root / "data", "--out", root / "runs" / name,
+                    *words)  # fmt: skip
+        shutil.copytree(root / "runs" / name / "model", root / name)
+    return root
+
+
+def test_demo_goes_through_the_lectures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)  # a folder of this name here is that model
+    said = glassformer("demo", columns=120)
+    shown = [TROUT, *(" ".join(pair) for pair in PAIRS), *BANKS, BEGINS, CAT, "their cosine is"]
+    assert [text for text in shown if text not in said] == []
+    for name, parts in PARTS.items():
+        for title, _, page in parts:
+            assert f"{title} {name}" in said
+            assert f"glassformer studio {name}, page {page}" in said
+    alignment = said.split("where each word looked")[1].splitlines()
+    assert alignment[1].split() == ["The", "cat", "sat", "on", "the", "mat."]
+
+
+def test_list_shows_what_is_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "runs" / "broken").mkdir(exist_ok=True)
+    (folder / "runs" / "broken" / "config.json").write_text("{}")
+    found = {each["name"]: each for each in json.loads(glassformer("list", "--json"))}
+    own = {name: each for name, each in found.items() if not each["shipped"]}
+    assert set(own) == {f"runs/{name}/model" for name in PARTS} | {"runs/broken"}
+    assert own["runs/gf-decoder/model"]["family"] == "decoder"
+    for name in PARTS:
+        weights = folder / "runs" / name / "model" / "model.safetensors"
+        each = own[f"runs/{name}/model"]
+        assert each["bytes"] == weights.stat().st_size
+        parameters = package.load(weights.parent).parameters()
+        assert each["parameters"] == sum(part.numel() for part in parameters)
+    assert "config.json" in own["runs/broken"]["problem"]
+    said = glassformer("list", folder / "gf-en-ru", columns=200)
+    assert (
+        str(folder / "gf-en-ru") in said and "seq2seq" in said and "such as a translation" in said
+    )
+    assert "nowhere: no such folder" in refused("list", "nowhere")
+
+
+ELSEWHERE = """
+import pathlib
+import glassformer as gf
+from glassformer.cli.main import app
+from glassformer.errors import CheckpointError
+
+assert "lib" in gf.__file__, gf.__file__
+app(["list", "--json"], standalone_mode=False)
+app(["params", "gf-decoder", "--json"], standalone_mode=False)
+assert gf.load("gf-decoder").generate("The cat", max_new_tokens=4)[0].ids
+pathlib.Path("gf-decoder").mkdir()
+try:
+    gf.load("gf-decoder")
+except CheckpointError as error:
+    print(error)
+"""
+
+
+def test_a_name_is_found_in_the_package(folder: Path, tmp_path: Path) -> None:
+    """From anywhere; but what lies here comes first."""
+    shutil.copytree(HOME, tmp_path / "lib" / "glassformer", ignore=shutil.ignore_patterns("web"))
+    place = tmp_path / "lib" / "glassformer" / "pretrained" / "gf-decoder"
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(folder / "gf-decoder", place)
+    (tmp_path / "away").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE], capture_output=True, text=True, cwd=tmp_path / "away",
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "lib")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert '"name": "gf-decoder"' in done.stdout and '"shipped": true' in done.stdout
+    assert done.stdout.endswith("gf-decoder: config.json is missing: this is not a model folder\n")
+
+
+@pytest.mark.parametrize("name", pretrained.shipped())
+def test_those_that_are_here(name: str) -> None:
+    """Each is small, whole, has a card, and answers."""
+    home = pretrained.shipped()[name]
+    assert sum(file.stat().st_size for file in home.iterdir()) < 18e6
+    card = (home / "README.md").read_text()
+    for part in ("## How it was trained", "## Data and licence", "## Figures", "## Limits"):
+        assert part in card, part
+    model = package.load(name)
+    assert model.tokenizer is not None and model.origin is not None
