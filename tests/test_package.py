@@ -14,8 +14,9 @@ def test_the_wheel_builds_and_runs_from_itself(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    sources = [str(p.relative_to(ROOT / "src")) for p in (ROOT / "src").rglob("*.py")]
-    assert set(sources) <= set(names)
+    sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "src/glassformer/pretrained").glob("*/*")]
+    wanted = {str(p.relative_to(ROOT / "src")) for p in sources if "__pycache__" not in p.parts}
+    assert wanted <= set(names)
     assert "glassformer/py.typed" in names
     assert not [name for name in names if name.startswith(("tests", "benchmarks"))]
     code = (

@@ -5,12 +5,14 @@ The stand-ins are the same recipes at a hundredth of their size.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -21,6 +23,14 @@ from glassformer.cli.tour import BANKS, BEGINS, CAT, PAIRS, PARTS, TROUT
 from verbs import glassformer, refused
 
 HOME = Path(package.__file__).parent
+
+
+def card_maker() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("card", smallship.RECIPES.parent / "docs/card.py")
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +114,35 @@ def test_a_name_is_found_in_the_package(folder: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert '"name": "gf-decoder"' in done.stdout and '"shipped": true' in done.stdout
     assert done.stdout.endswith("gf-decoder: config.json is missing: this is not a model folder\n")
+
+
+def test_a_card_from_what_a_run_left(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "runs" / "gf-encoder", tmp_path / "run")
+    words = ["--data", folder / "data", "--train.device=cpu", "--train.precision=float32", "--json"]
+    recipe = smallship.RECIPES / "gf-encoder.toml"
+    measured = glassformer("evaluate", folder / "gf-encoder", recipe, *words,
+                           "--objective.length=48")  # fmt: skip
+    (tmp_path / "run" / "evaluate.json").write_text(measured)
+    (tmp_path / "run" / "prepare.log").write_text("train: 3 copies of lines, left out\nmore\n")
+    card_maker().main("gf-encoder", tmp_path / "run")
+    card = (tmp_path / "run" / "model" / "README.md").read_text()
+    accuracy = json.loads(measured)["follows_accuracy"]
+    for told in (
+        "# gf-encoder", 'gf.load("gf-encoder")', "glassformer pretrain recipes/gf-encoder.toml",
+        "20 steps, ", "WordNet 3.0 licence", "CC BY 2.0 FR", "3 copies of lines, left out",
+        f"| follows accuracy | {accuracy:.4g} |", "## Limits", "texts end after 48 tokens",
+    ):  # fmt: skip
+        assert told in card, told
+    assert "20 steps</text>" in (tmp_path / "run" / "model" / "curve.svg").read_text()
+
+
+def test_what_is_counted_in_samples() -> None:
+    card = card_maker()
+    once = "a b c d e f g h i j k l m n o p"
+    assert card.loops(f"{once} x {once}") and not card.loops(once)
+    assert card.open_quotes('x\n"Yes, he said.\nend') and not card.open_quotes('x\n"Yes."\n"end')
+    assert card.cut_words("the dogz ran off", {"the", "ran", "off"})
+    assert not card.cut_words("dogz Dogz ran of", {"ran"})  # cut by the prompt, a name, the end
 
 
 @pytest.mark.parametrize("name", pretrained.shipped())
