@@ -41,6 +41,7 @@ class Rows:
         self.shape = self._shape() if fixed else None
         self._ends: list[int] = []  # of each known epoch, in rows
         self._plans: dict[int, Plan] = {}
+        self._coming: dict[int, Future[Plan]] = {}  # the next epoch's, made while this one is read
 
     def _shape(self) -> Shape:
         masked = self.objective.masking if isinstance(self.objective, Masked) else None
@@ -51,7 +52,8 @@ class Rows:
     def plan(self, epoch: int) -> Plan:
         if epoch not in self._plans:
             self._plans = {e: plan for e, plan in self._plans.items() if e == epoch - 1}
-            self._plans[epoch] = self._find(epoch)
+            coming = self._coming.pop(epoch, None)
+            self._plans[epoch] = self._find(epoch) if coming is None else coming.result()
         return self._plans[epoch]
 
     def _find(self, epoch: int) -> Plan:
@@ -99,13 +101,16 @@ class Rows:
                 for index in indices:
                     epoch, number = self.locate(index)  # plans are made here, in their order
                     waiting.append(pool.submit(self._row, self.plan(epoch), epoch, number))
+                    if epoch + 1 not in self._coming and 2 * number > len(self.plan(epoch)):
+                        self._coming[epoch + 1] = pool.submit(self._find, epoch + 1)
                     if len(waiting) > AHEAD * workers:
                         yield waiting.popleft().result()
                 while waiting:
                     yield waiting.popleft().result()
             finally:
-                for future in waiting:
+                for future in (*waiting, *self._coming.values()):
                     future.cancel()
+                self._coming.clear()
 
 
 def _why(objective: Objective) -> str:
