@@ -149,7 +149,8 @@ def test_what_is_counted_in_samples() -> None:
 def test_those_that_are_here(name: str) -> None:
     """Each is small, whole, has a card, and answers."""
     home = pretrained.shipped()[name]
-    assert sum(file.stat().st_size for file in home.iterdir()) < 18e6
+    together = sum(file.stat().st_size for file in home.parent.glob("*/*.safetensors"))
+    assert together < 40e6
     card = (home / "README.md").read_text()
     for part in ("## How it was trained", "## Data and licence", "## Figures", "## Limits"):
         assert part in card, part

@@ -11,9 +11,25 @@ from pathlib import Path
 import pytest
 
 import smallship
+from glassformer.config import TokenIds
+from glassformer.sizes import measure
 from glassformer.train.loop import fit
+from glassformer.train.recipe import model_config, read_recipe, task_config
 
-GOLDEN: dict[str, list[float]] = {"gf-encoder": [], "gf-decoder": [], "gf-en-ru": []}
+GOLDEN = {
+    "gf-encoder": [
+        5.48910, 5.50413, 5.42428, 5.37527, 5.30841, 5.26623, 5.20311, 5.12661, 5.11374, 5.04829,
+        5.05093, 4.85031, 4.91158, 4.72202, 4.88469, 4.80782, 4.75793, 4.80566, 4.78475, 4.69265,
+    ],
+    "gf-decoder": [
+        5.77073, 5.69701, 5.63126, 5.53701, 5.33531, 5.22942, 5.11629, 4.91100, 4.79040, 4.69706,
+        4.66183, 4.53222, 4.42155, 4.40153, 4.31050, 4.28442, 4.20653, 4.22866, 4.24313, 4.20702,
+    ],
+    "gf-en-ru": [
+        5.69115, 5.68677, 5.65205, 5.61858, 5.55897, 5.49849, 5.45025, 5.40564, 5.35216, 5.31290,
+        5.26047, 5.23592, 5.19855, 5.17370, 5.14944, 5.11464, 5.10790, 5.08951, 5.07295, 5.07124,
+    ],
+}  # fmt: skip
 MOST = {"gf-encoder": 8e6, "gf-decoder": 6e6, "gf-en-ru": 6e6}  # parameters
 
 
@@ -28,9 +44,16 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_its_losses_are_known(name: str, data: Path, tmp_path: Path) -> None:
     first, again = (smallship.small_session(name, data, tmp_path / part) for part in ("a", "b"))
     losses = [step.loss for step in fit(first.state, first.rows, first.world)]
-    assert losses[:5] == [
-        step.loss
-        for step, _ in zip(fit(again.state, again.rows, again.world), range(5), strict=False)
-    ]
-    assert losses == pytest.approx(GOLDEN[name], abs=1e-4), [round(each, 5) for each in losses]
+    repeated = fit(again.state, again.rows, again.world)
+    assert [next(repeated).loss for _ in range(5)] == losses[:5]  # bit for bit
+    # Muon works in bf16, which another processor may round in another way.
+    assert losses == pytest.approx(GOLDEN[name], abs=1e-3), [round(each, 5) for each in losses]
     assert sum(losses[-5:]) < sum(losses[:5])
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_its_model_is_small(name: str) -> None:
+    recipe = read_recipe(smallship.RECIPES / f"{name}.toml")
+    config = model_config(recipe, recipe.tokenizer.vocab_size, TokenIds(), name)
+    count = measure(config, task_config(recipe, config)).with_head
+    assert MOST[name] / 2 < count <= MOST[name]
