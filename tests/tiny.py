@@ -54,6 +54,15 @@ def _table(one, other, rows):
     return f"{one}\t{other}\n" + "".join(f"{a}\t{b}\n" for a, b in rows)
 
 
+def as_toml(value):
+    """As JSON, but for tables: those have = where JSON has a colon."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {as_toml(each)}" for key, each in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(as_toml, value)) + "]"
+    return json.dumps(value)
+
+
 def write_recipe(folder, kind="next_word", **groups):
     """recipe.toml and its text in the folder; groups are replaced field by field."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -75,7 +84,7 @@ def write_recipe(folder, kind="next_word", **groups):
     written = 'name = "tiny"\n'
     for name, fields in parts.items():
         whole = fields | groups.get(name, {})
-        lines = [f"{key} = {json.dumps(value)}\n" for key, value in whole.items()]
+        lines = [f"{key} = {as_toml(value)}\n" for key, value in whole.items()]
         written += f"\n[{name}]\n" + "".join(lines)
     (folder / "recipe.toml").write_text(written)
     return folder / "recipe.toml"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from glassformer.data.copies import Copies
 from glassformer.data.split import is_held
-from verbs import glassformer
+from verbs import glassformer, refused
 
 WORDS = [f"{first}{second}" for first in "bdfgklmn" for second in ("a", "ek", "il", "om", "us")]
 
@@ -98,3 +98,16 @@ def test_a_run_reads_several_files_each_in_its_own_way(tmp_path: Path) -> None:
     assert facts["train"]["documents"] == len(stories) - len(held) + len(single) - len(lines)
     again = sum(is_held(text, 0.3) == is_held(text.replace(".", "!"), 0.3) for text in held)
     assert f"valid: {again + is_held(single[0], 0.3):,} copies of documents" in said.errors
+
+
+def test_ids_stand_alone(tmp_path: Path) -> None:
+    """What is prepared can neither be looked through for copies nor read behind something."""
+    (tmp_path / "ids").mkdir()
+    (tmp_path / "ids" / "store.json").write_text("{}")
+    (tmp_path / "single.txt").write_text("One.\n")
+    glassformer("tokenizer", "train", tmp_path / "single.txt", "--kind", "bytes", "--out",
+                tmp_path / "bytes")  # fmt: skip
+    own = RECIPE.replace("stories.txt", "ids").replace('kind = "chars"', 'path = "bytes"')
+    (tmp_path / "recipe.toml").write_text(own)
+    line = refused("pretrain", tmp_path / "recipe.toml", "--out", tmp_path / "run", code=2)
+    assert "leave data.more and data.deduplicate out, or name its text" in line

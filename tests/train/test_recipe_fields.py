@@ -20,6 +20,8 @@ OTHER: dict[str, Any] = {
     "data.languages": ["en", "ru"],
     "data.field": "body",
     "data.document": "file",
+    "data.deduplicate": True,
+    "data.more": [{"train": "text.txt", "document": "line"}],
     "data.text": "sentence",
     "data.second": "other",
     "data.label": "class",
