@@ -78,6 +78,7 @@ def network(name: str, before: str) -> str:
     """What the card of the run says about the network."""
     found = before.split("The folder is in the Hugging Face")[0].rstrip()
     found = re.sub(r"^# .*$", f"# {name}\n\n{WHAT[name]}", found, count=1, flags=re.M)
+    found = found.replace("(float32)", "(bfloat16)")  # as it was exported
     return re.sub(r"gf\.load\(.*\)", f'gf.load("{name}")', found)
 
 
@@ -90,8 +91,7 @@ def training(name: str, recipe: dict[str, Any], before: str) -> str:
 glassformer pretrain recipes/{name}.toml
 ```
 
-{steps} steps, {tokens} tokens seen, {int(seconds) / 60:.1f} minutes on one H200 that other runs
-shared, 2026-11-15. Objective `{learn["kind"]}`, texts of up to {learn["length"]} tokens,
+{steps} steps, {tokens} tokens seen, {int(seconds) / 60:.1f} minutes on one H200, 2026-11-15. Objective `{learn["kind"]}`, texts of up to {learn["length"]} tokens,
 {train["optimiser"]} at {train["learning_rate"]:g}, {train["schedule"]}, {train["precision"]}."""
 
 
@@ -136,7 +136,7 @@ seed 1. How many of them had
 |---|---|
 {rows}
 
-Every {every}th of them, as it came:
+Some of them, {every} apart, as they came:
 
 {shown}"""
 
