@@ -91,7 +91,8 @@ def training(name: str, recipe: dict[str, Any], before: str) -> str:
 glassformer pretrain recipes/{name}.toml
 ```
 
-{steps} steps, {tokens} tokens seen, {int(seconds) / 60:.1f} minutes on one H200, 2026-11-15. Objective `{learn["kind"]}`, texts of up to {learn["length"]} tokens,
+{steps} steps, {tokens} tokens seen, {int(seconds) / 60:.1f} minutes on one H200, 2026-11-15.
+Objective `{learn["kind"]}`, texts of up to {learn["length"]} tokens,
 {train["optimiser"]} at {train["learning_rate"]:g}, {train["schedule"]}, {train["precision"]}."""
 
 
