@@ -19,6 +19,7 @@ from glassformer.train.build import Place, build_session
 from glassformer.train.distributed import World
 from glassformer.train.loop import take_step
 from glassformer.train.recipe import model_config, read_recipe, task_config
+from glassformer.train.start import check_start
 from glassformer.train.state import State
 from tiny import KINDS, pairs, text, write_recipe
 from verbs import glassformer, refused
@@ -47,6 +48,17 @@ def test_every_recipe_can_be_read(path):
 def test_there_are_small_and_large_recipes():
     assert {path.stem for path in SMALL} >= {"bert-tiny-cpu", "translate-tiny-cpu"}
     assert PUBLISHED.keys() <= {path.stem for path in RECIPES}
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_what_a_recipe_trains_can_be_saved(path):
+    check_start(read_recipe(path), path.name)
+
+
+def test_a_model_that_no_layout_holds_is_named_before_any_text_is_read(tmp_path):
+    recipe = next(path for path in RECIPES if path.stem == "multi30k-en-de")
+    words = ("pretrain", recipe, "--model.dropout.embedding", "0.1", "--data", tmp_path)
+    assert "dropout.embedding and dropout.residual differ" in refused(*words)
 
 
 @pytest.mark.parametrize("path", SMALL, ids=lambda path: path.stem)

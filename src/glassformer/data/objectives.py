@@ -290,6 +290,8 @@ def row_of(row: Numbers, sizes: Numbers, shape: Shape | None, pad: int) -> tuple
     if shape is None:
         return torch.from_numpy(row), Sequences.of(sizes.tolist())
     rest = shape.tokens - len(row)
+    if rest == 0 and (sizes == shape.longest).all():  # a full rectangle has kernels of its own
+        return torch.from_numpy(row), Sequences.of(sizes.tolist())
     fillers = [shape.longest] * (rest // shape.longest)
     fillers += [rest % shape.longest] if rest % shape.longest else []
     tokens = filled(row, shape.tokens, pad)
