@@ -17,7 +17,7 @@ from torchmetrics.functional.text import squad
 
 from glassformer.data.labelled import Question
 from glassformer.data.marking import Marked, MarkedWords
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, check_installed
 from glassformer.train import metrics
 from glassformer.train.labelled import Measured
 from glassformer.uses import Answer, Classified
@@ -155,4 +155,4 @@ def test_a_missing_package_is_named(monkeypatch, package):
     with pytest.raises(
         ConfigError, match=rf"takes {package}: pip install 'glassformer\[metrics\]'"
     ):
-        metrics.check_installed("this")
+        check_installed("this", "metrics", *metrics.PACKAGES)

@@ -15,12 +15,10 @@ from torch import Tensor
 from glassformer.data.rows import Row, Rows
 from glassformer.errors import GlassformerError
 from glassformer.model import Batch, Sequences
-from glassformer.strictjson import parse
 from glassformer.tasks import Task
 from glassformer.train.distributed import World
 from glassformer.train.loop import take_step
-from glassformer.train.recipe import Recipe
-from glassformer.train.run import RECIPE
+from glassformer.train.recipe import RECIPE, Recipe, read_fields
 from glassformer.train.setup import recompute
 from glassformer.train.state import State
 
@@ -58,7 +56,7 @@ def timed(recipe: Recipe, rows: Rows) -> Recipe:
 def _before(path: Path) -> int | None:
     if not path.is_file():
         return None
-    tokens = parse(path.read_bytes(), str(path)).get("train", {}).get("tokens")
+    tokens = read_fields(path).get("train", {}).get("tokens")
     return tokens if isinstance(tokens, int) else None
 
 

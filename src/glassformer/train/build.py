@@ -20,7 +20,7 @@ from glassformer.data.split import Pair, is_held, split_pairs
 from glassformer.data.stamps import Stamp, difference, stamps
 from glassformer.data.store import META, Store, read_meta
 from glassformer.durable import write_whole
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError, InputError, check_installed
 from glassformer.loaded import FINGERPRINT
 from glassformer.strictjson import parse
 from glassformer.tasks import Task
@@ -29,7 +29,7 @@ from glassformer.text.training import Purpose, tokenizer_files, train_tokenizer
 from glassformer.train import labelled, metrics
 from glassformer.train.auto import settled, timed
 from glassformer.train.distributed import World
-from glassformer.train.judge import Examples, Judge, check_installed
+from glassformer.train.judge import Examples, Judge
 from glassformer.train.parts import objective_of, pool_of, task_of
 from glassformer.train.recipe import FAMILY, LABELLED, Recipe
 from glassformer.train.run import Run, check_same, checkpoints
@@ -72,7 +72,8 @@ class Place:
 
 def build_session(recipe: Recipe, place: Place, world: World) -> Session:
     if recipe.train.translate:
-        check_installed(f"{place.source}: train.translate = {recipe.train.translate}")
+        why = f"{place.source}: train.translate = {recipe.train.translate}"
+        check_installed(why, "metrics", "sacrebleu")
     if recipe.train.rows % world.size:
         raise ConfigError(
             f"{place.source}: train.rows = {recipe.train.rows} over {world.size} processes: "
@@ -81,7 +82,8 @@ def build_session(recipe: Recipe, place: Place, world: World) -> Session:
     check_same(recipe, place.out)
     check_start(recipe, place.source)
     if recipe.objective.kind in LABELLED:
-        metrics.check_installed(f"objective.kind = {recipe.objective.kind!r}")
+        why = f"objective.kind = {recipe.objective.kind!r}"
+        check_installed(why, "metrics", *metrics.PACKAGES)
         place = replace(place, labels=_labels(recipe, place))
         recipe = labelled.judged(recipe, place.labels, place.source)
     if world.leads:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import re
 import warnings
@@ -12,15 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.errors import ConfigError
-
+PACKAGES = ("torchmetrics", "nervaluate")  # of the extra `metrics`
 OUTSIDE, INSIDE = "O", re.compile(r"[BI]-.+", re.DOTALL)
-
-
-def check_installed(why: str) -> None:
-    for package in ("torchmetrics", "nervaluate"):
-        if importlib.util.find_spec(package) is None:
-            raise ConfigError(f"{why} takes {package}: pip install 'glassformer[metrics]'")
 
 
 def names_of(kind: str, labels: Sequence[str], *, valued: bool = True) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from glassformer.config import ModelConfig, Named, Strict, TaskConfig, TokenIds,
 from glassformer.errors import ConfigError, shown
 from glassformer.presets import PRESETS
 
+RECIPE = "recipe.toml"  # in the folder of a run
+
 
 class Data(Strict):
     train: str = Field(min_length=1)  # a file or folder, below the data root
@@ -159,6 +161,7 @@ class Recipe(Named):
     model: Mapping[str, Any] = {}  # a preset and fields of ModelConfig that differ from it
     objective: Learn
     train: Train
+    root: str | None = None  # where the data lies, if not beside this file
     start: str | None = None  # a model folder to go on from; then [model] and [tokenizer] are its
 
     @model_validator(mode="after")
@@ -215,14 +218,19 @@ FOLLOWING = (
 
 
 def read_recipe(path: Path, changes: Mapping[str, str] | None = None) -> Recipe:
-    """The recipe of a file, with single fields replaced: {"train.steps": "100"}."""
+    """The recipe of a file, or of a run's folder, with single fields replaced:
+    {"train.steps": "100"}."""
+    return recipe_from(read_fields(path), changes or {}, str(path))
+
+
+def read_fields(path: Path) -> dict[str, Any]:
     try:
-        fields: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+        file = path / RECIPE if path.is_dir() else path
+        return tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}: write the path of a recipe (TOML)") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: this is no TOML: {error}") from None
-    return recipe_from(fields, changes or {}, str(path))
 
 
 def recipe_from(fields: dict[str, Any], changes: Mapping[str, str], source: str) -> Recipe:
