@@ -88,7 +88,7 @@ def build_session(recipe: Recipe, place: Place, world: World) -> Session:
         recipe = labelled.judged(recipe, place.labels, place.source)
     if world.leads:
         if recipe.data.valid is not None and not _ready_made(recipe, place, "valid"):
-            _files(recipe, replace(place, tell=_quiet), "valid")  # a wrong path costs no work
+            source_files(recipe, replace(place, tell=_quiet), "valid")  # a wrong path costs no work
         tokenizer = _tokenizer(recipe, place)
         for part in ("train", "valid"):
             _prepare(recipe, place, tokenizer, part)
@@ -254,7 +254,7 @@ def _tokenizer(recipe: Recipe, place: Place) -> Tokenizer:
     for name, data in tokenizer_files(made).items():
         write_whole(folder / name, data)
     # Last: before it is there, the tokenizer may be half of one.
-    read = [asdict(stamp) for stamp in stamps(_files(recipe, place, "train") or {})]
+    read = [asdict(stamp) for stamp in stamps(source_files(recipe, place, "train") or {})]
     write_whole(made_from, json.dumps({"settings": told, "files": read}, indent=2).encode())
     return made
 
@@ -264,7 +264,7 @@ def _is_made(path: Path, told: list[Any], recipe: Recipe, place: Place) -> bool:
     found = parse(path.read_bytes(), str(path)) if path.is_file() else {}
     if found.get("settings") != told:
         return False
-    files = None if checkpoints(place.out) else _files(recipe, place, "train")
+    files = None if checkpoints(place.out) else source_files(recipe, place, "train")
     return files is None or not difference([Stamp(**each) for each in found["files"]], files)
 
 
@@ -291,7 +291,7 @@ def _prepare(recipe: Recipe, place: Place, tokenizer: Tokenizer, part: str) -> N
         return
     steps = prepare(
         held_out(recipe, place, part), tokenizer, place.out / "data" / part,
-        files=_files(recipe, place, part), again=not checkpoints(place.out),
+        files=source_files(recipe, place, part), again=not checkpoints(place.out),
         kind=_store_kind(recipe, place), sources=[json.dumps([part, data.model_dump()])],
         labels=place.labels,
     )  # fmt: skip
@@ -305,7 +305,7 @@ def _store_kind(recipe: Recipe, place: Place) -> Kind:
     return labelled.store_kind(recipe, place.root / recipe.data.train, place.labels)
 
 
-def _files(recipe: Recipe, place: Place, part: str) -> dict[str, Path] | None:
+def source_files(recipe: Recipe, place: Place, part: str) -> dict[str, Path] | None:
     """What the part is read from, by name: the data root may move. None if all of it is gone."""
     data = recipe.data
     path = place.root / (data.valid if part == "valid" and data.valid is not None else data.train)
