@@ -28,6 +28,7 @@ OTHER: dict[str, Any] = {
     "data.header": ["a", "b"],
     "data.separator": " ",
     "data.label_until": ":",
+    "data.label_separator": "|",
     "data.tag": "xpos",
     "data.skip_bad": True,
     "data.fold": "3/10",

@@ -68,7 +68,7 @@ def run(
             find(name)
     _check_alone(names, evaluate_only, seeds)
     from glassformer.train.comparing import as_csv, metric_of, plan, summary
-    from glassformer.train.recipe import read_fields
+    from glassformer.train.toml import read_fields
 
     fields = read_fields(task)
     out = out or Path("runs") / f"compare-{task.stem}"

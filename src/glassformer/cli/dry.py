@@ -200,6 +200,9 @@ def _label(batch: Batch, number: int, spec: TaskConfig) -> str:
     """What is wanted of a whole text, or of its pair."""
     assert batch.labels is not None  # noqa: S101
     label = batch.labels[number // 2 if spec.kind == "features" else number]
+    if spec.several:
+        names = zip(spec.labels, label.tolist(), strict=True)
+        return ", ".join(name for name, has in names if has == 1) or "(none)"
     if batch.labels.is_floating_point():
         return f"{label:.4g}"
     return f"pair {label}" if spec.kind == "features" else spec.labels[int(label)]

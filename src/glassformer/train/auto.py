@@ -18,9 +18,10 @@ from glassformer.model import Batch, Sequences
 from glassformer.tasks import Task
 from glassformer.train.distributed import World
 from glassformer.train.loop import take_step
-from glassformer.train.recipe import RECIPE, Recipe, read_fields
+from glassformer.train.recipe import Recipe
 from glassformer.train.setup import recompute
 from glassformer.train.state import State
+from glassformer.train.toml import RECIPE, read_fields
 
 ON_CPU = 1_024  # a token takes least time in rows of 600 to 2,600: benchmarks/scaling.py
 LEAST, MOST = 1_024, 131_072  # longer rows do not make a GPU any faster
@@ -129,6 +130,8 @@ def _row(recipe: Recipe, task: Task, tokens: int) -> Row:
     }.get(learn.kind, zeros(answers))
     if learn.kind == "classify" and len(task.spec.labels) == 1:
         labels = labels.float()
+    if task.spec.several:
+        labels = torch.zeros(texts, len(task.spec.labels))
     batch = Batch(
         zeros(tokens),
         sequences,

@@ -25,8 +25,9 @@ from glassformer.checkpoint.folder import verify
 from glassformer.durable import remove, sweep, sync, write_whole, writing
 from glassformer.errors import CheckpointError, ConfigError, InputError
 from glassformer.strictjson import parse
-from glassformer.train.recipe import RECIPE, Recipe, read_fields
+from glassformer.train.recipe import Recipe
 from glassformer.train.state import OPTIMISER, TRAINER, State, read_facts
+from glassformer.train.toml import RECIPE, read_fields
 
 PLACES = ("checkpoints", "tokenizer", "data/train", "data/valid", "plan/train", "plan/valid")
 STEP = re.compile(r"step-(\d{8})")

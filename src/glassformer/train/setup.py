@@ -18,9 +18,9 @@ from glassformer.errors import CheckpointError
 from glassformer.model.block import Block
 from glassformer.tasks import Task
 from glassformer.train.loop import losses_of
-from glassformer.train.recipe import RECIPE, Recipe
+from glassformer.train.recipe import Recipe
 from glassformer.train.session import Session
-from glassformer.train.toml import as_toml
+from glassformer.train.toml import RECIPE, as_toml
 
 
 def ready(session: Session, recipe: Recipe, tell: Callable[[str], None]) -> None:

@@ -1,12 +1,30 @@
-"""A recipe as a file again."""
+"""Recipes as files: read, and written again."""
 
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from glassformer.train.recipe import Recipe
+from glassformer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from glassformer.train.recipe import Recipe
+
+RECIPE = "recipe.toml"  # in the folder of a run
+
+
+def read_fields(path: Path) -> dict[str, Any]:
+    """What a file says, or the one in a run's folder."""
+    try:
+        file = path / RECIPE if path.is_dir() else path
+        return tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}: write the path of a recipe (TOML)") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: this is no TOML: {error}") from None
 
 
 def as_toml(recipe: Recipe) -> str:
