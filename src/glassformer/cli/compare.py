@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SEEDS = 3
 TABLE, FIGURE = "table.csv", "table.png"
+LONGEST = 40  # characters of a name in the picture
 
 
 def run(
@@ -181,8 +182,6 @@ def _evaluate(planned: Planned, place: Place) -> Result:
 
 
 def _measured(planned: Planned, place: Place, model: Path) -> dict[str, float]:
-    from dataclasses import replace
-
     from glassformer.cli.evaluating import measure, of_model
 
     with tempfile.TemporaryDirectory() as folder:
@@ -254,7 +253,9 @@ def _paint(lines: list[Line], metric: str, out: Path) -> None:
             line.means[metric], row, xerr=line.deviations.get(metric, 0.0), fmt="D", color="C0",
             capsize=4,
         )  # fmt: skip
-    names = [f"{line.model}\n{line.parameters:,}" for line in lines]
+    short = [line.model if len(line.model) <= LONGEST else f"…{line.model[-LONGEST:]}"
+             for line in lines]  # fmt: skip
+    names = [f"{n}\n{x.parameters:,} parameters" for n, x in zip(short, lines, strict=True)]
     axes.set_yticks(range(len(lines)), names, parse_math=False)  # a folder may have a $
     axes.set_ylim(len(lines) - 0.5, -0.5)
     axes.set(xlabel=metric.replace("_", " "))

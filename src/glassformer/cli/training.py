@@ -64,7 +64,9 @@ def finetune(
     model: str = typer.Argument(
         help="The model folder to start from; with --model: classify, tag, answer or embed."
     ),
-    recipe: str | None = typer.Argument(None, help="A recipe: a TOML file.", metavar="RECIPE"),
+    recipe: str | None = typer.Argument(
+        None, help="A recipe, or a run's folder.", metavar="RECIPE"
+    ),
     base: str | None = typer.Option(
         None, "--model", help="The model folder, where no recipe is given."
     ),
