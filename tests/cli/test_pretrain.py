@@ -1,6 +1,7 @@
 """Recipes, dry runs, prepared stores and rows of any size: all around a run but its steps."""
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -255,13 +256,12 @@ def test_auto_finds_a_number_and_a_resumed_run_keeps_it(tmp_path, monkeypatch, f
     recipe = write_recipe(tmp_path)
     words = ("pretrain", recipe, "--out", tmp_path / "run", flag, "auto")
     glassformer(*words, "--train.steps", 3)
-    written = json.loads((tmp_path / "run" / "recipe.json").read_text())
+    path = tmp_path / "run" / "recipe.toml"
+    written = tomllib.loads(path.read_text())
     assert written["train"]["tokens"] == auto.ON_CPU
     monkeypatch.setattr(auto, "ON_CPU", 77)
     glassformer(*words)
-    assert json.loads((tmp_path / "run" / "recipe.json").read_text()) == written | {
-        "train": written["train"] | {"steps": 6}
-    }
+    assert tomllib.loads(path.read_text()) == written | {"train": written["train"] | {"steps": 6}}
 
 
 def test_auto_holds_at_least_the_longest_text(tmp_path):

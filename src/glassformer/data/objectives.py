@@ -280,7 +280,7 @@ def segments_of(frame: Frame, a: Ragged, b: Ragged, size: int) -> Tensor | None:
 
 def filled(values: npt.NDArray[Any], size: int, fill: int) -> Tensor:
     kind = np.float32 if values.dtype.kind == "f" else np.int64
-    whole = np.full(size, fill, dtype=kind)
+    whole = np.full((size, *values.shape[1:]), fill, dtype=kind)
     whole[: len(values)] = values
     return torch.from_numpy(whole)
 

@@ -20,7 +20,7 @@ from glassformer.data.split import Pair, is_held, split_pairs
 from glassformer.data.stamps import Stamp, difference, stamps
 from glassformer.data.store import META, Store, read_meta
 from glassformer.durable import write_whole
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError, InputError, check_installed
 from glassformer.loaded import FINGERPRINT
 from glassformer.strictjson import parse
 from glassformer.tasks import Task
@@ -29,7 +29,7 @@ from glassformer.text.training import Purpose, tokenizer_files, train_tokenizer
 from glassformer.train import labelled, metrics
 from glassformer.train.auto import settled, timed
 from glassformer.train.distributed import World
-from glassformer.train.judge import Examples, Judge, check_installed
+from glassformer.train.judge import Examples, Judge
 from glassformer.train.parts import objective_of, pool_of, task_of
 from glassformer.train.recipe import FAMILY, LABELLED, Recipe
 from glassformer.train.run import Run, check_same, checkpoints
@@ -72,7 +72,8 @@ class Place:
 
 def build_session(recipe: Recipe, place: Place, world: World) -> Session:
     if recipe.train.translate:
-        check_installed(f"{place.source}: train.translate = {recipe.train.translate}")
+        why = f"{place.source}: train.translate = {recipe.train.translate}"
+        check_installed(why, "metrics", "sacrebleu")
     if recipe.train.rows % world.size:
         raise ConfigError(
             f"{place.source}: train.rows = {recipe.train.rows} over {world.size} processes: "
@@ -81,12 +82,13 @@ def build_session(recipe: Recipe, place: Place, world: World) -> Session:
     check_same(recipe, place.out)
     check_start(recipe, place.source)
     if recipe.objective.kind in LABELLED:
-        metrics.check_installed(f"objective.kind = {recipe.objective.kind!r}")
+        why = f"objective.kind = {recipe.objective.kind!r}"
+        check_installed(why, "metrics", *metrics.PACKAGES)
         place = replace(place, labels=_labels(recipe, place))
         recipe = labelled.judged(recipe, place.labels, place.source)
     if world.leads:
         if recipe.data.valid is not None and not _ready_made(recipe, place, "valid"):
-            _files(recipe, replace(place, tell=_quiet), "valid")  # a wrong path costs no work
+            source_files(recipe, replace(place, tell=_quiet), "valid")  # a wrong path costs no work
         tokenizer = _tokenizer(recipe, place)
         for part in ("train", "valid"):
             _prepare(recipe, place, tokenizer, part)
@@ -252,7 +254,7 @@ def _tokenizer(recipe: Recipe, place: Place) -> Tokenizer:
     for name, data in tokenizer_files(made).items():
         write_whole(folder / name, data)
     # Last: before it is there, the tokenizer may be half of one.
-    read = [asdict(stamp) for stamp in stamps(_files(recipe, place, "train") or {})]
+    read = [asdict(stamp) for stamp in stamps(source_files(recipe, place, "train") or {})]
     write_whole(made_from, json.dumps({"settings": told, "files": read}, indent=2).encode())
     return made
 
@@ -262,7 +264,7 @@ def _is_made(path: Path, told: list[Any], recipe: Recipe, place: Place) -> bool:
     found = parse(path.read_bytes(), str(path)) if path.is_file() else {}
     if found.get("settings") != told:
         return False
-    files = None if checkpoints(place.out) else _files(recipe, place, "train")
+    files = None if checkpoints(place.out) else source_files(recipe, place, "train")
     return files is None or not difference([Stamp(**each) for each in found["files"]], files)
 
 
@@ -289,7 +291,7 @@ def _prepare(recipe: Recipe, place: Place, tokenizer: Tokenizer, part: str) -> N
         return
     steps = prepare(
         held_out(recipe, place, part), tokenizer, place.out / "data" / part,
-        files=_files(recipe, place, part), again=not checkpoints(place.out),
+        files=source_files(recipe, place, part), again=not checkpoints(place.out),
         kind=_store_kind(recipe, place), sources=[json.dumps([part, data.model_dump()])],
         labels=place.labels,
     )  # fmt: skip
@@ -303,7 +305,7 @@ def _store_kind(recipe: Recipe, place: Place) -> Kind:
     return labelled.store_kind(recipe, place.root / recipe.data.train, place.labels)
 
 
-def _files(recipe: Recipe, place: Place, part: str) -> dict[str, Path] | None:
+def source_files(recipe: Recipe, place: Place, part: str) -> dict[str, Path] | None:
     """What the part is read from, by name: the data root may move. None if all of it is gone."""
     data = recipe.data
     path = place.root / (data.valid if part == "valid" and data.valid is not None else data.train)
