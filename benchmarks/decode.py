@@ -3,6 +3,7 @@
     python benchmarks/decode.py                 GPT-2 alone, 16 translations at once
     python benchmarks/decode.py --only gpt      one of gpt, pairs, growth
     python benchmarks/decode.py --tiny          small sizes: does it run at all?
+    python benchmarks/decode.py --cuda          GPT-2 in bf16 on a GPU, one text and 64 at once
 
 Peers are transformers and (pip install ctranslate2) CTranslate2, each in its own best way; every
 figure is the best of several rounds, and the rounds of all take turns. `growth` shows what a step
@@ -94,6 +95,33 @@ def gpt_ways(folder: Path, new: int) -> dict[str, Way]:
                 include_prompt_in_result=False,
             )[0].sequences_ids[0]
         )  # fmt: skip
+    return ways
+
+
+def gpu_ways(folder: Path, texts: int, new: int = 256) -> dict[str, Way]:
+    """Each with its shapes fixed and its kernels ready: ours as it is and compiled, its static
+    cache, which compiles itself."""
+    prompts = [[(37 * i + j) % 50_000 for i in range(64)] for j in range(texts)]
+    search = {"max_new_tokens": new, "min_new_tokens": new}
+    model = gf.load(folder, device="cuda", dtype=torch.bfloat16)
+    ways: dict[str, Way] = {}
+    for name, compiled in (("from tape", False), ("compiled", True)):
+        engine = model.engine(texts, 64 + new, compiled=compiled)
+        ways[f"glassformer {name}"] = lambda engine=engine: sum(
+            len(each.ids) for each in model.generate(prompts, engine=engine, **search)
+        )
+    peer = transformers.GPT2LMHeadModel.from_pretrained(folder, dtype=torch.bfloat16)
+    peer = peer.eval().to("cuda")
+    ids = torch.tensor(prompts, device="cuda")
+
+    def theirs() -> int:
+        out = peer.generate(
+            ids, attention_mask=torch.ones_like(ids), do_sample=False, pad_token_id=50_256,
+            cache_implementation="static", **search,
+        )  # fmt: skip
+        return int(out.shape[0] * (out.shape[1] - 64))
+
+    ways["transformers static"] = theirs
     return ways
 
 
@@ -195,6 +223,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=about)
     parser.add_argument("--only", choices=("gpt", "pairs", "growth"))
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--cuda", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -203,6 +232,11 @@ def main() -> None:
     torch.manual_seed(0)
     new = 16 if asked.tiny else 64
     with tempfile.TemporaryDirectory() as home:
+        if asked.cuda:
+            gpt = gpt_model(Path(home) / "gpt", asked.tiny)
+            for texts in (1, 64):
+                race(f"GPT-2 in bf16, {texts} at once", gpu_ways(gpt, texts), "tokens", 3)
+            return
         if asked.only in (None, "gpt", "growth"):
             gpt = gpt_model(Path(home) / "gpt", asked.tiny)
             if asked.only != "growth":

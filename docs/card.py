@@ -2,7 +2,7 @@
 
     python docs/card.py gf-decoder FOLDER
 
-FOLDER holds model/ (as exported); metrics.jsonl, recipe.json and the log of the run; evaluate.json
+FOLDER holds model/ (as exported); metrics.jsonl, recipe.toml and the log of the run; evaluate.json
 (`glassformer evaluate --json`); of the decoder samples.json (`glassformer generate --json`) and
 words.txt, the words of its training text. Writes model/README.md and model/curve.svg.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ LOOP = 8  # words in a row that come twice
 
 
 def card(name: str, folder: Path) -> str:
-    recipe = json.loads((folder / "recipe.json").read_text())
+    recipe = tomllib.loads((folder / "recipe.toml").read_text())
     measured = json.loads((folder / "evaluate.json").read_text())
     before = (folder / "model" / "README.md").read_text()
     data, length = recipe["data"], recipe["objective"]["length"]

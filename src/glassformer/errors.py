@@ -1,5 +1,7 @@
 """Errors for people: one line that names file, field, value and what to write instead."""
 
+import importlib.util
+
 MOST_LINE, MOST_SHOWN = 1_000, 80  # characters
 
 
@@ -29,6 +31,13 @@ class CheckpointError(GlassformerError):
 
 class InputError(GlassformerError):
     """A text, or a list of token ids, that the model cannot read."""
+
+
+def check_installed(why: str, extra: str, *packages: str) -> None:
+    """Before the work that needs them begins."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise ConfigError(f"{why} takes {package}: pip install 'glassformer[{extra}]'")
 
 
 def printable(text: str) -> str:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from glassformer import uses
 from glassformer.checkpoint import Origin, find, is_gguf, load_task, model_card, save_task
 from glassformer.errors import CheckpointError, InputError
+from glassformer.generate.engine import Engine
 from glassformer.generate.int8 import check_whole, to_int8
 from glassformer.generate.translate import Translation, notes, translate
 from glassformer.generate.writing import Writing, generate, prepare, stream
@@ -121,24 +122,41 @@ class Model(nn.Module):
 
     def generate(
         self, prompts: str | Sequence[str] | Sequence[int] | Ids, *,
-        batch_size: int | None = None, **settings: Any,
+        batch_size: int | None = None, engine: Engine | None = None, **settings: Any,
     ) -> list[Written]:  # fmt: skip
         """Go on from each prompt: a text or a list of texts, or token ids. Greedy, unless asked.
 
         The settings have the names transformers gave them: see `generate.settings.Settings`. Of a
         prompt's `num_return_sequences` texts all stand beside each other. `batch_size` is how many
-        are written at once, each beam counted: it changes the speed, not the texts.
+        are written at once, each beam counted: it changes the speed, not the texts. So does an
+        `engine` of one's own, kept for many calls.
         """
-        return generate(self._writing(prompts, settings, batch_size))
+        return generate(self._writing(prompts, settings, batch_size, engine))
+
+    def engine(
+        self, texts: int, tokens: int, *, source_tokens: int = 0, compiled: bool = False
+    ) -> Engine:
+        """To write `texts` at once of up to `tokens` each, prompts counted.
+
+        A GPU's steps are recorded once and then played: an engine that is kept has them ready.
+        `compiled` fuses their kernels before, which takes a minute.
+        """
+        return Engine(
+            self.task, slots=texts, capacity=tokens, memory_capacity=source_tokens,
+            compiled=compiled,
+        )  # fmt: skip
 
     def stream(self, prompt: str | Sequence[int], **settings: Any) -> Iterator[str]:
         """As `generate`, of one text: its pieces as they are written."""
         return stream(self._writing([prompt], settings))
 
     def _writing(
-        self, prompts: Any, settings: dict[str, Any], batch_size: int | None = None
-    ) -> Writing:
-        return prepare(self.task, self.tokenizer, self.origin, prompts, settings, batch_size)
+        self, prompts: Any, settings: dict[str, Any], batch_size: int | None = None,
+        engine: Engine | None = None,
+    ) -> Writing:  # fmt: skip
+        return prepare(
+            self.task, self.tokenizer, self.origin, prompts, settings, batch_size, engine
+        )
 
     def translate(
         self, texts: str | Sequence[str], *, num_beams: int = 4, length_penalty: float = 1.0,

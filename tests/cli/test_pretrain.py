@@ -1,6 +1,7 @@
 """Recipes, dry runs, prepared stores and rows of any size: all around a run but its steps."""
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from glassformer.train.build import build_session
 from glassformer.train.distributed import World
 from glassformer.train.loop import take_step
 from glassformer.train.recipe import model_config, read_recipe, task_config
+from glassformer.train.start import check_start
 from glassformer.train.state import State
 from glassformer.train.texts import Place
 from tiny import KINDS, pairs, text, write_recipe
@@ -48,6 +50,17 @@ def test_every_recipe_can_be_read(path):
 def test_there_are_small_and_large_recipes():
     assert {path.stem for path in SMALL} >= {"bert-tiny-cpu", "translate-tiny-cpu"}
     assert PUBLISHED.keys() <= {path.stem for path in RECIPES}
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_what_a_recipe_trains_can_be_saved(path):
+    check_start(read_recipe(path), path.name)
+
+
+def test_a_model_that_no_layout_holds_is_named_before_any_text_is_read(tmp_path):
+    recipe = next(path for path in RECIPES if path.stem == "multi30k-en-de")
+    words = ("pretrain", recipe, "--model.dropout.embedding", "0.1", "--data", tmp_path)
+    assert "dropout.embedding and dropout.residual differ" in refused(*words)
 
 
 @pytest.mark.parametrize("path", SMALL, ids=lambda path: path.stem)
@@ -244,13 +257,12 @@ def test_auto_finds_a_number_and_a_resumed_run_keeps_it(tmp_path, monkeypatch, f
     recipe = write_recipe(tmp_path)
     words = ("pretrain", recipe, "--out", tmp_path / "run", flag, "auto")
     glassformer(*words, "--train.steps", 3)
-    written = json.loads((tmp_path / "run" / "recipe.json").read_text())
+    path = tmp_path / "run" / "recipe.toml"
+    written = tomllib.loads(path.read_text())
     assert written["train"]["tokens"] == auto.ON_CPU
     monkeypatch.setattr(auto, "ON_CPU", 77)
     glassformer(*words)
-    assert json.loads((tmp_path / "run" / "recipe.json").read_text()) == written | {
-        "train": written["train"] | {"steps": 6}
-    }
+    assert tomllib.loads(path.read_text()) == written | {"train": written["train"] | {"steps": 6}}
 
 
 def test_auto_holds_at_least_the_longest_text(tmp_path):

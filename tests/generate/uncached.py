@@ -9,6 +9,7 @@ class Uncached:
         self.device = task.device
         self.texts = [[0]] * slots
         self.sources = [None] * slots
+        self.free, self.taped = set(range(slots)), False
 
     @property
     def slots(self):
@@ -19,6 +20,7 @@ class Uncached:
         for i, slot in enumerate(slots):
             for each in range(slot, slot + self.beams):
                 self.texts[each] = list(prompts[i])
+                self.free.discard(each)
                 self.sources[each] = None if sources is None else list(sources[i])
         return self._logits(slots)
 
@@ -29,10 +31,12 @@ class Uncached:
 
     def select(self, index):
         self.texts = [self.texts[i] for i in index.tolist()]
+        self.free = {i for i, was in enumerate(index.tolist()) if was in self.free}
         self.sources = [self.sources[i] for i in index.tolist()]
 
     def leave(self, slot):
         self.texts[slot] = [0]
+        self.free.add(slot)
 
     def _logits(self, slots):
         texts = [self.texts[i] for i in slots]

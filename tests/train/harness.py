@@ -242,6 +242,20 @@ def at_step(step: int, what: Callable[[], None]) -> None:
     Run.log = tell  # type: ignore[method-assign]
 
 
+def at_step_of(name: str, step: int, what: Callable[[], None]) -> None:
+    """As `at_step`, in the run whose folder has this name."""
+    from glassformer.train.run import Run
+
+    told = Run.log
+
+    def tell(run: Run, event: dict[str, Any]) -> None:
+        told(run, event)
+        if run.folder.name == name and event["step"] == step and "loss" in event:
+            what()
+
+    Run.log = tell  # type: ignore[method-assign]
+
+
 def signal_self(number: int) -> None:
     os.kill(os.getpid(), number)
 

@@ -12,7 +12,6 @@ import pytest
 from harness import at_step, live, signal_self, write_recipe
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from glassformer.train import board
 from verbs import glassformer, refused
 
 FLAG = ("--train.tensorboard", "true")
@@ -87,7 +86,7 @@ def test_nothing_is_written_unless_asked_for(tmp_path: Path) -> None:
 
 
 def test_what_to_install_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(board, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     recipe = write_recipe(tmp_path)
     said = refused("pretrain", recipe, "--out", tmp_path / "run", *FLAG, code=2)
     assert "pip install 'glassformer[log]'" in said

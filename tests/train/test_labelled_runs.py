@@ -199,7 +199,10 @@ def test_the_short_form_needs_a_model_and_a_file(tmp_path: Path) -> None:
         out = tmp_path / kind
         said = glassformer("finetune", kind, "--model", start, "--data", data, "--out", out,
                            "--train.device", "cpu", "--train.tokens", 96, "--json")  # fmt: skip
-        assert json.loads(said)["valid"]["loss"] > 0
+        valid = json.loads(said)["valid"]
+        assert valid["loss"] > 0
+        found = json.loads(glassformer("evaluate", out / "model", out, "--json"))
+        assert {name: found[name] for name in valid} == valid  # a run is a recipe, too
         if kind == "classify":
             told = " ".join(said.errors.split())
             assert "the columns look like text = 'sentence', label = 'label'" in told

@@ -1,7 +1,7 @@
 """Layer-wise rates, frozen layers and class weights do what they say."""
 
-import json
 import math
+import tomllib
 
 import numpy as np
 import pytest
@@ -106,5 +106,5 @@ def test_a_recipe_keeps_what_was_found(tmp_path):
     recipe = write_recipe(tmp_path, "classify")
     for _ in range(2):
         glassformer("pretrain", recipe, "--out", tmp_path / "run")
-    kept = json.loads((tmp_path / "run/recipe.json").read_text())
+    kept = tomllib.loads((tmp_path / "run/recipe.toml").read_text())
     assert kept["train"]["best_by"] == "accuracy"

@@ -11,13 +11,15 @@ from torchmetrics.functional.classification import (
     multiclass_accuracy,
     multiclass_f1_score,
     multiclass_matthews_corrcoef,
+    multilabel_exact_match,
+    multilabel_f1_score,
 )
 from torchmetrics.functional.regression import pearson_corrcoef, spearman_corrcoef
 from torchmetrics.functional.text import squad
 
 from glassformer.data.labelled import Question
 from glassformer.data.marking import Marked, MarkedWords
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, check_installed
 from glassformer.train import metrics
 from glassformer.train.labelled import Measured
 from glassformer.uses import Answer, Classified
@@ -57,6 +59,26 @@ def test_classes(monkeypatch, count):
         expected["macro_f1"] = multiclass_f1_score(found, wanted, count, average="macro")
     assert figures == {name: float(value) for name, value in expected.items()}
     assert figures["accuracy"] == float((found == wanted).double().mean().float())
+
+
+def test_several_labels(monkeypatch):
+    draw = torch.Generator().manual_seed(0)
+    found = torch.rand(COUNT, 4, generator=draw)
+    wanted = (torch.rand(COUNT, 4, generator=draw) > torch.tensor([0.9, 0.5, 0.5, 0.2])).long()
+    labels = ["a", "b", "c", "d"]
+    scores = [dict(zip(labels, row, strict=True)) for row in found.tolist()]
+    say(monkeypatch, "classify", [Classified("a", 1.0, row) for row in scores])
+    several = [tuple(row.nonzero()[:, 0].tolist()) for row in wanted]
+    documents = [Marked(("x",), several=each) for each in several]
+    figures = measured("classify", documents, labels).figures(Task())
+    assert figures == {
+        "micro_f1": float(multilabel_f1_score(found, wanted, 4, average="micro")),
+        "macro_f1": float(multilabel_f1_score(found, wanted, 4, average="macro")),
+        "exact_match": float(multilabel_exact_match(found, wanted, 4)),
+    }
+    both = ((found > 0.5) & wanted.bool()).sum(0)
+    f1 = 2 * both / ((found > 0.5).sum(0) + wanted.sum(0))
+    assert figures["macro_f1"] == pytest.approx(float(f1.mean()))
 
 
 @pytest.mark.parametrize("count", [2, 5])
@@ -155,4 +177,4 @@ def test_a_missing_package_is_named(monkeypatch, package):
     with pytest.raises(
         ConfigError, match=rf"takes {package}: pip install 'glassformer\[metrics\]'"
     ):
-        metrics.check_installed("this")
+        check_installed("this", "metrics", *metrics.PACKAGES)

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from glassformer.cli.training import root_of
 from glassformer.errors import ConfigError
 from glassformer.train.recipe import ONLY, Recipe, _at, read_recipe
+from glassformer.train.toml import as_toml
 from tiny import write_recipe
 
 OTHER: dict[str, Any] = {
@@ -28,6 +30,7 @@ OTHER: dict[str, Any] = {
     "data.header": ["a", "b"],
     "data.separator": " ",
     "data.label_until": ":",
+    "data.label_separator": "|",
     "data.tag": "xpos",
     "data.skip_bad": True,
     "data.fold": "3/10",
@@ -96,3 +99,30 @@ def test_a_field_without_a_reader_is_refused(
 def test_pairs_have_no_windows(kind: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"on_truncate = 'window': a pair cannot be read in par"):
         read(tmp_path, objective={"kind": kind, "on_truncate": "window"})
+
+
+def test_a_recipe_is_written_as_it_was_read(tmp_path: Path) -> None:
+    """Whatever its texts hold; all fields are there, and where epochs are wanted no steps."""
+    name = 'a "quoted" \\ name\x7f\n\u00e9\U0001f600 = # [x]'
+    path = write_recipe(tmp_path, "classify", train={"betas": [0.9, 0.999]})
+    path.write_text(path.read_text() + "\n[model.dropout]\nembedding = 0.25\nmlp = 1e-7\n")
+    for changes in ({}, {"train.epochs": "2.5"}):
+        recipe = read_recipe(path, {**changes, "root": "/a b"})
+        data = recipe.data.model_copy(update={"label_until": name, "header": (name, "b")})
+        recipe = recipe.model_copy(update={"data": data})
+        (tmp_path / "again.toml").write_text(as_toml(recipe))
+        again = read_recipe(tmp_path / "again.toml")
+        assert again == recipe and again.model["dropout"] == {"embedding": 0.25, "mlp": 1e-7}
+        assert again.data.header == (name, "b") and again.root == "/a b"
+
+
+def test_the_root_of_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command line says it first, then the recipe (beside which it lies), then the machine."""
+    path = write_recipe(tmp_path / "r")
+    (bare, rooted) = (read_recipe(path, each) for each in ({}, {"root": "texts"}))
+    monkeypatch.setenv("GLASSFORMER_DATA", "/machine")
+    assert root_of(bare, None, path) == Path("/machine")
+    assert root_of(rooted, None, path) == tmp_path / "r/texts"
+    assert root_of(rooted, Path("/said"), path) == Path("/said")
+    monkeypatch.delenv("GLASSFORMER_DATA")
+    assert root_of(bare, None, path) == tmp_path / "r"

@@ -11,6 +11,7 @@ from glassformer.checkpoint.rows import Row
 from glassformer.config import ModelConfig, TaskConfig, TaskKind, read
 from glassformer.errors import CheckpointError, shown
 
+PROBLEM, SEVERAL = "problem_type", "multi_label_classification"
 MOST_LAYERS, MOST_NUMBER, MOST_LABELS = 160, (1 << 31) - 1, 100_000
 
 
@@ -62,6 +63,7 @@ class Architecture:
         task: Json = {"kind": head.kind, **head.fields, **head.pooled(foreign, source)}
         if head.kind in ("classify", "tag") and "labels" not in head.fields:
             task["labels"] = _labels(foreign, source)
+            task["several"] = head.kind == "classify" and foreign.get(PROBLEM) == SEVERAL
         task["dropout"] = head.rate(foreign)
         config = read(ModelConfig, fields, source, self.spelling)
         self._check_numbers(config, source)  # before a rule counts up to one of them
@@ -104,6 +106,9 @@ class Architecture:
                 "id2label": {str(i): label for i, label in enumerate(task.labels)},
                 "label2id": {label: i for i, label in enumerate(task.labels)},
             }
+        if task.several != (written.get(PROBLEM) == SEVERAL):
+            written = {name: value for name, value in written.items() if name != PROBLEM}
+            written |= {PROBLEM: SEVERAL} if task.several else {}
         if head.pool is not None:
             key, known = head.pool
             written = {**written, key: {ours: theirs for theirs, ours in known.items()}[task.pool]}

@@ -206,28 +206,31 @@ def _check_finite(tensors: Mapping[str, Tensor], folder: object) -> None:
 
 
 def _new_origin(task: Task) -> Origin:
-    """For a model that was not loaded: the first architecture that can hold it."""
-    config, kind = task.backbone.config, task.spec
+    """For a model that was not loaded."""
+    config = task.backbone.config
+    architecture, foreign = layout_of(config, task.spec)
+    head_name = architecture.head_name(foreign, CONFIG)
+    head = architecture.heads[head_name]
+    bare = head is next(iter(architecture.heads.values()))
+    names = {}
+    for link in links((*architecture.rows, *head.rows), _tensors(task), config):
+        if not link.row.tied:
+            inside = link.row.body or link.row in architecture.rows
+            prefix = architecture.prefix if inside and not bare else ""
+            names[prefix + link.theirs] = link
+    layout = {WEIGHTS: (sorted(names), {"format": "pt"})}
+    return Origin(architecture, {}, "", None, layout, names, None, {}, {})
+
+
+def layout_of(config: ModelConfig, spec: TaskConfig) -> tuple[Architecture, Json]:
+    """The first architecture that can hold such a model, and its config.json."""
     reasons = []
     for architecture in ARCHITECTURES.values():
-        if config.family not in architecture.families:
-            continue
-        try:
-            foreign = architecture.write(config, kind, {})
-        except CheckpointError as error:
-            reasons.append(str(error))
-            continue
-        head_name = architecture.head_name(foreign, CONFIG)
-        head = architecture.heads[head_name]
-        bare = head is next(iter(architecture.heads.values()))
-        names = {}
-        for link in links((*architecture.rows, *head.rows), _tensors(task), config):
-            if not link.row.tied:
-                inside = link.row.body or link.row in architecture.rows
-                prefix = architecture.prefix if inside and not bare else ""
-                names[prefix + link.theirs] = link
-        layout = {WEIGHTS: (sorted(names), {"format": "pt"})}
-        return Origin(architecture, {}, "", None, layout, names, None, {}, {})
+        if config.family in architecture.families:
+            try:
+                return architecture, architecture.write(config, spec, {})
+            except CheckpointError as error:
+                reasons.append(str(error))
     why = f": {reasons[0]}" if reasons else ""
     raise CheckpointError(f"no known layout holds this model{why}")
 

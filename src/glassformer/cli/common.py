@@ -62,7 +62,7 @@ def open_model(
     from glassformer.train.distributed import join
 
     wanted = None if dtype is None else getattr(torch, dtype)
-    model = load(name, device=join(device).device, dtype=wanted)
+    model = load(name, device=join(device, "--device").device, dtype=wanted)
     return model.int8() if int8 else model
 
 

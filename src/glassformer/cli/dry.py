@@ -56,7 +56,7 @@ def gather(session: Session, recipe: Recipe, out: Path) -> dict[str, Any]:
         "start": recipe.start,
         "config": task.backbone.config.model_dump(),
         "parameters": {"bare": sizes.bare, "with_head": sizes.with_head},
-        "memory_bytes": _memory(session, recipe),
+        "memory_bytes": memory(session, recipe),
         "data": {
             name: _size(part)
             for name, part in (("train", rows), ("valid", session.valid))
@@ -74,7 +74,7 @@ def gather(session: Session, recipe: Recipe, out: Path) -> dict[str, Any]:
     }
 
 
-def _memory(session: Session, recipe: Recipe) -> dict[str, int]:
+def memory(session: Session, recipe: Recipe) -> dict[str, int]:
     """What the tensors of a step take. Activations are a rough count: they depend on kernels."""
     import torch
 
@@ -200,6 +200,9 @@ def _label(batch: Batch, number: int, spec: TaskConfig) -> str:
     """What is wanted of a whole text, or of its pair."""
     assert batch.labels is not None  # noqa: S101
     label = batch.labels[number // 2 if spec.kind == "features" else number]
+    if spec.several:
+        names = zip(spec.labels, label.tolist(), strict=True)
+        return ", ".join(name for name, has in names if has == 1) or "(none)"
     if batch.labels.is_floating_point():
         return f"{label:.4g}"
     return f"pair {label}" if spec.kind == "features" else spec.labels[int(label)]
@@ -236,10 +239,10 @@ def _print(facts: dict[str, Any], console: Console) -> None:
 
 
 def _rows(facts: dict[str, Any]) -> dict[str, str]:
-    config, memory = facts["config"], dict(facts["memory_bytes"])
+    config, taken = facts["config"], dict(facts["memory_bytes"])
     depths = " + ".join(str(d) for d in (config["depth"], config["decoder_depth"]) if d)
-    total = memory.pop("total")
-    parts = " + ".join(f"{name} {size(count)}" for name, count in memory.items())
+    total = taken.pop("total")
+    parts = " + ".join(f"{name} {size(count)}" for name, count in taken.items())
     step = f"{facts['rows_a_step']:,} × {facts['row_tokens']:,} tokens"
     step += " on each side" if facts["objective"] == "translate" else ""
     rows = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from glassformer.cli.common import grid, safe
-from glassformer.cli.training import DATA, JSON, RECIPE, ROOT, given
-from glassformer.errors import ConfigError
+from glassformer.cli.training import DATA, JSON, RECIPE, given, root_of
+from glassformer.errors import ConfigError, check_installed
 
 if TYPE_CHECKING:
     from glassformer.train.recipe import Recipe
@@ -43,17 +42,16 @@ def run(
     """
     from glassformer.train.recipe import read_recipe
 
-    wanted = _of_model(read_recipe(recipe, given(context.args)), model)
+    wanted = of_model(read_recipe(recipe, given(context.args)), model)
     if per_document and wanted.objective.kind != "next_word":
         raise ConfigError(
             f"--per-document: objective.kind = {wanted.objective.kind!r} knows no documents: "
             "leave it out"
         )
-    root = data or Path(os.environ.get(ROOT, recipe.parent))
     from glassformer.train.texts import Place
 
     with tempfile.TemporaryDirectory() as folder:
-        place = Place(root, Path(folder), str(recipe))
+        place = Place(root_of(wanted, data, recipe), Path(folder), str(recipe))
         search = {"num_beams": num_beams, "length_penalty": length_penalty}
         found = measure(wanted, place, translate, search, per_document)
     if as_json:
@@ -62,7 +60,7 @@ def run(
         _show(found)
 
 
-def _of_model(recipe: Recipe, model: str) -> Recipe:
+def of_model(recipe: Recipe, model: str) -> Recipe:
     """The recipe with this model and its tokenizer, one row after the other, nothing compiled."""
     from glassformer.checkpoint import read_configs
     from glassformer.train.recipe import FAMILY, Tokenize
@@ -90,17 +88,16 @@ def measure(
     from glassformer.train.build import build_judge, build_measured, build_valid
     from glassformer.train.distributed import join
     from glassformer.train.evaluate import by_document, evaluate
-    from glassformer.train.judge import check_installed
-    from glassformer.train.metrics import check_installed as check_metrics
+    from glassformer.train.metrics import PACKAGES
     from glassformer.train.recipe import LABELLED
     from glassformer.train.state import PRECISION
     from glassformer.train.texts import held_out
 
     if recipe.objective.kind in LABELLED:
-        check_metrics(f"objective.kind = {recipe.objective.kind!r}")
+        check_installed(f"objective.kind = {recipe.objective.kind!r}", "metrics", *PACKAGES)
     judged = recipe.objective.kind == "translate" and translate != 0
     if judged:
-        check_installed("BLEU (leave it out with --translate 0)")
+        check_installed("BLEU (leave it out with --translate 0)", "metrics", "sacrebleu")
     world = join(recipe.train.device)
     task, rows = build_valid(recipe, place, world)
     task = task.to(PRECISION[recipe.train.precision])

@@ -11,6 +11,7 @@ import typer
 from glassformer.cli import (
     answer,
     classify,
+    compare,
     data,
     demo,
     doctor,
@@ -64,6 +65,7 @@ app = typer.Typer(
 for verb, function in VERBS.items():
     app.command(verb)(function)
 ANY_FIELD: dict[str, Callable[..., None]] = {  # of a recipe, as an option
+    "compare": compare.run,
     "evaluate": evaluating.run,
     "finetune": training.finetune,
     "pretrain": training.pretrain,

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError, InputError, check_installed
 
 SUFFIXES = (".png", ".svg")
 COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red")
@@ -151,15 +152,8 @@ def _legend(curve: Curve, sign: str, colour: str) -> Text:
 
 
 def paint(curves: list[Curve], out: Path) -> None:
-    if out.suffix.lower() not in SUFFIXES:
-        raise ConfigError(f"{out}: write a name that ends in {' or '.join(SUFFIXES)}")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ConfigError(
-            f"{out}: a picture takes matplotlib: pip install 'glassformer[plot]'"
-        ) from None
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    check_picture(out)
+    figure = new_figure(8, 4.5)
     axes = figure.subplots()
     for i, curve in enumerate(curves):
         axes.plot(*zip(*curve.train, strict=True), color=f"C{i}", label=curve.name)
@@ -169,6 +163,23 @@ def paint(curves: list[Curve], out: Path) -> None:
     axes.set(xlabel="step", ylabel="loss")
     axes.grid(alpha=0.3)
     axes.legend()
+    save(figure, out)
+
+
+def check_picture(out: Path) -> None:
+    """Can it be drawn? Before the work that it shows."""
+    if out.suffix.lower() not in SUFFIXES:
+        raise ConfigError(f"{out}: write a name that ends in {' or '.join(SUFFIXES)}")
+    check_installed(f"{out}: a picture", "plot", "matplotlib")
+
+
+def new_figure(width: float, height: float) -> Any:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(figure: Any, out: Path) -> None:
     try:
         figure.savefig(out, dpi=150)
     except OSError as error:

@@ -7,7 +7,8 @@ import os
 import signal
 import time
 from collections import deque
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
-from glassformer.errors import ConfigError, GlassformerError
+from glassformer.errors import ConfigError, GlassformerError, check_installed
 
 if TYPE_CHECKING:
     from glassformer.train.loop import Step
@@ -31,7 +32,7 @@ ALSO = {
 }
 FLAGS = ("skip_bad",)  # need no value
 EVERY = 5.0  # seconds between lines where there is no terminal
-RECIPE = typer.Argument(help="A recipe: a TOML file.", metavar="RECIPE")
+RECIPE = typer.Argument(help="A recipe: a TOML file, or a run's folder.", metavar="RECIPE")
 DATA = typer.Option(None, "--data", help=f"Where the recipe's data lies (or set {ROOT}).")
 OUT = typer.Option(None, "--out", help="The run's folder; runs/NAME if not given.")
 DRY = typer.Option(False, "--dry-run", help="Say what would be done, and stop.")
@@ -55,7 +56,7 @@ def pretrain(
     from glassformer.train.recipe import read_recipe
 
     read = read_recipe(recipe, given(context.args))
-    _run(read, str(recipe), _root(data, recipe), out, dry_run, as_json)
+    _run(read, str(recipe), root_of(read, data, recipe), out, dry_run, as_json)
 
 
 def finetune(
@@ -63,7 +64,9 @@ def finetune(
     model: str = typer.Argument(
         help="The model folder to start from; with --model: classify, tag, answer or embed."
     ),
-    recipe: str | None = typer.Argument(None, help="A recipe: a TOML file.", metavar="RECIPE"),
+    recipe: str | None = typer.Argument(
+        None, help="A recipe, or a run's folder.", metavar="RECIPE"
+    ),
     base: str | None = typer.Option(
         None, "--model", help="The model folder, where no recipe is given."
     ),
@@ -87,7 +90,7 @@ def finetune(
 
         path = Path(recipe)
         read = read_recipe(path, changes | {"start": model})
-        _run(read, recipe, _root(data, path), out, dry_run, as_json)
+        _run(read, recipe, root_of(read, data, path), out, dry_run, as_json)
     elif base is not None and recipe is None and data is not None:
         from glassformer.train.short import short_recipe
 
@@ -100,29 +103,62 @@ def finetune(
         )
 
 
-def _root(data: Path | None, recipe: Path) -> Path:
-    return data or Path(os.environ.get(ROOT, recipe.parent))
+def root_of(recipe: Recipe, data: Path | None, path: Path) -> Path:
+    """Where its data lies: as the command says, the recipe, the environment; or beside it."""
+    if data is None and recipe.root is not None:
+        data = path.parent / recipe.root
+    return data or Path(os.environ.get(ROOT, path.parent))
 
 
 def given(words: list[str]) -> dict[str, str]:
     """`--train.steps 100` and `--train.steps=100`."""
-    found, rest = {}, list(words)
-    while rest:
-        name, given, value = rest.pop(0).partition("=")
-        if name[2:].replace("-", "_") in FLAGS and not given:
-            given, value = "=", "true"
-        if not name.startswith("--") or (not given and not rest):
-            raise ConfigError(f"{name}: write a field of the recipe and a value: --train.steps 100")
-        field = name[2:].replace("-", "_")
-        found[ALSO.get(field, field)] = value if given else rest.pop(0)
+    found, others = sorted_out(words)
+    if others:
+        raise _no_field(others[0])
     return found
+
+
+def sorted_out(words: list[str]) -> tuple[dict[str, str], list[str]]:
+    """Fields with their values, and what is none."""
+    found, others, rest = {}, [], list(words)
+    while rest:
+        word = rest.pop(0)
+        name, given, value = word.partition("=")
+        field = name[2:].replace("-", "_")
+        if field in FLAGS and not given:
+            given, value = "=", "true"
+        if not name.startswith("--"):
+            others.append(word)
+            continue
+        if not given and not rest:
+            raise _no_field(name)
+        found[ALSO.get(field, field)] = value if given else rest.pop(0)
+    return found, others
+
+
+def _no_field(name: str) -> ConfigError:
+    return ConfigError(f"{name}: write a field of the recipe and a value: --train.steps 100")
 
 
 def _run(
     recipe: Recipe, source: str, root: Path, out: Path | None, dry: bool, as_json: bool
 ) -> None:
-    console = Console(stderr=True)
-    from glassformer.train.board import check_installed
+    with begun(recipe, source, root, out or Path("runs") / recipe.name) as (session, show):
+        leads = session.world.leads
+        if dry:
+            from glassformer.cli.dry import describe
+
+            if leads:
+                describe(session, show.recipe, session.run.folder, as_json)
+            return
+        result = pursue(session, show)
+    if leads:
+        _tell_result(result, as_json)
+
+
+@contextmanager
+def begun(recipe: Recipe, source: str, root: Path, out: Path) -> Iterator[tuple[Session, Screen]]:
+    """A run that is ready to learn, or to go on; nobody else is in its folder."""
     from glassformer.train.build import build_session
     from glassformer.train.distributed import join
     from glassformer.train.run import locked
@@ -130,43 +166,37 @@ def _run(
     from glassformer.train.texts import Place
 
     if recipe.train.tensorboard:
-        check_installed()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+        check_installed("train.tensorboard = true", "log", "tensorboard")
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, signal.default_int_handler)
     world = join(recipe.train.device)
-    show = _Screen(console, recipe, quiet=not world.leads)
-    place = Place(root, out or Path("runs") / recipe.name, source, show.tell)
+    recipe = recipe.model_copy(update={"root": str(root.absolute())})
+    show = Screen(Console(stderr=True), recipe, quiet=not world.leads)
+    place = Place(root, out, source, show.tell)
     try:
         with locked(place.out) if world.leads else nullcontext():
             session = build_session(recipe, place, world)
             # Tokens and steps are found.
-            recipe = recipe.model_copy(update={"train": session.state.train})
-            show.recipe = recipe
-            if dry:
-                from glassformer.cli.dry import describe
-
-                if world.leads:
-                    describe(session, recipe, place.out, as_json)
-                return
-            result = _pursue(session, recipe, show)
+            show.recipe = recipe.model_copy(update={"train": session.state.train})
+            yield session, show
     except KeyboardInterrupt:  # while preparing: once it learns, it is asked to stop instead
         line = f"{place.out}: broken off before the first step: the same command goes on"
         raise Interrupted(line) from None
     finally:
         show.close()
         world.close()
-    if world.leads:
-        _tell_result(result, as_json)
 
 
-def _pursue(session: Session, recipe: Recipe, show: _Screen) -> dict[str, Any]:
+def pursue(session: Session, show: Screen) -> dict[str, Any]:
+    """To the end, unless it is asked to stop before."""
     asked: list[int] = []
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda number, _: asked.append(number) if not asked else os._exit(75))
     session.stop = lambda: bool(asked)
-    return _inside(session, recipe, show)
+    return _inside(session, show.recipe, show)
 
 
-def _inside(session: Session, recipe: Recipe, show: _Screen) -> dict[str, Any]:
+def _inside(session: Session, recipe: Recipe, show: Screen) -> dict[str, Any]:
     import torch
 
     from glassformer.train.board import Board
@@ -205,7 +235,7 @@ def _tell_result(result: dict[str, Any], as_json: bool) -> None:
     typer.echo(f"{result['model']}  {told}")
 
 
-class _Screen:
+class Screen:
     """What the run is doing: a bar on a terminal, plain lines elsewhere."""
 
     def __init__(self, console: Console, recipe: Recipe, *, quiet: bool) -> None:

@@ -42,6 +42,7 @@ class Table:
     header: tuple[str, ...] | None = None  # names of the columns, if the file does not say them
     separator: str | None = None  # of a file that is no .tsv, .csv, .jsonl or .parquet
     label_until: str | None = None  # a label ends before this: DESC of DESC:manner
+    label_separator: str | None = None  # between several labels of a text, which may have none
 
     def __str__(self) -> str:
         parts = {"text": self.text, "second": self.second, "label": self.label}
@@ -81,7 +82,7 @@ def examples(path: Path, table: Table, bad: Bad = stop) -> Iterator[Example]:
             label = None if table.label is None else row[table.label]
             if wrong is not None:
                 bad(_wrong(where, needed[wrong], texts[wrong], "a text"))
-            elif table.label is not None and not _is_label(label):
+            elif table.label is not None and not _is_label(label, table):
                 bad(_wrong(where, table.label, label, "a label"))
             else:
                 yield Example(tuple(texts), _spelt(label, table), where)
@@ -90,6 +91,13 @@ def examples(path: Path, table: Table, bad: Bad = stop) -> Iterator[Example]:
 def find_labels(found: Iterable[str]) -> tuple[str, ...]:
     """Each once: numbers by size, then words by the alphabet."""
     return tuple(sorted(set(found), key=_rank))
+
+
+def labels_in(label: str, separator: str | None) -> list[str]:
+    """All labels of a text: one, unless several are separated."""
+    if separator is None:
+        return [label]
+    return list(dict.fromkeys(name for part in label.split(separator) if (name := part.strip())))
 
 
 def are_values(labels: Sequence[str]) -> bool:
@@ -124,8 +132,9 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def _is_label(value: object) -> bool:
-    return isinstance(value, int | float) or _is_text(value)
+def _is_label(value: object, table: Table) -> bool:
+    none = table.label_separator is not None and value == ""
+    return none or isinstance(value, int | float) or _is_text(value)
 
 
 def _spelt(label: object, table: Table) -> str | None:

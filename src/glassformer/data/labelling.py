@@ -41,9 +41,23 @@ def document(column: Column, spans: Numbers) -> Numbers:
     return found
 
 
+def answers_of(objective: Objective, samples: Samples) -> npt.NDArray[Any]:
+    """The class, the value, or a 1 for each of its classes, of the document each sample is of."""
+    store = objective.store
+    owner = document(store["tokens"], samples.first)
+    found: npt.NDArray[Any]
+    if "several" not in store.columns:
+        found = store["values" if "values" in store.columns else "labels"].row[owner]
+        return found
+    spans = whole(store["several"])[owner]
+    found = np.zeros((len(owner), len(store.meta.labels)))
+    found[np.repeat(np.arange(len(owner)), spans[:, 1]), store["several"].take(spans)] = 1.0
+    return found
+
+
 @dataclass(frozen=True)
 class Classify(Objective):
-    """A class, or a value, is to be told of a text or a pair of texts.
+    """A class, several, or a value, is to be told of a text or a pair of texts.
 
     A text that is too long is read in parts, and each of them is to tell; a pair is left out.
     """
@@ -68,10 +82,8 @@ class Classify(Objective):
         return samples.first[:, 1] + samples.second[:, 1] + self.frame.pair_width
 
     def batch(self, samples: Samples, epoch: int, shape: Shape | None) -> Batch:
-        tokens = self.store["tokens"]
         made = _texts(self, samples, shape, "tokens", "second")
-        values = "values" in self.store.columns
-        answers = self.store["values" if values else "labels"].row[document(tokens, samples.first)]
+        answers = answers_of(self, samples)
         return _with(made, labels=filled(answers, made.sequences.count, NONE))
 
     def left_out(self) -> list[Left]:

@@ -1,6 +1,6 @@
 """From labelled examples to the columns of a store.
 
-texts       tokens, second (of pairs), labels: the number of a class, or values
+texts       tokens, second (of pairs), labels: the number of a class, several: of each, or values
 tags        tokens; labels: as many, the number of a word's tag at its first piece, else -100
 answers     question, tokens (of the context); labels: the first and the last of the answer's
             tokens, or -1 -1 where there is none
@@ -20,10 +20,12 @@ NONE = -100  # no answer is wanted here
 
 @dataclass(frozen=True)
 class Marked:
-    """One text or two, with the number of their class, or the value they have, if any."""
+    """One text or two, with the number of their class, or the value they have, if any; or with
+    the numbers of several classes."""
 
     texts: tuple[str, ...]
     label: float | None = None
+    several: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ def mark_texts(
         found: dict[str, Sequence[Any]] = dict(zip(("tokens", "second"), ids, strict=False))
         if each.label is not None:
             found["values" if "values" in columns else "labels"] = [each.label]
+        if each.several is not None:
+            found["several"] = each.several
         yield found
 
 

@@ -291,7 +291,7 @@ def segments_of(frame: Frame, sizes: Numbers, second: Numbers, size: int) -> Ten
 
 def filled(values: npt.NDArray[Any], size: int, fill: int) -> Tensor:
     kind = np.float32 if values.dtype.kind == "f" else np.int64
-    whole = np.full(size, fill, dtype=kind)
+    whole = np.full((size, *values.shape[1:]), fill, dtype=kind)
     whole[: len(values)] = values
     return torch.from_numpy(whole)
 
@@ -301,6 +301,8 @@ def row_of(row: Numbers, sizes: Numbers, shape: Shape | None, pad: int) -> tuple
     if shape is None:
         return torch.from_numpy(row), Sequences.of(sizes.tolist())
     rest = shape.tokens - len(row)
+    if rest == 0 and (sizes == shape.longest).all():  # a full rectangle has kernels of its own
+        return torch.from_numpy(row), Sequences.of(sizes.tolist())
     fillers = [shape.longest] * (rest // shape.longest)
     fillers += [rest % shape.longest] if rest % shape.longest else []
     tokens = filled(row, shape.tokens, pad)

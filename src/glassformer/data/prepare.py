@@ -19,8 +19,8 @@ from glassformer.errors import InputError, shown
 from glassformer.text import Tokenizer
 
 Kind = Literal[
-    "text", "sentences", "pairs", "classes", "class_pairs", "values", "value_pairs", "alike",
-    "tags", "answers",
+    "text", "sentences", "pairs", "classes", "class_pairs", "several", "several_pairs", "values",
+    "value_pairs", "alike", "tags", "answers",
 ]  # fmt: skip
 COLUMNS = {
     "text": ["tokens"],
@@ -28,6 +28,8 @@ COLUMNS = {
     "pairs": ["source", "target"],
     "classes": ["tokens", "labels"],
     "class_pairs": ["tokens", "second", "labels"],
+    "several": ["tokens", "several"],
+    "several_pairs": ["tokens", "second", "several"],
     "values": ["tokens", "values"],
     "value_pairs": ["tokens", "second", "values"],
     "alike": ["tokens", "second"],

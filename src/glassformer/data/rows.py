@@ -108,8 +108,10 @@ class Rows:
                 while waiting:
                     yield waiting.popleft().result()
             finally:
-                for future in (*waiting, *self._coming.values()):
+                for future in waiting:
                     future.cancel()
+                for plan in self._coming.values():
+                    plan.cancel()
                 self._coming.clear()
 
 

@@ -37,8 +37,8 @@ META = "store.json"
 PLACE = "<i8"  # the type of a place in the row
 VERSION = 1
 # Columns that hold no token ids, and their types on disk: beginnings of sentences inside their
-# document, numbers of classes (or where an answer is), values to be learnt.
-OTHERS = {"sentences": "<i4", "labels": "<i4", "values": "<f8"}
+# document, numbers of classes (or where an answer is), all classes of a text, values to be learnt.
+OTHERS = {"sentences": "<i4", "labels": "<i4", "several": "<i4", "values": "<f8"}
 
 
 @dataclass

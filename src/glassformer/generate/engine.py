@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import InputError
+from glassformer.generate.slots import forget, place, select
+from glassformer.generate.tape import Step, Tapes
 from glassformer.model import Batch, Cache, Sequences, Visitor
 from glassformer.tasks import Ids, Task
 
@@ -22,7 +24,8 @@ class Engine:
     """A model and the cache of a running batch: `slots` texts, each at its own length.
 
     With `beams` each text has that many neighbouring slots, and they share its source. A visitor
-    sees, and may change, every step.
+    sees, and may change, every step; where there is none, a GPU plays its steps from tape, of
+    kernels that are fused before if it is `compiled` (a minute, once).
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class Engine:
         memory_capacity: int = 0,
         beams: int = 1,
         visitor: Visitor | None = None,
+        compiled: bool = False,
     ) -> None:
         words = task.backbone.words
         self.task, self.capacity, self.beams, self.visitor = task, capacity, beams, visitor
@@ -44,7 +48,19 @@ class Engine:
         )  # fmt: skip
         self.sources = [0] * (slots // beams)  # how long each source is
         self.free = set(range(slots))
+        # Beams fork and leave at every step: they would need a new tape each time.
+        taped = self.device.type == "cuda" and visitor is None and beams == 1
+        step: Step = self._step
+        if compiled:  # of one text products are sums, and fuse with what stands beside them
+            step = torch.compile(
+                step, fullgraph=True, options={"coordinate_descent_tuning": slots == 1}
+            )
+        self._tapes = Tapes(step) if taped else None
         self._settle()
+
+    @property
+    def taped(self) -> bool:
+        return self._tapes is not None
 
     @property
     def slots(self) -> int:
@@ -72,7 +88,7 @@ class Engine:
         asked = replace(batch, wanted=last)
         logits: Tensor = self.task(asked, cache=reading, visitor=self.visitor).logits
         texts = [slot // self.beams for slot in slots]
-        self.cache.place(reading, texts)
+        place(self.cache, reading, texts)
         for i, slot in enumerate(slots):
             self.free -= {*range(slot, slot + self.beams)}
             if sources:
@@ -86,23 +102,46 @@ class Engine:
         cache = self.cache
         for slot in self.free:
             if cache.counts[slot] + 1 >= self.capacity:  # it only steps along: begin again
-                cache.forget(slot)
-        batch = Batch(tokens, Sequences.of([1] * len(tokens), device=self.device))
-        logits: Tensor = self.task(batch, cache=cache, visitor=self.visitor).logits
+                forget(cache, slot)
+        return self._step(tokens) if self._tapes is None else self._tapes(tokens, cache)
+
+    def _step(self, tokens: Tensor) -> Tensor:
+        ones = torch.arange(len(tokens) + 1, dtype=torch.int32, device=self.device)
+        batch = Batch(tokens, Sequences(ones, (1,) * len(tokens), 1))
+        logits: Tensor = self.task(batch, cache=self.cache, visitor=self.visitor).logits
         return logits.float()
 
     def select(self, index: Tensor) -> None:
         """Slot i becomes what slot index[i] was: beams fork; fewer indices, and texts leave."""
         order = index.tolist()
-        self.cache.select(index)
+        select(self.cache, index)
         self.free = {i for i, was in enumerate(order) if was in self.free}
         self.sources = [self.sources[i // self.beams] for i in order[:: self.beams]]
+        if self._tapes is not None:
+            self._settle()
 
     def leave(self, slot: int) -> None:
         """This slot is free: it steps along unheard until another prompt is read into it."""
         self.free.add(slot)
-        self.cache.forget(slot)
+        forget(self.cache, slot)
+
+    def check_fits(self, task: Task, tokens: int, source: int, beams: int) -> None:
+        """Can texts of this many tokens be written here?"""
+        if task is not self.task or beams > 1 or self.beams > 1:
+            raise InputError("engine: make it with the engine(…) of this model, for one beam")
+        room = self.cache.memory_capacity
+        if tokens > self.capacity or source > room:
+            raise InputError(
+                f"engine: it has room for {self.capacity} tokens and sources of {room}, and "
+                f"{tokens} and {source} are needed: make it larger, or lower max_new_tokens"
+            )
 
     def _settle(self) -> None:
-        """Tell the cache how long its sources are."""
-        self.cache.memory = Sequences.of(self.sources, device=self.device)
+        """Tell the cache how long its sources are, at a place where tapes find it."""
+        found = Sequences.of(self.sources, device=self.device)
+        if self._tapes is None:
+            self.cache.memory = found
+            return
+        if self.cache.memory is None or self.cache.memory.count != found.count:
+            self.cache.memory = replace(found, lengths=(), longest=self.cache.memory_capacity)
+        self.cache.memory.offsets.copy_(found.offsets)

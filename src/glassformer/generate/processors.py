@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from glassformer.generate.settings import Settings
+from glassformer.model.sequences import move
 
 NEVER = -math.inf
 Numbers = npt.NDArray[np.int64]
@@ -129,7 +130,7 @@ def only(tokens: Sequence[int], vocab: int, device: torch.device | str) -> Tenso
 
 
 def _where(these: npt.NDArray[np.bool_], scores: Tensor) -> Tensor:
-    return torch.from_numpy(np.flatnonzero(these)).to(scores.device)
+    return move(torch.from_numpy(np.flatnonzero(these)), scores.device)
 
 
 def _among(tokens: Tensor, vocab: int) -> Tensor:

@@ -18,6 +18,7 @@ from glassformer.generate.engine import Engine
 from glassformer.generate.processors import Rows, largest, process, processors
 from glassformer.generate.settings import Settings
 from glassformer.generate.written import Spelling, Stopped
+from glassformer.model.sequences import move
 from glassformer.text import Tokenizer
 
 
@@ -39,6 +40,24 @@ class Choice(NamedTuple):
     token: int
     logprob: float | None
     stopped: Stopped | None  # was it the last?
+
+
+class Told:
+    """Tokens, and maybe their log-probabilities, on their way from the device: one copy."""
+
+    def __init__(self, chosen: Tensor) -> None:  # (B,) or (2, B)
+        self.chosen = chosen.to("cpu", non_blocking=True)
+        self.arrived = torch.cuda.Event() if chosen.is_cuda else None
+        if self.arrived is not None:
+            self.arrived.record()
+
+    def read(self) -> tuple[list[int], Sequence[float | None]]:
+        if self.arrived is not None:
+            self.arrived.synchronize()
+        if self.chosen.dim() == 1:
+            return self.chosen.tolist(), [None] * len(self.chosen)
+        tokens, logprobs = self.chosen.tolist()
+        return [int(each) for each in tokens], logprobs
 
 
 @dataclass
@@ -95,8 +114,14 @@ def write(
         if joining:
             batch.join(joining)
         if batch.active:
-            yield from batch.choose()
-            batch.step(closed)
+            told = batch.choose()
+            if batch.ahead:  # the device goes on while its choice is on the way to us
+                batch.step()
+            yield from batch.tell(told)
+            if closed:
+                batch.shrink()
+            if not batch.ahead:
+                batch.step()
         elif closed:
             return
 
@@ -117,6 +142,7 @@ class _Batch:
         self.tokens = torch.zeros(engine.slots, dtype=torch.long, device=engine.device)
         self.rows: Rows | None = None  # made anew when somebody has come or gone
         self.wide = torch.float32 if engine.device.type == "mps" else torch.float64
+        self.ahead = engine.device.type == "cuda"
 
     @property
     def active(self) -> int:
@@ -140,21 +166,24 @@ class _Batch:
             self.texts[slot] = text
         self.rows = None
 
-    def choose(self) -> Iterator[Choice]:
-        """One token for each text; those that are done leave."""
+    def choose(self) -> Told:
+        """One token for each text; those that may have no more leave the engine."""
         scores = self._processed()
         if self.settings.samples:
             self.tokens = draw(scores, self._chances())
         else:
             self.tokens = largest(scores, 1)[1][:, 0]
-        logprobs: Sequence[float | None] = [None] * len(self.texts)
-        if self.settings.logprobs:  # one copy from the device, for both
-            own = self.logits.log_softmax(-1).gather(1, self.tokens[:, None])[:, 0]
-            both = torch.stack([self.tokens.to(self.wide), own.to(self.wide)])
-            chosen, logprobs = both.tolist()
-            tokens = [int(each) for each in chosen]
-        else:
-            tokens = self.tokens.tolist()
+        for slot, text in enumerate(self.texts):
+            if text is not None and len(text.made) + 1 == text.request.limit:
+                self.engine.leave(slot)
+        if not self.settings.logprobs:
+            return Told(self.tokens)
+        own = self.logits.log_softmax(-1).gather(1, self.tokens[:, None])[:, 0]
+        return Told(torch.stack([self.tokens.to(self.wide), own.to(self.wide)]))
+
+    def tell(self, told: Told) -> Iterator[Choice]:
+        """What was chosen; texts that are done leave."""
+        tokens, logprobs = told.read()
         for slot, text in enumerate(self.texts):
             if text is not None:
                 stopped = text.add(tokens[slot], self.settings)
@@ -163,18 +192,21 @@ class _Batch:
                     self.engine.leave(slot)
                 yield Choice(text.request, tokens[slot], logprobs[slot], stopped)
 
-    def step(self, closed: bool) -> None:
-        """The engine reads what was chosen. When nobody waits, half empty is halved."""
-        if not self.active:
-            self.rows = None
-            return
-        if closed and self.active <= len(self.texts) // 2:
+    def shrink(self) -> None:
+        """When nobody waits, half empty is halved; on tape it would gain nothing."""
+        if 0 < self.active <= len(self.texts) // 2 and not self.engine.taped:
             kept = [i for i, each in enumerate(self.texts) if each is not None]
             index = torch.tensor(kept, device=self.engine.device)
             self.engine.select(index)
-            self.tokens = self.tokens[index]
+            self.tokens, self.logits = self.tokens[index], self.logits[index]
             self.texts = [self.texts[i] for i in kept]
             self.rows = None
+
+    def step(self) -> None:
+        """The engine reads what was chosen."""
+        if len(self.engine.free) == self.engine.slots:
+            self.rows = None
+            return
         if self.rows is not None:
             self.rows = self.rows.add(self.tokens)
         self.logits = self.engine.step(self.tokens)
@@ -199,4 +231,4 @@ class _Batch:
         samples = [0 if each is None else each.request.sample for each in self.texts]
         made = [0 if each is None else len(each.made) for each in self.texts]
         chances = torch.from_numpy(uniform(self.settings.seed, samples, made))
-        return chances.to(self.wide).to(self.logits.device)
+        return move(chances.to(self.wide), self.logits.device)

@@ -30,6 +30,7 @@ class Writing:
     prompts: Ids  # a translator's: its start token
     sources: Ids | None
     at_once: int
+    kept: Engine | None = None  # to write in, from an earlier call
 
     def engine(self, texts: slice = slice(None), visitor: Visitor | None = None) -> Engine:
         """As large as these prompts and what may follow them need."""
@@ -40,11 +41,15 @@ class Writing:
         beams = self.settings.num_beams
         samples = self.settings.num_return_sequences if beams == 1 else beams
         count = len(prompts) * samples
+        source = max(map(len, sources), default=0)
+        if self.kept is not None:
+            self.kept.check_fits(self.task, longest, source, beams)
+            return self.kept
         return Engine(
             self.task,
             slots=min(self.at_once, count) if beams == 1 else count,
             capacity=max(longest, 1),
-            memory_capacity=max(map(len, sources), default=0),
+            memory_capacity=source,
             beams=beams,
             visitor=visitor,
         )
@@ -71,6 +76,7 @@ def prepare(
     prompts: Any,
     given: Mapping[str, Any],
     batch_size: int | None = None,
+    engine: Engine | None = None,
 ) -> Writing:
     """Check all there is to check, before anything is computed."""
     config = task.backbone.config
@@ -91,11 +97,12 @@ def prepare(
         _check_prompt(i, each, config.vocab_size, config.max_length)
     at_once = batch_size or SIDE_BY_SIDE.get(task.device.type, 16)
     if config.family != "seq2seq":
-        return Writing(task, tokenizer, settings, ids, None, at_once)
+        return Writing(task, tokenizer, settings, ids, None, at_once, engine)
     start = settings.decoder_start_token_id
     if start is None:
         raise ConfigError("decoder_start_token_id: the model names none, write one")
-    return Writing(task, tokenizer, settings, [[start] for _ in ids], ids, at_once)
+    starts = [[start] for _ in ids]
+    return Writing(task, tokenizer, settings, starts, ids, at_once, engine)
 
 
 def generate(writing: Writing) -> list[Written]:

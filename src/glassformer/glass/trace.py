@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError, InputError, check_installed
 
 if TYPE_CHECKING:
     from glassformer.glass.figures import Picture
@@ -78,14 +78,9 @@ class Trace(Mapping[str, Tensor]):
 
         `kind` is map (all heads), head, lens, path or alignment: see `glass.figures`.
         """
-        try:
-            from glassformer.glass.figures import FIGURES
-        except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] != "matplotlib":
-                raise
-            raise ConfigError(
-                "a picture takes matplotlib: pip install 'glassformer[plot]'"
-            ) from None
+        check_installed("a picture", "plot", "matplotlib")
+        from glassformer.glass.figures import FIGURES
+
         return _called(kind, FIGURES, "figure")(self, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -9,7 +9,9 @@ weights = softmax(q kᵀ / √D)        mixed = weights v        output = W_O mi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -52,6 +54,7 @@ class Attention(nn.Module):
             bias=None if self.cross else ctx.bias,
             scale=self.scale,
             dropout=self.dropout if self.training else 0.0,
+            masks=ctx.masks,
         )
         looking = (self, ctx) if ctx.opens(self) else None
         mixed = attend(q, k, v, queries, keys, how, looking)
@@ -85,6 +88,10 @@ class Attention(nn.Module):
         return k, v, ctx.memory_keys
 
 
+# Whose queries and whose keys do not fill their rectangle; keys of a cache may be all there is.
+Ragged: TypeAlias = tuple[Sequences | None, Sequences]
+
+
 @dataclass(frozen=True, eq=False)
 class How:
     """Who may look at whom, and how scores become weights."""
@@ -94,6 +101,15 @@ class How:
     bias: Tensor | None = None  # (1 or B, H, T, S) added to the scores
     scale: float = 1.0
     dropout: float = 0.0
+    masks: dict[Any, Tensor | None] = field(default_factory=dict)  # of this call
+
+    def once(self, what: Any, make: Callable[[], Tensor | None]) -> Tensor | None:
+        """A mask is the same in all layers: the first one makes it. A compiler sees that itself."""
+        if torch.compiler.is_compiling():
+            return make()
+        if what not in self.masks:
+            self.masks[what] = make()
+        return self.masks[what]
 
 
 def attend(
@@ -118,8 +134,8 @@ def attend(
             return _one_by_one(q, k, v, queries, keys, how)
     if flat:
         k, v = keys.pad(k).transpose(1, 2), keys.pad(v).transpose(1, 2)  # (B, G, S, D)
-    sizes = None if even else (queries.sizes, keys.sizes)
-    mixed = _dense(queries.pad(q).transpose(1, 2), k, v, sizes, how, looking)  # (B, H, T, Dv)
+    ragged = None if even else (None if queries.even(q) else queries, keys)
+    mixed = _dense(queries.pad(q).transpose(1, 2), k, v, ragged, how, looking)  # (B, H, T, Dv)
     return queries.unpad(mixed.transpose(1, 2), like=q)
 
 
@@ -135,7 +151,8 @@ def _one_by_one(
         if bias is not None:
             bias = bias[min(i, bias.shape[0] - 1), None, :, :T, :S]
         one_q, one_k, one_v = (x.transpose(0, 1)[None] for x in one)  # (1, H, T, D)
-        rows.append(_dense(one_q, one_k, one_v, None, replace(how, bias=bias))[0].transpose(0, 1))
+        alone = replace(how, bias=bias, masks={})
+        rows.append(_dense(one_q, one_k, one_v, None, alone)[0].transpose(0, 1))
     return torch.cat(rows)
 
 
@@ -143,19 +160,17 @@ def _dense(
     q: Tensor,  # (B, H, T, D)
     k: Tensor,  # (B, G, S, D)
     v: Tensor,  # (B, G, S, Dv)
-    sizes: tuple[Tensor, Tensor] | None,  # of queries and keys; None if the rectangle is full
+    ragged: Ragged | None,
     how: How,
     looking: tuple[nn.Module, Look] | None = None,
 ) -> Tensor:  # (B, H, T, Dv)
     T, S = q.shape[2], k.shape[2]
-    bare = sizes is None and how.window is None and how.bias is None
-    triangle = bare and how.causal and T == S and looking is None
-    seen = None if triangle else visible(T, S, sizes, how, q.device)
+    bare = ragged is None and how.window is None and how.bias is None
+    triangle = bare and how.causal and T == S
     if looking is not None:
-        return attend_in_the_open(q, k, v, seen, how, *looking)
-    mask = seen
-    if how.bias is not None:
-        mask = how.bias if seen is None else how.bias.masked_fill(~seen, -math.inf)
+        return attend_in_the_open(q, k, v, visible(T, S, ragged, how, q.device), how, *looking)
+    what = (ragged, T, S, how.causal, how.window, how.bias)
+    mask = None if triangle else how.once(what, lambda: _mask(T, S, ragged, how, q))
     return scaled_dot_product_attention(
         q, k, v, attn_mask=mask, is_causal=triangle, scale=how.scale, dropout_p=how.dropout,
         enable_gqa=k.shape[1] != q.shape[1],
@@ -178,8 +193,17 @@ def attend_in_the_open(
     return weights @ v
 
 
+def _mask(T: int, S: int, ragged: Ragged | None, how: How, q: Tensor) -> Tensor | None:
+    """What is added to the scores: the bias, and −∞ where nobody may look."""
+    seen = visible(T, S, ragged, how, q.device)
+    if seen is None:
+        return how.bias
+    bias = torch.zeros((), dtype=q.dtype, device=q.device) if how.bias is None else how.bias
+    return bias.masked_fill(~seen, -math.inf)
+
+
 def visible(
-    T: int, S: int, sizes: tuple[Tensor, Tensor] | None, how: How, device: torch.device
+    T: int, S: int, ragged: Ragged | None, how: How, device: torch.device
 ) -> Tensor | None:  # (1 or B, 1, T, S)
     """Which keys each query may look at; None if all.
 
@@ -188,21 +212,19 @@ def visible(
                           ■ ■ ■ ·                   · ■ ■ ■
                           ■ ■ ■ ■                   · · ■ ■
     """
-    if sizes is None and how.window is None and (not how.causal or T == 1):
+    if ragged is None and how.window is None and (not how.causal or T == 1):
         return None
     row = torch.arange(T, device=device)[:, None]
     column = torch.arange(S, device=device)
-    if sizes is None:
-        back = row + (S - T) - column  # how far behind the query the key lies
-        seen = (column >= 0).expand(T, S)
-    else:
-        q_size, k_size = (size[:, None, None, None] for size in sizes)  # (B, 1, 1, 1)
-        back = row + (k_size - q_size) - column
-        seen = column < k_size
-    if how.causal:
+    asked, held = (T, S) if ragged is None else (
+        T if each is None else each.sizes[:, None, None, None] for each in ragged
+    )  # fmt: skip
+    seen = column < held  # (S,) or (B, 1, 1, S)
+    back = row + (held - asked) - column  # how far behind the query the key lies
+    if how.causal and T > 1:
         seen = seen & (back >= 0)
     if how.window is not None:
         seen = seen & (back.abs() <= how.window)
-    if sizes is not None:  # rows of padding look at key 0: a softmax over nothing is NaN
-        seen = seen | ((row >= q_size) & (column == 0))
-    return seen[None, None] if sizes is None else seen
+    if isinstance(asked, Tensor):  # rows of padding look at key 0: a softmax over nothing is NaN
+        seen = seen | ((row >= asked) & (column == 0))
+    return seen[None, None] if ragged is None else seen

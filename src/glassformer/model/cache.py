@@ -20,7 +20,7 @@ from glassformer.model.sequences import Sequences
 
 
 class Cache:
-    """Rectangular though the batch is flat: static shapes, and a beam step is an index_select.
+    """Rectangular though the batch is flat: static shapes, and beams fork by index_select.
 
     Of a translation's beams, `beams` neighbours each look at the same source, which is kept once.
     """
@@ -45,17 +45,17 @@ class Cache:
             raise InputError("memory_capacity: write how many tokens the longest source has")
         depth = config.decoder_depth or config.depth
 
-        def room(count: int, slots: int, width: int) -> Tensor:
-            return torch.zeros(
-                depth, count, config.group_heads, slots, width, device=device, dtype=dtype
-            )
+        def room(count: int, slots: int, width: int) -> list[Tensor]:
+            sizes = (count, config.group_heads, slots, width)
+            return [torch.zeros(sizes, device=device, dtype=dtype) for _ in range(depth)]
 
-        self.capacity, self.beams = capacity, beams
-        self.keys = room(texts, capacity, config.query_width)  # (L, B, H, S, D)
+        self.capacity, self.memory_capacity, self.beams = capacity, memory_capacity, beams
+        self.keys = room(texts, capacity, config.query_width)  # of each layer (B, H, S, D)
         self.values = room(texts, capacity, config.mixed_width)
         self.lengths = torch.zeros(texts, dtype=torch.int32, device=device)  # (B,)
         self.counts = (0,) * texts  # the same, as plain numbers
-        self._spare: dict[str, Tensor] = {}  # room to write what is picked
+        self.reach: int | None = None  # slots to look at, where the caller keeps the counts
+        self.spare: dict[str, list[Tensor]] = {}  # room for texts that change places
         self.memory: Sequences | None = None  # set once the source has been read
         self.memory_keys = room(texts // beams, memory_capacity, config.query_width)
         self.memory_values = room(texts // beams, memory_capacity, config.mixed_width)
@@ -66,16 +66,24 @@ class Cache:
 
     def after(self, queries: Sequences) -> Sequences:
         """The keys there will be when `queries` have been added."""
-        if queries.count != len(self.counts):
-            raise InputError(f"the cache is for {len(self.counts)} texts, not {queries.count}")
-        counts = tuple(a + b for a, b in zip(self.counts, queries.lengths, strict=True))
+        ends = (self.lengths + queries.sizes).cumsum(0, dtype=torch.int32)
+        offsets = torch.cat([ends.new_zeros(1), ends])
+        if self.reach is not None:
+            return Sequences(offsets, (), self.reach)
+        counts = self.grown(queries.lengths)
+        return Sequences(offsets, counts, max(counts))
+
+    def grown(self, lengths: Sequence[int]) -> tuple[int, ...]:
+        """The counts there will be when texts of these lengths have been added."""
+        if len(lengths) != len(self.counts):
+            raise InputError(f"the cache is for {len(self.counts)} texts, not {len(lengths)}")
+        counts = tuple(a + b for a, b in zip(self.counts, lengths, strict=True))
         if max(counts) > self.capacity:
             raise InputError(
                 f"the cache has room for {self.capacity} tokens a text and {max(counts)} are "
                 "needed: make it with a larger capacity"
             )
-        ends = (self.lengths + queries.sizes).cumsum(0, dtype=torch.int32)
-        return Sequences(torch.cat([ends.new_zeros(1), ends]), counts, max(counts))
+        return counts
 
     def asking(self, queries: Sequences) -> Sequences:
         """Who asks each source: the beams of one text are as many queries of one text."""
@@ -91,82 +99,32 @@ class Cache:
         The first time there is nothing but the new ones: they go on as the flat row they are.
         """
         text, slot = where
-        self.keys[layer, text, :, slot] = k.to(self.keys.dtype)
-        self.values[layer, text, :, slot] = v.to(self.values.dtype)
-        if self.longest == 0:
+        every_k, every_v = self.keys[layer], self.values[layer]
+        every_k[text, :, slot] = k.to(every_k.dtype)
+        every_v[text, :, slot] = v.to(every_v.dtype)
+        if self.reach is None and self.longest == 0:
             return k, v
-        return self.keys[layer, :, :, : keys.longest], self.values[layer, :, :, : keys.longest]
+        return every_k[:, :, : keys.longest], every_v[:, :, : keys.longest]
 
     def remember(self, layer: int, k: Tensor, v: Tensor, memory: Sequences) -> None:
         """Keep the source's keys and values: cross attention needs them at every step."""
-        if memory.longest > self.memory_keys.shape[3]:
+        if memory.longest > self.memory_capacity:
             raise InputError(
-                f"the cache has room for {self.memory_keys.shape[3]} tokens of a source and "
+                f"the cache has room for {self.memory_capacity} tokens of a source and "
                 f"{memory.longest} are needed: make it with a larger memory_capacity"
             )
         text = memory.texts(k)
         slot = memory.positions(k, text)
-        self.memory_keys[layer, text, :, slot] = k.to(self.keys.dtype)
-        self.memory_values[layer, text, :, slot] = v.to(self.values.dtype)
+        every_k, every_v = self.memory_keys[layer], self.memory_values[layer]
+        every_k[text, :, slot] = k.to(every_k.dtype)
+        every_v[text, :, slot] = v.to(every_v.dtype)
 
     def recall(self, layer: int, memory: Sequences) -> tuple[Tensor, Tensor]:
-        return (
-            self.memory_keys[layer, :, :, : memory.longest],
-            self.memory_values[layer, :, :, : memory.longest],
-        )
+        k, v = self.memory_keys[layer], self.memory_values[layer]
+        return k[:, :, : memory.longest], v[:, :, : memory.longest]
 
     def advance(self, keys: Sequences) -> None:
         """The step is done: what was written counts from now on."""
         self.lengths.copy_(keys.sizes)
-        self.counts = keys.lengths
-
-    def place(self, other: Cache, texts: Sequence[int]) -> None:
-        """Text i of `other` becomes all beams of text texts[i] of this one."""
-        where = torch.tensor(texts, device=self.lengths.device)
-        slots = (where[:, None] * self.beams + torch.arange(self.beams).to(where)).flatten()
-        S, M = other.capacity, other.memory_keys.shape[3]
-        for mine, its in ((self.keys, other.keys), (self.values, other.values)):
-            mine[:, slots, :, :S] = its.repeat_interleave(self.beams, 1)
-        self.memory_keys[:, where, :, :M] = other.memory_keys
-        self.memory_values[:, where, :, :M] = other.memory_values
-        self.lengths[slots] = other.lengths.repeat_interleave(self.beams)
-        counts = list(self.counts)
-        for text, count in zip(texts, other.counts, strict=True):
-            counts[text * self.beams : (text + 1) * self.beams] = [count] * self.beams
-        self.counts = tuple(counts)
-
-    def forget(self, text: int) -> None:
-        """As if nothing of this text had been read."""
-        self.lengths[text] = 0
-        self.counts = (*self.counts[:text], 0, *self.counts[text + 1 :])
-
-    def select(self, index: Tensor) -> None:
-        """Text i becomes what text index[i] was: beams fork, finished texts leave."""
-        order = index.tolist()
-        for name in ("keys", "values"):
-            self._pick(name, index)
-        self.lengths = self.lengths.index_select(0, index)
-        self.counts = tuple(self.counts[i] for i in order)
-        sources = [i // self.beams for i in order[:: self.beams]]
-        if sources != list(range(self.memory_keys.shape[1])):
-            index = torch.tensor(sources, device=index.device)
-            self.memory_keys = self.memory_keys.index_select(1, index)
-            self.memory_values = self.memory_values.index_select(1, index)
-            if self.memory is not None:
-                lengths = [self.memory.lengths[i] for i in sources]
-                longest = self.memory.longest
-                self.memory = Sequences.of(lengths, device=index.device, longest=longest)
-
-    def _pick(self, name: str, index: Tensor) -> None:
-        """Where as many stay, copy what is in use into the place of the step before the last."""
-        now = getattr(self, name)
-        if len(index) != now.shape[1]:
-            setattr(self, name, now.index_select(1, index))
-            self._spare.clear()
-            return
-        spare = self._spare.pop(name, None)
-        spare = torch.zeros_like(now) if spare is None else spare  # 0 · NaN would be NaN
-        used = (..., slice(self.longest), slice(None))
-        torch.index_select(now[used], 1, index, out=spare[used])
-        self._spare[name] = now
-        setattr(self, name, spare)
+        if self.reach is None:
+            self.counts = keys.lengths

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
@@ -52,6 +52,7 @@ class Context(Look):
     memory_keys: Sequences | None = None
     asking: Sequences | None = None  # who asks the source: as queries, or a text's beams as one
     cache: Cache | None = None
+    masks: dict[Any, Tensor | None] = field(default_factory=dict)  # made by the first layer
 
     def turn(self, *, cross: bool, local: bool) -> Tensor | None:
         """How queries and keys are turned; between two texts (cross) they are not."""

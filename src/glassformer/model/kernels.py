@@ -6,11 +6,19 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend
 
 from glassformer.model.sequences import Sequences
 
 # From then on the kernel takes fewer key heads than query heads.
 GROUPED = torch.__version__ >= "2.12"
+# For full rectangles cuDNN's kernel is the fastest to train with, and torch's last choice.
+PREFERRED = [
+    SDPBackend.CUDNN_ATTENTION,
+    SDPBackend.FLASH_ATTENTION,
+    SDPBackend.EFFICIENT_ATTENTION,
+    SDPBackend.MATH,
+]
 
 
 def fits_varlen(q: Tensor, v: Tensor, bias: Tensor | None, dropout: float) -> bool:

@@ -78,7 +78,13 @@ class Words(nn.Module):
 
     def forward(self, x: Tensor, table: Tensor) -> Tensor:  # (N, C) → (N, V)
         x = x if self.scale is None else x * self.scale
-        return F.linear(x, table if self.weight is None else self.weight, self.bias)
+        table = table if self.weight is None else self.weight
+        if x.is_cuda and len(table) % 8 and len(x) % 8 == 0 and not x.requires_grad:
+            # Rows of an odd length have no fast product: 64 times GPT-2's 50,257 words take 158 µs
+            # this way round, 25 the other.
+            y = (table @ x.T).T
+            return y if self.bias is None else y + self.bias
+        return F.linear(x, table, self.bias)
 
 
 class Labels(nn.Module):

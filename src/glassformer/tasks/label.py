@@ -6,6 +6,7 @@ import math
 from typing import ClassVar, Literal
 
 import torch
+from torch.nn import functional as F
 
 from glassformer.config import TaskConfig
 from glassformer.errors import InputError
@@ -39,7 +40,8 @@ class Features(Task):
 class Classify(Task):
     """One answer a text or pair of texts, from one vector: `classify` and `next_sentence`.
 
-    With a single label it is regression: the loss is the squared error.
+    With a single label it is regression: the loss is the squared error. Where a text may have
+    several labels, each of them is told for itself.
     """
 
     per: ClassVar[Literal["token", "text"]] = "text"
@@ -60,6 +62,10 @@ class Classify(Task):
         logits = look.see(self, "logits", self.labels(vector))  # (B, K)
         if batch.labels is None:
             return Output(logits)
+        if self.spec.several:  # (B, K) of 0 and 1
+            real, wanted = batch.labels != -100, batch.labels.clamp(min=0.0)
+            off = F.binary_cross_entropy_with_logits(logits.float(), wanted, reduction="none")
+            return Output(logits, {"labels": Sum((off * real).sum(), real.sum())})
         if len(self.spec.labels) == 1:
             real = batch.labels != -100
             off = torch.where(real, logits[:, 0].float() - batch.labels, 0.0)

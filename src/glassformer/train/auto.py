@@ -15,14 +15,13 @@ from torch import Tensor
 from glassformer.data.rows import Row, Rows
 from glassformer.errors import GlassformerError
 from glassformer.model import Batch, Sequences
-from glassformer.strictjson import parse
 from glassformer.tasks import Task
 from glassformer.train.distributed import World
 from glassformer.train.loop import take_step
 from glassformer.train.recipe import Recipe
-from glassformer.train.run import RECIPE
 from glassformer.train.setup import recompute
 from glassformer.train.state import State
+from glassformer.train.toml import RECIPE, read_fields
 
 ON_CPU = 1_024  # a token takes least time in rows of 600 to 2,600: benchmarks/scaling.py
 LEAST, MOST = 1_024, 131_072  # longer rows do not make a GPU any faster
@@ -58,7 +57,7 @@ def timed(recipe: Recipe, rows: Rows) -> Recipe:
 def _before(path: Path) -> int | None:
     if not path.is_file():
         return None
-    tokens = parse(path.read_bytes(), str(path)).get("train", {}).get("tokens")
+    tokens = read_fields(path).get("train", {}).get("tokens")
     return tokens if isinstance(tokens, int) else None
 
 
@@ -131,6 +130,8 @@ def _row(recipe: Recipe, task: Task, tokens: int) -> Row:
     }.get(learn.kind, zeros(answers))
     if learn.kind == "classify" and len(task.spec.labels) == 1:
         labels = labels.float()
+    if task.spec.several:
+        labels = torch.zeros(texts, len(task.spec.labels))
     batch = Batch(
         zeros(tokens),
         sequences,

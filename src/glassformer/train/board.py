@@ -6,11 +6,9 @@ A run that goes on, or goes back, hides the points of the steps that it does aga
 from __future__ import annotations
 
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 from glassformer.durable import writing
-from glassformer.errors import ConfigError
 from glassformer.train.loop import Step
 from glassformer.train.session import Evaluated, Event, WentBack
 
@@ -26,7 +24,6 @@ class Board:
         self._open(done)
 
     def _open(self, done: int) -> None:
-        check_installed()
         from torch.utils.tensorboard import SummaryWriter
 
         with writing(self.folder, 0):
@@ -70,10 +67,3 @@ class Board:
         self._write_waiting()
         with writing(self.folder, 0):
             self.writer.close()
-
-
-def check_installed() -> None:
-    if find_spec("tensorboard") is None:
-        raise ConfigError(
-            "train.tensorboard = true takes tensorboard: pip install 'glassformer[log]'"
-        )

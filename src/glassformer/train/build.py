@@ -18,7 +18,7 @@ from glassformer.data.split import Pair
 from glassformer.data.stamps import Stamp, difference, stamps
 from glassformer.data.store import META, Store, read_meta
 from glassformer.durable import write_whole
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError, InputError, check_installed
 from glassformer.loaded import FINGERPRINT
 from glassformer.pretrained import named
 from glassformer.strictjson import parse
@@ -28,7 +28,7 @@ from glassformer.text.training import Purpose, tokenizer_files, train_tokenizer
 from glassformer.train import labelled, metrics
 from glassformer.train.auto import settled, timed
 from glassformer.train.distributed import World
-from glassformer.train.judge import Examples, Judge, check_installed
+from glassformer.train.judge import Examples, Judge
 from glassformer.train.parts import objective_of, pool_of, task_of
 from glassformer.train.recipe import FAMILY, LABELLED, Recipe
 from glassformer.train.run import Run, check_same, checkpoints
@@ -36,7 +36,7 @@ from glassformer.train.sentences import SENTENCE_FILES, sentence_files
 from glassformer.train.session import Session
 from glassformer.train.start import check_start
 from glassformer.train.state import State
-from glassformer.train.texts import Place, files_of, held_out
+from glassformer.train.texts import Place, held_out, source_files
 
 STORES: dict[str, Kind] = {
     "next_word": "text",
@@ -53,7 +53,8 @@ PURPOSES: dict[str, Purpose] = {
 
 def build_session(recipe: Recipe, place: Place, world: World) -> Session:
     if recipe.train.translate:
-        check_installed(f"{place.source}: train.translate = {recipe.train.translate}")
+        why = f"{place.source}: train.translate = {recipe.train.translate}"
+        check_installed(why, "metrics", "sacrebleu")
     if recipe.train.rows % world.size:
         raise ConfigError(
             f"{place.source}: train.rows = {recipe.train.rows} over {world.size} processes: "
@@ -62,12 +63,13 @@ def build_session(recipe: Recipe, place: Place, world: World) -> Session:
     check_same(recipe, place.out)
     check_start(recipe, place.source)
     if recipe.objective.kind in LABELLED:
-        metrics.check_installed(f"objective.kind = {recipe.objective.kind!r}")
+        why = f"objective.kind = {recipe.objective.kind!r}"
+        check_installed(why, "metrics", *metrics.PACKAGES)
         place = replace(place, labels=_labels(recipe, place))
         recipe = labelled.judged(recipe, place.labels, place.source)
     if world.leads:
         if recipe.data.valid is not None and not _ready_made(recipe, place, "valid"):
-            files_of(recipe, place.quiet, "valid")  # a wrong path costs no work
+            source_files(recipe, place.quiet, "valid")  # a wrong path costs no work
         tokenizer = _tokenizer(recipe, place)
         for part in ("train", "valid"):
             _prepare(recipe, place, tokenizer, part)
@@ -187,7 +189,7 @@ def _tokenizer(recipe: Recipe, place: Place) -> Tokenizer:
     for name, data in tokenizer_files(made).items():
         write_whole(folder / name, data)
     # Last: before it is there, the tokenizer may be half of one.
-    read = [asdict(stamp) for stamp in stamps(files_of(recipe, place, "train") or {})]
+    read = [asdict(stamp) for stamp in stamps(source_files(recipe, place, "train") or {})]
     write_whole(made_from, json.dumps({"settings": told, "files": read}, indent=2).encode())
     return made
 
@@ -197,7 +199,7 @@ def _is_made(path: Path, told: list[Any], recipe: Recipe, place: Place) -> bool:
     found = parse(path.read_bytes(), str(path)) if path.is_file() else {}
     if found.get("settings") != told:
         return False
-    files = None if checkpoints(place.out) else files_of(recipe, place, "train")
+    files = None if checkpoints(place.out) else source_files(recipe, place, "train")
     return files is None or not difference([Stamp(**each) for each in found["files"]], files)
 
 
@@ -228,7 +230,7 @@ def _prepare(recipe: Recipe, place: Place, tokenizer: Tokenizer, part: str) -> N
         return
     steps = prepare(
         held_out(recipe, place, part), tokenizer, place.out / "data" / part,
-        files=files_of(recipe, place, part), again=not checkpoints(place.out),
+        files=source_files(recipe, place, part), again=not checkpoints(place.out),
         kind=_store_kind(recipe, place), sources=[json.dumps([part, data.model_dump()])],
         labels=place.labels,
     )  # fmt: skip

@@ -44,10 +44,11 @@ class World:
             dist.destroy_process_group()
 
 
-def join(device: str = "auto") -> World:
-    """Take this process's place among those that torchrun started, or be alone."""
+def join(device: str = "auto", said: str = "train.device =") -> World:
+    """Take this process's place among those that torchrun started, or be alone. `said`: where the
+    device was asked for."""
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    place = _device(device)
+    place = _device(device, said)
     if size > 1 and not dist.is_initialized():
         backend = "cpu:gloo,cuda:nccl" if place.type == "cuda" else "gloo"
         with _together():
@@ -76,12 +77,12 @@ def _together() -> Iterator[None]:
         ) from None
 
 
-def _device(name: str) -> torch.device:
+def _device(name: str, said: str) -> torch.device:
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if name == "auto":
         name = next((kind for kind, found in there.items() if found), "cpu")
     elif not there.get(name, True):
-        raise ConfigError(f"train.device = {name!r}: there is none here: write auto or cpu")
+        raise ConfigError(f"{said} {name!r}: there is none here: write auto or cpu")
     if name == "cuda":
         number = int(os.environ.get("LOCAL_RANK", 0))
         torch.cuda.set_device(number)

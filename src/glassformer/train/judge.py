@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from glassformer.errors import ConfigError
 from glassformer.generate.translate import translate
 from glassformer.tasks import Task
 from glassformer.text import Tokenizer
@@ -37,11 +35,6 @@ class Examples:
         if most is not None and most < len(chosen):
             chosen = [chosen[i * len(chosen) // most] for i in range(most)]
         return cls(chosen, [known[source] for source in chosen])
-
-
-def check_installed(why: str) -> None:
-    if importlib.util.find_spec("sacrebleu") is None:
-        raise ConfigError(f"{why} takes sacreBLEU: pip install 'glassformer[metrics]'")
 
 
 def scores(

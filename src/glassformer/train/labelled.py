@@ -23,6 +23,7 @@ from glassformer.data.examples import (
     examples,
     find_labels,
     guessed,
+    labels_in,
     number_of,
     value_of,
 )
@@ -55,7 +56,7 @@ def table_of(recipe: Recipe, path: Path) -> Table:
     data, labelled = recipe.data, recipe.objective.kind == "classify"
     table = Table(
         data.text or "", data.second, data.label, data.header or None, data.separator,
-        data.label_until,
+        data.label_until, data.label_separator,
     )  # fmt: skip
     whole = table.text and (table.label or not labelled)
     return table if whole else guessed(path, table, labelled=labelled)
@@ -84,15 +85,17 @@ def labels_of(recipe: Recipe, path: Path, tell: Callable[[str], None]) -> tuple[
         if isinstance(each, Tagged):
             found.update(each.tags)
         elif isinstance(each, Example) and each.label is not None:
-            found.add(each.label)
+            found.update(labels_in(each.label, recipe.data.label_separator))
     if learn.kind != "tag":
         table = table_of(recipe, path)
         if table.text != recipe.data.text or (learn.kind == "classify" and not recipe.data.label):
             tell(f"{path}: the columns look like {table}")
-        if learn.kind == "embed" or are_values(list(found)):
+        one = recipe.data.label_separator is None
+        if learn.kind == "embed" or (one and are_values(list(found))):
             return () if table.label is None else (table.label,)
     if len(found) < 2:
-        raise InputError(f"{path}: all labels are {next(iter(found))!r}: there is nothing to tell")
+        only = next(iter(found), "")
+        raise InputError(f"{path}: all labels are {only!r}: there is nothing to tell")
     if recipe.start is not None:
         _, known = read_configs(recipe.start)
         if known.kind == FAMILY[learn.kind][1] and found <= set(known.labels):
@@ -143,6 +146,10 @@ def marked(recipe: Recipe, raw: Raw, labels: Sequence[str]) -> Document:
         )
     if raw.label is None:
         return Marked(raw.texts)
+    if recipe.data.label_separator is not None:
+        names = labels_in(raw.label, recipe.data.label_separator)
+        numbers = (number_of(each, labels, raw.where, name) for each in names)
+        return Marked(raw.texts, several=tuple(numbers))
     if learn.kind == "embed" or len(labels) == 1:
         return Marked(raw.texts, value_of(raw.label, raw.where, name) / learn.highest)
     return Marked(raw.texts, number_of(raw.label, labels, raw.where, name))
@@ -156,6 +163,8 @@ def store_kind(recipe: Recipe, path: Path, labels: Sequence[str]) -> Kind:
     table = table_of(recipe, path)
     if learn.kind == "embed":
         return "alike" if table.label is None else "value_pairs"
+    if recipe.data.label_separator is not None:
+        return "several" if table.second is None else "several_pairs"
     if len(labels) == 1:
         return "values" if table.second is None else "value_pairs"
     return "classes" if table.second is None else "class_pairs"
@@ -180,7 +189,8 @@ def weighted(task: Task, objective: Objective) -> Losses:
 def judged(recipe: Recipe, labels: Sequence[str], source: str) -> Recipe:
     """With the figure that chooses the result, and no watch for strange gradients."""
     kind, train = recipe.objective.kind, recipe.train
-    names = metrics.names_of(kind, labels, valued=bool(labels))
+    several = recipe.data.label_separator is not None
+    names = metrics.names_of(kind, labels, valued=bool(labels), several=several)
     by = train.best_by or names[0]
     if by not in ("loss", *names):
         raise ConfigError(
@@ -204,7 +214,8 @@ class Measured:
     def names(self) -> tuple[str, ...]:
         first = self.documents[0]
         valued = isinstance(first, Marked) and first.label is not None
-        return metrics.names_of(self.kind, self.labels, valued=valued)
+        several = isinstance(first, Marked) and first.several is not None
+        return metrics.names_of(self.kind, self.labels, valued=valued, several=several)
 
     def figures(self, task: Task) -> dict[str, float]:
         was = task.training
@@ -227,6 +238,11 @@ class Measured:
         given = cast("list[Marked]", self.documents)
         texts = [each.texts if len(each.texts) == 2 else each.texts[0] for each in given]
         said = uses.classify(task, self.tokenizer, texts)
+        if given[0].several is not None:
+            has = [[each.scores[label] > 0.5 for label in self.labels] for each in said]
+            numbers = range(len(self.labels))
+            right = [[number in (each.several or ()) for number in numbers] for each in given]
+            return metrics.of_sets(torch.tensor(has).long(), torch.tensor(right).long())
         if len(self.labels) == 1:
             values = torch.tensor([each.score for each in said])
             return metrics.of_values(values, self._values())

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.attention import sdpa_kernel
 
 from glassformer.data.chance import mix
 from glassformer.data.rows import Row, Rows
 from glassformer.model import Batch
+from glassformer.model.kernels import PREFERRED
 from glassformer.tasks import Sum, Task
 from glassformer.train.distributed import World
 from glassformer.train.schedule import share
@@ -89,7 +91,8 @@ def take_step(
         # Dropout, too, is a function of (seed, step, row): nothing of it has to be saved, and it
         # does not matter which process takes the row.
         torch.manual_seed(int(mix(train.seed, facts.step, i * world.size + world.rank)) >> 1)
-        found = (losses or losses_of(state.task))(row.batch.to(world.device))
+        with sdpa_kernel(PREFERRED, set_priority=True):
+            found = (losses or losses_of(state.task))(row.batch.to(world.device))
         parts = {name: each.total / counts[name] for name, each in found.items()}
         torch.stack(list(parts.values())).sum().backward()
         weights.collect(first=i == 0)

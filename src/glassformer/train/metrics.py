@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import re
 import warnings
@@ -12,23 +11,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.errors import ConfigError
-
+PACKAGES = ("torchmetrics", "nervaluate")  # of the extra `metrics`
 OUTSIDE, INSIDE = "O", re.compile(r"[BI]-.+", re.DOTALL)
 
 
-def check_installed(why: str) -> None:
-    for package in ("torchmetrics", "nervaluate"):
-        if importlib.util.find_spec(package) is None:
-            raise ConfigError(f"{why} takes {package}: pip install 'glassformer[metrics]'")
-
-
-def names_of(kind: str, labels: Sequence[str], *, valued: bool = True) -> tuple[str, ...]:
-    """Which figures such data has, the most telling first. `valued`: pairs have a likeness."""
+def names_of(
+    kind: str, labels: Sequence[str], *, valued: bool = True, several: bool = False
+) -> tuple[str, ...]:
+    """Which figures such data has, the most telling first. `valued`: pairs have a likeness;
+    `several`: a text has any number of labels."""
     match kind:
         case "classify":
-            several = ("accuracy", "f1" if len(labels) == 2 else "macro_f1", "mcc")
-            return ("spearman", "pearson") if len(labels) == 1 else several
+            if several:
+                return ("micro_f1", "macro_f1", "exact_match")
+            one = ("accuracy", "f1" if len(labels) == 2 else "macro_f1", "mcc")
+            return ("spearman", "pearson") if len(labels) == 1 else one
         case "tag":
             return ("entity_f1", "accuracy") if are_entities(labels) else ("accuracy",)
         case "answer":
@@ -58,6 +55,19 @@ def of_classes(found: Tensor, wanted: Tensor, count: int) -> dict[str, float]:
     else:
         figures["macro_f1"] = lambda: of.multiclass_f1_score(found, wanted, count, average="macro")
     return {name: float(figure()) for name, figure in figures.items()}
+
+
+def of_sets(found: Tensor, wanted: Tensor) -> dict[str, float]:
+    """A 1 for each label that a text has, (texts, labels) each."""
+    from torchmetrics.functional import classification as of
+
+    count = wanted.shape[1]
+    f1 = {
+        f"{how}_f1": of.multilabel_f1_score(found, wanted, count, average=how)
+        for how in ("micro", "macro")
+    }
+    whole = of.multilabel_exact_match(found, wanted, count)
+    return {name: float(value) for name, value in (f1 | {"exact_match": whole}).items()}
 
 
 def of_values(found: Tensor, wanted: Tensor) -> dict[str, float]:

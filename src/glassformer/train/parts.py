@@ -87,6 +87,9 @@ def task_of(
         ids = TokenIds(pad=pad, start=start, end=end)
         config = model_config(recipe, tokenizer.highest + 1, ids, source)
         task = build_task(config, spec_of(recipe, config, labels)).train()
+    if task.spec.kind == "classify":  # the same head: what its scores mean, the data says
+        several = recipe.data.label_separator is not None
+        task.spec = task.spec.model_copy(update={"several": several})
     if isinstance(task, Features):
         how = pool_of(recipe, files or {})
         return Embed(task, how=how, scale=learn.scale, symmetric=learn.symmetric).train()

@@ -12,6 +12,7 @@ from pydantic import Field, PositiveInt, model_validator
 from glassformer.config import ModelConfig, Named, Strict, TaskConfig, TokenIds, read
 from glassformer.errors import ConfigError, shown
 from glassformer.presets import PRESETS
+from glassformer.train.toml import read_fields
 
 
 class Source(Strict):
@@ -34,6 +35,7 @@ class Data(Source):
     header: tuple[str, ...] = ()  # the columns' names, of files that do not begin with them
     separator: str | None = None  # of columns, in files that are no .tsv, .csv, .jsonl, .parquet
     label_until: str | None = None  # a label ends before this: DESC of DESC:manner
+    label_separator: str | None = Field(default=None, min_length=1)  # a text has any number: a|b
     tag: int | str | None = None  # the column of CoNLL files; the last one if not given, or upos
     skip_bad: bool = False  # count and tell rows that cannot be used, instead of stopping
     fold: str | None = Field(default=None, pattern=r"^\d+/\d+$")  # hold out part 3/10, by hash
@@ -129,11 +131,20 @@ LABELLED = ("classify", "tag", "answer", "embed")
 TABLES = ("classify", "embed")  # their texts stand in columns
 METRICS: dict[str, tuple[str, ...]] = {
     "translate": ("bleu", "chrf"),
-    "classify": ("accuracy", "f1", "macro_f1", "mcc", "pearson", "spearman"),
+    "classify": (
+        "accuracy",
+        "f1",
+        "macro_f1",
+        "mcc",
+        "micro_f1",
+        "exact_match",
+        "pearson",
+        "spearman",
+    ),
     "tag": ("entity_f1", "accuracy"),
     "answer": ("f1", "exact_match"),
     "embed": ("spearman", "pearson", "accuracy"),
-}
+}  # fmt: skip
 # Fields that nobody would read, unless another one has one of these values.
 ONLY: tuple[tuple[str, str, tuple[str | None, ...]], ...] = (
     ("objective.mask_rate", "objective.kind", MASKED),
@@ -150,6 +161,7 @@ ONLY: tuple[tuple[str, str, tuple[str | None, ...]], ...] = (
         (f"data.{name}", "objective.kind", TABLES)
         for name in ("text", "second", "label", "header", "separator", "label_until")
     ),
+    ("data.label_separator", "objective.kind", ("classify",)),
     ("data.tag", "objective.kind", ("tag",)),
     ("data.skip_bad", "objective.kind", LABELLED),
     ("data.fold", "objective.kind", LABELLED),
@@ -172,6 +184,7 @@ class Recipe(Named):
     model: Mapping[str, Any] = {}  # a preset and fields of ModelConfig that differ from it
     objective: Learn
     train: Train
+    root: str | None = None  # where the data lies, if not beside this file
     start: str | None = None  # a model folder to go on from; then [model] and [tokenizer] are its
 
     @model_validator(mode="after")
@@ -228,14 +241,9 @@ FOLLOWING = (
 
 
 def read_recipe(path: Path, changes: Mapping[str, str] | None = None) -> Recipe:
-    """The recipe of a file, with single fields replaced: {"train.steps": "100"}."""
-    try:
-        fields: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}: write the path of a recipe (TOML)") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: this is no TOML: {error}") from None
-    return recipe_from(fields, changes or {}, str(path))
+    """The recipe of a file, or of a run's folder, with single fields replaced:
+    {"train.steps": "100"}."""
+    return recipe_from(read_fields(path), changes or {}, str(path))
 
 
 def recipe_from(fields: dict[str, Any], changes: Mapping[str, str], source: str) -> Recipe:
@@ -288,6 +296,11 @@ def task_config(recipe: Recipe, config: ModelConfig) -> TaskConfig:
 
 def _check_labelled(recipe: Recipe) -> None:
     data = recipe.data
+    if data.label_separator is not None and recipe.objective.balanced:
+        raise ValueError(
+            "objective.balanced = true weighs classes that exclude each other: leave it out, or "
+            "data.label_separator"
+        )
     if data.fold is None:
         return
     number, count = map(int, data.fold.split("/"))

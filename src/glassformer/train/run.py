@@ -1,7 +1,7 @@
 """A run is one folder: its recipe, its metrics, its checkpoints. It survives what kills it.
 
 runs/NAME/
-  recipe.json           the recipe as it was resolved
+  recipe.toml           the recipe as it was resolved: a recipe like any other
   metrics.jsonl         one line an event, in order; a resumed run takes back what it redoes
   skipped.json          rows that made the run diverge, and how often it went back
   data/, plan/          the text as ids, and which text stands in which row
@@ -27,10 +27,10 @@ from glassformer.errors import CheckpointError, ConfigError, InputError
 from glassformer.strictjson import parse
 from glassformer.train.recipe import Recipe
 from glassformer.train.state import OPTIMISER, TRAINER, State, read_facts
+from glassformer.train.toml import RECIPE, read_fields
 
 PLACES = ("checkpoints", "tokenizer", "data/train", "data/valid", "plan/train", "plan/valid")
 STEP = re.compile(r"step-(\d{8})")
-RECIPE = "recipe.json"
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def locked(folder: Path) -> Iterator[None]:
 FREE = {
     "objective.on_truncate", "train.workers", "train.keep", "train.save_every", "train.patience",
     "train.evaluate_every", "train.device", "train.steps", "train.epochs",
-    "train.tensorboard",
+    "train.tensorboard", "root",
 }  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def check_same(recipe: Recipe, folder: Path) -> None:
     path = folder / RECIPE
     if not path.is_file() or not checkpoints(folder):
         return
-    before, now = parse(path.read_bytes(), str(path)), recipe.model_dump(mode="json")
+    before, now = read_fields(path), recipe.model_dump(mode="json")
     for name, value in now["train"].items():  # what was found then is kept
         if value is None or value == "auto":
             now["train"][name] = before.get("train", {}).get(name)
@@ -77,10 +77,11 @@ def check_same(recipe: Recipe, folder: Path) -> None:
 
 
 def _changed(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
-    """Fields, or groups where one side has none."""
-    for group in before:
-        old, new = before[group], now.get(group)
-        if isinstance(old, dict) and isinstance(new, dict):
+    """Fields, or what stands in no group."""
+    for group in before | now:
+        old, new = before.get(group), now.get(group)
+        if isinstance(old, dict) or isinstance(new, dict):
+            old, new = old or {}, new or {}
             yield from (f"{group}.{k}" for k in old | new if old.get(k) != new.get(k))
         elif old != new:
             yield group

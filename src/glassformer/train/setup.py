@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +19,8 @@ from glassformer.model.block import Block
 from glassformer.tasks import Task
 from glassformer.train.loop import losses_of
 from glassformer.train.recipe import Recipe
-from glassformer.train.run import RECIPE
 from glassformer.train.session import Session
+from glassformer.train.toml import RECIPE, as_toml
 
 
 def ready(session: Session, recipe: Recipe, tell: Callable[[str], None]) -> None:
@@ -37,8 +36,7 @@ def ready(session: Session, recipe: Recipe, tell: Callable[[str], None]) -> None
             "then the same command begins afresh"
         )
     if session.world.leads:
-        told = json.dumps(recipe.model_dump(mode="json"), indent=2)
-        write_whole(run.folder / RECIPE, told.encode())
+        write_whole(run.folder / RECIPE, as_toml(recipe).encode())
     if last is not None:
         state.load(last)
         tell(f"going on after step {state.facts.step:,}")
@@ -90,15 +88,15 @@ def _is_whole(folder: Path) -> bool:
 
 def training_card(session: Session, recipe: Recipe, figures: dict[str, float]) -> str:
     facts, learn = session.state.facts, recipe.objective
+    shared = recipe.model_copy(update={"root": None})  # a place of this machine helps nobody else
     rows = "\n".join(f"| {name} | {value:.4f} |" for name, value in figures.items())
     return f"""## How it was trained
 
 Objective `{learn.kind}` on `{recipe.data.train}`, {facts.step:,} steps, {facts.tokens:,} tokens,
 {facts.seconds:.0f} s. Recipe:
 
-```json
-{json.dumps(recipe.model_dump(mode="json"), indent=2)}
-```
+```toml
+{as_toml(shared)}```
 
 On the part that was held out:
 

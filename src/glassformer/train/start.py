@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from glassformer.checkpoint import fitting, load_task, read_configs
-from glassformer.config import ModelConfig, TaskConfig
-from glassformer.errors import ConfigError
+from glassformer.checkpoint import fitting, layout_of, load_task, read_configs
+from glassformer.config import ModelConfig, TaskConfig, TokenIds
+from glassformer.errors import CheckpointError, ConfigError
 from glassformer.pretrained import named
 from glassformer.tasks import Task, build_task
-from glassformer.train.recipe import FAMILY, LABELLED, Recipe, task_config
+from glassformer.train.recipe import FAMILY, LABELLED, Recipe, model_config, task_config
 
 
 def check_start(recipe: Recipe, source: str) -> None:
-    """Can this model learn what the recipe wants? Its config tells."""
+    """Can this model learn what the recipe wants, and be saved then? Its config tells."""
     if recipe.start is None:
+        # Which tokens these are, the tokenizer will say: a translator has to have all three.
+        translates = FAMILY[recipe.objective.kind][0] == "seq2seq"
+        ids = TokenIds(pad=0, start=0, end=0) if translates else TokenIds()
+        fresh = model_config(recipe, recipe.tokenizer.vocab_size, ids, source)
+        try:
+            layout_of(fresh, spec_of(recipe, fresh, ("a", "b")))
+        except CheckpointError as error:
+            raise ConfigError(f"{source}: model: {error}") from None
         return
     folder, learn = named(recipe.start), recipe.objective
     if not folder.exists():

@@ -125,7 +125,7 @@ def _text(place: Place, source: Source) -> Path:
     return path
 
 
-def files_of(recipe: Recipe, place: Place, part: str) -> dict[str, Path] | None:
+def source_files(recipe: Recipe, place: Place, part: str) -> dict[str, Path] | None:
     """What the part is read from, by name: the data root may move. None if all of it is gone."""
     first, *more = (source.train for source in _sources(recipe, part))
     try:

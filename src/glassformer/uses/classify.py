@@ -57,7 +57,8 @@ def classify(
     check_top_k(top_k, "classify")
     labels = task.spec.labels
     if problem is None:
-        problem = "regression" if len(labels) == 1 else "single_label_classification"
+        several = "multi_label_classification" if task.spec.several else None
+        problem = several or ("regression" if len(labels) == 1 else "single_label_classification")
     if not isinstance(problem, str) or problem not in MEANINGS:
         raise InputError(f"problem_type = {shown(problem)}: write one of {', '.join(MEANINGS)}")
     readings = read(task, tokenizer, texts, overlap=overlap)
