@@ -15,10 +15,10 @@ from glassformer.train.recipe import FAMILY, LABELLED, Recipe, model_config, tas
 def check_start(recipe: Recipe, source: str) -> None:
     """Can this model learn what the recipe wants, and be saved then? Its config tells."""
     if recipe.start is None:
-        # Which tokens these are, the tokenizer will say: a translator has to have all three.
-        translates = FAMILY[recipe.objective.kind][0] == "seq2seq"
-        ids = TokenIds(pad=0, start=0, end=0) if translates else TokenIds()
-        fresh = model_config(recipe, recipe.tokenizer.vocab_size, ids, source)
+        # Which tokens these are, the tokenizer will say: who writes has to have them.
+        ids = {"seq2seq": TokenIds(pad=0, start=0, end=0), "decoder": TokenIds(start=0, end=0)}
+        known = ids.get(FAMILY[recipe.objective.kind][0], TokenIds())
+        fresh = model_config(recipe, recipe.tokenizer.vocab_size, known, source)
         try:
             layout_of(fresh, spec_of(recipe, fresh, ("a", "b")))
         except CheckpointError as error:
