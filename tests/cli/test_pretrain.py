@@ -60,7 +60,7 @@ def test_what_a_recipe_trains_can_be_saved(path):
 def test_a_model_that_no_layout_holds_is_named_before_any_text_is_read(tmp_path):
     recipe = next(path for path in RECIPES if path.stem == "multi30k-en-de")
     words = ("pretrain", recipe, "--model.dropout.embedding", "0.1", "--data", tmp_path)
-    assert "dropout.embedding and dropout.residual differ" in refused(*words)
+    assert "dropout.embedding and dropout.residual differ" in refused(*words, code=2)
 
 
 @pytest.mark.parametrize("path", SMALL, ids=lambda path: path.stem)
