@@ -5,8 +5,9 @@ from glassformer.checkpoint.gguf import is_gguf
 from glassformer.checkpoint.hub import find
 from glassformer.checkpoint.load import Origin, fitting, load_task, read_configs, save_task
 from glassformer.checkpoint.tables import ARCHITECTURES
+from glassformer.checkpoint.vectors import about_vectors, is_vectors
 
 __all__ = [
-    "ARCHITECTURES", "Origin", "find", "fitting", "is_gguf", "load_task", "model_card",
-    "read_configs", "save_task",
+    "ARCHITECTURES", "Origin", "about_vectors", "find", "fitting", "is_gguf", "is_vectors",
+    "load_task", "model_card", "read_configs", "save_task",
 ]  # fmt: skip

@@ -26,6 +26,7 @@ from glassformer.checkpoint.keys import Json
 from glassformer.checkpoint.rows import Link, check_known, links, pair
 from glassformer.checkpoint.tables import ARCHITECTURES
 from glassformer.checkpoint.tables.gguf import GGUF_LLAMA
+from glassformer.checkpoint.vectors import about_vectors, is_vectors, open_vectors
 from glassformer.config import ModelConfig, TaskConfig, TaskKind
 from glassformer.errors import CheckpointError, shown
 from glassformer.tasks import Task, outline
@@ -52,13 +53,16 @@ def read_configs(path: str | os.PathLike[str]) -> tuple[ModelConfig, TaskConfig]
     """What a folder's config.json, or a GGUF file, says; no weight is looked at."""
     if is_gguf(path):
         return GGUF_LLAMA.read(open_gguf(path).config, str(path))
+    if is_vectors(path):
+        return about_vectors(path)[0], TaskConfig()
     config, _ = open_config(path)
     source = f"{path}/{CONFIG}"
     return _architecture(config, source).read(config, source)
 
 
 def load_task(path: str | os.PathLike[str]) -> tuple[Task, Origin]:
-    """Open a Hugging Face folder, or a GGUF file: that one is saved as a Llama folder.
+    """Open a Hugging Face folder, or a GGUF file: that one is saved as a Llama folder; or a file of
+    static vectors, as an encoder that is their table alone.
 
     A folder's weights stay memory-mapped until they are used.
     """
@@ -66,6 +70,13 @@ def load_task(path: str | os.PathLike[str]) -> tuple[Task, Origin]:
         file = open_gguf(path)
         task, _, _ = _build(file, GGUF_LLAMA, str(path))
         return task, replace(_new_origin(task), files=file.files)
+    if is_vectors(path):
+        vectors = open_vectors(path)
+        task = outline(vectors.config, TaskConfig())
+        task.load_state_dict(
+            {"backbone.encoder.embedding.token.weight": vectors.table}, assign=True
+        )
+        return task.eval(), replace(_new_origin(task), files=vectors.files)
     config, config_text = open_config(path)
     source = f"{path}/{CONFIG}"
     architecture = _architecture(config, source)  # before its weights are looked for
@@ -228,6 +239,11 @@ def _new_origin(task: Task) -> Origin:
         return Origin(architecture, {}, "", None, layout, names, None, {}, {})
     why = f": {reasons[0]}" if reasons else ""
     raise CheckpointError(f"no known layout holds this model{why}")
+
+
+def layout_of(task: Task) -> str:
+    """The kind of folder that a new model is written as."""
+    return _new_origin(task).architecture.model_type
 
 
 def fitting(config: ModelConfig, kind: TaskKind, labels: Sequence[str] = ()) -> list[TaskConfig]:
