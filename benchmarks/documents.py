@@ -73,7 +73,9 @@ def folds(
             pointed_at(model, recipe, root, show)
     mean, spread = statistics.mean(found), statistics.pstdev(found)
     seconds = time.monotonic() - begun
-    print(f"\n{path.stem}: {100 * mean:.1f} ± {100 * spread:.1f} % of {count} folds, {seconds:.0f} s")
+    print(
+        f"\n{path.stem}: {100 * mean:.1f} ± {100 * spread:.1f} % of {count} folds, {seconds:.0f} s"
+    )
     return found
 
 

@@ -28,7 +28,7 @@ from glassformer.checkpoint.tables import ARCHITECTURES
 from glassformer.checkpoint.tables.gguf import GGUF_LLAMA
 from glassformer.checkpoint.vectors import about_vectors, is_vectors, open_vectors
 from glassformer.config import ModelConfig, TaskConfig, TaskKind
-from glassformer.errors import CheckpointError, shown
+from glassformer.errors import CheckpointError, ConfigError, shown
 from glassformer.tasks import Task, outline
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -223,7 +223,7 @@ def _new_origin(task: Task) -> Origin:
             continue
         try:
             foreign = architecture.write(config, kind, {})
-        except CheckpointError as error:
+        except (CheckpointError, ConfigError) as error:
             reasons.append(str(error))
             continue
         head_name = architecture.head_name(foreign, CONFIG)
@@ -260,7 +260,7 @@ def fitting(config: ModelConfig, kind: TaskKind, labels: Sequence[str] = ()) -> 
                 task = TaskConfig(**fields if pool is None else {**fields, "pool": pool})
                 try:
                     architecture.write(config, task, {})
-                except CheckpointError:
+                except (CheckpointError, ConfigError):
                     continue
                 found.append(task)
     return found

@@ -17,6 +17,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -43,6 +44,7 @@ MOST_WORDS = 500_000  # the most frequent ones stand first
 MOST_WIDTH, MOST_WORD, MOST_LINE = 4_096, 1_000, 1 << 18
 LONGEST = 1 << 20  # tokens of a text: where there are no positions, no table limits them
 
+BROKEN = (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError)
 Row = npt.NDArray[np.float32]
 Found = Iterator[tuple[str, str, Row]]  # where it stands, the word, its vector
 
@@ -60,8 +62,11 @@ def is_vectors(path: str | os.PathLike[str]) -> bool:
         return False
     if kind != ".bin":
         return True
-    with _opened(Path(path)) as file:  # other .bin files are pickles: never opened
-        return HEADER.match(file.readline(32)) is not None
+    try:
+        with _opened(Path(path)) as file:  # other .bin files are pickles: never opened
+            return HEADER.match(file.readline(32)) is not None
+    except BROKEN:
+        return True  # and then it is told why it cannot be read
 
 
 def about_vectors(path: str | os.PathLike[str]) -> tuple[ModelConfig, dict[str, bytes]]:
@@ -95,7 +100,7 @@ def open_vectors(path: str | os.PathLike[str]) -> Vectors:
                 break
             words[word] = len(words)
             rows.append(row)
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError) as error:
+    except BROKEN as error:
         why = getattr(error, "strerror", None) or error
         raise CheckpointError(f"{path}: cannot be read: {why}") from None
     if not rows:
@@ -122,12 +127,14 @@ def _kind(path: Path) -> str:
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
-def _opened(path: Path) -> IO[bytes]:
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
     file = open_plain(path.parent, path.name)
     if file is None:
         raise CheckpointError(f"{path}: no such file")
-    packed = path.suffix.lower() == ".gz"
-    return gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[return-value]
+    with file:
+        packed = path.suffix.lower() == ".gz"
+        yield gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[misc]
 
 
 def _text(path: Path) -> Found:

@@ -44,16 +44,17 @@ class Table:
     header: tuple[str, ...] | None = None  # names of the columns, if the file does not say them
     separator: str | None = None  # of a file that is no .tsv, .csv, .jsonl or .parquet
     label_until: str | None = None  # a label ends before this: DESC of DESC:manner
+    folders: bool = False  # there are no columns: LABEL/FILE
 
     def __str__(self) -> str:
-        if self == FOLDERS:
+        if self.folders:
             return "there is a folder for each label"
         parts = {"text": self.text, "second": self.second, "label": self.label}
         columns = ", ".join(f"{name} = {value!r}" for name, value in parts.items() if value)
         return f"the columns look like {columns}"
 
 
-FOLDERS = Table("text", label="label")  # no columns: LABEL/FILE
+FOLDERS = Table("text", label="label", folders=True)
 
 
 def guessed(path: Path, table: Table, *, labelled: bool = True) -> Table:
@@ -83,7 +84,7 @@ def guessed(path: Path, table: Table, *, labelled: bool = True) -> Table:
 
 def examples(path: Path, table: Table, bad: Bad = stop) -> Iterator[Example]:
     """Rows with all their texts; of one that lacks something, `bad` is told where and what."""
-    if table == FOLDERS and is_filed(path):
+    if table.folders:
         for each in filed(path, bad):
             yield Example((each.text,), each.label, each.where, each.place)
         return

@@ -154,7 +154,7 @@ ONLY: tuple[tuple[str, str, tuple[str | None, ...]], ...] = (
     ("data.fold_by", "objective.kind", ("classify",)),
     ("objective.balanced", "objective.kind", ("classify", "tag")),
     ("objective.pool", "objective.kind", TABLES),
-    ("objective.word_dropout", "objective.pool", DOCUMENTS),
+    ("objective.word_dropout", "objective.kind", ("classify",)),
     ("objective.overlap", "objective.kind", ("answer",)),
     ("objective.scale", "objective.kind", ("embed",)),
     ("objective.symmetric", "objective.kind", ("embed",)),
@@ -288,6 +288,11 @@ def task_config(recipe: Recipe, config: ModelConfig) -> TaskConfig:
 
 def _check_labelled(recipe: Recipe) -> None:
     data, learn = recipe.data, recipe.objective
+    if learn.word_dropout and learn.pool not in DOCUMENTS:
+        raise ValueError(
+            f"objective.word_dropout = {learn.word_dropout} is for objective.pool = 'words' or "
+            f"'hierarchy', and here it is {learn.pool!r}: leave it out"
+        )
     if learn.pool in DOCUMENTS:
         wrong = {
             "objective.kind": learn.kind == "embed" and "'classify'",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,9 +15,9 @@ from glassformer.glass import Recorder
 from glassformer.tasks import Ids, Task
 from glassformer.text import Text, Tokenizer
 from glassformer.uses.reading import Reading, read, rows
-from glassformer.uses.tag import WORD
 
 WORDS, SENTENCES = "important.words.weights", "important.sentences.weights"
+WORD = re.compile(r"\w+|[^\w\s]")
 Ranked = tuple[tuple[str, float], ...]
 
 
