@@ -1,4 +1,4 @@
-"""Attention over the words and sentences of documents: as a plain loop has it, alone or together."""
+"""Attention over the words and sentences of documents: as a plain loop, alone or together."""
 
 import pytest
 import torch

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
+from harness import session
 
 import glassformer as gf
-from harness import session
 from verbs import glassformer, refused
 
-COMMON = "the a film it was we saw on of and then home late long".split()
+COMMON = ("the", "a", "film", "it", "was", "we", "saw", "on", "of", "and", "then", "home", "late")
 TELLING = {"neg": ["bad", "dull"], "pos": ["good", "fine"]}
 
 
@@ -34,7 +34,7 @@ def written(folder: Path, *, true: bool = True, **groups: Any) -> Path:
         for i in range(30):
             text = document(label if true else draw.choice(list(TELLING)), draw)
             (folder / "reviews" / label / f"cv{i:03}.txt").write_text(text)
-    words = [*COMMON, ".", *TELLING["neg"], *TELLING["pos"]]
+    words = [*COMMON, "long", ".", *TELLING["neg"], *TELLING["pos"]]
     rows = (" ".join([word, *(f"{draw.gauss(0, 0.5):.3f}" for _ in range(8))]) for word in words)
     (folder / "vectors.txt").write_text("\n".join(rows) + "\n")
     fields: dict[str, Any] = {
