@@ -117,7 +117,7 @@ BAD = {
     "whole.npz": (arrays(words=np.array(WORDS), vectors=ROWS.astype(int)), "of int64"),
     "bytes.npz": (arrays(words=np.arange(5), vectors=ROWS), "write an array of strings"),
     "object.npz": (
-        arrays(words=np.array(list(WORDS), dtype=object), vectors=ROWS), "allow_pickle"
+        arrays(words=np.array(list(WORDS), dtype=object), vectors=ROWS), "no array of numpy's"
     ),
     "lying.npz": (lying("vectors"), "an array of 4,000,000,000,000,000 bytes"),
 }  # fmt: skip

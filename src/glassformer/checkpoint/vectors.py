@@ -11,6 +11,7 @@ as a folder.
 from __future__ import annotations
 
 import gzip
+import math
 import os
 import re
 import warnings
@@ -199,16 +200,8 @@ def _binary(path: Path) -> Found:
 
 
 def _arrays(path: Path) -> Found:
-    with _opened(path) as file:
-        with zipfile.ZipFile(file) as archive:
-            for name in ("words", "vectors"):
-                _check_array(archive, name, path)
-        file.seek(0)
-        try:
-            with np.load(file, allow_pickle=False) as found:
-                words, vectors = found["words"], found["vectors"]
-        except (ValueError, MemoryError) as error:
-            raise CheckpointError(f"{path}: cannot be read: {error!s:.80}") from None
+    with _opened(path) as file, zipfile.ZipFile(file) as archive:
+        words, vectors = (_array(archive, name, path) for name in ("words", "vectors"))
     if vectors.ndim != 2 or vectors.dtype.kind != "f" or words.shape != vectors.shape[:1]:
         raise CheckpointError(
             f"{path}: words {list(words.shape)} and vectors {list(vectors.shape)} of "
@@ -221,25 +214,29 @@ def _arrays(path: Path) -> Found:
         yield f"{path}: word {number:,}", word, row.astype(np.float32)
 
 
-def _check_array(archive: zipfile.ZipFile, name: str, path: Path) -> None:
-    """What its header asks for must be there, before any memory is."""
+def _array(archive: zipfile.ZipFile, name: str, path: Path) -> npt.NDArray[Any]:
+    """One of its arrays, never of Python objects. What its header asks for must be in the file."""
     try:
         size = archive.getinfo(f"{name}.npy").file_size
     except KeyError:
         raise CheckpointError(
             f"{path}: there is no array {name!r}: write `words` and `vectors`"
         ) from None
+    numpy = np.lib.format
     readers: dict[tuple[int, int], Any] = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
+        (1, 0): numpy.read_array_header_1_0,
+        (2, 0): numpy.read_array_header_2_0,
     }
     try:
         with archive.open(f"{name}.npy") as file:
-            shape, _, kind = readers[np.lib.format.read_magic(file)](file)
-    except (ValueError, KeyError) as error:
-        raise CheckpointError(f"{path}: {name}: no numpy array: {error!s:.80}") from None
-    needed = int(kind.itemsize) * int(np.prod([int(n) for n in shape], dtype=object))
-    if needed > size or size > memory():
-        raise CheckpointError(
-            f"{path}: {name}: an array of {needed:,} bytes, and the file holds {size:,}"
-        )
+            shape, _, kind = readers[numpy.read_magic(file)](file)
+        needed = int(kind.itemsize) * math.prod(shape)
+        if needed > size or size > memory():
+            raise CheckpointError(
+                f"{path}: {name}: an array of {needed:,} bytes, and the file holds {size:,}"
+            )
+        with archive.open(f"{name}.npy") as file:
+            found: npt.NDArray[Any] = numpy.read_array(file, allow_pickle=False)
+    except (ValueError, KeyError, RuntimeError) as error:
+        raise CheckpointError(f"{path}: {name}: no array of numpy's: {error!s:.80}") from None
+    return found

@@ -92,7 +92,11 @@ def _files(path: Path, archive: zipfile.ZipFile | None) -> list[tuple[str, str, 
             found.append((PurePosixPath(file.relative_to(path)), partial(unpacked, file)))
     else:
         for info in archive.infolist():
-            if not info.is_dir() and info.file_size <= MOST_DOCUMENT:
+            if info.file_size > MOST_DOCUMENT:
+                raise InputError(
+                    f"{path}/{info.filename}: more than {MOST_DOCUMENT:,} bytes: split it"
+                )
+            if not info.is_dir():
                 found.append((PurePosixPath(info.filename), partial(archive.open, info)))
         while found and len({each.parts[0] for each, _ in found}) == 1 < len(found[0][0].parts):
             found = [(PurePosixPath(*each.parts[1:]), opened) for each, opened in found]
