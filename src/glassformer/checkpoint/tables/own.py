@@ -58,4 +58,5 @@ OWN = Architecture(
     keys=_keys(),
     constants={"family": "encoder"},
     fixed={},
+    tables=True,
 )
