@@ -21,7 +21,8 @@ from glassformer.checkpoint import ARCHITECTURES
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 GONE = object()  # in edit_config: take the key out
-KINDS = {name: kind for kind, each in ARCHITECTURES.items() for name in each.heads}
+THEIRS = {kind: each for kind, each in ARCHITECTURES.items() if kind != "glassformer"}
+KINDS = {name: kind for kind, each in THEIRS.items() for name in each.heads}
 
 # Sizes that no two dimensions share, so that a swapped axis shows.
 SIZES = {

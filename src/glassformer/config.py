@@ -22,6 +22,10 @@ TaskKind = Literal[
     "classify", "tag", "span",
 ]  # fmt: skip
 Pooler = Literal["tanh", "relu", "gelu", "transform"]  # transform: activation, then a norm
+# Its first token's, its last one's, their mean; or attention over its words, or over the words of
+# each sentence and then over the sentences.
+Pool = Literal["first", "last", "mean", "words", "hierarchy"]
+DOCUMENTS = ("words", "hierarchy")  # so pooled, a text may be longer than what is read at once
 Rate = Field(default=0.0, ge=0.0, lt=1.0)
 
 
@@ -67,7 +71,7 @@ class ModelConfig(Named):
     # sizes
     vocab_size: PositiveInt
     width: PositiveInt  # C, the size of each token's vector
-    depth: PositiveInt  # how many blocks
+    depth: int = Field(ge=0)  # how many blocks; an encoder may be a table of vectors alone
     heads: PositiveInt  # H
     mlp_width: PositiveInt
     max_length: PositiveInt  # the longest text the model can read
@@ -160,6 +164,8 @@ class ModelConfig(Named):
                 f"relative_distance = {self.relative_distance}: write more than {near}, the "
                 "distances that have a bucket of their own"
             )
+        if self.depth == 0 and self.family != "encoder":
+            raise ValueError(f"depth = 0: a {self.family} needs at least one block")
         if self.decoder_depth is not None and self.family != "seq2seq":
             raise ValueError(f"decoder_depth is for seq2seq: this is a {self.family}, use depth")
         return self
@@ -187,7 +193,7 @@ class TaskConfig(Named):
 
     kind: TaskKind = "features"
     labels: tuple[str, ...] = ()
-    pool: Literal["first", "last", "mean"] = "first"  # which vector stands for a whole text
+    pool: Pool = "first"  # which vector stands for a whole text
     pooler: Pooler | None = None  # a linear map and this on it, before the labels
     bias: bool = True  # in the last linear map
     dropout: float = Rate

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from glassformer import uses
 from glassformer.checkpoint import Origin, find, is_gguf, load_task, model_card, save_task
+from glassformer.config import DOCUMENTS
 from glassformer.errors import CheckpointError, InputError
 from glassformer.generate.engine import Engine
 from glassformer.generate.int8 import check_whole, to_int8
@@ -86,16 +87,21 @@ class Model(nn.Module):
         return uses.fill(*self.able("fill"), [text], top_k=top_k)[0]
 
     def classify(
-        self, texts: Text | Sequence[Text], *, top_k: int | None = None, problem: str | None = None
-    ) -> list[uses.Classified]:
+        self, texts: Text | Sequence[Text], *, top_k: int | None = None,
+        problem: str | None = None, why: int = 0,
+    ) -> list[uses.Classified]:  # fmt: skip
         """A label for each text or pair of texts, with the probabilities of all, or of the best.
 
         What is longer than the model is read in windows. `problem` is as config.json says, if not
-        given: see `uses.classify`.
+        given. `why` = 5 also tells the five words and sentences that weighed most, where attention
+        over words chooses them: see `uses.classify`.
         """
         wanted = [texts] if isinstance(texts, str | tuple) else texts
         stated = None if self.origin is None else self.origin.config.get("problem_type")
-        return uses.classify(*self.able("classify"), wanted, top_k=top_k, problem=problem or stated)
+        problem = problem or stated
+        return uses.classify(
+            *self.able("classify"), wanted, top_k=top_k, problem=problem, why=why
+        )  # fmt: skip
 
     def follows(self, a: str, b: str) -> float:
         """The probability that b comes right after a."""
@@ -231,7 +237,8 @@ def load(
 
     The name of a model that comes with the package opens that one, unless a folder of this name is
     here; one of the Hugging Face hub is fetched. `dtype` None keeps the precision of the file. A
-    GGUF file of a Llama is opened too, as float32. Nothing in the folder is executed.
+    GGUF file of a Llama is opened too, as float32; and static vectors of GloVe and word2vec, as a
+    model that is their table. Nothing in the folder is executed.
     """
     folder = Path(folder) if is_gguf(folder) else find(folder)
     task, origin = load_task(folder)
@@ -252,15 +259,17 @@ def record(
     """Run the model on one text and see every named tensor inside.
 
     `what` is a text, a pair of texts, or token ids. For a translation model it is the pair
-    (source, target), as texts or as ids.
+    (source, target), as texts or as ids. A text may be a document of many sentences, where the
+    model weighs them.
     """
-    recorder = Recorder(model, keep, edit)
     batch, tokens, source = _to_record(model, what)
+    sentences = [] if batch.documents is None else list(batch.sequences.lengths)
+    recorder = Recorder(model, keep, edit, several=len(sentences) > 1)
     with torch.no_grad():
         model(batch, visitor=recorder)
     recorder.check()
     config = model.task.backbone.config.model_dump()
-    return Trace(recorder.tensors, tokens, source, config)
+    return Trace(recorder.tensors, tokens, source, config, sentences)
 
 
 def _to_record(model: Model, what: Any) -> tuple[Batch, list[str], list[str]]:
@@ -272,6 +281,11 @@ def _to_record(model: Model, what: Any) -> tuple[Batch, list[str], list[str]]:
         source, target = _ids(model, what[0])[0], _to_write(model, what[1])
         batch = next(model.task.batches([source], targets=[target]))
         return batch, _names(model, target), _names(model, source)
+    if isinstance(what, str) and model.task.spec.pool in DOCUMENTS:
+        task, tokenizer = model.able("classify")
+        texts, kind, counts = uses.laid_out(task, uses.read_documents(task, tokenizer, [what]))
+        batch = next(task.batches(texts, segments=kind, documents=counts))
+        return batch, _names(model, [i for each in texts for i in each]), []
     ids, segments = _ids(model, what)
     kinds = [segments] if segments and model.task.backbone.config.segments else None
     batch = next(model.task.batches([ids], segments=kinds))

@@ -34,8 +34,10 @@ OTHER: dict[str, Any] = {
     "data.tag": "xpos",
     "data.skip_bad": True,
     "data.fold": "3/10",
+    "data.fold_by": "name",
     "objective.balanced": True,
     "objective.pool": "mean",
+    "objective.word_dropout": 0.5,
     "objective.overlap": 3,
     "objective.scale": 10.0,
     "objective.symmetric": True,
@@ -82,7 +84,8 @@ def test_a_field_without_a_reader_is_refused(
 ) -> None:
     readers = [value for value in values if value is not None]
     for reader in readers:
-        recipe = read(tmp_path, **settings((decides, reader), (name, OTHER[name])))
+        more = [("objective.pool", "words")] if name == "objective.word_dropout" else []
+        recipe = read(tmp_path, **settings((decides, reader), (name, OTHER[name]), *more))
         assert _at(recipe, decides) == reader
     refusing = [other for other in OTHERS[decides] if other not in readers]
     assert refusing
@@ -126,3 +129,18 @@ def test_the_root_of_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert root_of(rooted, Path("/said"), path) == Path("/said")
     monkeypatch.delenv("GLASSFORMER_DATA")
     assert root_of(bare, None, path) == tmp_path / "r"
+
+
+@pytest.mark.parametrize(
+    ("groups", "why"),
+    [
+        ({"objective": {"word_dropout": 0.5}}, "is for objective.pool = 'words' or 'hierarchy'"),
+        ({"objective": {"kind": "embed", "pool": "words"}}, "write 'classify'"),
+        ({"objective": {"pool": "words"}, "data": {"second": "b"}}, "write one text"),
+        ({"objective": {"pool": "hierarchy"}, "train": {"compile": True}}, "write false"),
+    ],
+)
+def test_documents_are_not_for_all(groups: Any, why: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, **{**groups, "objective": {"kind": "classify", **groups["objective"]}})
+    assert why in str(caught.value)

@@ -12,8 +12,9 @@ from glassformer.checkpoint.load import (
     save_task,
 )
 from glassformer.checkpoint.tables import ARCHITECTURES
+from glassformer.checkpoint.vectors import about_vectors, is_vectors
 
 __all__ = [
-    "ARCHITECTURES", "Origin", "find", "fitting", "is_gguf", "layout_of", "load_task",
-    "model_card", "read_configs", "save_task",
+    "ARCHITECTURES", "Origin", "about_vectors", "find", "fitting", "is_gguf", "is_vectors",
+    "layout_of", "load_task", "model_card", "read_configs", "save_task",
 ]  # fmt: skip

@@ -55,6 +55,7 @@ class Architecture:
     fixed: Mapping[str, Any]  # their fields that must be so
     rule: Callable[[Json, ModelConfig], str | None] = lambda foreign, config: None  # what is wrong
     inert: tuple[str, ...] = ()  # tensors some files hold that are no weights
+    tables: bool = False  # may it be a table of vectors, without a block?
 
     def read(self, foreign: Json, source: str) -> tuple[ModelConfig, TaskConfig]:
         check_fixed(self.fixed, foreign, source)
@@ -77,6 +78,8 @@ class Architecture:
         return names(self.keys)
 
     def _check_numbers(self, config: ModelConfig, source: str) -> None:
+        if config.depth == 0 and not self.tables:
+            raise CheckpointError(f"{source}: {self.spelling['depth']} = 0: write at least 1")
         layers = MOST_LAYERS // (1 if config.decoder_depth is None else 2)
         for name, value in config:
             most = layers if name.endswith("depth") else MOST_NUMBER

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glassformer.checkpoint.load import layout_of
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.tasks import Task
 from glassformer.version import __version__
@@ -43,10 +44,16 @@ import glassformer as gf
 model = gf.load({folder or title!r})
 ```
 
-The folder is in the Hugging Face layout: `transformers` opens it too. It was written by glassformer
+{_layout(task)} It was written by glassformer
 {__version__}. This card knows the network, not what it was trained on: add the data, its
 licence and the limits before you pass the model on.
 """
+
+
+def _layout(task: Task) -> str:
+    if layout_of(task.backbone.config, task.spec)[0].model_type == "glassformer":
+        return "The folder is in a layout of our own: no other library opens it."
+    return "The folder is in the Hugging Face layout: `transformers` opens it too."
 
 
 def _facts(config: ModelConfig, spec: TaskConfig) -> dict[str, str]:

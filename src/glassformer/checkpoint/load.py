@@ -26,8 +26,9 @@ from glassformer.checkpoint.keys import Json
 from glassformer.checkpoint.rows import Link, check_known, links, pair
 from glassformer.checkpoint.tables import ARCHITECTURES
 from glassformer.checkpoint.tables.gguf import GGUF_LLAMA
+from glassformer.checkpoint.vectors import about_vectors, is_vectors, open_vectors
 from glassformer.config import ModelConfig, TaskConfig, TaskKind
-from glassformer.errors import CheckpointError, shown
+from glassformer.errors import CheckpointError, ConfigError, shown
 from glassformer.pretrained import named
 from glassformer.tasks import Task, outline
 
@@ -53,6 +54,8 @@ def read_configs(path: str | os.PathLike[str]) -> tuple[ModelConfig, TaskConfig]
     """What a folder's config.json, or a GGUF file, says; no weight is looked at."""
     if is_gguf(path):
         return GGUF_LLAMA.read(open_gguf(path).config, str(path))
+    if is_vectors(path):
+        return about_vectors(path)[0], TaskConfig()
     path = named(path)
     config, _ = open_config(path)
     source = f"{path}/{CONFIG}"
@@ -60,7 +63,8 @@ def read_configs(path: str | os.PathLike[str]) -> tuple[ModelConfig, TaskConfig]
 
 
 def load_task(path: str | os.PathLike[str]) -> tuple[Task, Origin]:
-    """Open a Hugging Face folder, or a GGUF file: that one is saved as a Llama folder.
+    """Open a Hugging Face folder, or a GGUF file: that one is saved as a Llama folder; or a file of
+    static vectors, as an encoder that is their table alone.
 
     A folder's weights stay memory-mapped until they are used.
     """
@@ -68,6 +72,13 @@ def load_task(path: str | os.PathLike[str]) -> tuple[Task, Origin]:
         file = open_gguf(path)
         task, _, _ = _build(file, GGUF_LLAMA, str(path))
         return task, replace(_new_origin(task), files=file.files)
+    if is_vectors(path):
+        vectors = open_vectors(path)
+        task = outline(vectors.config, TaskConfig())
+        task.load_state_dict(
+            {"backbone.encoder.embedding.token.weight": vectors.table}, assign=True
+        )
+        return task.eval(), replace(_new_origin(task), files=vectors.files)
     config, config_text = open_config(path)
     source = f"{path}/{CONFIG}"
     architecture = _architecture(config, source)  # before its weights are looked for
@@ -229,7 +240,7 @@ def layout_of(config: ModelConfig, spec: TaskConfig) -> tuple[Architecture, Json
         if config.family in architecture.families:
             try:
                 return architecture, architecture.write(config, spec, {})
-            except CheckpointError as error:
+            except (CheckpointError, ConfigError) as error:
                 reasons.append(str(error))
     why = f": {reasons[0]}" if reasons else ""
     raise CheckpointError(f"no known layout holds this model{why}")
@@ -249,7 +260,7 @@ def fitting(config: ModelConfig, kind: TaskKind, labels: Sequence[str] = ()) -> 
                 task = TaskConfig(**fields if pool is None else {**fields, "pool": pool})
                 try:
                     architecture.write(config, task, {})
-                except CheckpointError:
+                except (CheckpointError, ConfigError):
                     continue
                 found.append(task)
     return found

@@ -24,6 +24,7 @@ def run(
     in_pairs: bool = typer.Option(False, "--pairs", help="A line is two texts, by a tab."),
     whole: bool = typer.Option(False, "--whole", help="The file, or stdin, is one text."),
     top_k: int | None = typer.Option(None, min=1, help="The best labels only; else all."),
+    why: int = typer.Option(0, min=0, help="So many words and sentences that weighed most."),
     device: str = DEVICE,
     as_json: bool = JSON,
 ) -> None:
@@ -33,7 +34,7 @@ def run(
         given = pairs(text, other, file)
     else:
         given = texts(text, file, whole=whole)
-    found = open_model(model, device).classify(given, top_k=top_k)
+    found = open_model(model, device).classify(given, top_k=top_k, why=why)
     long = sum(each.windows > 1 for each in found)
     if long:
         count = f"{long:,} of {len(found):,} texts"
@@ -48,7 +49,12 @@ def run(
         shown = [each if isinstance(each, str) else " ⏐ ".join(each) for each in given]
         rows = [(each.label, each.score, said) for each, said in zip(found, shown, strict=True)]
         table = listing(("label", "score", "text"), rows)
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    console.print(table)
+    for each in found:
+        for title, ranked in (("word", each.words), ("sentence", each.sentences)):
+            if ranked:
+                console.print(listing(("weight", title), [(share, x) for x, share in ranked]))
 
 
 def follows(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from glassformer.data.classes import filed, is_filed
 from glassformer.data.files import Bad, stop
 from glassformer.data.tables import located, sources
 from glassformer.errors import ConfigError, InputError, shown
@@ -30,6 +31,7 @@ class Example:
     texts: tuple[str, ...]
     label: str | None
     where: str  # file and line
+    place: float | None = None  # of a file in the folder of its label: from 0 to 1, by its name
 
 
 @dataclass(frozen=True)
@@ -43,14 +45,23 @@ class Table:
     separator: str | None = None  # of a file that is no .tsv, .csv, .jsonl or .parquet
     label_until: str | None = None  # a label ends before this: DESC of DESC:manner
     label_separator: str | None = None  # between several labels of a text, which may have none
+    folders: bool = False  # there are no columns: LABEL/FILE
 
     def __str__(self) -> str:
+        if self.folders:
+            return "there is a folder for each label"
         parts = {"text": self.text, "second": self.second, "label": self.label}
-        return ", ".join(f"{name} = {value!r}" for name, value in parts.items() if value)
+        columns = ", ".join(f"{name} = {value!r}" for name, value in parts.items() if value)
+        return f"the columns look like {columns}"
+
+
+FOLDERS = Table("text", label="label", folders=True)
 
 
 def guessed(path: Path, table: Table, *, labelled: bool = True) -> Table:
     """What the table does not name is taken from columns that look like texts and labels."""
+    if is_filed(path):
+        return FOLDERS
     first = sources(path)[0]
     # A bad row has no names to tell, and is told, or skipped, when the rows themselves are read.
     _, row = next(located(first, (), table.header, table.separator, bad=lambda error: None))
@@ -74,6 +85,10 @@ def guessed(path: Path, table: Table, *, labelled: bool = True) -> Table:
 
 def examples(path: Path, table: Table, bad: Bad = stop) -> Iterator[Example]:
     """Rows with all their texts; of one that lacks something, `bad` is told where and what."""
+    if table.folders:
+        for each in filed(path, bad):
+            yield Example((each.text,), each.label, each.where, each.place)
+        return
     needed = [name for name in (table.text, table.second, table.label) if name is not None]
     for source in sources(path):
         for where, row in located(source, needed, table.header, table.separator, bad):

@@ -6,12 +6,14 @@ As in `objectives`, everything is a function of (seed, epoch, sample).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from glassformer.data.chance import uniform
 from glassformer.data.objectives import (
     NONE,
     Left,
@@ -26,7 +28,7 @@ from glassformer.data.objectives import (
 )
 from glassformer.data.packing import Numbers, Samples, windows
 from glassformer.data.store import Column
-from glassformer.model import Batch
+from glassformer.model import Batch, Sequences
 
 
 def whole(column: Column) -> Numbers:
@@ -93,6 +95,68 @@ class Classify(Objective):
             return [in_parts(self.store, self.length - self.frame.width, "texts"), empty]
         count = self.store.documents - len(self.samples(0))
         return [Left(count, f"pairs of more than {self.length} tokens, left out", too_long=True)]
+
+
+@dataclass(frozen=True)
+class Documents(Objective):
+    """A class, or a value, is to be told of a whole document, however long: of its sentences where
+    the store knows them, each in parts if it is too long. To learn, some words are left out."""
+
+    drop: float
+
+    def samples(self, epoch: int) -> Samples:
+        spans = whole(self.store["tokens"])
+        return Samples(spans[spans[:, 1] > 0])
+
+    def costs(self, samples: Samples) -> Numbers:
+        return samples.first[:, 1] + self.frame.width * self._texts(samples)[1]
+
+    def batch(self, samples: Samples, epoch: int, shape: Shape | None) -> Batch:
+        spans, counts = self._texts(samples)
+        text = Ragged(self.store["tokens"].take(spans), spans[:, 1])
+        if self.drop and self.seed >= 0:
+            text = self._thinned(text, spans, epoch)
+        row, sizes = laid(self.frame.before, text, self.frame.after)
+        tokens, sequences = row_of(row, sizes, shape, self.pad)
+        answers = answers_of(self, samples)
+        documents = Sequences.of(counts.tolist())
+        labels = filled(answers, len(answers), NONE)
+        return Batch(tokens, sequences, documents=documents, labels=labels)
+
+    def _texts(self, samples: Samples) -> tuple[Numbers, Numbers]:
+        """Spans of all texts, and how many each document has."""
+        inside = self.length - self.frame.width
+        found = []
+        owner = document(self.store["tokens"], samples.first)
+        for number, (start, size) in zip(owner, samples.first, strict=True):
+            edges = pairwise([*self._begins(number), size])
+            begins = np.concatenate([np.arange(a, b, inside) for a, b in edges])
+            found.append(np.stack([start + begins, np.diff(begins, append=size)], 1))
+        return np.concatenate(found), np.array([len(each) for each in found])
+
+    def _begins(self, number: int) -> Numbers:
+        """Where the sentences of a document begin in it."""
+        if "sentences" not in self.store.columns:
+            return np.zeros(1, np.int64)
+        column = self.store["sentences"]
+        begins: Numbers = column.row[slice(*column.offsets[number : number + 2])]
+        return begins
+
+    def _thinned(self, text: Ragged, spans: Numbers, epoch: int) -> Ragged:
+        """With some words left out, others in every epoch; each text keeps at least one."""
+        starts = text.sizes.cumsum() - text.sizes
+        place = np.arange(len(text.values)) + np.repeat(spans[:, 0] - starts, text.sizes)
+        stays = uniform(self.seed, epoch, place) >= self.drop
+        stays[starts[np.add.reduceat(stays, starts) == 0]] = True
+        return Ragged(text.values[stays], np.add.reduceat(stays, starts, dtype=np.int64))
+
+    def left_out(self) -> list[Left]:
+        inside, sizes = self.length - self.frame.width, whole(self.store["tokens"])[:, 1]
+        if "sentences" in self.store.columns:
+            sizes = self._texts(self.samples(0))[0][:, 1]
+        what = f"texts of {inside} tokens or more, read in parts"
+        empty = Left(int((whole(self.store["tokens"])[:, 1] == 0).sum()), "empty texts, left out")
+        return [Left(int((sizes >= inside).sum()), what, too_long=True), empty]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from glassformer.data.frame import Frame, end_of_text
-from glassformer.data.marking import Document, mark_answers, mark_texts, mark_words, texts_of
+from glassformer.data.marking import (
+    Document,
+    Marked,
+    mark_answers,
+    mark_texts,
+    mark_words,
+    texts_of,
+)
 from glassformer.data.stamps import difference, stamps
 from glassformer.data.store import OTHERS, Meta, Writer, read_meta
 from glassformer.durable import remove
@@ -20,7 +27,7 @@ from glassformer.text import Tokenizer
 
 Kind = Literal[
     "text", "sentences", "pairs", "classes", "class_pairs", "several", "several_pairs", "values",
-    "value_pairs", "alike", "tags", "answers",
+    "value_pairs", "alike", "documents", "document_values", "tags", "answers",
 ]  # fmt: skip
 COLUMNS = {
     "text": ["tokens"],
@@ -33,6 +40,8 @@ COLUMNS = {
     "values": ["tokens", "values"],
     "value_pairs": ["tokens", "second", "values"],
     "alike": ["tokens", "second"],
+    "documents": ["tokens", "sentences", "labels"],
+    "document_values": ["tokens", "sentences", "values"],
     "tags": ["tokens", "labels"],
     "answers": ["question", "tokens", "labels"],
 }
@@ -194,9 +203,13 @@ def _encode(
     elif kind == "text":
         for row in _texts([str(each) for each in chunk], tokenizer, end):
             yield {"tokens": row}
-    elif kind == "sentences":
-        for ids, starts in _sentences([str(each) for each in chunk], tokenizer):
-            yield {"tokens": ids, "sentences": starts}
+    elif "sentences" in COLUMNS[kind]:
+        texts = [texts_of(each)[0] for each in chunk]
+        for each, (ids, starts) in zip(chunk, _sentences(texts, tokenizer), strict=True):
+            answer: dict[str, Any] = {}
+            if isinstance(each, Marked):
+                answer = {COLUMNS[kind][-1]: [each.label]}
+            yield {"tokens": ids, "sentences": starts, **answer}
     else:
         yield from mark_texts(cast("Any", chunk), tokenizer, COLUMNS[kind])
 

@@ -18,13 +18,15 @@ Edit: TypeAlias = Mapping[str, Tensor | Callable[[Tensor], Tensor]]
 
 
 class Recorder:
-    """A Visitor for one text.
+    """A Visitor for one text; or (`several`) for a document of several, an axis for them in front.
 
     `keep` says which tensors to keep: a pattern ("*.weights"), several, or a function of the name.
     `edit` maps a pattern to a tensor to put there, or to a function of the tensor that is there.
     """
 
-    def __init__(self, model: nn.Module, keep: Keep = "*", edit: Edit | None = None) -> None:
+    def __init__(
+        self, model: nn.Module, keep: Keep = "*", edit: Edit | None = None, *, several: bool = False
+    ) -> None:
         if model.training:
             raise InputError("looking inside needs a model that is not training: call model.eval()")
         self.names = {module: _short(name) for name, module in model.named_modules()}
@@ -34,6 +36,7 @@ class Recorder:
         for name, change in self.edit.items():
             if not (isinstance(change, Tensor) or callable(change)):
                 raise ConfigError(f"edit of {name!r} is {change!r}: give a tensor or a function")
+        self.several = several
         self.used: set[str] = set()
         self.tensors: dict[str, Tensor] = {}
         self.seen: dict[str, None] = {}
@@ -48,9 +51,9 @@ class Recorder:
         for pattern, change in self.edit.items():
             if fnmatchcase(path, pattern):
                 self.used.add(pattern)
-                value = _changed(path, value, change)
+                value = _changed(path, value, change, self.several)
         if self.keep(path):
-            self.tensors[path] = _of_one_text(value)
+            self.tensors[path] = value if self.several else _of_one_text(value)
         return value
 
     def check(self) -> None:
@@ -90,8 +93,10 @@ def _of_one_text(value: Tensor) -> Tensor:
     return value[0]
 
 
-def _changed(path: str, value: Tensor, change: Tensor | Callable[[Tensor], Tensor]) -> Tensor:
-    old = _of_one_text(value)
+def _changed(
+    path: str, value: Tensor, change: Tensor | Callable[[Tensor], Tensor], several: bool
+) -> Tensor:
+    old = value if several else _of_one_text(value)
     new = change if isinstance(change, Tensor) else change(old.clone())
     if not isinstance(new, Tensor) or new.shape != old.shape:
         found = list(new.shape) if isinstance(new, Tensor) else type(new).__name__

@@ -37,6 +37,7 @@ class Trace(Mapping[str, Tensor]):
     tokens: list[str]  # of the text; for a translation, of what is written
     source_tokens: list[str] = field(default_factory=list)  # for a translation, of what is read
     config: dict[str, Any] = field(default_factory=dict)  # the model's
+    sentences: list[int] = field(default_factory=list)  # of a document: how many tokens each has
 
     def __getitem__(self, name: str) -> Tensor:
         try:
@@ -89,6 +90,7 @@ class Trace(Mapping[str, Tensor]):
             "tokens": self.tokens,
             "source_tokens": self.source_tokens,
             "config": self.config,
+            "sentences": self.sentences,
             "order": list(self.tensors),
         }
         metadata = {"format": FORMAT, "trace": json.dumps(about, ensure_ascii=False)}
@@ -112,7 +114,10 @@ class Trace(Mapping[str, Tensor]):
                 raise KeyError("format")
             about = json.loads(metadata["trace"])
             ordered = {name: tensors[name] for name in about["order"]}
-            return cls(ordered, about["tokens"], about["source_tokens"], about["config"])
+            return cls(
+                ordered, about["tokens"], about["source_tokens"], about["config"],
+                about.get("sentences", []),
+            )  # fmt: skip
         except (KeyError, TypeError, ValueError):
             raise InputError(f"{path}: not a trace: write one with trace.save(…)") from None
 

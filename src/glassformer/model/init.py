@@ -22,7 +22,7 @@ RULES = (
 def initialise(model: nn.Module, config: ModelConfig) -> None:
     """Draw every parameter anew from torch's random generator."""
     # Each block adds to the stream twice: smaller steps keep a deep stack's sum at one size.
-    residual = config.init_std / math.sqrt(2 * config.depth)
+    residual = config.init_std / math.sqrt(2 * max(1, config.depth))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             rule = next(rule for pattern, rule in RULES if re.search(pattern, name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import torch
@@ -90,6 +90,12 @@ class Sequences:
         flat = rectangle.flatten(0, 1)
         return flat if self.even(like) else flat.index_select(0, self._slots(like))
 
+    def joined(self, documents: Sequences) -> Sequences:
+        """The texts of each document as one: it says how many texts each has."""
+        sizes = iter(self.lengths)
+        lengths = tuple(sum(islice(sizes, count)) for count in documents.lengths)
+        return Sequences(self.offsets[documents.offsets], lengths, max(lengths, default=0))
+
     def _slots(self, x: Tensor) -> Tensor:
         texts = self.texts(x)
         return texts * self.longest + self.positions(x, texts)
@@ -107,6 +113,7 @@ class Batch:
     wanted: Tensor | None = None  # (P,) the tokens that labels are for; all, if not given
     smoothing: float = 0.0  # how much of each label is spread over all words
     follows: Tensor | None = None  # (B,) next sentence: 0 if B follows A, 1 if it is a random one
+    documents: Sequences | None = None  # how many texts make up each document; one, if not given
 
     @classmethod
     def of(
@@ -140,6 +147,8 @@ class Batch:
         """A copy with every tensor changed."""
         parts = {each.name: getattr(self, each.name) for each in fields(self)}
         found: dict[str, Any] = {n: change(x) for n, x in parts.items() if isinstance(x, Tensor)}
-        sequences = replace(self.sequences, offsets=change(self.sequences.offsets))
+        for name in ("sequences", "documents"):
+            if parts[name] is not None:
+                found[name] = replace(parts[name], offsets=change(parts[name].offsets))
         source = None if self.source is None else self.source._each(change)
-        return replace(self, **found, sequences=sequences, source=source)
+        return replace(self, **found, source=source)

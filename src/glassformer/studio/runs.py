@@ -94,6 +94,11 @@ def sizes(model: Model) -> list[StackSize]:
 def limit(model: Model) -> int:
     """The most tokens: what the model reads, and what there is room to record."""
     heads = sum(each.layers * each.heads for each in sizes(model))
+    if not heads:
+        raise InputError(
+            "this model has no attention heads to look at: gf.record shows what else is in it, and "
+            "classify --why what it weighs"
+        )
     room = math.isqrt(MOST_BYTES // (heads * 8))  # weights and scores of each pair of tokens
     return min(model.task.backbone.config.max_length, room)
 

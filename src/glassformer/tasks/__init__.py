@@ -13,7 +13,7 @@ from glassformer.tasks.embed import Embed
 from glassformer.tasks.heads import pool
 from glassformer.tasks.label import Classify, Features, Span, Tag
 from glassformer.tasks.language import MaskedLM, NextWord
-from glassformer.tasks.pooling import ImportantWords
+from glassformer.tasks.pooling import Important, ImportantWords
 
 TASKS: dict[TaskKind, type[Task]] = {
     "features": Features,
@@ -68,6 +68,7 @@ __all__ = [
     "Embed",
     "Features",
     "Ids",
+    "Important",
     "ImportantWords",
     "MaskedLM",
     "NextWord",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from glassformer.config import TaskConfig
 from glassformer.errors import InputError
-from glassformer.model import Backbone, Batch, Cache, Visitor
+from glassformer.model import Backbone, Batch, Cache, Sequences, Visitor
 from glassformer.tasks.heads import pool
 
 Ids = Sequence[Sequence[int]]
@@ -79,11 +79,16 @@ class Task(nn.Module, ABC):
         return parts
 
     def logits(
-        self, ids: Ids, *, segments: Ids | None = None, targets: Ids | None = None
+        self,
+        ids: Ids,
+        *,
+        segments: Ids | None = None,
+        targets: Ids | None = None,
+        documents: Sequence[int] | None = None,
     ) -> list[Tensor]:
-        """What the head says, one tensor a text."""
+        """What the head says, one tensor a text; or one a document, of so many texts each."""
         parts: list[Tensor] = []
-        for batch in self.batches(ids, segments=segments, targets=targets):
+        for batch in self.batches(ids, segments=segments, targets=targets, documents=documents):
             logits = self(batch).logits
             by_token = self.per == "token"
             parts += logits.split(batch.sequences.lengths) if by_token else logits.unbind()
@@ -102,7 +107,12 @@ class Task(nn.Module, ABC):
         return self.backbone.config.width
 
     def batches(
-        self, ids: Ids, *, segments: Ids | None = None, targets: Ids | None = None
+        self,
+        ids: Ids,
+        *,
+        segments: Ids | None = None,
+        targets: Ids | None = None,
+        documents: Sequence[int] | None = None,
     ) -> Iterator[Batch]:
         """Checked, and laid end to end in rows of a size this device likes."""
         config = self.backbone.config
@@ -124,7 +134,8 @@ class Task(nn.Module, ABC):
             self._check_lengths("targets", targets)
         elif targets is not None:
             raise InputError(f"targets: this {config.family} writes none, leave them out")
-        for part in _rows(ids, targets, ROW.get(self.device.type, 16_384)):
+        counts = [1] * len(ids) if documents is None else list(documents)
+        for part, whole in _rows(ids, targets, counts, ROW.get(self.device.type, 16_384)):
             row = _row("ids", ids[part], None if segments is None else segments[part])
             _check_numbers("ids", row.tokens, config.vocab_size)
             if row.segments is not None:
@@ -132,6 +143,8 @@ class Task(nn.Module, ABC):
             if targets is not None:
                 row = _row("targets", targets[part], source=row)
                 _check_numbers("targets", row.tokens, config.vocab_size)
+            if documents is not None:
+                row = replace(row, documents=Sequences.of(counts[whole]))
             yield row.to(self.device)
 
     def _check_lengths(self, name: str, lists: Ids) -> None:
@@ -167,17 +180,22 @@ def _check_numbers(name: str, row: Tensor, limit: int) -> None:
         raise InputError(f"{name}: {wrong} is out of range: write numbers from 0 to {limit - 1}")
 
 
-def _rows(ids: Ids, targets: Ids | None, budget: int) -> Iterator[slice]:
-    """Consecutive texts, as many as fit the budget of tokens; a longer one goes alone."""
-    start, filled = 0, 0
-    for i, each in enumerate(ids):
-        cost = len(each) + (0 if targets is None else len(targets[i]))
+def _rows(
+    ids: Ids, targets: Ids | None, counts: Sequence[int], budget: int
+) -> Iterator[tuple[slice, slice]]:
+    """Consecutive texts, and documents of so many of them: as many as fit the budget of tokens; a
+    longer document goes alone."""
+    begin = start = end = filled = 0
+    for i, count in enumerate(counts):
+        texts = slice(end, end + count)
+        sides = (ids,) if targets is None else (ids, targets)
+        cost = sum(len(each) for side in sides for each in side[texts])
         if filled and filled + cost > budget:
-            yield slice(start, i)
-            start, filled = i, 0
-        filled += cost
-    if len(ids) > start:
-        yield slice(start, len(ids))
+            yield slice(start, end), slice(begin, i)
+            begin, start, filled = i, end, 0
+        filled, end = filled + cost, end + count
+    if end > start:
+        yield slice(start, end), slice(begin, len(counts))
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Sum:

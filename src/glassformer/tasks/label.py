@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import torch
 from torch.nn import functional as F
 
-from glassformer.config import TaskConfig
+from glassformer.config import DOCUMENTS, TaskConfig
 from glassformer.errors import InputError
 from glassformer.model import Backbone, Batch, Cache, Look, Visitor
 from glassformer.tasks.base import Ids, Output, Sum, Task, cross_entropy
 from glassformer.tasks.heads import Labels, pool, pooler
+from glassformer.tasks.pooling import Important
 
 
 class Features(Task):
@@ -32,7 +34,12 @@ class Features(Task):
         return Output(hidden, pooled=self.pooler(first, Look(visitor=visitor)))
 
     def logits(
-        self, ids: Ids, *, segments: Ids | None = None, targets: Ids | None = None
+        self,
+        ids: Ids,
+        *,
+        segments: Ids | None = None,
+        targets: Ids | None = None,
+        documents: Sequence[int] | None = None,
     ) -> list[torch.Tensor]:
         raise InputError("logits: this model has no head to make them; ask for hidden(…)")
 
@@ -41,13 +48,17 @@ class Classify(Task):
     """One answer a text or pair of texts, from one vector: `classify` and `next_sentence`.
 
     With a single label it is regression: the loss is the squared error. Where a text may have
-    several labels, each of them is told for itself.
+    several labels, each of them is told for itself. Where attention over words makes the vector,
+    several texts may be one document.
     """
 
     per: ClassVar[Literal["token", "text"]] = "text"
 
     def __init__(self, backbone: Backbone, task: TaskConfig) -> None:
         super().__init__(backbone, task)
+        self.important: Important | None = None
+        if task.pool in DOCUMENTS:
+            self.important = Important(backbone.config.width, sentences=task.pool == "hierarchy")
         self.pooler = pooler(backbone.config, task)
         self.labels = Labels(backbone.config, task)
 
@@ -56,7 +67,10 @@ class Classify(Task):
     ) -> Output:
         look = Look(visitor=visitor)
         hidden = self.backbone(batch, cache=cache, visitor=visitor)
-        vector = pool(hidden, batch.sequences, self.spec.pool)  # (B, C)
+        if self.important is not None:
+            vector = self.important(hidden, batch.sequences, batch.documents, visitor)
+        else:
+            vector = pool(hidden, batch.sequences, self.spec.pool)  # (B, C)
         if self.pooler is not None:
             vector = self.pooler(vector, look)
         logits = look.see(self, "logits", self.labels(vector))  # (B, K)

@@ -1,4 +1,4 @@
-"""Important-word pooling: the first and smallest model of the lectures.
+"""Important-word pooling: the first and smallest model of the lectures; and hierarchical.
 
 A text is the mean of its word vectors, but not all words weigh the same: a learned vector v says
 how important each one is.
@@ -63,3 +63,37 @@ class ImportantWords(nn.Module):
         weighted = weights[:, :, None] * x[:, None, :]  # (N, heads, C)
         documents = x.new_zeros(sequences.count, *weighted.shape[1:])
         return documents.index_add(0, sequences.texts(x), weighted).flatten(1)
+
+
+class Important(nn.Module):
+    """One vector a document, by attention over its words; or, with `sentences`, over the words of
+    each sentence and then over the sentences.
+
+        it was late . │ i loved the movie !        words
+          a   a  a  a     a   a    a    a   a      words.weights: 1 in each sentence
+               b                   b               sentences.weights: 1 in the document
+
+    A document is one or more texts of the row: sentences, or windows if it is too long for one.
+    """
+
+    def __init__(self, width: int, *, sentences: bool) -> None:
+        super().__init__()
+        self.words = ImportantWords(width)
+        self.map = nn.Linear(width, width) if sentences else None
+        self.sentences = ImportantWords(width) if sentences else None
+
+    def forward(
+        self,
+        x: Tensor,
+        texts: Sequences,
+        documents: Sequences | None = None,
+        visitor: Visitor | None = None,
+    ) -> Tensor:  # (N, C) → (documents, C)
+        if documents is None:
+            documents = Sequences.of([1] * texts.count, device=x.device)
+        if self.map is None or self.sentences is None:
+            whole: Tensor = self.words(x, texts.joined(documents), visitor)
+            return whole
+        y = torch.tanh(self.map(self.words(x, texts, visitor)))  # (B, C)
+        document: Tensor = self.sentences(y, documents, visitor)
+        return document

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
-from glassformer.checkpoint import read_configs
+from glassformer.checkpoint import about_vectors, is_vectors, read_configs
 from glassformer.checkpoint.folder import SIDE_FILES
 from glassformer.data.marking import texts_of
 from glassformer.data.objectives import Objective
@@ -146,6 +146,8 @@ def _tokenizer_folder(recipe: Recipe, place: Place) -> Path:
 
 def _tokenizer_files(recipe: Recipe, place: Place) -> dict[str, bytes]:
     folder = _tokenizer_folder(recipe, place)
+    if is_vectors(folder):
+        return about_vectors(folder)[1]
     names = [n for n in SIDE_FILES if n not in ("README.md", "LICENSE", "generation_config.json")]
     return {name: (folder / name).read_bytes() for name in names if (folder / name).is_file()}
 

@@ -89,7 +89,7 @@ def labels_of(recipe: Recipe, path: Path, tell: Callable[[str], None]) -> tuple[
     if learn.kind != "tag":
         table = table_of(recipe, path)
         if table.text != recipe.data.text or (learn.kind == "classify" and not recipe.data.label):
-            tell(f"{path}: the columns look like {table}")
+            tell(f"{path}: {table}")
         one = recipe.data.label_separator is None
         if learn.kind == "embed" or (one and are_values(list(found))):
             return () if table.label is None else (table.label,)
@@ -109,17 +109,29 @@ def documents(
     """Those of one part, their labels as numbers. Which part a text is in depends on itself."""
     data, wrong = recipe.data, list[InputError]()
     skip: Bad = wrong.append if data.skip_bad else stop
-    low, high = data.held
     for each in read(recipe, path, skip):
         try:
             document = marked(recipe, each, labels)
         except InputError as error:
             skip(error)
             continue
-        if not data.splits or in_range(plain(_key(document)), low, high) == (part == "valid"):
+        if not data.splits or _is_held(each, document, recipe) == (part == "valid"):
             yield document
     if wrong and (part == "train" or not data.splits):
         tell(f"{path}: {len(wrong):,} bad rows skipped, the first: {wrong[0]}")
+
+
+def _is_held(raw: Raw, document: Document, recipe: Recipe) -> bool:
+    low, high = recipe.data.held
+    if recipe.data.fold_by == "text":
+        return in_range(plain(_key(document)), low, high)
+    place = raw.place if isinstance(raw, Example) else None
+    if place is None:
+        raise ConfigError(
+            f"data.fold_by = 'name': {recipe.data.train} has no folder of files for each label: "
+            "leave it out"
+        )
+    return low <= place < high
 
 
 def _key(document: Document) -> str:
@@ -155,12 +167,23 @@ def marked(recipe: Recipe, raw: Raw, labels: Sequence[str]) -> Document:
     return Marked(raw.texts, number_of(raw.label, labels, raw.where, name))
 
 
+def pooling_of(recipe: Recipe) -> str | None:
+    """What is to stand for a text: as the recipe says, or as the model to go on from does it."""
+    learn = recipe.objective
+    if learn.pool is not None or learn.kind != "classify" or recipe.start is None:
+        return learn.pool
+    _, known = read_configs(recipe.start)
+    return known.pool if known.kind == "classify" else None
+
+
 def store_kind(recipe: Recipe, path: Path, labels: Sequence[str]) -> Kind:
     """What its store has to hold."""
     learn = recipe.objective
     if learn.kind in ("tag", "answer"):
         return "tags" if learn.kind == "tag" else "answers"
     table = table_of(recipe, path)
+    if pooling_of(recipe) == "hierarchy":
+        return "document_values" if len(labels) == 1 else "documents"
     if learn.kind == "embed":
         return "alike" if table.label is None else "value_pairs"
     if recipe.data.label_separator is not None:

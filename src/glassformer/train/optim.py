@@ -129,7 +129,8 @@ def rates(names: Sequence[str], decay: float) -> dict[str, float]:
 
 def frozen(names: Sequence[str], blocks: int) -> list[str]:
     """The embeddings and so many of the lowest blocks; nothing, if it is 0."""
-    return [name for name in names if blocks and _level(name, _depth(names)) < blocks]
+    depth = _depth(names)
+    return [name for name in names if blocks and _level(name, depth) < min(blocks, depth)]
 
 
 def _depth(names: Iterable[str]) -> int:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import torch
 
-from glassformer.config import TokenIds
+from glassformer.config import DOCUMENTS, TokenIds
 from glassformer.data.frame import END, MASK, PAD, Frame, end_of_text, find_id
-from glassformer.data.labelling import Answers
+from glassformer.data.labelling import Answers, Documents
 from glassformer.data.masking import Masking
 from glassformer.data.objectives import Masked, MaskedPairs, NextWord, Objective, Translate
 from glassformer.data.store import Store
@@ -36,6 +36,8 @@ def objective_of(
         return Translate(*base, ids.start or pad, end, learn.label_smoothing if seed >= 0 else 0.0)
     if learn.kind == "answer":
         return Answers(*base, learn.overlap)
+    if task.spec.pool in DOCUMENTS:
+        return Documents(*base, learn.word_dropout)
     if learn.kind in OBJECTIVES:
         return OBJECTIVES[learn.kind](*base)
     masking = _masking(recipe, tokenizer, task.backbone.config.vocab_size, source)

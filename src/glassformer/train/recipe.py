@@ -9,7 +9,16 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
-from glassformer.config import ModelConfig, Named, Strict, TaskConfig, TokenIds, read
+from glassformer.config import (
+    DOCUMENTS,
+    ModelConfig,
+    Named,
+    Pool,
+    Strict,
+    TaskConfig,
+    TokenIds,
+    read,
+)
 from glassformer.errors import ConfigError, shown
 from glassformer.presets import PRESETS
 from glassformer.train.toml import read_fields
@@ -38,7 +47,8 @@ class Data(Source):
     label_separator: str | None = Field(default=None, min_length=1)  # a text has any number: a|b
     tag: int | str | None = None  # the column of CoNLL files; the last one if not given, or upos
     skip_bad: bool = False  # count and tell rows that cannot be used, instead of stopping
-    fold: str | None = Field(default=None, pattern=r"^\d+/\d+$")  # hold out part 3/10, by hash
+    fold: str | None = Field(default=None, pattern=r"^\d+/\d+$")  # hold out part 3/10,
+    fold_by: Literal["text", "name"] = "text"  # by hash; or of each label's files, by their names
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -76,7 +86,8 @@ class Learn(Strict):
     sentence_order: bool = False  # masked_pairs: swap the texts, instead of taking a random one
     label_smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)
     balanced: bool = False  # rare classes count more: all together count the same
-    pool: Literal["first", "last", "mean"] | None = None  # what stands for a text; as is usual
+    pool: Pool | None = None  # what stands for a text; as is usual, if not given
+    word_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)  # words and hierarchy: left out
     overlap: int = Field(default=64, ge=0)  # tokens that neighbouring windows of a context share
     scale: float = Field(default=20.0, gt=0.0)  # embed: of cosines, before they choose a partner
     symmetric: bool = False  # embed: both sides choose
@@ -165,8 +176,10 @@ ONLY: tuple[tuple[str, str, tuple[str | None, ...]], ...] = (
     ("data.tag", "objective.kind", ("tag",)),
     ("data.skip_bad", "objective.kind", LABELLED),
     ("data.fold", "objective.kind", LABELLED),
+    ("data.fold_by", "objective.kind", ("classify",)),
     ("objective.balanced", "objective.kind", ("classify", "tag")),
     ("objective.pool", "objective.kind", TABLES),
+    ("objective.word_dropout", "objective.kind", ("classify",)),
     ("objective.overlap", "objective.kind", ("answer",)),
     ("objective.scale", "objective.kind", ("embed",)),
     ("objective.symmetric", "objective.kind", ("embed",)),
@@ -295,12 +308,30 @@ def task_config(recipe: Recipe, config: ModelConfig) -> TaskConfig:
 
 
 def _check_labelled(recipe: Recipe) -> None:
-    data = recipe.data
-    if data.label_separator is not None and recipe.objective.balanced:
+    data, learn = recipe.data, recipe.objective
+    if data.label_separator is not None and learn.balanced:
         raise ValueError(
             "objective.balanced = true weighs classes that exclude each other: leave it out, or "
             "data.label_separator"
         )
+    if learn.word_dropout and learn.pool not in DOCUMENTS:
+        raise ValueError(
+            f"objective.word_dropout = {learn.word_dropout} is for objective.pool = 'words' or "
+            f"'hierarchy', and here it is {learn.pool!r}: leave it out"
+        )
+    if learn.pool in DOCUMENTS:
+        wrong = {
+            "objective.kind": learn.kind == "embed" and "'classify'",
+            "data.label_separator": data.label_separator is not None and "one label a text",
+            "data.second": data.second is not None and "one text",
+            "train.compile": recipe.train.compile and "false: documents are of all lengths",
+        }
+        for name, write in wrong.items():
+            if write:
+                raise ValueError(
+                    f"{name} = {_at(recipe, name)!r} with objective.pool = {learn.pool!r}: "
+                    f"write {write}"
+                )
     if data.fold is None:
         return
     number, count = map(int, data.fold.split("/"))

@@ -71,7 +71,10 @@ def started(
     """A folder's model; where its head is for something else, with a fresh one."""
     task, _ = load_task(named(str(recipe.start)))
     wanted = spec_of(recipe, task.backbone.config, labels)
-    if (task.spec.kind, task.spec.labels) != (wanted.kind, wanted.labels):
+    other = recipe.objective.kind == "classify" and recipe.objective.pool not in (
+        None, task.spec.pool
+    )  # fmt: skip
+    if other or (task.spec.kind, task.spec.labels) != (wanted.kind, wanted.labels):
         fresh = build_task(task.backbone.config, wanted)
         fresh.backbone.load_state_dict(task.backbone.state_dict())
         tell(f"{recipe.start}: fresh head for {wanted.kind} (it came with {task.spec.kind})")

@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from glassformer.config import DOCUMENTS
 from glassformer.errors import InputError, shown
 from glassformer.tasks import Task
 from glassformer.text import Text, Tokenizer
+from glassformer.uses import documents
+from glassformer.uses.documents import Ranked
 from glassformer.uses.kinds import check_top_k
 from glassformer.uses.reading import logits, read, rows
 
@@ -33,6 +36,8 @@ class Classified:
     score: float
     scores: dict[str, float]
     windows: int = 1  # how many the text was read in
+    words: Ranked = ()  # of documents, where asked for: what weighed most, and how much
+    sentences: Ranked = ()
 
     def __str__(self) -> str:
         return self.label
@@ -46,13 +51,16 @@ def classify(
     top_k: int | None = None,
     problem: str | None = None,
     overlap: int | None = None,
+    why: int = 0,
 ) -> list[Classified]:
     """One answer a text or pair of texts.
 
     `problem` says what the scores are: one label of several (softmax; the rule), each label for
     itself (`multi_label_classification`: sigmoid), or numbers (`regression`; the rule for a single
     label). A text longer than the model is read in windows of the same size, and the mean of their
-    logits counts: for probabilities that is the mean of their logarithms.
+    logits counts: for probabilities that is the mean of their logarithms. A model with attention
+    over words reads all of a document; of so many words and sentences it says, with `why`, how much
+    they weighed.
     """
     check_top_k(top_k, "classify")
     labels = task.spec.labels
@@ -61,16 +69,36 @@ def classify(
         problem = several or ("regression" if len(labels) == 1 else "single_label_classification")
     if not isinstance(problem, str) or problem not in MEANINGS:
         raise InputError(f"problem_type = {shown(problem)}: write one of {', '.join(MEANINGS)}")
-    readings = read(task, tokenizer, texts, overlap=overlap)
+    said, counts, reasons = _said(task, tokenizer, texts, overlap, why)
     found = []
-    for reading, parts in zip(readings, logits(task, readings), strict=True):
-        scores = MEANINGS[problem](torch.stack(parts).mean(0))
+    for each, count, reason in zip(said, counts, reasons, strict=True):
+        scores = MEANINGS[problem](each)
         best, order = scores.sort(descending=True, stable=True)
         ranked = dict(zip([labels[i] for i in order], best.tolist(), strict=True))
         kept = dict(list(ranked.items())[:top_k])
         label, score = next(iter(kept.items()))
-        found.append(Classified(label, score, kept, len(reading.windows)))
+        found.append(Classified(label, score, kept, count, *reason))
     return found
+
+
+def _said(
+    task: Task, tokenizer: Tokenizer, texts: Sequence[Text], overlap: int | None, why: int
+) -> tuple[list[Tensor], list[int], list[tuple[Ranked, Ranked]]]:
+    """For each text its logits, in how many windows it was read, and what weighed most in it."""
+    if task.spec.pool in DOCUMENTS:
+        read_whole = documents.read_documents(task, tokenizer, texts)
+        counts = [max(len(each.windows) for each in whole.readings) for whole in read_whole]
+        nothing: tuple[Ranked, Ranked] = ((), ())
+        reasons = [documents.important(task, e, why) if why else nothing for e in read_whole]
+        return documents.logits(task, read_whole), counts, reasons
+    if why:
+        raise InputError(
+            f"why: this model's pool = {task.spec.pool!r}, and only one of "
+            f"{' or '.join(map(repr, DOCUMENTS))} tells which words it weighed: leave it out"
+        )
+    readings = read(task, tokenizer, texts, overlap=overlap)
+    said = [torch.stack(parts).mean(0) for parts in logits(task, readings)]
+    return said, [len(each.windows) for each in readings], [((), ())] * len(readings)
 
 
 @torch.no_grad()

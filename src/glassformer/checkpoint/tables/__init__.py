@@ -9,9 +9,11 @@ from glassformer.checkpoint.tables.gpt2 import GPT2
 from glassformer.checkpoint.tables.llama import LLAMA, QWEN2
 from glassformer.checkpoint.tables.marian import MARIAN
 from glassformer.checkpoint.tables.modernbert import MODERNBERT
+from glassformer.checkpoint.tables.own import OWN
 from glassformer.checkpoint.tables.roberta import ROBERTA
 from glassformer.checkpoint.tables.t5 import T5
 
-# A new model is written as the first of these that can hold it: the narrower ones come first.
-_ALL = (DISTILBERT, BERT, ROBERTA, ELECTRA, MODERNBERT, GPT2, LLAMA, QWEN2, MARIAN, BART, T5)
+# A new model is written as the first of these that can hold it: the narrower ones come first, and
+# ours, which transformers does not open, comes last.
+_ALL = (DISTILBERT, BERT, ROBERTA, ELECTRA, MODERNBERT, GPT2, LLAMA, QWEN2, MARIAN, BART, T5, OWN)
 ARCHITECTURES: dict[str, Architecture] = {each.model_type: each for each in _ALL}

@@ -1,0 +1,62 @@
+"""Our own: encoders that no other layout holds, with every field and tensor under its own name.
+
+Static vectors, and attention over the words and sentences of documents, are written so.
+"""
+
+from typing import Any
+
+from pydantic_core import PydanticUndefined
+
+from glassformer.checkpoint.architecture import Architecture, Head
+from glassformer.checkpoint.keys import REQUIRED, Key
+from glassformer.checkpoint.rows import Row
+from glassformer.config import Dropout, ModelConfig, Strict, TokenIds
+
+GROUPS: dict[str, type[Strict]] = {"dropout": Dropout, "ids": TokenIds}
+BODY = (
+    "embedding.token.weight", "embedding.position.weight", "embedding.segment.weight",
+    "embedding.norm.*", "embedding.project.*", "relative.table.weight",
+    "blocks.{}.attention.query.*", "blocks.{}.attention.key.*", "blocks.{}.attention.value.*",
+    "blocks.{}.attention.output.*", "blocks.{}.attention_norm.*", "blocks.{}.mlp.gate.*",
+    "blocks.{}.mlp.up.*", "blocks.{}.mlp.down.*", "blocks.{}.mlp_norm.*", "norm.*",
+)  # fmt: skip
+LABELS = (
+    "important.words.vectors", "important.map.*", "important.sentences.vectors", "labels.linear.*",
+)  # fmt: skip
+
+
+def _rows(names: tuple[str, ...], home: str = "") -> tuple[Row, ...]:
+    return tuple(Row(home + name, home + name) for name in names)
+
+
+def _keys() -> tuple[Key, ...]:
+    """A key for each field, in the order in which they stand in the config."""
+    found = []
+    for name, field in ModelConfig.model_fields.items():
+        if name in GROUPS:
+            inside = GROUPS[name].model_fields.items()
+            found += [Key(f"{name}.{each}", f"{name}.{each}", f.default) for each, f in inside]
+        elif name != "family":
+            default: Any = field.default
+            found.append(Key(name, name, REQUIRED if default is PydanticUndefined else default))
+    return tuple(found)
+
+
+OWN = Architecture(
+    model_type="glassformer",
+    prefix="",
+    rows=_rows(BODY, "backbone.encoder."),
+    heads={
+        "Features": Head("features"),
+        "Classify": Head(
+            "classify",
+            _rows(LABELS),
+            dropout=("label_dropout",),
+            pool=("pool", {name: name for name in ("mean", "words", "hierarchy")}),
+        ),
+    },
+    keys=_keys(),
+    constants={"family": "encoder"},
+    fixed={},
+    tables=True,
+)
