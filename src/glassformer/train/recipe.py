@@ -159,7 +159,8 @@ class Recipe(Named):
     model: Mapping[str, Any] = {}  # a preset and fields of ModelConfig that differ from it
     objective: Learn
     train: Train
-    start: str | None = None  # a model folder to go on from; then [model] and [tokenizer] are its
+    # A model folder to go on from: [tokenizer] and [model] are its; dropout alone can be changed.
+    start: str | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -184,11 +185,8 @@ class Recipe(Named):
             )
         if (self.train.steps > 0) == (self.train.epochs is not None):
             raise ValueError("write train.steps or train.epochs: one of them")
-        if self.start is not None and (self.model or self.tokenizer != Tokenize()):
-            raise ValueError(
-                f"start = {self.start!r} brings its own model and tokenizer: leave [model] and "
-                "[tokenizer] out of the recipe"
-            )
+        if self.start is not None:
+            _check_start(self)
         tokens = self.train.tokens
         if tokens != "auto" and tokens < self.objective.length:
             raise ValueError(
@@ -254,10 +252,7 @@ def model_config(recipe: Recipe, vocab_size: int, ids: TokenIds, source: str) ->
     known |= dict.fromkeys(n for n in FOLLOWING if known[n] == _following(n, known))
     known |= {"vocab_size": vocab_size, "ids": ids.model_dump()}
     known["max_length"] = recipe.objective.length
-    for name, value in fields.items():
-        group = known.get(name)
-        known[name] = {**group, **value} if isinstance(group, dict) else value
-    config = read(ModelConfig, known, f"{source}: model")
+    config = read(ModelConfig, _merged(known, fields), f"{source}: model")
     if config.max_length < recipe.objective.length:
         raise ConfigError(
             f"{source}: objective.length = {recipe.objective.length}: the model reads at most "
@@ -271,6 +266,35 @@ def task_config(recipe: Recipe, config: ModelConfig) -> TaskConfig:
     marian = kind == "seq2seq" and config.position != "relative"  # T5's last map has no bias
     bias = marian or kind in ("masked_lm", "pretraining")
     return TaskConfig(kind=kind, bias=bias)  # type: ignore[arg-type]
+
+
+def dropped(recipe: Recipe, config: ModelConfig, source: str) -> ModelConfig:
+    """The config of a model to go on from, with the recipe's dropout: no weight depends on it."""
+    return read(ModelConfig, _merged(config.model_dump(), recipe.model), f"{source}: model")
+
+
+def _merged(known: dict[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a group, such as dropout, only what is written changes."""
+    for name, value in fields.items():
+        group = known.get(name)
+        if isinstance(group, dict) and isinstance(value, Mapping):
+            known[name] = {**group, **value}
+        else:
+            known[name] = value
+    return known
+
+
+def _check_start(recipe: Recipe) -> None:
+    if recipe.tokenizer != Tokenize():
+        raise ValueError(
+            f"start = {recipe.start!r} brings its own tokenizer: leave [tokenizer] out"
+        )
+    for name, value in recipe.model.items():
+        if name != "dropout":
+            raise ValueError(
+                f"model.{name} = {shown(value)}: start = {recipe.start!r} brings its own model: "
+                f"leave model.{name} out (only model.dropout can be changed)"
+            )
 
 
 def _check_labelled(recipe: Recipe) -> None:
