@@ -78,9 +78,13 @@ class Model(nn.Module):
         """The cosine of each text of a with each of b, (A, B); vectors of `embed` do as well."""
         return uses.cosines(*(x if isinstance(x, Tensor) else self.embed(x) for x in (a, b)))
 
-    def word(self, sentence: str, word: str, *, occurrence: int = 0) -> Tensor:
-        """The vector of one word in its sentence, (C,): the mean of its pieces' vectors."""
-        return uses.word(*self.able("word"), sentence, word, occurrence=occurrence)
+    def word(
+        self, sentence: str, word: str, *, occurrence: int = 0, layer: int | None = None
+    ) -> Tensor:
+        """The vector of one word in its sentence, (C,): the mean of its pieces' vectors, at the
+        end or after block `layer`."""
+        task, tokenizer = self.able("word")
+        return uses.word(task, tokenizer, sentence, word, occurrence=occurrence, layer=layer)
 
     def fill(self, text: str, *, top_k: int = 5) -> list[uses.Blank]:
         """What could stand in each [MASK] of the text, best first, with probabilities."""

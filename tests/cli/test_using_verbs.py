@@ -189,6 +189,8 @@ def test_the_word_bank_in_two_sentences():
     said = glassformer("word", MINILM, RIVER, "bank", MONEY)
     assert "0.7672" in said and MONEY in said
     assert "cosine" not in glassformer("word", MINILM, RIVER, "bank")
+    (early,) = parsed(glassformer("word", MINILM, RIVER, "bank", MONEY, "--layer", 0, "--json"))
+    assert early["others"][0]["cosine"] > found["others"][0]["cosine"]  # not yet told apart
 
 
 REFUSED = {

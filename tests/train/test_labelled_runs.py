@@ -13,6 +13,7 @@ import torch
 from harness import at_step, live, result, session, signal_self
 
 import glassformer as gf
+from glassformer.config import Dropout
 from glassformer.data.rows import Rows
 from glassformer.train.build import build_session
 from glassformer.train.distributed import World
@@ -186,6 +187,42 @@ def test_the_body_stays_and_the_head_is_fresh(tmp_path: Path) -> None:
     glassformer("finetune", start, recipe, "--out", tmp_path / "tuned")
     said = glassformer("finetune", tmp_path / "tuned/model", recipe, "--out", tmp_path / "more")
     assert "fresh head" not in said.errors  # it knows these labels
+
+
+def test_a_recipe_changes_the_dropout_of_a_model_and_nothing_else(tmp_path: Path) -> None:
+    words = write_recipe(tmp_path / "words", "masked")
+    glassformer("pretrain", words, "--out", tmp_path / "words/run")
+    start = tmp_path / "words/run/model"
+    recipe = write_recipe(tmp_path / "labels", "classify")
+    text = recipe.read_text()
+    recipe.write_text(text[: text.index("[tokenizer]")] + text[text.index("[objective]") :])
+    place = Place(recipe.parent, tmp_path / "out", str(recipe))
+    rates = {"model.dropout.embedding": "0.2", "model.dropout.residual": "0.2"}
+    changes = {"start": str(start), "model.dropout.attention": "0.3", **rates}
+    made = build_session(read_recipe(recipe, changes), place, World(0, 1, torch.device("cpu")))
+    task, before = made.state.task, gf.load(start).task
+    wanted = Dropout(embedding=0.2, residual=0.2, attention=0.3)
+    assert task.backbone.config == before.backbone.config.model_copy(update={"dropout": wanted})
+    assert task.spec.dropout == 0.2
+    kept = before.backbone.state_dict()
+    for name, tensor in task.backbone.state_dict().items():
+        assert torch.equal(tensor, kept[name])
+    words = [f"--{name}={rate}" for name, rate in rates.items()]
+    glassformer("finetune", start, recipe, "--out", tmp_path / "tuned", *words)
+    tuned = gf.load(tmp_path / "tuned/model").task
+    assert tuned.backbone.config.dropout == Dropout(embedding=0.2, residual=0.2)
+    again = ("finetune", tmp_path / "tuned/model", recipe, "--out", tmp_path / "again")
+    more = glassformer(*again, "--model.dropout.attention", 0.5, "--train.steps", 1)
+    assert "fresh head" not in more.errors
+    assert gf.load(tmp_path / "again/model").task.backbone.config.dropout.attention == 0.5
+    for words, said in (
+        (("--model.depth", 3), "model.depth = 3: start = "),
+        (("--model.dropout.attention", 2), "model: dropout.attention = 2: Input should be less"),
+        (("--model.dropout", 0.1), "model: dropout = 0.1: Input should be a valid"),
+        (("--model.dropout.attn", 0.1), "unknown field 'dropout.attn' (value 0.1): did you mean"),
+        (("--model.dropout.residual", 0.3), "model.dropout = {'residual': 0.3}: no known layout"),
+    ):
+        assert said in refused("finetune", start, recipe, "--out", tmp_path / "no", *words, code=2)
 
 
 def test_the_short_form_needs_a_model_and_a_file(tmp_path: Path) -> None:

@@ -65,3 +65,19 @@ def test_a_bare_model_says_what_it_is_for(model: gf.Model) -> None:
     with pytest.raises(InputError) as caught:
         model.fill("the [MASK]")
     one_line(caught.value, "fill: this is a features model, use embed", "masked_lm")
+
+
+def test_a_word_after_a_layer_is_what_the_glass_shows_there(model: gf.Model) -> None:
+    sentence = "I sat by the river bank."
+    trace = gf.record(model, sentence, keep="*.out")
+    place = trace.tokens.index("bank")
+    for layer in (0, 2):
+        seen = trace[f"encoder.blocks.{layer}.out"][place]
+        found = model.word(sentence, "bank", layer=layer)
+        torch.testing.assert_close(found, seen, rtol=1e-5, atol=1e-5)
+    last = model.word(sentence, "bank", layer=5)
+    torch.testing.assert_close(last, model.word(sentence, "bank"), rtol=0, atol=0)
+    for wrong in (-1, 6):
+        with pytest.raises(InputError) as caught:
+            model.word(sentence, "bank", layer=wrong)
+        one_line(caught.value, f"layer = {wrong}", "from 0 to 5")

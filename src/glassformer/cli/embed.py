@@ -102,6 +102,7 @@ def word(
     word: str = typer.Argument(help="A word of it."),
     others: list[str] | None = typer.Argument(None, help="Others with this word; - reads lines."),
     file: Path | None = typer.Option(None, help="More of them, one a line."),
+    layer: int | None = typer.Option(None, help="After this block, from 0; the last if not given."),
     device: str = DEVICE,
     as_json: bool = JSON,
 ) -> None:
@@ -110,7 +111,7 @@ def word(
     loaded = open_model(model, device)
     import torch
 
-    vectors = torch.stack([loaded.word(each, word) for each in (sentence, *compared)])
+    vectors = torch.stack([loaded.word(each, word, layer=layer) for each in (sentence, *compared)])
     cosines = loaded.similarity(vectors[:1], vectors[1:])[0].tolist()
     if as_json:
         found = [{"sentence": s, "cosine": c} for s, c in zip(compared, cosines, strict=True)]

@@ -82,7 +82,7 @@ def task_of(
     learn = recipe.objective
     torch.manual_seed(recipe.train.seed)
     if recipe.start is not None:
-        task = started(recipe, labels, tell)
+        task = started(recipe, source, labels, tell)
     else:
         pad, end = find_id(tokenizer, PAD), find_id(tokenizer, END)
         start = pad if FAMILY[learn.kind][0] == "seq2seq" else end

@@ -10,7 +10,6 @@ from typing import Any, Literal, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from glassformer.config import (
-    DOCUMENTS,
     ModelConfig,
     Named,
     Pool,
@@ -19,8 +18,10 @@ from glassformer.config import (
     TokenIds,
     read,
 )
-from glassformer.errors import ConfigError, shown
+from glassformer.errors import ConfigError
 from glassformer.presets import PRESETS
+from glassformer.train.agreement import LABELLED as LABELLED
+from glassformer.train.agreement import check_agreement
 from glassformer.train.toml import read_fields
 
 
@@ -136,10 +137,6 @@ class Train(Strict):
     tensorboard: bool = False  # curves in the run's folder, for `tensorboard --logdir`
 
 
-MASKED = ("masked", "masked_pairs")
-PLAIN = ("next_word", "masked", "masked_pairs")
-LABELLED = ("classify", "tag", "answer", "embed")
-TABLES = ("classify", "embed")  # their texts stand in columns
 METRICS: dict[str, tuple[str, ...]] = {
     "translate": ("bleu", "chrf"),
     "classify": (
@@ -156,38 +153,6 @@ METRICS: dict[str, tuple[str, ...]] = {
     "answer": ("f1", "exact_match"),
     "embed": ("spearman", "pearson", "accuracy"),
 }  # fmt: skip
-# Fields that nobody would read, unless another one has one of these values.
-ONLY: tuple[tuple[str, str, tuple[str | None, ...]], ...] = (
-    ("objective.mask_rate", "objective.kind", MASKED),
-    ("objective.mask_unit", "objective.kind", MASKED),
-    ("objective.sentence_order", "objective.kind", ("masked_pairs",)),
-    ("objective.label_smoothing", "objective.kind", ("translate",)),
-    ("train.translate", "objective.kind", ("translate",)),
-    ("data.languages", "objective.kind", ("translate",)),
-    ("data.field", "objective.kind", PLAIN),
-    ("data.document", "objective.kind", PLAIN),
-    ("data.deduplicate", "objective.kind", PLAIN),
-    ("data.more", "objective.kind", (*PLAIN, "translate")),
-    *(
-        (f"data.{name}", "objective.kind", TABLES)
-        for name in ("text", "second", "label", "header", "separator", "label_until")
-    ),
-    ("data.label_separator", "objective.kind", ("classify",)),
-    ("data.tag", "objective.kind", ("tag",)),
-    ("data.skip_bad", "objective.kind", LABELLED),
-    ("data.fold", "objective.kind", LABELLED),
-    ("data.fold_by", "objective.kind", ("classify",)),
-    ("objective.balanced", "objective.kind", ("classify", "tag")),
-    ("objective.pool", "objective.kind", TABLES),
-    ("objective.word_dropout", "objective.kind", ("classify",)),
-    ("objective.overlap", "objective.kind", ("answer",)),
-    ("objective.scale", "objective.kind", ("embed",)),
-    ("objective.symmetric", "objective.kind", ("embed",)),
-    ("objective.highest", "objective.kind", ("embed",)),
-    ("tokenizer.vocab_size", "tokenizer.kind", (None, "bpe", "wordpiece", "unigram")),
-    ("train.decay", "train.schedule", ("stable",)),
-    ("train.final", "train.schedule", ("linear", "cosine", "stable")),
-)
 
 
 class Recipe(Named):
@@ -198,15 +163,14 @@ class Recipe(Named):
     objective: Learn
     train: Train
     root: str | None = None  # where the data lies, if not beside this file
-    start: str | None = None  # a model folder to go on from; then [model] and [tokenizer] are its
+    # A model folder to go on from: [tokenizer] and [model] are its; dropout alone can be changed.
+    start: str | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if len(self.data.languages) not in (0, 2):
             raise ValueError(f"data.languages = {list(self.data.languages)}: write two, or none")
-        for name, decides, values in ONLY:
-            _check_read(self, name, decides, values)
-        _check_labelled(self)
+        check_agreement(self)
         kind, cut = self.objective.kind, self.objective.on_truncate
         if cut == "window" and kind not in ("next_word", "masked", "tag", "answer"):
             raise ValueError(
@@ -223,11 +187,6 @@ class Recipe(Named):
             )
         if (self.train.steps > 0) == (self.train.epochs is not None):
             raise ValueError("write train.steps or train.epochs: one of them")
-        if self.start is not None and (self.model or self.tokenizer != Tokenize()):
-            raise ValueError(
-                f"start = {self.start!r} brings its own model and tokenizer: leave [model] and "
-                "[tokenizer] out of the recipe"
-            )
         tokens = self.train.tokens
         if tokens != "auto" and tokens < self.objective.length:
             raise ValueError(
@@ -288,10 +247,7 @@ def model_config(recipe: Recipe, vocab_size: int, ids: TokenIds, source: str) ->
     known |= dict.fromkeys(n for n in FOLLOWING if known[n] == _following(n, known))
     known |= {"vocab_size": vocab_size, "ids": ids.model_dump()}
     known["max_length"] = recipe.objective.length
-    for name, value in fields.items():
-        group = known.get(name)
-        known[name] = {**group, **value} if isinstance(group, dict) else value
-    config = read(ModelConfig, known, f"{source}: model")
+    config = read(ModelConfig, _merged(known, fields), f"{source}: model")
     if config.max_length < recipe.objective.length:
         raise ConfigError(
             f"{source}: objective.length = {recipe.objective.length}: the model reads at most "
@@ -307,56 +263,20 @@ def task_config(recipe: Recipe, config: ModelConfig) -> TaskConfig:
     return TaskConfig(kind=kind, bias=bias)  # type: ignore[arg-type]
 
 
-def _check_labelled(recipe: Recipe) -> None:
-    data, learn = recipe.data, recipe.objective
-    if data.label_separator is not None and learn.balanced:
-        raise ValueError(
-            "objective.balanced = true weighs classes that exclude each other: leave it out, or "
-            "data.label_separator"
-        )
-    if learn.word_dropout and learn.pool not in DOCUMENTS:
-        raise ValueError(
-            f"objective.word_dropout = {learn.word_dropout} is for objective.pool = 'words' or "
-            f"'hierarchy', and here it is {learn.pool!r}: leave it out"
-        )
-    if learn.pool in DOCUMENTS:
-        wrong = {
-            "objective.kind": learn.kind == "embed" and "'classify'",
-            "data.label_separator": data.label_separator is not None and "one label a text",
-            "data.second": data.second is not None and "one text",
-            "train.compile": recipe.train.compile and "false: documents are of all lengths",
-        }
-        for name, write in wrong.items():
-            if write:
-                raise ValueError(
-                    f"{name} = {_at(recipe, name)!r} with objective.pool = {learn.pool!r}: "
-                    f"write {write}"
-                )
-    if data.fold is None:
-        return
-    number, count = map(int, data.fold.split("/"))
-    if not 1 <= number <= count or count < 2:
-        raise ValueError(f"data.fold = {data.fold!r}: write 1/10 to 10/10, of any number from 2 on")
-    if data.valid is not None:
-        raise ValueError(f"data.fold = {data.fold!r}: with data.valid nothing is held out")
+def dropped(recipe: Recipe, config: ModelConfig, source: str) -> ModelConfig:
+    """The config of a model to go on from, with the recipe's dropout: no weight depends on it."""
+    return read(ModelConfig, _merged(config.model_dump(), recipe.model), f"{source}: model")
 
 
-def _check_read(recipe: Recipe, name: str, decides: str, values: tuple[str | None, ...]) -> None:
-    """A field that has another value than its usual one must have a reader."""
-    group, field = name.split(".")
-    value, usual = _at(recipe, name), type(getattr(recipe, group)).model_fields[field].default
-    if value == usual or _at(recipe, decides) in values:
-        return
-    known = " or ".join(repr(each) for each in values if each is not None)
-    raise ValueError(
-        f"{name} = {shown(value)} is for {decides} = {known}, and here it is "
-        f"{_at(recipe, decides)!r}: leave {name} out"
-    )
-
-
-def _at(recipe: Recipe, name: str) -> Any:
-    group, field = name.split(".")
-    return getattr(getattr(recipe, group), field)
+def _merged(known: dict[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a group, such as dropout, only what is written changes."""
+    for name, value in fields.items():
+        group = known.get(name)
+        if isinstance(group, dict) and isinstance(value, Mapping):
+            known[name] = {**group, **value}
+        else:
+            known[name] = value
+    return known
 
 
 def _following(size: str, known: Mapping[str, Any]) -> Any:

@@ -6,10 +6,17 @@ from collections.abc import Callable, Sequence
 
 from glassformer.checkpoint import fitting, layout_of, load_task, read_configs
 from glassformer.config import ModelConfig, TaskConfig, TokenIds
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.errors import CheckpointError, ConfigError, shown
 from glassformer.pretrained import named
 from glassformer.tasks import Task, build_task
-from glassformer.train.recipe import FAMILY, LABELLED, Recipe, model_config, task_config
+from glassformer.train.recipe import (
+    FAMILY,
+    LABELLED,
+    Recipe,
+    dropped,
+    model_config,
+    task_config,
+)
 
 
 def check_start(recipe: Recipe, source: str) -> None:
@@ -29,7 +36,7 @@ def check_start(recipe: Recipe, source: str) -> None:
         raise ConfigError(f"{folder}: no such folder: write the folder of a model")
     if not (folder / "config.json").exists() and (folder / "model" / "config.json").exists():
         raise ConfigError(f"{folder}: this is the folder of a run: write {folder / 'model'}")
-    config, _ = read_configs(folder)
+    config = dropped(recipe, read_configs(folder)[0], source)
     family = FAMILY[learn.kind][0]
     reads = learn.kind in LABELLED and config.family == "decoder"  # it labels what it has read
     if config.family != family and not reads:
@@ -53,6 +60,11 @@ def spec_of(recipe: Recipe, config: ModelConfig, labels: Sequence[str]) -> TaskC
         return task_config(recipe, config)
     kind = FAMILY[learn.kind][1]
     found = fitting(config, kind, labels)  # type: ignore[arg-type]
+    if not found and recipe.start is not None and recipe.model:
+        raise ConfigError(
+            f"model.dropout = {shown(recipe.model['dropout'])}: no known layout of this model "
+            "holds it: give embedding and residual the same rate"
+        )
     if not found:
         raise ConfigError(f"objective.kind = {learn.kind!r}: no known layout of this model has it")
     pool = learn.pool if learn.kind == "classify" else None
@@ -66,17 +78,25 @@ def spec_of(recipe: Recipe, config: ModelConfig, labels: Sequence[str]) -> TaskC
 
 
 def started(
-    recipe: Recipe, labels: Sequence[str] = (), tell: Callable[[str], None] = lambda line: None
+    recipe: Recipe,
+    source: str,
+    labels: Sequence[str] = (),
+    tell: Callable[[str], None] = lambda line: None,
 ) -> Task:
-    """A folder's model; where its head is for something else, with a fresh one."""
+    """A folder's model with the recipe's dropout; where its head is for something else, with a
+    fresh one."""
     task, _ = load_task(named(str(recipe.start)))
-    wanted = spec_of(recipe, task.backbone.config, labels)
-    other = recipe.objective.kind == "classify" and recipe.objective.pool not in (
-        None, task.spec.pool
-    )  # fmt: skip
-    if other or (task.spec.kind, task.spec.labels) != (wanted.kind, wanted.labels):
-        fresh = build_task(task.backbone.config, wanted)
+    config = dropped(recipe, task.backbone.config, source)
+    wanted = spec_of(recipe, config, labels)
+    same = (task.spec.kind, task.spec.labels) == (wanted.kind, wanted.labels)
+    if recipe.objective.kind == "classify" and recipe.objective.pool is not None:
+        same = same and recipe.objective.pool == task.spec.pool
+    if same and config == task.backbone.config:
+        return task.float().train()
+    fresh = build_task(config, task.spec if same else wanted)
+    if same:
+        fresh.load_state_dict(task.state_dict())
+    else:
         fresh.backbone.load_state_dict(task.backbone.state_dict())
         tell(f"{recipe.start}: fresh head for {wanted.kind} (it came with {task.spec.kind})")
-        task = fresh
-    return task.float().train()
+    return fresh.train()

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from glassformer.errors import CheckpointError, InputError, shown
+from glassformer.model import Encoder
 from glassformer.strictjson import parse
 from glassformer.tasks import Task
 from glassformer.text import Encoding, Text, Tokenizer
@@ -73,9 +74,16 @@ def nearest(query: Tensor, vectors: Tensor, top_k: int = 5) -> list[tuple[int, f
 
 
 def word(
-    task: Task, tokenizer: Tokenizer, sentence: str, word: str, *, occurrence: int = 0
+    task: Task,
+    tokenizer: Tokenizer,
+    sentence: str,
+    word: str,
+    *,
+    occurrence: int = 0,
+    layer: int | None = None,
 ) -> Tensor:
-    """The vector of one word in its sentence, (C,): the mean of its pieces' vectors."""
+    """The vector of one word in its sentence, (C,): the mean of its pieces' vectors, as the whole
+    model makes them, or as block `layer` does, from 0 on."""
     if not isinstance(sentence, str) or not isinstance(word, str) or not word:
         raise InputError(f"word: {sentence!r}, {word!r}: give a sentence and a word of it")
     read = tokenizer.encode(sentence)
@@ -92,7 +100,34 @@ def word(
     if not pieces:
         raise InputError(f"word: {word!r} has no token of its own in {sentence!r}")
     with torch.no_grad():
-        return task.hidden([read.ids])[0][pieces].mean(0)
+        hidden = task.hidden([read.ids])[0] if layer is None else _after(task, read.ids, layer)
+        return hidden[pieces].mean(0)
+
+
+class _Keeper:
+    """A visitor who remembers what one block made."""
+
+    def __init__(self, block: nn.Module) -> None:
+        self.block, self.made = block, torch.empty(0)
+
+    def wants(self, module: nn.Module, name: str) -> bool:
+        return False
+
+    def visit(self, module: nn.Module, name: str, value: Tensor) -> Tensor:
+        if module is self.block and name == "out":
+            self.made = value
+        return value
+
+
+def _after(task: Task, ids: list[int], layer: int) -> Tensor:
+    backbone = task.backbone
+    blocks = (backbone.encoder if isinstance(backbone, Encoder) else backbone.decoder).blocks
+    if not 0 <= layer < len(blocks):
+        raise InputError(f"word: layer = {layer!r}: write a number from 0 to {len(blocks) - 1}")
+    keeper = _Keeper(blocks[layer])
+    for batch in task.batches([ids]):
+        backbone(batch, visitor=keeper)
+    return keeper.made
 
 
 def _cut(read: Sequence[Encoding], most: int) -> tuple[list[list[int]], list[list[int]]]:

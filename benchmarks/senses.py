@@ -1,0 +1,110 @@
+"""Do vectors of a word in its sentence tell its senses apart? Word-in-context pairs.
+
+    python benchmarks/senses.py --model MINILM --data wic/train.jsonl        about 3 minutes, CPU
+
+Two sentences with a word: is it meant in the same sense? The cosine of the two `model.word(…)` has
+to be above a threshold. The threshold is chosen on the first half of the pairs and judged on the
+second; which layer is best is asked of the first 1,000 pairs alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+import glassformer as gf
+
+PAIR = re.compile(r"Word: (.+?)\. Sentence 1: (.+?) Sentence 2: (.+)", re.DOTALL)
+WORD = re.compile(r"\w+(?:[-']\w+)*")
+TRIED = 1_000  # pairs that choose the layer
+
+
+@dataclass(frozen=True)
+class Pair:
+    word: str
+    sentences: tuple[str, str]
+    same: bool
+
+
+def read(path: Path) -> list[Pair]:
+    found = []
+    for line in path.read_text("utf-8").splitlines():
+        row = json.loads(line)
+        parts = PAIR.fullmatch(row["text"])
+        assert parts is not None, line
+        found.append(Pair(parts[1], (parts[2], parts[3]), bool(row["label"])))
+    return found
+
+
+class Finder:
+    """Which word of a sentence it is: went, where go is asked for. Forms of a word have like
+    vectors in the model's table, before any sentence is read."""
+
+    def __init__(self, model: gf.Model) -> None:
+        self.model, self.table = model, model.task.backbone.words.detach().float()
+        self.vector = lru_cache(maxsize=None)(self._vector)
+
+    def _vector(self, word: str) -> Tensor:
+        read = self.model.tokenizer.encode(word)
+        ids = [i for i, special in zip(read.ids, read.special, strict=True) if not special]
+        return torch.nn.functional.normalize(self.table[ids].mean(0), dim=0)
+
+    def form(self, word: str, sentence: str) -> str:
+        words = WORD.findall(sentence)
+        same = [each for each in words if each.lower() == word.lower()]
+        wanted = self.vector(word)
+        return same[0] if same else max(words, key=lambda each: float(self.vector(each) @ wanted))
+
+
+def cosines(model: gf.Model, finder: Finder, pairs: list[Pair], layer: int | None) -> Tensor:
+    found = []
+    for pair in pairs:
+        one, other = (
+            model.word(sentence, finder.form(pair.word, sentence), layer=layer)
+            for sentence in pair.sentences
+        )
+        found.append(torch.cosine_similarity(one, other, dim=0))
+    return torch.stack(found)
+
+
+def choose(cosines: Tensor, same: Tensor) -> tuple[float, float]:
+    """The threshold that is right most often, and how often that is."""
+    tried = torch.cat([cosines.sort().values, cosines.new_tensor([2.0])])
+    right = ((cosines >= tried[:, None]) == same).double().mean(1)
+    return float(tried[right.argmax()]), float(right.max())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    given = parser.parse_args()
+    model, pairs = gf.load(given.model), read(given.data)
+    finder, half = Finder(model), len(pairs) // 2
+    same = torch.tensor([pair.same for pair in pairs])
+    tried: dict[int, float] = {}
+    for layer in range(model.task.backbone.config.depth):
+        some = cosines(model, finder, pairs[:TRIED], layer)
+        tried[layer] = choose(some, same[:TRIED])[1]
+        print(f"after block {layer}: {tried[layer]:.1%} of {TRIED} pairs", flush=True)
+    best = max(tried, key=lambda layer: tried[layer])
+    for layer, name in ((None, "word(…)"), (best, f"word(…, layer={best})")):
+        found = cosines(model, finder, pairs, layer)
+        threshold, known = choose(found[:half], same[:half])
+        right = ((found[half:] >= threshold) == same[half:]).double().mean()
+        print(
+            f"{name}: cosine ≥ {threshold:.3f} chosen on {half} pairs ({known:.1%}), "
+            f"right on {len(pairs) - half} others: {right:.1%}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Fields of a recipe that must agree with each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from glassformer.config import DOCUMENTS
+from glassformer.errors import shown
+
+if TYPE_CHECKING:
+    from glassformer.train.recipe import Recipe
+
+MASKED = ("masked", "masked_pairs")
+PLAIN = ("next_word", "masked", "masked_pairs")
+LABELLED = ("classify", "tag", "answer", "embed")
+TABLES = ("classify", "embed")  # their texts stand in columns
+# Fields that nobody would read, unless another one has one of these values.
+ONLY: tuple[tuple[str, str, tuple[str | None, ...]], ...] = (
+    ("objective.mask_rate", "objective.kind", MASKED),
+    ("objective.mask_unit", "objective.kind", MASKED),
+    ("objective.sentence_order", "objective.kind", ("masked_pairs",)),
+    ("objective.label_smoothing", "objective.kind", ("translate",)),
+    ("train.translate", "objective.kind", ("translate",)),
+    ("data.languages", "objective.kind", ("translate",)),
+    ("data.field", "objective.kind", PLAIN),
+    ("data.document", "objective.kind", PLAIN),
+    ("data.deduplicate", "objective.kind", PLAIN),
+    ("data.more", "objective.kind", (*PLAIN, "translate")),
+    *(
+        (f"data.{name}", "objective.kind", TABLES)
+        for name in ("text", "second", "label", "header", "separator", "label_until")
+    ),
+    ("data.label_separator", "objective.kind", ("classify",)),
+    ("data.tag", "objective.kind", ("tag",)),
+    ("data.skip_bad", "objective.kind", LABELLED),
+    ("data.fold", "objective.kind", LABELLED),
+    ("data.fold_by", "objective.kind", ("classify",)),
+    ("objective.balanced", "objective.kind", ("classify", "tag")),
+    ("objective.pool", "objective.kind", TABLES),
+    ("objective.word_dropout", "objective.kind", ("classify",)),
+    ("objective.overlap", "objective.kind", ("answer",)),
+    ("objective.scale", "objective.kind", ("embed",)),
+    ("objective.symmetric", "objective.kind", ("embed",)),
+    ("objective.highest", "objective.kind", ("embed",)),
+    ("tokenizer.vocab_size", "tokenizer.kind", (None, "bpe", "wordpiece", "unigram")),
+    ("train.decay", "train.schedule", ("stable",)),
+    ("train.final", "train.schedule", ("linear", "cosine", "stable")),
+)
+
+
+def check_agreement(recipe: Recipe) -> None:
+    """A field that nobody would read, or that two others exclude, is a mistake."""
+    for name, decides, values in ONLY:
+        _check_read(recipe, name, decides, values)
+    _check_labelled(recipe)
+    if recipe.start is not None:
+        _check_start(recipe)
+
+
+def _check_start(recipe: Recipe) -> None:
+    if recipe.tokenizer != type(recipe.tokenizer)():
+        raise ValueError(
+            f"start = {recipe.start!r} brings its own tokenizer: leave [tokenizer] out"
+        )
+    for name, value in recipe.model.items():
+        if name != "dropout":
+            raise ValueError(
+                f"model.{name} = {shown(value)}: start = {recipe.start!r} brings its own model: "
+                f"leave model.{name} out (only model.dropout can be changed)"
+            )
+
+
+def _check_labelled(recipe: Recipe) -> None:
+    data, learn = recipe.data, recipe.objective
+    if data.label_separator is not None and learn.balanced:
+        raise ValueError(
+            "objective.balanced = true weighs classes that exclude each other: leave it out, or "
+            "data.label_separator"
+        )
+    if learn.word_dropout and learn.pool not in DOCUMENTS:
+        raise ValueError(
+            f"objective.word_dropout = {learn.word_dropout} is for objective.pool = 'words' or "
+            f"'hierarchy', and here it is {learn.pool!r}: leave it out"
+        )
+    if learn.pool in DOCUMENTS:
+        wrong = {
+            "objective.kind": learn.kind == "embed" and "'classify'",
+            "data.label_separator": data.label_separator is not None and "one label a text",
+            "data.second": data.second is not None and "one text",
+            "train.compile": recipe.train.compile and "false: documents are of all lengths",
+        }
+        for name, write in wrong.items():
+            if write:
+                raise ValueError(
+                    f"{name} = {_at(recipe, name)!r} with objective.pool = {learn.pool!r}: "
+                    f"write {write}"
+                )
+    if data.fold is None:
+        return
+    number, count = map(int, data.fold.split("/"))
+    if not 1 <= number <= count or count < 2:
+        raise ValueError(f"data.fold = {data.fold!r}: write 1/10 to 10/10, of any number from 2 on")
+    if data.valid is not None:
+        raise ValueError(f"data.fold = {data.fold!r}: with data.valid nothing is held out")
+
+
+def _check_read(recipe: Recipe, name: str, decides: str, values: tuple[str | None, ...]) -> None:
+    """A field that has another value than its usual one must have a reader."""
+    group, field = name.split(".")
+    value, usual = _at(recipe, name), type(getattr(recipe, group)).model_fields[field].default
+    if value == usual or _at(recipe, decides) in values:
+        return
+    known = " or ".join(repr(each) for each in values if each is not None)
+    raise ValueError(
+        f"{name} = {shown(value)} is for {decides} = {known}, and here it is "
+        f"{_at(recipe, decides)!r}: leave {name} out"
+    )
+
+
+def _at(recipe: Recipe, name: str) -> Any:
+    group, field = name.split(".")
+    return getattr(getattr(recipe, group), field)
