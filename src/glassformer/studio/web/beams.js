@@ -12,7 +12,7 @@ const exact = (value) => value.toFixed(3).replace("-", "−");
 const STATES = { kept: "kept", done: "done", dropped: "dropped" };
 
 /** The nodes from the root to this one. */
-export function lineage(nodes, node) {
+function lineage(nodes, node) {
   const found = [];
   for (let i = node; i !== null; i = nodes[i].parent) found.unshift(i);
   return found;
