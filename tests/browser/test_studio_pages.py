@@ -19,8 +19,8 @@ MODELS = [("toys", "toy decoder"), ("folders", "marian")]
 
 def same(page: Page, selector: str, theme: str, values: Bytes) -> bool:
     found = pixels(page, selector)
-    scale = found.shape[1] // values.shape[1]
-    return np.array_equal(found, painted(table(page, theme), values, scale))
+    tall, wide = (found.shape[i] // values.shape[i] for i in (0, 1))
+    return np.array_equal(found, painted(table(page, theme), values, wide, tall))
 
 
 def straight(points: Any, values: Any) -> None:

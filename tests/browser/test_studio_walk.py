@@ -246,7 +246,7 @@ SNAPSHOTS = {
       - group "The word":
         - button "[MASK]" [pressed]
       - region "The lens":
-        - group /Chance of the last word/
+        - group /Chance of the final answer/
       - region "What would be said":
         - heading /At .\\[MASK\\]. it ends with .money./ [level=2]
         - group "Table of the lens":
