@@ -14,12 +14,11 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from glassformer.errors import GlassformerError
-from glassformer.studio import measured, pictures, wire
+from glassformer.studio import measured, pages, pictures, wire
 from glassformer.studio.answers import as_bytes, as_json, first, parsed
 from glassformer.studio.desk import Desk, Left
 from glassformer.studio.guard import Guard, Refused
 from glassformer.studio.numbers import numbers, row
-from glassformer.studio.pages import routes
 from glassformer.studio.reading import NO_TOKENIZER, mask_of
 from glassformer.studio.runs import Run, Runs, limit, sizes
 from glassformer.studio.samples import Served, samples
@@ -95,7 +94,7 @@ def _serve_pages(app: FastAPI) -> None:
 def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
     runs, desk = Runs(), Desk()
     rows = wire.Models(models=[_model_row(*pair) for pair in models.items()])
-    app.include_router(routes(models, runs, desk))
+    pages.serve(app, models, runs, desk)
 
     @app.get("/api/models")
     async def all_models() -> Response:

@@ -3,7 +3,7 @@
 import { svg } from "./charts.js";
 import { el, swap, table, visible } from "./dom.js";
 
-const [WIDE, HIGH, GAP, EDGE, TOP] = [98, 38, 34, 10, 28]; // of a node, and around it
+const [WIDE, HIGH, GAP, EDGE, TOP] = [92, 38, 30, 10, 28]; // of a node, and around it
 const [FAR, APART] = [180, 58]; // the most from one node to the next
 const LETTERS = 11;
 

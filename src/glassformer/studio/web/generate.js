@@ -86,7 +86,7 @@ function build(app) {
     swap(step, ...choosing(app, wrote, now));
     swap(right, cached(now.cache, wrote.room, 1, again(wrote, state.at)));
     const place = at(app);
-    swap(which, el("h2", { text: "What the last word looks at" }), ...whichRow(app, place));
+    swap(which, el("h2", { text: "The last word looks at" }), ...whichRow(app, place));
     const home = `writings/${wrote.writing}`;
     const head = place.head === null ? "" : `?head=${place.head}`;
     const [seen, exact] = await Promise.all([
