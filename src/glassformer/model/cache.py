@@ -128,3 +128,14 @@ class Cache:
         self.lengths.copy_(keys.sizes)
         if self.reach is None:
             self.counts = keys.lengths
+
+    @property
+    def token_bytes(self) -> int:
+        """What one token takes: its key and its value, in every layer and head."""
+        return sum(each[0, :, 0].nbytes for each in (*self.keys, *self.values))
+
+    @property
+    def nbytes(self) -> int:
+        """All of it, in use or not."""
+        everything = (self.keys, self.values, self.memory_keys, self.memory_values)
+        return sum(each.nbytes for layers in everything for each in layers)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Event, Lock
+from threading import Event
 
 from glassformer.errors import InputError
 from glassformer.generate.sampling import write
 from glassformer.generate.writing import prepare
 from glassformer.glass import Edit, Recorder, Trace, ablate, stacks
 from glassformer.loaded import Model, record
-from glassformer.studio.guard import Refused
 from glassformer.studio.reading import of_ids, read, read_target
 from glassformer.studio.says import says
+from glassformer.studio.shelf import Shelf
 from glassformer.studio.wire import Ask, RunRow, StackName, StackShape, StackSize, Token, Tokens
 
 MOST_RUNS = 16
@@ -43,39 +43,12 @@ class Run:
         return sum(t.nbytes for t in self.trace.values())
 
 
-class Runs:
-    """The last ones asked for. Safe to use from several threads."""
-
+class Runs(Shelf[Run]):
     def __init__(self, most: int = MOST_RUNS, most_bytes: int = MOST_BYTES) -> None:
-        self.most, self.most_bytes = most, most_bytes
-        self.kept: OrderedDict[str, Run] = OrderedDict()
-        self.lock, self.count = Lock(), 0
-
-    def find(self, id: str) -> Run:
-        with self.lock:
-            if id not in self.kept:
-                raise Refused(404, "this run is not kept any more: run the text again")
-            self.kept.move_to_end(id)
-            return self.kept[id]
-
-    def same(self, ask: Ask) -> Run | None:
-        """A run that was asked for in the same words."""
-        with self.lock:
-            return next((run for run in self.kept.values() if run.ask == ask), None)
+        super().__init__(most, most_bytes)
 
     def add(self, model: Model, ask: Ask, stop: Event) -> Run:
-        with self.lock:
-            self.count += 1
-            id = f"r{self.count}"
-        run = start(model, ask, id, stop)
-        with self.lock:
-            self.kept[id] = run
-            while len(self.kept) > 1 and (
-                len(self.kept) > self.most
-                or sum(each.bytes for each in self.kept.values()) > self.most_bytes
-            ):
-                self.kept.popitem(last=False)
-        return run
+        return self.keep(start(model, ask, f"r{self.number()}", stop))
 
 
 def sizes(model: Model) -> list[StackSize]:

@@ -40,19 +40,20 @@ export const bytes = (path) => keep(path, async () => {
   return { bytes: new Uint8Array(await answer.arrayBuffer()), shape };
 });
 
-/** A run of a model on a text, with some heads switched off. */
-export function run(model, text, second, off) {
-  const wanted = JSON.stringify({
-    model, text, second: second || null,
-    off: off.map((each) => each.split(".")).map(([stack, layer, head]) => [stack, Number(layer), Number(head)]),
-  });
-  return keep(wanted, async () => {
-    const answer = await fetched("runs", {
-      method: "POST", headers: { "Content-Type": "application/json" }, body: wanted,
-    });
+/** A question with a body; the same question is asked once. */
+export function post(path, question) {
+  const body = JSON.stringify(question);
+  return keep(path + body, async () => {
+    const answer = await fetched(path, { method: "POST", headers: { "Content-Type": "application/json" }, body });
     return answer.json();
   });
 }
+
+/** A run of a model on a text, with some heads switched off. */
+export const run = (model, text, second, off) => post("runs", {
+  model, text, second: second || null,
+  off: off.map((each) => each.split(".")).map(([stack, layer, head]) => [stack, Number(layer), Number(head)]),
+});
 
 /** The server keeps few runs: what it has dropped must be asked for again. */
 export const forget = () => kept.clear();

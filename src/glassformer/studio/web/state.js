@@ -19,6 +19,25 @@ const FIELDS = {
   zoom: ["z", 0],
   step: ["s", 0],
   word: ["wd", 0],
+  // Generate
+  how: ["how", "greedy"],
+  heat: ["temp", 0.8],
+  best: ["k", 0], // top-k: 0 is all
+  mass: ["p", 1], // top-p
+  beams: ["nb", 3],
+  most: ["n", 12], // new tokens
+  seed: ["seed", 0],
+  taken: ["took", ""], // tokens the user has chosen: 5.12.7
+  at: ["g", 0],
+  // Layers
+  side: ["side", ""],
+  other: ["o", ""], // another sentence, and a token of it
+  mate: ["om", -1],
+  // Positions
+  show: ["show", "lecture"],
+  place: ["pos", 20],
+  shuffled: ["sh", 1], // which of many orders
+  flat: ["flat", false], // without positions
   theme: ["theme", ""],
   large: ["large", false],
 };
