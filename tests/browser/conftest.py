@@ -45,6 +45,10 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
     """Opens pages; at the end: no fault, no dialog, no broken policy, no request to elsewhere."""
+    yield from _opener(browser, "http://127.0.0.1:")
+
+
+def _opener(browser: Browser, home: str, *, offline: bool = False) -> Iterator[Callable[..., Page]]:
     contexts: list[BrowserContext] = []
     wrong: list[str] = []
     asked: list[str] = []
@@ -57,8 +61,9 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
         url: str, *, width: int = 1280, height: int = 720, theme: Literal["light", "dark"] = "light"
     ) -> Page:
         context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce"
-        )
+            viewport={"width": width, "height": height}, color_scheme=theme,
+            reduced_motion="reduce", offline=offline,
+        )  # fmt: skip
         contexts.append(context)
         context.add_init_script(WATCH)
         context.on("request", lambda request: asked.append(request.url))
@@ -76,7 +81,14 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
         context.close()
     assert not wrong
     assert asked
-    assert all(url.startswith("http://127.0.0.1:") for url in asked), asked
+    kinds = (home, "data:image/svg+xml", "blob:")  # what the page has made itself
+    assert all(url.startswith(kinds) for url in asked), asked
+
+
+@pytest.fixture
+def open_file(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Opens files from disk, without a network; at the end: no fault, no dialog, nothing asked."""
+    yield from _opener(browser, "file://", offline=True)
 
 
 @pytest.fixture(scope="session")

@@ -16,9 +16,10 @@ from starlette.exceptions import HTTPException
 from torch import Tensor
 
 from glassformer.errors import GlassformerError, InputError
-from glassformer.studio import measured, pictures, wire
+from glassformer.studio import measured, pictures, taking, wire
 from glassformer.studio.desk import Desk, Left
 from glassformer.studio.guard import Guard, Refused
+from glassformer.studio.lone import row_of
 from glassformer.studio.numbers import numbers, row
 from glassformer.studio.reading import NO_TOKENIZER, mask_of
 from glassformer.studio.runs import Run, Runs, limit, sizes
@@ -94,17 +95,18 @@ def _serve_pages(app: FastAPI) -> None:
 
 def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
     runs, desk = Runs(), Desk()
-    rows = wire.Models(models=[_model_row(*pair) for pair in models.items()])
+    rows = [_model_row(*pair) for pair in models.items()]
+    taking.serve(app, models, runs, desk)
 
     @app.get("/api/models")
     async def all_models() -> Response:
-        return _json(rows)
+        return _json(wire.Models(models=[*rows, *map(row_of, runs.alone())]))
 
     @app.post("/api/runs")
     async def run(request: Request) -> Response:
         ask = _ask(await request.body())
         if ask.model not in models:
-            raise Refused(404, "there is no such model: ask /api/models")
+            return _json(runs.recorded(ask).row)
         model = models[ask.model].model
 
         def work(stop: Event) -> Run:
@@ -152,7 +154,7 @@ def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
 
     @app.get("/api/runs/{id}/lens/{stack}")
     async def one_lens(request: Request, id: str, stack: wire.StackName) -> Response:
-        found = await about(request, id, lambda run: layers(run.model, run.trace, stack))
+        found = await about(request, id, lambda run: layers(run.whole, run.trace, stack))
         return _json(wire.Lens(found))
 
 

@@ -7,6 +7,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event, Lock
+from typing import Any
 
 from glassformer.errors import InputError
 from glassformer.generate.sampling import write
@@ -31,16 +32,24 @@ class Stopped(Exception):
 class Run:
     id: str
     ask: Ask
-    model: Model
+    model: Model | None  # none: a trace that came alone
     trace: Trace
     tokens: dict[StackName, list[Token]]
     row: RunRow
     edit: Edit  # what was changed inside: heads that are off
     target: str | None  # what a translator has written
+    what: Any = None  # the text, as `record` takes it
 
     @property
     def bytes(self) -> int:
         return sum(t.nbytes for t in self.trace.values())
+
+    @property
+    def whole(self) -> Model:
+        """The model, for what cannot be said without its weights."""
+        if self.model is None:
+            raise InputError("a trace alone cannot tell: it takes the model's weights")
+        return self.model
 
 
 class Runs:
@@ -63,13 +72,32 @@ class Runs:
         with self.lock:
             return next((run for run in self.kept.values() if run.ask == ask), None)
 
-    def add(self, model: Model, ask: Ask, stop: Event) -> Run:
+    def alone(self) -> list[Run]:
+        """Traces that came without a model."""
+        with self.lock:
+            return [run for run in self.kept.values() if run.model is None]
+
+    def recorded(self, ask: Ask) -> Run:
+        """The trace that is asked for in place of a model; it has its own text, and no other."""
+        run = next((each for each in self.alone() if each.id == ask.model), None)
+        if run is None:
+            raise Refused(404, "there is no such model: ask /api/models")
+        if ask != run.ask:
+            raise InputError("a trace holds one text as it was recorded: run a model for another")
+        return run
+
+    def number(self) -> int:
         with self.lock:
             self.count += 1
-            id = f"r{self.count}"
-        run = start(model, ask, id, stop)
+            return self.count
+
+    def add(self, model: Model, ask: Ask, stop: Event) -> Run:
+        id = f"r{self.number()}"
+        return self.keep(start(model, ask, id, stop))
+
+    def keep(self, run: Run) -> Run:
         with self.lock:
-            self.kept[id] = run
+            self.kept[run.id] = run
             while len(self.kept) > 1 and (
                 len(self.kept) > self.most
                 or sum(each.bytes for each in self.kept.values()) > self.most_bytes
@@ -108,19 +136,21 @@ def start(model: Model, ask: Ask, id: str, stop: Event) -> Run:
 
     family, complete = model.task.backbone.config.family, True
     shown: dict[StackName, list[Token]]
+    what: Any
     if family == "seq2seq":
         source = read(model, ask.text)
         fits(model, source.ids)
         written, complete = _target(model, ask, source.ids, edit, keep)
         target = of_ids(model, fits(model, written))
-        trace = record(model, (source.ids, target.ids), keep=keep, edit=edit)
+        what = (source.ids, target.ids)
         shown, answered = {"encoder": source.shown, "decoder": target.shown}, target.ids
     else:
         source = read(model, ask.text, ask.second)
         fits(model, source.ids)
-        trace = record(model, source.what, keep=keep, edit=edit)
+        what = source.what
         shown = {"decoder" if family == "decoder" else "encoder": source.shown}
         answered = source.ids
+    trace = record(model, what, keep=keep, edit=edit)
     spelt = model.tokenizer if family == "seq2seq" else None
     text = None if spelt is None else spelt.decode(answered)
     shapes = stacks(trace)
@@ -133,7 +163,7 @@ def start(model: Model, ask: Ask, id: str, stop: Event) -> Run:
         tokens=Tokens(queries=shown),
         says=says(model, trace, answered, text).model_copy(update={"complete": complete}),
     )
-    return Run(id, ask, model, _without_logits(trace), shown, row, edit, text)
+    return Run(id, ask, model, _without_logits(trace), shown, row, edit, text, what)
 
 
 def _without_logits(trace: Trace) -> Trace:

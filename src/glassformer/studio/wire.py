@@ -92,7 +92,15 @@ class RunRow(BaseModel):
 
 class Row(BaseModel):
     weights: list[float]
-    scores: list[float | None]  # None: it may not look there
+    scores: list[float | None]  # None: it may not look there; empty: not recorded
+
+
+class Python(BaseModel):
+    code: str
+
+
+class Brought(BaseModel):
+    model: str  # under this id the trace stands among the models
 
 
 class Measure(BaseModel):

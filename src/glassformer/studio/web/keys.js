@@ -27,7 +27,7 @@ export const KEYS = [
   ["x", "switch this head off, or on again", (app) => app.toggle()],
   ["u", "all heads on again", (app) => app.update({ off: [] })],
   ["c", "colour by the next measure", (app) => app.update({ colour: next(app.measures(), app.state.colour, 1) }), ["map"]],
-  ["w", "weights: raw, value-weighted, rollout, mean", (app) => app.update({ view: next(viewsOf(app.state.stack), app.state.view, 1) }), ["head"]],
+  ["w", "weights: raw, value-weighted, rollout, mean", (app) => app.update({ view: next(viewsOf(app.state.stack, app.model), app.state.view, 1) }), ["head"]],
   ["t", "lower threshold", (app) => app.update({ threshold: Math.max(0, app.state.threshold - 0.05) }), ["head"]],
   ["T", "higher threshold", (app) => app.update({ threshold: Math.min(1, app.state.threshold + 0.05) }), ["head"]],
   ["p", "word pieces apart or together", (app) => app.update({ pieces: !app.state.pieces }), ["head"]],
@@ -39,6 +39,7 @@ export const KEYS = [
   ["f", "show faint weights too", (app) => app.update({ faint: !app.state.faint })],
   ["d", "light or dark", (app) => app.update({ theme: app.theme() === "dark" ? "light" : "dark" })],
   ["l", "large type", (app) => app.update({ large: !app.state.large })],
+  ["S", "take it away: picture, table, page, link, Python", (app) => app.take()],
   ["?", "these shortcuts", (app) => app.help()],
   ["Escape", "up: from numbers to the head, from the head to the map", (app) => app.update({ page: { numbers: "head" }[app.state.page] ?? "map" })],
 ];

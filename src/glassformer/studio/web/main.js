@@ -7,18 +7,23 @@ import { describe, listen } from "./keys.js";
 import { map } from "./map.js";
 import { numbers } from "./numbers.js";
 import { read, write } from "./state.js";
+import { drops, take } from "./take.js";
 import { translate } from "./translate.js";
 
-const PAGES = [map, head, numbers, translate];
+const PAGES = [map, head, numbers, translate].filter(({ id }) => !api.held || api.held.pages.includes(id));
 const FAMILIES = { encoder: "encoder", decoder: "decoder", seq2seq: "encoder-decoder" };
 
 const at = (id) => document.getElementById(id);
 const dark = matchMedia("(prefers-color-scheme: dark)");
 let turn = 0;
 let current = null; // the page on the screen: {id, node, show}
+const framed = location.protocol === "about:"; // in a notebook: a page without an address of its own
+const understood = (hash) => read(hash, PAGES.map(({ id }) => id));
 
 const app = {
-  state: read(location.hash, PAGES.map(({ id }) => id)),
+  state: understood(location.hash || api.held?.address || ""),
+  address: write,
+  seen: new Set(), // pages that showed this run
   models: [], model: null, run: null, before: null, known: null, scale: 1,
 
   /** Changes the state, the address and the screen. */
@@ -27,7 +32,8 @@ const app = {
     const turned = next.page !== app.state.page;
     app.state = next;
     if (app.run) fit();
-    history[turned ? "pushState" : "replaceState"](null, "", write(app.state));
+    if (!framed) history[turned ? "pushState" : "replaceState"](null, "", write(app.state));
+    if (parent !== window) parent.postMessage({ glassformer: write(app.state) }, "*");
     show();
   },
   theme: () => app.state.theme || (dark.matches ? "dark" : "light"),
@@ -35,7 +41,11 @@ const app = {
   /** A question to ask after waiting: is this still what is wanted? */
   fresh() { const mine = turn; return () => mine === turn; },
   isOff: ({ layer, head: h }) => app.state.off.includes(`${app.state.stack}.${layer}.${h}`),
+  /** Whether nothing here can be run again: a trace, or a page that was taken away. */
+  fixed: () => api.held !== null || app.model.kind === "trace",
+  has: (id) => PAGES.some((page) => page.id === id),
   toggle({ layer, head: h } = app.state) {
+    if (app.fixed()) return;
     const name = `${app.state.stack}.${layer}.${h}`;
     const off = app.state.off.filter((each) => each !== name);
     app.update({ layer, head: h, off: off.length < app.state.off.length ? off : [...off, name] });
@@ -54,7 +64,8 @@ const app = {
   },
   write() { const box = at("text"); box.focus(); box.select(); },
   help() { at("help").showModal(); },
-  asking: () => at("help").open,
+  take() { take(app, at("take")); },
+  asking: () => at("help").open || at("take").open,
 };
 
 /** Layer, head, token and stack exist in this run. */
@@ -63,7 +74,7 @@ function fit() {
   const stack = run.stacks.find(({ name }) => name === state.stack) ?? run.stacks[0];
   const within = (value, size) => Math.max(0, Math.min(size - 1, value));
   state.stack = stack.name;
-  if (!viewsOf(stack.name).includes(state.view)) state.view = "raw";
+  if (!viewsOf(stack.name, app.model).includes(state.view)) state.view = "raw";
   state.layer = within(state.layer, stack.layers);
   state.head = within(state.head, stack.heads);
   state.query = within(state.query < 0 ? telling(run, stack) : state.query, stack.rows);
@@ -78,6 +89,7 @@ function telling({ says, tokens }, { name }) {
 
 async function show() {
   const mine = ++turn;
+  api.turn();
   dress();
   try {
     await ready();
@@ -86,7 +98,9 @@ async function show() {
     bar();
     ask();
     await current.show();
-    if (mine === turn) complain("");
+    if (mine !== turn) return;
+    app.seen.add(app.state.page);
+    complain("");
   } catch (error) {
     if (mine !== turn) return;
     if (error.status === 404 && !show.again) { // the server has dropped the run: once more
@@ -117,6 +131,7 @@ async function ready() {
   const mine = turn;
   const [run, before = null] = await Promise.all(asked);
   if (mine !== turn) return;
+  if (app.run?.run !== run.run) app.seen.clear();
   Object.assign(app, { run, before });
   fit();
 }
@@ -145,12 +160,12 @@ function dress() {
 function bar() {
   const { state } = app;
   const models = select(app.models.map(({ id, name }) => [id, name]), app.model?.id, app.pick, { "aria-label": "Model" });
-  const about = app.model && `${FAMILIES[app.model.family] ?? app.model.family} · ${count(app.model.parameters)} parameters`;
+  const about = app.model && `${FAMILIES[app.model.family] ?? app.model.family} · ${app.model.kind === "trace" ? "as recorded" : `${count(app.model.parameters)} parameters`}`;
   const button = (text, label, act, pressed) => el("button", {
     type: "button", class: "round", title: label, "aria-label": label, "aria-pressed": pressed, text, on: { click: act },
   });
   swap(at("bar"),
-    el("a", { class: "brand", href: "#/map" }, el("img", { src: "icon.svg", alt: "", width: "22", height: "22" }), "glassformer"),
+    el("a", { class: "brand", href: "#/map" }, el("img", { src: document.querySelector("link[rel=icon]").href, alt: "", width: "22", height: "22" }), "glassformer"),
     el("nav", { "aria-label": "Pages" }, ...PAGES.map(({ id, name, question }) => el("a", {
       href: write({ ...state, page: id }), title: question, "aria-current": id === state.page ? "page" : null, text: name,
     }))),
@@ -158,12 +173,14 @@ function bar() {
     el("div", { class: "rounds" },
       button(app.theme() === "dark" ? "☀" : "☾", "Light or dark", () => app.update({ theme: app.theme() === "dark" ? "light" : "dark" })),
       button("A", "Large type", () => app.update({ large: !state.large }), String(state.large)),
+      button("↓", "Take it away: picture, table, page, link, Python", app.take),
       button("?", "Shortcuts", app.help)));
 }
 
 function ask() {
   const { state, model } = app;
   const form = at("ask");
+  form.hidden = app.fixed();
   if (form.dataset.model !== model.id) {
     form.dataset.model = model.id;
     const second = { encoder: "second text, if any", seq2seq: "its translation (empty: the model writes it)" }[model.family];
@@ -198,10 +215,22 @@ at("ask").addEventListener("submit", (event) => {
 // A new address: from the bar, from the back button, or written by hand.
 const follow = () => {
   if (location.hash === "#page") return;
-  app.state = read(location.hash, PAGES.map(({ id }) => id));
+  app.state = understood(location.hash);
   show();
 };
 addEventListener("popstate", follow);
+addEventListener("message", ({ source, data }) => { // from the notebook that this page stands in
+  if (source === window || source !== parent || typeof data?.glassformer !== "string") return;
+  app.state = understood(data.glassformer);
+  show();
+});
+document.addEventListener("click", (event) => {
+  const link = framed && event.target.closest("a[href^='#/']");
+  if (!link) return;
+  event.preventDefault();
+  app.update(understood(link.getAttribute("href")));
+});
+drops(app, complain);
 dark.addEventListener("change", show);
 let settle = 0;
 addEventListener("resize", () => { clearTimeout(settle); settle = setTimeout(show, 120); });

@@ -2,7 +2,7 @@
 
 import { el } from "./dom.js";
 import { pane } from "./pane.js";
-import { density, paint, scaleFor } from "./picture.js";
+import { density, paint, scaleFor, weightOf } from "./picture.js";
 
 const LARGEST = 64; // CSS pixels of a cell
 const LABEL = 15; // CSS pixels a label needs
@@ -34,6 +34,10 @@ export function matrix(wishes) {
   function draw(pen, { x, y, wide, high }) {
     if (!now) return;
     const { bytes, rows, columns, scale, palette } = now;
+    const texts = (names) => names.map(({ text }) => text);
+    view.canvas.shows = [{ // for those who take it away
+      name: wishes.name, bytes, rows: texts(rows), columns: texts(columns), palette, scale, left: -x, top: -y, value: now.value ?? weightOf,
+    }];
     const [r0, c0] = [Math.floor(y / scale), Math.floor(x / scale)];
     const r1 = Math.min(rows.length, Math.ceil((y + high) / scale));
     const c1 = Math.min(columns.length, Math.ceil((x + wide) / scale));
