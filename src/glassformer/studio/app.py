@@ -11,12 +11,12 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
-from torch import Tensor
 
 from glassformer.errors import GlassformerError, InputError
-from glassformer.studio import measured, pictures, taking, wire
+from glassformer.studio import comparing, measured, pictures, taking, wire
+from glassformer.studio.answers import as_bytes, as_json
 from glassformer.studio.desk import Desk, Left
 from glassformer.studio.guard import Guard, Refused
 from glassformer.studio.lone import row_of
@@ -97,22 +97,23 @@ def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
     runs, desk = Runs(), Desk()
     rows = [_model_row(*pair) for pair in models.items()]
     taking.serve(app, models, runs, desk)
+    comparing.serve(app, runs, desk)
 
     @app.get("/api/models")
     async def all_models() -> Response:
-        return _json(wire.Models(models=[*rows, *map(row_of, runs.alone())]))
+        return as_json(wire.Models(models=[*rows, *map(row_of, runs.alone())]))
 
     @app.post("/api/runs")
     async def run(request: Request) -> Response:
         ask = _ask(await request.body())
         if ask.model not in models:
-            return _json(runs.recorded(ask).row)
+            return as_json(runs.recorded(ask).row)
         model = models[ask.model].model
 
         def work(stop: Event) -> Run:
             return runs.same(ask) or runs.add(model, ask, stop)
 
-        return _json((await desk.do(request, work)).row)
+        return as_json((await desk.do(request, work)).row)
 
     async def about(request: Request, id: str, work: Callable[[Run], Any]) -> Any:
         run = runs.find(id)
@@ -120,7 +121,7 @@ def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
 
     @app.get("/api/runs/{id}/map/{stack}")
     async def small_map(request: Request, id: str, stack: wire.StackName) -> Response:
-        return _bytes(await about(request, id, lambda run: pictures.small(run, stack)))
+        return as_bytes(await about(request, id, lambda run: pictures.small(run, stack)))
 
     @app.get("/api/runs/{id}/head/{stack}/{layer}/{head}")
     async def one_head(
@@ -128,34 +129,34 @@ def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
         view: wire.View = "raw",
     ) -> Response:  # fmt: skip
         work = functools.partial(pictures.head, stack=stack, layer=layer, head=head, view=view)
-        return _bytes(await about(request, id, work))
+        return as_bytes(await about(request, id, work))
 
     @app.get("/api/runs/{id}/row/{stack}/{layer}/{head}/{query}")
     async def one_row(
         request: Request, id: str, stack: wire.StackName, layer: int, head: int, query: int
     ) -> Response:
         work = functools.partial(row, stack=stack, layer=layer, head=head, query=query)
-        return _json(await about(request, id, work))
+        return as_json(await about(request, id, work))
 
     @app.get("/api/runs/{id}/numbers/{stack}/{layer}/{head}/{query}")
     async def one_walk(
         request: Request, id: str, stack: wire.StackName, layer: int, head: int, query: int
     ) -> Response:
         work = functools.partial(numbers, stack=stack, layer=layer, head=head, query=query)
-        return _json(await about(request, id, work))
+        return as_json(await about(request, id, work))
 
     @app.get("/api/runs/{id}/measures")
     async def all_measures(request: Request, id: str) -> Response:
-        return _json(await about(request, id, measured.measures))
+        return as_json(await about(request, id, measured.measures))
 
     @app.get("/api/runs/{id}/alignment")
     async def one_alignment(request: Request, id: str) -> Response:
-        return _json(await about(request, id, measured.alignment))
+        return as_json(await about(request, id, measured.alignment))
 
     @app.get("/api/runs/{id}/lens/{stack}")
     async def one_lens(request: Request, id: str, stack: wire.StackName) -> Response:
         found = await about(request, id, lambda run: layers(run.whole, run.trace, stack))
-        return _json(wire.Lens(found))
+        return as_json(wire.Lens(found))
 
 
 def _model_row(id: str, served: Served) -> wire.ModelRow:
@@ -177,7 +178,7 @@ def _model_row(id: str, served: Served) -> wire.ModelRow:
 
 def _ask(body: bytes) -> wire.Ask:
     try:
-        return wire.Ask.model_validate_json(body)
+        return wire.Ask.model_validateas_json(body)
     except ValidationError as error:
         raise InputError(_first(error.errors())) from None
 
@@ -186,13 +187,3 @@ def _first(errors: Any, skip: int = 0) -> str:
     """One line for the first thing that is wrong in a request."""
     where = ".".join(map(str, errors[0]["loc"][skip:]))
     return f"{where}: {errors[0]['msg']}" if where else str(errors[0]["msg"])
-
-
-def _json(found: BaseModel) -> Response:
-    return Response(found.model_dump_json(), media_type="application/json")
-
-
-def _bytes(found: Tensor) -> Response:
-    shape = ",".join(map(str, found.shape))
-    kind = "application/octet-stream"
-    return Response(found.numpy().tobytes(), media_type=kind, headers={"X-Shape": shape})

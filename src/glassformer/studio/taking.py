@@ -8,6 +8,7 @@ from fastapi import FastAPI, Request, Response
 
 from glassformer.glass import Trace
 from glassformer.studio import standalone, wire
+from glassformer.studio.answers import as_json
 from glassformer.studio.desk import Desk
 from glassformer.studio.lone import alone
 from glassformer.studio.python import code
@@ -33,7 +34,7 @@ def serve(app: FastAPI, models: Mapping[str, Served], runs: Runs, desk: Desk) ->
     async def python(id: str) -> Response:
         run = runs.find(id)
         found = wire.Python(code=code(run, models.get(run.ask.model)))
-        return Response(found.model_dump_json(), media_type="application/json")
+        return as_json(found)
 
     @app.post("/api/traces")
     async def bring(request: Request) -> Response:
@@ -43,4 +44,4 @@ def serve(app: FastAPI, models: Mapping[str, Served], runs: Runs, desk: Desk) ->
             return runs.keep(alone(Trace.from_bytes(data), f"t{runs.number()}"))
 
         run = await desk.do(request, opened)
-        return Response(wire.Brought(model=run.id).model_dump_json(), media_type="application/json")
+        return as_json(wire.Brought(model=run.id))

@@ -10,7 +10,9 @@ from glassformer.config import Strict
 
 StackName = Literal["encoder", "decoder", "cross"]
 View = Literal["raw", "value", "rollout", "mean"]
+Side = Literal["encoder", "decoder"]
 MOST_OFF = 1_024  # heads
+MOST_CHANGES = 64  # words, and vectors
 
 
 class Sample(BaseModel):
@@ -48,6 +50,9 @@ class Ask(Strict):
     text: str
     second: str | None = None  # B of a pair, or what a translator is to have written
     off: tuple[tuple[StackName, int, int], ...] = Field(default=(), max_length=MOST_OFF)
+    swaps: tuple[tuple[Side, int, str], ...] = Field(default=(), max_length=MOST_CHANGES)
+    patches: tuple[tuple[Side, int, int, int], ...] = Field(default=(), max_length=MOST_CHANGES)
+    other: str | None = None  # the text that patches come from
 
 
 class Token(BaseModel):
@@ -93,6 +98,10 @@ class RunRow(BaseModel):
 class Row(BaseModel):
     weights: list[float]
     scores: list[float | None]  # None: it may not look there; empty: not recorded
+
+
+class Changes(BaseModel):
+    moved: list[list[float]]  # a share for each head
 
 
 class Python(BaseModel):
