@@ -9,6 +9,7 @@ The device scores and picks the candidates; their book is kept in plain arrays, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,11 +38,14 @@ def beam(
     settings: Settings,
     sources: Ids | None = None,
     tokenizer: Tokenizer | None = None,
+    *,
+    watch: Callable[[Turn], None] | None = None,
 ) -> list[list[Written]]:
     """For each prompt its best texts, the best first; all prompts at the same time.
 
     The engine is made with `beams=num_beams`, and has that many slots for each prompt. A text that
-    is done leaves, and its slots with it. Stop strings need the tokenizer.
+    is done leaves, and its slots with it. Stop strings need the tokenizer. `watch` is told of
+    every turn of the search.
     """
     B, K, V = len(prompts), settings.num_beams, engine.task.backbone.config.vocab_size
     steps = processors(settings, V, engine.device)
@@ -56,7 +60,7 @@ def beam(
     back = settings.looks_back
     rows = Rows.of(prompts, [0] * B, limits, engine.device, looks_back=back)
     rows = rows.select(np.arange(B).repeat(K))
-    book = _Book(np.array(limits), settings, tokenizer)
+    book = _Book(np.array(limits), settings, tokenizer, watch)
     while True:
         own = logits.log_softmax(-1)
         scores = process(own, rows, steps)
@@ -72,7 +76,7 @@ def beam(
 
 
 @dataclass(frozen=True, eq=False)
-class _Candidates:
+class Candidates:
     """(B, kept) continuations of each text, the best first."""
 
     sums: Floats  # of the scores of all its tokens
@@ -81,7 +85,18 @@ class _Candidates:
     logprobs: Floats  # what the model itself thought of that
 
 
-def _best(scores: Tensor, own: Tensor, sums: Floats, settings: Settings) -> _Candidates:
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """One turn of the search, for somebody who looks on: of the texts that were not done."""
+
+    found: Candidates
+    ended: npt.NDArray[np.bool_]  # (B, kept) those that end a text
+    order: Numbers  # (B, K) the candidates that are the beams from now on
+    going: npt.NDArray[np.bool_]  # (B,) the texts whose search goes on
+    pools: list[list[Written]]  # what each text has by now, the best first
+
+
+def _best(scores: Tensor, own: Tensor, sums: Floats, settings: Settings) -> Candidates:
     (B, K), V = sums.shape, scores.shape[1]
     each, tokens = largest(scores, min(settings.kept, V))  # (B · K, n) the best of each beam
     n = each.shape[1]
@@ -94,16 +109,23 @@ def _best(scores: Tensor, own: Tensor, sums: Floats, settings: Settings) -> _Can
         logprobs = own.view(B, K * V).gather(1, parents * V + tokens)
     places = torch.stack([parents, tokens]).cpu().numpy()
     numbers = torch.stack([best, logprobs]).cpu().numpy()
-    return _Candidates(numbers[0], places[0], places[1], numbers[1])
+    return Candidates(numbers[0], places[0], places[1], numbers[1])
 
 
 class _Book:
     """The beams of the texts that are not done: what they wrote, and what it is worth."""
 
-    def __init__(self, limits: Numbers, settings: Settings, tokenizer: Tokenizer | None) -> None:
+    def __init__(
+        self,
+        limits: Numbers,
+        settings: Settings,
+        tokenizer: Tokenizer | None,
+        watch: Callable[[Turn], None] | None,
+    ) -> None:
         B, K = len(limits), settings.num_beams
         self.settings = settings
         self.tokenizer = tokenizer
+        self.watch = watch
         self.texts = np.arange(B)  # which of the prompts these are of
         self.limits = limits
         self.made = 0
@@ -114,7 +136,7 @@ class _Book:
         self.pools: list[list[Written]] = [[] for _ in range(B)]
         self.done: dict[int, list[Written]] = {}
 
-    def turn(self, found: _Candidates) -> tuple[Numbers, Numbers]:
+    def turn(self, found: Candidates) -> tuple[Numbers, Numbers]:
         """Write the candidates into the book.
 
         Gives the beam that each new beam continues, as a row of the batch, and its token; both
@@ -133,11 +155,13 @@ class _Book:
         if self.settings.logprobs:
             self.logprobs = _follow(self.logprobs, parents, _take(found.logprobs, order))
         going = ~(ended.all(1) | self._settled())
+        if self.watch is not None:
+            self.watch(Turn(found, ended, order, going, self.pools))
         index = (np.arange(len(parents))[:, None] * K + parents)[going]
         self._leave(going)
         return index.reshape(-1), tokens[going].reshape(-1)
 
-    def _ended(self, found: _Candidates) -> npt.NDArray[np.bool_]:  # (B, kept)
+    def _ended(self, found: Candidates) -> npt.NDArray[np.bool_]:  # (B, kept)
         ended = np.isin(found.tokens, self.settings.eos_token_id)
         ended |= (self.limits == self.made)[:, None]
         if self.settings.stop:
@@ -145,10 +169,10 @@ class _Book:
                 ended[b, c] = self._has_stop(self._ids(b, c, found))
         return ended
 
-    def _ids(self, b: int, c: int, found: _Candidates) -> list[int]:
+    def _ids(self, b: int, c: int, found: Candidates) -> list[int]:
         return [*self.tokens[b, found.parents[b, c]].tolist(), int(found.tokens[b, c])]
 
-    def _finish(self, b: int, c: int, found: _Candidates) -> None:
+    def _finish(self, b: int, c: int, found: Candidates) -> None:
         """Into the pool, if it is good enough: of equals the earlier one stays."""
         if not found.sums[b, c] > LOST / 2:  # a beam that was never one, or forbidden tokens
             return

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from glassformer.data.chance import uniform
 from glassformer.generate.engine import Engine
-from glassformer.generate.processors import Rows, largest, process, processors
+from glassformer.generate.processors import Processor, Rows, largest, process, processors
 from glassformer.generate.settings import Settings
 from glassformer.generate.written import Spelling, Stopped
 from glassformer.text import Tokenizer
@@ -74,13 +74,16 @@ def write(
     requests: Iterable[Request | None],
     settings: Settings,
     tokenizer: Tokenizer | None = None,
+    *,
+    steps: tuple[Processor, ...] | None = None,
 ) -> Iterator[Choice]:
     """Every choice as it is made.
 
     `requests` is asked whenever a slot is free; its None means that nobody waits just now.
-    Stop strings need the tokenizer.
+    Stop strings need the tokenizer. `steps` stand in place of the settings' own processors: who
+    puts himself between them sees the scores on their way, and may choose otherwise.
     """
-    batch = _Batch(engine, settings)
+    batch = _Batch(engine, settings, steps)
     waiting, closed = iter(requests), False
     while True:
         joining: list[_Text] = []
@@ -107,11 +110,14 @@ _END = object()
 class _Batch:
     """The texts in the engine's slots, and the scores of what comes next in each."""
 
-    def __init__(self, engine: Engine, settings: Settings) -> None:
+    def __init__(
+        self, engine: Engine, settings: Settings, steps: tuple[Processor, ...] | None
+    ) -> None:
         self.engine = engine
         self.settings = settings
         self.vocab = engine.task.backbone.config.vocab_size
-        self.steps = processors(settings, self.vocab, engine.device)
+        usual = processors(settings, self.vocab, engine.device)
+        self.steps = usual if steps is None else steps
         self.texts: list[_Text | None] = [None] * engine.slots
         self.logits = torch.zeros(engine.slots, self.vocab, device=engine.device)
         self.tokens = torch.zeros(engine.slots, dtype=torch.long, device=engine.device)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from glassformer.errors import ConfigError, InputError, shown
 from glassformer.glass.recorder import Edit, modules
 from glassformer.glass.trace import Trace
+from glassformer.model.stack import Embedding
 from glassformer.text import Tokenizer
 
 Patch = tuple[int, int, int]  # layer, token, the other text's token
@@ -39,10 +40,10 @@ def put(rows: Mapping[int, Tensor]) -> Callable[[Tensor], Tensor]:
 def swapped(model: nn.Module, stack: str, words: Mapping[int, str]) -> Edit:
     """For `edit`: other words at these tokens; a mask is a word too. All else stays in its place."""
     embedding = modules(model).get(f"{stack}.embedding")
-    if embedding is None:
+    if not isinstance(embedding, Embedding):
         raise ConfigError(f"stack {stack!r}: this model reads no text there")
-    scale = 1.0 if embedding.scale is None else float(embedding.scale)  # type: ignore[arg-type]
-    table = embedding.token.weight.detach()  # type: ignore[union-attr]
+    scale = 1.0 if embedding.scale is None else embedding.scale
+    table = embedding.token.weight.detach()
     ids = {place: word_id(model, word) for place, word in words.items()}
     if max(ids.values(), default=0) >= len(table):
         raise InputError(f"token id {max(ids.values())}: this model has 0 to {len(table) - 1}")

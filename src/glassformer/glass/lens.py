@@ -6,7 +6,8 @@ nostalgebraist 2020, "interpreting GPT: the logit lens".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -34,38 +35,91 @@ def says(model: nn.Module, trace: Trace, *, top_k: int = 5) -> Said:
     task = _task(model)
     if not isinstance(task, MaskedLM | NextWord | Tag):
         raise InputError(f"a {task.spec.kind} model says nothing at a token: ask the model itself")
-    return _best(task, model, trace, trace["logits"], top_k)
+    return _best(task, model, trace.tokens, trace["logits"], top_k)
 
 
 @torch.no_grad()
 def lens(
-    model: nn.Module, trace: Trace, *, top_k: int = 5, inside: bool = False
+    model: nn.Module,
+    trace: Trace,
+    *,
+    top_k: int = 5,
+    inside: bool = False,
+    at: Sequence[int] | None = None,
 ) -> dict[str, Said]:
     """What the head would say at each point of the stream, by the point's name: see `stream`.
 
     At the last point it is what the model says. For an encoder that is its head for masked words,
-    for a translation model the decoder's.
+    for a translation model the decoder's. `at` are the tokens that are wanted, if not all.
     """
+    task, places = _speaker(model), range(len(trace.tokens)) if at is None else at
+    tokens = [trace.tokens[i] for i in places]
+    return {
+        name: _best(task, model, tokens, _say(task, model, vectors[list(places)]), top_k)
+        for name, vectors in stream(trace, _side(task), inside=inside).items()
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """When is the answer decided? A row for each point of the stream."""
+
+    points: list[str]  # P
+    words: list[str]  # T: what the model says at the end
+    chances: Tensor  # (P, T) what that word's chance would be
+    distances: Tensor  # (P, T) KL(end ‖ point) in bits: 0 where all words have their last chance
+
+
+@torch.no_grad()
+def decided(model: nn.Module, trace: Trace, *, inside: bool = True) -> Decision:
+    """How near each point of the stream is to the end.
+
+    KL as in Belrose et al. 2023, "Eliciting latent predictions from transformers".
+    """
+    task = _speaker(model)
+    points = stream(trace, _side(task), inside=inside)
+    *_, last = points.values()
+    end = wide(_say(task, model, last)).log_softmax(-1)  # (T, V)
+    words = end.argmax(-1)
+    chances, distances = [], []
+    for vectors in points.values():
+        here = wide(_say(task, model, vectors)).log_softmax(-1)
+        chances.append(here.gather(1, words[:, None])[:, 0].exp())
+        distances.append((end.exp() * (end - here)).sum(-1).clamp(min=0) / math.log(2))
+    name = _names(task, model)
+    return Decision(
+        points=list(points),
+        words=[name(i) for i in words.tolist()],
+        chances=torch.stack(chances).cpu(),
+        distances=torch.stack(distances).cpu(),
+    )
+
+
+def _speaker(model: nn.Module) -> MaskedLM | NextWord:
     task = _task(model)
     if not isinstance(task, MaskedLM | NextWord):
         raise InputError(f"lens: a {task.spec.kind} model has no words to say: open one that has")
-    stack = "encoder" if task.backbone.config.family == "encoder" else "decoder"
-    norm = modules(model)[stack].norm
-    found = {}
-    for name, vectors in stream(trace, stack, inside=inside).items():
-        x = vectors.to(task.backbone.words)
-        x = norm(x, Look()) if isinstance(norm, nn.Module) else x
-        found[name] = _best(task, model, trace, task.say(x, Look()), top_k)
-    return found
+    return task
 
 
-def _best(task: Task, model: nn.Module, trace: Trace, logits: Tensor, top_k: int) -> Said:
+def _side(task: Task) -> str:
+    return "encoder" if task.backbone.config.family == "encoder" else "decoder"
+
+
+def _say(task: MaskedLM | NextWord, model: nn.Module, vectors: Tensor) -> Tensor:
+    """The head's scores of vectors (n, C), as if they came out of the last layer."""
+    norm = modules(model)[_side(task)].norm
+    x = vectors.to(task.backbone.words)
+    return task.say(norm(x, Look()) if isinstance(norm, nn.Module) else x, Look())
+
+
+def _best(task: Task, model: nn.Module, tokens: list[str], logits: Tensor, top_k: int) -> Said:
     if top_k < 1:
         raise InputError(f"top_k = {top_k}: write a whole number from 1 on")
     chances, ids = wide(logits).softmax(-1).topk(min(top_k, logits.shape[-1]))
     name = _names(task, model)
     words = [[name(i) for i in row] for row in ids.tolist()]
-    return Said(trace.tokens, words, chances.cpu())
+    return Said(tokens, words, chances.cpu())
 
 
 def _names(task: Task, model: nn.Module) -> Callable[[int], str]:

@@ -43,6 +43,23 @@ def word_path(trace: Trace, token: int | str, stack: str, *, inside: bool = Fals
     )
 
 
+def between(
+    one: tuple[Trace, int | str],
+    other: tuple[Trace, int | str],
+    stack: str,
+    *,
+    inside: bool = False,
+) -> Tensor:  # (P,)
+    """The cosine of two words, each in its own text, layer by layer: the two "bank"s."""
+    ways = [
+        [each[position(sides(trace, stack)[0], token)] for each in points.values()]
+        for trace, token in (one, other)
+        for points in (stream(trace, stack, inside=inside),)
+    ]
+    a, b = map(torch.stack, ways)
+    return F.cosine_similarity(a, b, dim=-1)
+
+
 def position(tokens: list[str], token: int | str) -> int:
     """A token's place: its number, or the first one that is written so."""
     if isinstance(token, int):

@@ -135,6 +135,17 @@ class Cache:
             counts[text * self.beams : (text + 1) * self.beams] = [count] * self.beams
         self.counts = tuple(counts)
 
+    @property
+    def token_bytes(self) -> int:
+        """What one token takes: its key and its value, in every layer and head."""
+        return self.keys[:, 0, :, 0].nbytes + self.values[:, 0, :, 0].nbytes
+
+    @property
+    def nbytes(self) -> int:
+        """All of it, in use or not."""
+        all_of_it = (self.keys, self.values, self.memory_keys, self.memory_values)
+        return sum(each.nbytes for each in all_of_it)
+
     def forget(self, text: int) -> None:
         """As if nothing of this text had been read."""
         self.lengths[text] = 0

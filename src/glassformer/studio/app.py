@@ -11,16 +11,16 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
-from glassformer.errors import GlassformerError, InputError
+from glassformer.errors import GlassformerError
 from glassformer.studio import comparing, measured, pictures, taking, wire
-from glassformer.studio.answers import as_bytes, as_json
+from glassformer.studio.answers import as_bytes, as_json, first, parsed
 from glassformer.studio.desk import Desk, Left
 from glassformer.studio.guard import Guard, Refused
 from glassformer.studio.lone import row_of
 from glassformer.studio.numbers import numbers, row
+from glassformer.studio.pages import routes
 from glassformer.studio.reading import NO_TOKENIZER, mask_of
 from glassformer.studio.runs import Run, Runs, limit, sizes
 from glassformer.studio.samples import Served, samples
@@ -61,7 +61,7 @@ def _answer_errors(app: FastAPI) -> None:
         return error(400, str(found))
 
     def unreadable(_: Request, found: RequestValidationError) -> Response:
-        return error(400, _first(found.errors(), skip=1))  # of an address: path or query
+        return error(400, first(found.errors(), skip=1))  # of an address: path or query
 
     def http(_: Request, found: HTTPException) -> Response:
         return error(found.status_code, str(found.detail).lower())
@@ -98,6 +98,7 @@ def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
     rows = [_model_row(*pair) for pair in models.items()]
     taking.serve(app, models, runs, desk)
     comparing.serve(app, runs, desk)
+    app.include_router(routes(models, runs, desk))
 
     @app.get("/api/models")
     async def all_models() -> Response:
@@ -105,7 +106,7 @@ def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
 
     @app.post("/api/runs")
     async def run(request: Request) -> Response:
-        ask = _ask(await request.body())
+        ask = parsed(wire.Ask, await request.body())
         if ask.model not in models:
             return as_json(runs.recorded(ask).row)
         model = models[ask.model].model
@@ -174,16 +175,3 @@ def _model_row(id: str, served: Served) -> wire.ModelRow:
         samples=samples(served),
         note=NO_TOKENIZER if model.tokenizer is None else None,
     )
-
-
-def _ask(body: bytes) -> wire.Ask:
-    try:
-        return wire.Ask.model_validateas_json(body)
-    except ValidationError as error:
-        raise InputError(_first(error.errors())) from None
-
-
-def _first(errors: Any, skip: int = 0) -> str:
-    """One line for the first thing that is wrong in a request."""
-    where = ".".join(map(str, errors[0]["loc"][skip:]))
-    return f"{where}: {errors[0]['msg']}" if where else str(errors[0]["msg"])

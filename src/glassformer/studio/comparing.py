@@ -15,9 +15,7 @@ from glassformer.studio.runs import Run, Runs
 
 
 def serve(app: FastAPI, runs: Runs, desk: Desk) -> None:
-    async def between(
-        request: Request, one: str, two: str, work: Callable[[Run, Run], Any]
-    ) -> Any:
+    async def between(request: Request, one: str, two: str, work: Callable[[Run, Run], Any]) -> Any:
         first, second = runs.find(one), runs.find(two)
         return await desk.do(request, lambda _: work(first, second))
 

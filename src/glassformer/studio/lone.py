@@ -11,7 +11,16 @@ from glassformer.glass.stacks import ATTENTION, attentions
 from glassformer.studio.reading import of_pieces
 from glassformer.studio.runs import Run
 from glassformer.studio.wire import (
-    Ask, ModelRow, RunRow, Sample, Says, StackName, StackShape, StackSize, Token, Tokens,
+    Ask,
+    ModelRow,
+    RunRow,
+    Sample,
+    Says,
+    StackName,
+    StackShape,
+    StackSize,
+    Token,
+    Tokens,
 )  # fmt: skip
 
 KIND = "trace"

@@ -91,7 +91,7 @@ def _answers(
     run: Run, stack: StackName, layer: int, head: int
 ) -> Iterator[tuple[str, standalone.Answer]]:
     """All that the pages may ask, as far as there is room."""
-    asked = {"model": run.id, "text": run.ask.text, "second": None, "off": []}
+    asked: dict[str, Any] = {"model": run.id, "text": run.ask.text, "second": None, "off": []}
     yield "models", Models(models=[row_of(run)])
     yield json.dumps(asked, ensure_ascii=False, separators=(",", ":")), run.row
     yield f"runs/{run.id}/measures", measured.measures(run)

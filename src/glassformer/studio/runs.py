@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Event, Lock
+from threading import Event
 from typing import Any
 
 from glassformer.errors import InputError
@@ -18,8 +17,16 @@ from glassformer.studio import whatif
 from glassformer.studio.guard import Refused
 from glassformer.studio.reading import mask_of, of_ids, read, read_target
 from glassformer.studio.says import says
+from glassformer.studio.shelf import Shelf
 from glassformer.studio.wire import (
-    Ask, RunRow, Side, StackName, StackShape, StackSize, Token, Tokens,
+    Ask,
+    RunRow,
+    Side,
+    StackName,
+    StackShape,
+    StackSize,
+    Token,
+    Tokens,
 )  # fmt: skip
 
 MOST_RUNS = 16
@@ -55,25 +62,9 @@ class Run:
         return self.model
 
 
-class Runs:
-    """The last ones asked for. Safe to use from several threads."""
-
+class Runs(Shelf[Run]):
     def __init__(self, most: int = MOST_RUNS, most_bytes: int = MOST_BYTES) -> None:
-        self.most, self.most_bytes = most, most_bytes
-        self.kept: OrderedDict[str, Run] = OrderedDict()
-        self.lock, self.count = Lock(), 0
-
-    def find(self, id: str) -> Run:
-        with self.lock:
-            if id not in self.kept:
-                raise Refused(404, "this run is not kept any more: run the text again")
-            self.kept.move_to_end(id)
-            return self.kept[id]
-
-    def same(self, ask: Ask) -> Run | None:
-        """A run that was asked for in the same words."""
-        with self.lock:
-            return next((run for run in self.kept.values() if run.ask == ask), None)
+        super().__init__(most, most_bytes)
 
     def alone(self) -> list[Run]:
         """Traces that came without a model."""
@@ -89,24 +80,8 @@ class Runs:
             raise InputError("a trace holds one text as it was recorded: run a model for another")
         return run
 
-    def number(self) -> int:
-        with self.lock:
-            self.count += 1
-            return self.count
-
     def add(self, model: Model, ask: Ask, stop: Event) -> Run:
-        id = f"r{self.number()}"
-        return self.keep(start(model, ask, id, stop))
-
-    def keep(self, run: Run) -> Run:
-        with self.lock:
-            self.kept[run.id] = run
-            while len(self.kept) > 1 and (
-                len(self.kept) > self.most
-                or sum(each.bytes for each in self.kept.values()) > self.most_bytes
-            ):
-                self.kept.popitem(last=False)
-        return run
+        return self.keep(start(model, ask, f"r{self.number()}", stop))
 
 
 def sizes(model: Model) -> list[StackSize]:

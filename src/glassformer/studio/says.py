@@ -56,7 +56,7 @@ def _places(model: Model, found: Said, places: Sequence[int]) -> list[At]:
         At(
             token=at,
             top=[
-                Guess(text=_readable(model, word), p=p)
+                Guess(text=readable(model, word), p=p)
                 for word, p in zip(found.words[at], chances[at], strict=True)
             ],
         )
@@ -64,7 +64,7 @@ def _places(model: Model, found: Said, places: Sequence[int]) -> list[At]:
     ]
 
 
-def _readable(model: Model, word: str) -> str:
+def readable(model: Model, word: str) -> str:
     """A piece of the vocabulary as it is read: Ġcat is cat."""
     number = None if model.tokenizer is None else model.tokenizer.id(word)
     if model.tokenizer is None or number is None or model.task.spec.kind == "tag":

@@ -52,9 +52,7 @@ def renamed(model: Model, ask: Ask, side: Side, tokens: Sequence[Token]) -> list
     return found
 
 
-def answered(
-    model: Model, ask: Ask, side: Side, ids: Sequence[int], mask: int | None
-) -> list[int]:
+def answered(model: Model, ask: Ask, side: Side, ids: Sequence[int], mask: int | None) -> list[int]:
     """The ids that are answered: with the new words, and still at the blanks that were filled."""
     found = list(ids)
     for at, place, word in ask.swaps:

@@ -1,4 +1,4 @@
-"""The same frame as a widget: what is chosen in it is known to Python, and can be set from there."""
+"""The same frame as a widget: Python knows what is chosen in it, and can choose."""
 
 from __future__ import annotations
 

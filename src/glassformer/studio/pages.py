@@ -1,0 +1,122 @@
+"""The routes of three pages: Generate, Layers and Positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from threading import Event
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request, Response
+
+from glassformer.errors import InputError
+from glassformer.studio import layers, positions, wire, wire_pages, writing
+from glassformer.studio.answers import as_bytes, as_json, parsed
+from glassformer.studio.desk import Desk
+from glassformer.studio.guard import Refused
+from glassformer.studio.runs import Runs
+from glassformer.studio.samples import Served
+
+
+def routes(models: Mapping[str, Served], runs: Runs, desk: Desk) -> APIRouter:
+    router = APIRouter(prefix="/api")
+    _generate(router, models, desk)
+    _layers(router, runs, desk)
+    _positions(router, models, runs, desk)
+    return router
+
+
+def _generate(router: APIRouter, models: Mapping[str, Served], desk: Desk) -> None:
+    kept = writing.Writings()
+
+    @router.post("/writings")
+    async def write(request: Request) -> Response:
+        ask = parsed(wire_pages.WriteAsk, await request.body())
+        model = _served(models, ask.model).model
+
+        def work(stop: Event) -> writing.Wrote:
+            return kept.same(ask) or kept.add(model, ask, stop)
+
+        return as_json((await desk.do(request, work)).row)
+
+    async def about(request: Request, id: str, work: Callable[[writing.Wrote], Any]) -> Any:
+        wrote = kept.find(id)
+        return await desk.do(request, lambda stop: work(wrote))
+
+    @router.get("/writings/{id}/attention/{stack}/{layer}")
+    async def attention(
+        request: Request, id: str, stack: wire.StackName, layer: int, head: int | None = None
+    ) -> Response:
+        return as_bytes(
+            await about(request, id, lambda wrote: writing.picture(wrote, stack, layer, head))
+        )
+
+    @router.get("/writings/{id}/row/{stack}/{layer}/{step}")
+    async def row(
+        request: Request, id: str, stack: wire.StackName, layer: int, step: int,
+        head: int | None = None,
+    ) -> Response:  # fmt: skip
+        return as_json(
+            await about(request, id, lambda wrote: writing.row(wrote, stack, layer, head, step))
+        )
+
+
+def _layers(router: APIRouter, runs: Runs, desk: Desk) -> None:
+    @router.get("/runs/{id}/decided")
+    async def decided(request: Request, id: str) -> Response:
+        run = runs.find(id)
+        return as_json(await desk.do(request, lambda stop: layers.decision(run)))
+
+    @router.get("/runs/{id}/decided/{token}")
+    async def reading(request: Request, id: str, token: int) -> Response:
+        run = runs.find(id)
+        return as_json(await desk.do(request, lambda stop: layers.reading(run, token)))
+
+    @router.get("/runs/{id}/way/{stack}/{token}")
+    async def way(
+        request: Request, id: str, stack: wire.StackName, token: int,
+        other: str | None = None, mate: int | None = None,
+    ) -> Response:  # fmt: skip
+        run = runs.find(id)
+        if (other is None) != (mate is None):
+            raise InputError("other and mate: a run and a token of it, write both or none")
+        pair = None if other is None or mate is None else (runs.find(other), mate)
+        return as_json(await desk.do(request, lambda stop: layers.way(run, stack, token, pair)))
+
+
+def _positions(router: APIRouter, models: Mapping[str, Served], runs: Runs, desk: Desk) -> None:
+    kept = positions.Shuffles()
+
+    @router.get("/positions")
+    async def lecture(request: Request) -> Response:
+        return as_json(await desk.do(request, lambda stop: positions.lecture()))
+
+    @router.get("/positions/{model}/{stack}")
+    async def places(request: Request, model: str, stack: wire.StackName) -> Response:
+        found = _served(models, model).model
+        return as_json(await desk.do(request, lambda stop: positions.places(found, stack)))
+
+    @router.post("/shuffles")
+    async def shuffle(request: Request) -> Response:
+        ask = parsed(wire_pages.ShuffleAsk, await request.body())
+        run = runs.find(ask.run)
+
+        def work(stop: Event) -> positions.Shuffled:
+            return kept.same(ask) or kept.add(run, ask, stop)
+
+        return as_json((await desk.do(request, work)).row)
+
+    @router.get("/shuffles/{id}/{when}/{stack}/{layer}/{head}")
+    async def picture(
+        request: Request, id: str, when: Literal["before", "after"], stack: wire.StackName,
+        layer: int, head: int,
+    ) -> Response:  # fmt: skip
+        found = kept.find(id)
+        return as_bytes(
+            await desk.do(request, lambda stop: positions.picture(found, when, stack, layer, head))
+        )
+
+
+def _served(models: Mapping[str, Served], id: str) -> Served:
+    if id not in models:
+        raise Refused(404, "there is no such model: ask /api/models")
+    return models[id]
