@@ -21,7 +21,7 @@ PATIENCE = 2  # seconds that Ctrl-C waits for a client that has sent half a requ
 
 def run(
     models: list[str] | None = typer.Argument(
-        None, help="Model folders, or names of the hub; if none is given, the lectures' toys."
+        None, help="Folders of models or of runs, or names of the hub; if none, the lectures' toys."
     ),
     port: int = typer.Option(8642, min=1, max=65535, help="Where to serve, on this machine only."),
     open_page: bool = typer.Option(True, "--open/--no-open", help="Open the page in a browser."),
@@ -34,9 +34,15 @@ def run(
         from glassformer.studio.app import create_app
         from glassformer.studio.samples import Served
         from glassformer.studio.toys import toys
+        from glassformer.studio.training import is_run, newest
 
-        opened = [open_model(each, device) for each in models or ()]
-        served = [Served(*each) for each in zip(names(models or ()), opened, strict=True)]
+        given = list(zip(names(models or ()), models or (), strict=True))
+        runs = {each: Path(each) for each in models or () if is_run(Path(each))}
+        served = [
+            Served(name, open_model(str(newest(runs[each])) if each in runs else each, device),
+                   run=runs.get(each))
+            for name, each in given
+        ]  # fmt: skip
         if not served:
             typer.echo("glassformer: no model given: training the lectures' toys …", err=True)
             served = toys()

@@ -38,7 +38,7 @@ def put(rows: Mapping[int, Tensor]) -> Callable[[Tensor], Tensor]:
 
 
 def swapped(model: nn.Module, stack: str, words: Mapping[int, str]) -> Edit:
-    """For `edit`: other words at these tokens; a mask is a word too. All else stays in its place."""
+    """For `edit`: other words at these tokens; a mask is a word too."""
     embedding = modules(model).get(f"{stack}.embedding")
     if not isinstance(embedding, Embedding):
         raise ConfigError(f"stack {stack!r}: this model reads no text there")

@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from glassformer.errors import GlassformerError
-from glassformer.studio import comparing, measured, pictures, taking, wire
+from glassformer.studio import comparing, measured, pictures, taking, training, wire
 from glassformer.studio.answers import as_bytes, as_json, first, parsed
 from glassformer.studio.desk import Desk, Left
 from glassformer.studio.guard import Guard, Refused
@@ -25,6 +25,7 @@ from glassformer.studio.reading import NO_TOKENIZER, mask_of
 from glassformer.studio.runs import Run, Runs, limit, sizes
 from glassformer.studio.samples import Served, samples
 from glassformer.studio.says import layers
+from glassformer.train.run import checkpoints
 
 WEB = Path(__file__).parent / "web"
 KINDS = {
@@ -94,10 +95,11 @@ def _serve_pages(app: FastAPI) -> None:
 
 
 def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
-    runs, desk = Runs(), Desk()
+    runs, desk, opened = Runs(), Desk(), training.Opened()
     rows = [_model_row(*pair) for pair in models.items()]
     taking.serve(app, models, runs, desk)
     comparing.serve(app, runs, desk)
+    training.serve(app, models, desk)
     app.include_router(routes(models, runs, desk))
 
     @app.get("/api/models")
@@ -109,10 +111,10 @@ def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
         ask = parsed(wire.Ask, await request.body())
         if ask.model not in models:
             return as_json(runs.recorded(ask).row)
-        model = models[ask.model].model
+        served = models[ask.model]
 
         def work(stop: Event) -> Run:
-            return runs.same(ask) or runs.add(model, ask, stop)
+            return runs.same(ask) or runs.add(opened.model(served, ask.step), ask, stop)
 
         return as_json((await desk.do(request, work)).row)
 
@@ -174,4 +176,5 @@ def _model_row(id: str, served: Served) -> wire.ModelRow:
         stacks=sizes(model),
         samples=samples(served),
         note=NO_TOKENIZER if model.tokenizer is None else None,
+        steps=None if served.run is None else checkpoints(served.run),
     )

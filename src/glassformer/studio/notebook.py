@@ -48,7 +48,7 @@ class View:
         )
 
     def widget(self) -> Any:
-        """An anywidget: its `address` follows what is clicked, and moves the page when it is set."""
+        """An anywidget: `address` follows what is clicked, and moves the page when it is set."""
         try:
             from glassformer.studio.widget import Frame
         except ModuleNotFoundError as error:

@@ -37,6 +37,7 @@ class ModelRow(BaseModel):
     stacks: list[StackSize]
     samples: list[Sample]
     note: str | None  # what the user has to know before writing
+    steps: list[int] | None = None  # checkpoints of its training, where that is here
 
 
 class Models(BaseModel):
@@ -53,6 +54,7 @@ class Ask(Strict):
     swaps: tuple[tuple[Side, int, str], ...] = Field(default=(), max_length=MOST_CHANGES)
     patches: tuple[tuple[Side, int, int, int], ...] = Field(default=(), max_length=MOST_CHANGES)
     other: str | None = None  # the text that patches come from
+    step: int | None = None  # a checkpoint; none is the model itself
 
 
 class Token(BaseModel):
@@ -102,6 +104,13 @@ class Row(BaseModel):
 
 class Changes(BaseModel):
     moved: list[list[float]]  # a share for each head
+
+
+class Training(BaseModel):
+    steps: list[int]  # of the checkpoints that are kept
+    losses: list[tuple[float, float]]  # (step, loss), smoothed
+    evaluations: list[tuple[float, float]]  # of what was held out
+    ended: bool
 
 
 class Python(BaseModel):

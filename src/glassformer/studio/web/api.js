@@ -67,6 +67,9 @@ export function run(model, text, second, off, more = {}) {
   });
 }
 
+/** The next time this is asked for, the server answers: it may know more by then. */
+export const again = (path) => kept.delete(path);
+
 /** What comes is a new screen: what it uses is counted anew. */
 export const turn = () => used.clear();
 

@@ -2,15 +2,18 @@
 
 import * as api from "./api.js";
 import { count, el, select, swap } from "./dom.js";
+import { compare } from "./compare.js";
 import { head, viewsOf } from "./head.js";
 import { describe, listen } from "./keys.js";
+import { changed, lab } from "./lab.js";
 import { map } from "./map.js";
 import { numbers } from "./numbers.js";
 import { read, write } from "./state.js";
 import { drops, take } from "./take.js";
+import { training } from "./training.js";
 import { translate } from "./translate.js";
 
-const PAGES = [map, head, numbers, translate].filter(({ id }) => !api.held || api.held.pages.includes(id));
+const PAGES = [map, head, numbers, translate, lab, compare, training].filter(({ id }) => !api.held || api.held.pages.includes(id));
 const FAMILIES = { encoder: "encoder", decoder: "decoder", seq2seq: "encoder-decoder" };
 
 const at = (id) => document.getElementById(id);
@@ -29,6 +32,8 @@ const app = {
   /** Changes the state, the address and the screen. */
   update(change) {
     const next = { ...app.state, ...change };
+    if (next.text !== app.state.text || next.model !== app.state.model) Object.assign(next, { swaps: [], patches: [] }); // their places are of that text
+    if (next.model !== app.state.model) next.saved = -1;
     const turned = next.page !== app.state.page;
     app.state = next;
     if (app.run) fit();
@@ -126,8 +131,10 @@ async function ready() {
   if (!state.text && sample) Object.assign(state, { text: sample.text, second: sample.second ?? "" });
   state.model = app.model.id;
   const { text, second, off } = state;
-  const asked = [api.run(app.model.id, text, second, off)];
-  if (off.length) asked.push(api.run(app.model.id, text, second, []));
+  const changes = changed(state);
+  const from = state.saved < 0 ? {} : { step: state.saved };
+  const asked = [api.run(app.model.id, text, second, off, { ...from, ...changes })];
+  if (off.length || changes.swaps || changes.patches) asked.push(api.run(app.model.id, text, second, [], from));
   const mine = turn;
   const [run, before = null] = await Promise.all(asked);
   if (mine !== turn) return;
@@ -161,6 +168,7 @@ function bar() {
   const { state } = app;
   const models = select(app.models.map(({ id, name }) => [id, name]), app.model?.id, app.pick, { "aria-label": "Model" });
   const about = app.model && `${FAMILIES[app.model.family] ?? app.model.family} · ${app.model.kind === "trace" ? "as recorded" : `${count(app.model.parameters)} parameters`}`;
+  models.title = about ?? "";
   const button = (text, label, act, pressed) => el("button", {
     type: "button", class: "round", title: label, "aria-label": label, "aria-pressed": pressed, text, on: { click: act },
   });
