@@ -93,7 +93,7 @@ def _answers(
     """All that the pages may ask, as far as there is room."""
     asked: dict[str, Any] = {"model": run.id, "text": run.ask.text, "second": None, "off": []}
     yield "models", Models(models=[row_of(run)])
-    yield json.dumps(asked, ensure_ascii=False, separators=(",", ":")), run.row
+    yield "runs" + json.dumps(asked, ensure_ascii=False, separators=(",", ":")), run.row
     yield f"runs/{run.id}/measures", measured.measures(run)
     for each in run.row.stacks:
         yield f"runs/{run.id}/map/{each.name}", pictures.small(run, each.name)

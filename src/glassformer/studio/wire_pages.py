@@ -20,7 +20,7 @@ class WriteAsk(Strict):
 
     model: str = Field(max_length=64)
     text: str
-    taken: tuple[int, ...] = Field(default=(), max_length=MOST_STEPS)  # tokens the user has chosen
+    taken: tuple[tuple[int, int], ...] = Field(default=(), max_length=MOST_STEPS)  # (step, token)
     max_new_tokens: int = Field(default=12, ge=1, le=MOST_STEPS)
     do_sample: bool = False
     temperature: float | None = None

@@ -79,11 +79,11 @@ def start(model: Model, ask: WriteAsk, id: str, stop: Event) -> Wrote:
     writing = prepare(model.task, model.tokenizer, model.origin, [source], given | LOGPROBS)
     fits(model, source)
     vocab = model.task.backbone.config.vocab_size
-    if any(not 0 <= token < vocab for token in ask.taken):
+    if any(not 0 <= token < vocab for _, token in ask.taken):
         raise InputError(f"taken: write numbers from 0 to {vocab - 1}")
     if ask.num_beams > 1:
         return _search(model, writing, ask, id, stop)
-    watcher = _Watcher(model, writing, ask.taken, stop)
+    watcher = _Watcher(model, writing, dict(ask.taken), stop)
     stopped = watcher.write()
     ids = [step.token for step in watcher.steps]
     row = _row(model, writing, id, ids, stopped, watcher.engine)
@@ -97,7 +97,7 @@ class _Watcher:
 
     model: Model
     writing: Writing
-    taken: tuple[int, ...]
+    taken: dict[int, int]  # which token the user wants at which step
     stop: Event
     scores: list[Tensor] = field(default_factory=list)  # (V,) of this step: before, after each rule
     steps: list[Step] = field(default_factory=list)
@@ -132,10 +132,8 @@ class _Watcher:
 
     def _take(self, scores: Tensor, rows: Rows) -> Tensor:
         """What the user has chosen comes, whatever its score."""
-        made = int(rows.made[0])
-        if made >= len(self.taken):
-            return scores
-        return only([self.taken[made]], self.vocab, scores.device)[None].to(scores.dtype)
+        token = self.taken.get(int(rows.made[0]))
+        return scores if token is None else only([token], self.vocab, scores.device)[None]
 
     def _step(self, choice: Choice) -> Step:
         assert self.cache is not None  # noqa: S101 - a choice comes after its scores
@@ -148,7 +146,7 @@ class _Watcher:
         return Step(
             token=choice.token,
             logprob=choice.logprob or 0.0,
-            chosen=len(self.steps) < len(self.taken),
+            chosen=len(self.steps) in self.taken,
             rules=[_rule(rule, left) for rule, left in zip(self.rules, lefts, strict=True)],
             top=[
                 Candidate(

@@ -52,20 +52,21 @@ export const bytes = (path) => keep(path, async () => {
   return { bytes: new Uint8Array(await answer.arrayBuffer()), shape };
 });
 
-/** A run of a model on a text, with some heads switched off, and what else is changed. */
-export function run(model, text, second, off, more = {}) {
-  const wanted = JSON.stringify({
-    model, text, second: second || null,
-    off: off.map((each) => each.split(".")).map(([stack, layer, head]) => [stack, Number(layer), Number(head)]),
-    ...more,
-  });
-  return keep(wanted, async () => {
-    const answer = await fetched("runs", {
-      method: "POST", headers: { "Content-Type": "application/json" }, body: wanted,
-    });
+/** A question with a body; the same question is asked once. */
+export function post(path, question) {
+  const body = JSON.stringify(question);
+  return keep(path + body, async () => {
+    const answer = await fetched(path, { method: "POST", headers: { "Content-Type": "application/json" }, body });
     return answer.json();
   });
 }
+
+/** A run of a model on a text, with some heads switched off, and what else is changed. */
+export const run = (model, text, second, off, more = {}) => post("runs", {
+  model, text, second: second || null,
+  off: off.map((each) => each.split(".")).map(([stack, layer, head]) => [stack, Number(layer), Number(head)]),
+  ...more,
+});
 
 /** The next time this is asked for, the server answers: it may know more by then. */
 export const again = (path) => kept.delete(path);

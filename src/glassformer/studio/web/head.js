@@ -27,9 +27,9 @@ export const head = {
   build,
 };
 
-function stepper(label, value, most, change) {
+export function stepper(label, value, most, change, least = 0) {
   const step = (by, text, name) => el("button", {
-    type: "button", text, "aria-label": name, disabled: value + by < 0 || value + by > most, on: { click: () => change(value + by) },
+    type: "button", text, "aria-label": name, disabled: value + by < least || value + by > most, on: { click: () => change(value + by) },
   });
   return el("div", { class: "stepper", role: "group", "aria-label": label },
     step(-1, "‹", `${label} before`), el("span", {}, `${label} `, el("b", { text: value })), step(1, "›", `${label} after`));

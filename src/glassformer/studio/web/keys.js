@@ -1,7 +1,9 @@
 // The one table of shortcuts: it is what the keys do, and what `?` shows.
 
 import { el, table } from "./dom.js";
+import { HOWS } from "./generate.js";
 import { viewsOf } from "./head.js";
+import { SHOWN } from "./positions.js";
 
 const next = (list, now, by) => list[(list.indexOf(now) + by + list.length) % list.length];
 const move = (name, by) => (app) => app.update({ [name]: Math.max(0, app.state[name] + by) });
@@ -12,6 +14,9 @@ export const KEYS = [
   ["2", "Head", (app) => app.update({ page: "head" })],
   ["3", "Numbers", (app) => app.update({ page: "numbers" })],
   ["4", "Translate", (app) => app.update({ page: "translate" })],
+  ["5", "Generate", (app) => app.update({ page: "generate" })],
+  ["6", "Layers", (app) => app.update({ page: "layers" })],
+  ["7", "Positions", (app) => app.update({ page: "positions" })],
   ["8", "Lab", (app) => app.update({ page: "lab" })],
   ["9", "Compare", (app) => app.update({ page: "compare" })],
   ["0", "Training", (app) => app.update({ page: "training" })],
@@ -23,8 +28,8 @@ export const KEYS = [
   ["]", "layer after", move("layer", 1)],
   [",", "head before", move("head", -1)],
   [".", "head after", move("head", 1)],
-  ["k", "token before", move("query", -1), ["map", "head", "numbers"]],
-  ["j", "token after", move("query", 1), ["map", "head", "numbers"]],
+  ["k", "token before", move("query", -1), ["map", "head", "numbers", "layers"]],
+  ["j", "token after", move("query", 1), ["map", "head", "numbers", "layers"]],
   ["k", "word before", move("word", -1), ["translate"]],
   ["j", "word after", move("word", 1), ["translate"]],
   ["x", "switch this head off, or on again", (app) => app.toggle()],
@@ -39,6 +44,25 @@ export const KEYS = [
   ["-", "smaller cells", (app) => app.zoom(-1), ["head"]],
   ["n", "next step", move("step", 1), ["numbers"]],
   ["b", "step before", move("step", -1), ["numbers"]],
+  ["g", "greedy, by chance, beam search", (app) => app.update({ how: next(HOWS, app.state.how, 1), at: 0 }), ["generate"]],
+  ["n", "next step", move("at", 1), ["generate"]],
+  ["b", "step before", move("at", -1), ["generate"]],
+  ["k", "candidate before", move("word", -1), ["generate"]],
+  ["j", "candidate after", move("word", 1), ["generate"]],
+  ["t", "take this candidate", () => document.querySelector("[data-take]")?.click(), ["generate"]],
+  ["o", "the model's own words again", (app) => app.update({ taken: "" }), ["generate"]],
+  ["r", "draw again", (app) => app.update({ seed: app.state.seed + 1, how: "chance" }), ["generate"]],
+  ["w", "one head, or the mean of its layer", (app) => app.update({ view: app.state.view === "mean" ? "raw" : "mean" }), ["generate"]],
+  ["s", "attention: to its own text, or to the source", (app) => app.update({ stack: app.state.stack === "cross" ? "decoder" : "cross" }), ["generate"]],
+  ["b", "word before, in the other sentence", move("mate", -1), ["layers"]],
+  ["n", "word after, in the other sentence", move("mate", 1), ["layers"]],
+  ["s", "encoder or decoder", (app) => app.update({ side: app.state.side === "encoder" ? "decoder" : "encoder" }), ["layers"]],
+  ["g", "the slides' waves, this model's, shuffled words", (app) => app.update({ show: next(SHOWN, app.state.show, 1) }), ["positions"]],
+  ["k", "position before", move("place", -1), ["positions"]],
+  ["j", "position after", move("place", 1), ["positions"]],
+  ["r", "shuffle the words again", (app) => app.update({ show: "shuffle", shuffled: app.state.shuffled + 1 }), ["positions"]],
+  ["o", "with or without positions", (app) => app.update({ show: "shuffle", flat: !app.state.flat }), ["positions"]],
+  ["s", "next stack: encoder, decoder, cross", (app) => app.update({ stack: next(app.run.stacks.map(({ name }) => name), app.state.stack, 1) }), ["positions"]],
   ["s", "next stack: encoder, decoder, cross", (app) => app.update({ stack: next(app.run.stacks.map(({ name }) => name), app.state.stack, 1) }), ["lab", "compare", "training"]],
   ["k", "token before", move("query", -1), ["lab", "compare", "training"]],
   ["j", "token after", move("query", 1), ["lab", "compare", "training"]],
@@ -48,7 +72,7 @@ export const KEYS = [
   ["p", "patch this token from the other sentence", () => document.querySelector("[data-do=patch]")?.click(), ["lab"]],
   ["z", "undo", (app) => app.undo(), ["lab"]],
   ["Z", "redo", (app) => app.redo(), ["lab"]],
-  ["w", "next model to compare with", (app) => app.update({ rival: next(["", ...app.models.map(({ id }) => id)], app.state.rival, 1) }), ["compare"]],
+  ["w", "next model to compare with", (app) => app.update({ rival: next(["", ...app.models.filter(({ family }) => family === app.model.family).map(({ id }) => id)], app.state.rival, 1) }), ["compare"]],
   ["n", "next checkpoint", (app) => app.checkpoint(1), ["training"]],
   ["b", "checkpoint before", (app) => app.checkpoint(-1), ["training"]],
   ["f", "show faint weights too", (app) => app.update({ faint: !app.state.faint })],

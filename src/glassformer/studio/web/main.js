@@ -1,19 +1,23 @@
 // The studio: one state, one run, one page at a time.
 
 import * as api from "./api.js";
-import { count, el, select, swap } from "./dom.js";
 import { compare } from "./compare.js";
+import { count, el, select, swap } from "./dom.js";
+import { generate } from "./generate.js";
 import { head, viewsOf } from "./head.js";
 import { describe, listen } from "./keys.js";
 import { changed, lab } from "./lab.js";
+import { layers } from "./layers.js";
 import { map } from "./map.js";
 import { numbers } from "./numbers.js";
+import { positions } from "./positions.js";
 import { read, write } from "./state.js";
 import { drops, take } from "./take.js";
 import { training } from "./training.js";
 import { translate } from "./translate.js";
 
-const PAGES = [map, head, numbers, translate, lab, compare, training].filter(({ id }) => !api.held || api.held.pages.includes(id));
+const PAGES = [map, head, numbers, translate, generate, layers, positions, lab, compare, training]
+  .filter(({ id }) => !api.held || api.held.pages.includes(id));
 const FAMILIES = { encoder: "encoder", decoder: "decoder", seq2seq: "encoder-decoder" };
 
 const at = (id) => document.getElementById(id);
@@ -59,19 +63,22 @@ const app = {
   zoom(by) { app.update({ zoom: Math.max(1, Math.min(48, Math.round(app.scale * 1.5 ** by + by / 2))) }); },
   pick(id) {
     const sample = app.models.find((each) => each.id === id)?.samples[0];
-    app.update({ model: id, text: sample?.text ?? app.state.text, second: sample?.second ?? "", off: [], layer: 0, head: 0, query: -1, step: 0, zoom: 0 });
+    app.update({ model: id, text: sample?.text ?? app.state.text, second: sample?.second ?? "", off: [], layer: 0, head: 0, query: -1, step: 0, zoom: 0, ...afresh() });
   },
   example() {
     const { samples } = app.model;
     const now = samples.findIndex(({ text, second }) => text === app.state.text && (second ?? "") === app.state.second);
     const sample = samples[(now + 1) % samples.length];
-    if (sample) app.update({ text: sample.text, second: sample.second ?? "", query: -1 });
+    if (sample) app.update({ text: sample.text, second: sample.second ?? "", query: -1, ...afresh() });
   },
   write() { const box = at("text"); box.focus(); box.select(); },
   help() { at("help").showModal(); },
   take() { take(app, at("take")); },
   asking: () => at("help").open || at("take").open,
 };
+
+/** What belonged to the text before: the words chosen for it, the place looked at. */
+const afresh = () => ({ taken: "", at: 0, mate: -1 });
 
 /** Layer, head, token and stack exist in this run. */
 function fit() {
@@ -193,7 +200,7 @@ function ask() {
     form.dataset.model = model.id;
     const second = { encoder: "second text, if any", seq2seq: "its translation (empty: the model writes it)" }[model.family];
     const samples = el("select", { "aria-label": "Example sentences", class: "samples",
-      on: { change: () => { const { text, second: b } = model.samples[samples.value]; app.update({ text, second: b ?? "", query: -1 }); } } });
+      on: { change: () => { const { text, second: b } = model.samples[samples.value]; app.update({ text, second: b ?? "", query: -1, ...afresh() }); } } });
     samples.append(el("option", { value: "", text: "Examples", disabled: true, selected: true }),
       ...model.samples.map(({ text }, i) => el("option", { value: i, text })));
     form.replaceChildren(
@@ -218,7 +225,7 @@ function complain(text) {
 at("ask").addEventListener("submit", (event) => {
   event.preventDefault();
   const given = new FormData(event.target);
-  app.update({ text: given.get("text"), second: given.get("second") ?? "", query: -1 });
+  app.update({ text: given.get("text"), second: given.get("second") ?? "", query: -1, ...afresh() });
 });
 // A new address: from the bar, from the back button, or written by hand.
 const follow = () => {

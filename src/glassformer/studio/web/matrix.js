@@ -55,8 +55,9 @@ export function matrix(wishes) {
 
   /** Names of what is in sight; where cells are small, of every few. */
   function labels(holder, names, from, to, offset, edge) {
-    const every = Math.max(1, Math.ceil(LABEL / now.size));
-    const middle = Math.floor(every / 2); // so that no half label stands at the edge
+    const least = Math.max(1, Math.ceil(LABEL / now.size));
+    const every = now.round ? [1, 2, 5, 10, 20, 50, 100].find((n) => n >= least) : least;
+    const middle = now.round ? 0 : Math.floor(every / 2); // so that no half label stands at the edge
     const first = Math.ceil((from - middle) / every) * every + middle;
     const shown = [];
     for (let i = first; i < to; i += every) {
@@ -70,14 +71,14 @@ export function matrix(wishes) {
 
   return {
     node, view,
-    /** @param {{bytes: Uint8Array, rows: object[], columns: object[], palette: Uint32Array, chosen: number, zoom: number}} what */
+    /** @param {{bytes: Uint8Array, rows: object[], columns: object[], palette: Uint32Array, chosen: number, zoom: number, round?: boolean}} what `round`: names are numbers */
     show(what) {
       const k = density();
       const box = node.parentElement;
       const style = getComputedStyle(node);
       const [wide, high] = [
         box.clientWidth - parseFloat(style.getPropertyValue("--side")) * rem() - 2,
-        Math.max(200, (boundedHeight(box) || 440) - parseFloat(style.getPropertyValue("--top")) * rem() - 2),
+        Math.max(120, (boundedHeight(box) || 440) - parseFloat(style.getPropertyValue("--top")) * rem() - 2),
       ];
       const fit = Math.min(LARGEST * k, scaleFor(what.rows.length, what.columns.length, high * k, wide * k));
       const scale = what.zoom || fit;

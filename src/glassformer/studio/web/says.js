@@ -27,7 +27,7 @@ function change(before, after) {
   return Math.abs(by) < 0.005 ? "≈" : `${by > 0 ? "+" : "−"}${Math.abs(by).toFixed(2)}`;
 }
 
-function candidates(place, earlier, name) {
+export function candidates(place, earlier, name, two = "with all heads and with some switched off") {
   if (!earlier) {
     return table(name, ["word", "p", ""], place.top.map(({ text, p }) =>
       [visible(text), share(p), bar(p, "now")]), { class: "says" });
@@ -37,7 +37,7 @@ function candidates(place, earlier, name) {
   const most = (text) => Math.max(then.get(text) ?? 0, now.get(text) ?? 0);
   const all = [...new Set([...then.keys(), ...now.keys()])].sort((a, b) => most(b) - most(a)).slice(0, place.top.length);
   const told = (p) => (p === undefined ? "·" : share(p));
-  return table(`${name}, with all heads and with some switched off`, ["word", "before", "after", "", ""], all.map((text) => [
+  return table(`${name}, ${two}`, ["word", "before", "after", "", ""], all.map((text) => [
     visible(text), told(then.get(text)), told(now.get(text)), change(then.get(text), now.get(text)),
     el("span", { class: "bars" }, bar(then.get(text) ?? 0, "then"), bar(now.get(text) ?? 0, "now")),
   ]), { class: "says both" });

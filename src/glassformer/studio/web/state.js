@@ -8,10 +8,6 @@ const FIELDS = {
   off: ["off", [], /^\w+\.\d+\.\d+$/],
   swaps: ["sw", [], /^\w+\.\d+\..+$/], // encoder.5.river: another word at token 5
   patches: ["pa", [], /^\w+(\.\d+){3}$/], // encoder.2.5.4: after block 2, token 5 is the other text's token 4
-  other: ["o", ""], // another sentence, and a token of it
-  mate: ["om", -1],
-  rival: ["bm", ""], // another model to compare with, and its checkpoint
-  rivalAt: ["bs", -1],
   saved: ["cp", -1], // a checkpoint of this model's run
   stack: ["in", ""],
   layer: ["l", 0],
@@ -26,6 +22,28 @@ const FIELDS = {
   zoom: ["z", 0],
   step: ["s", 0],
   word: ["wd", 0],
+  // Generate
+  how: ["how", "greedy"],
+  heat: ["temp", 0.8],
+  best: ["k", 0], // top-k: 0 is all
+  mass: ["p", 1], // top-p
+  beams: ["nb", 3],
+  most: ["n", 12], // new tokens
+  seed: ["seed", 0],
+  taken: ["took", ""], // tokens the user has chosen: 5.12.7
+  at: ["g", 0],
+  // Layers, Lab, Compare
+  side: ["side", ""],
+  other: ["o", ""], // another sentence, and a token of it
+  mate: ["om", -1],
+  // Compare
+  rival: ["bm", ""], // another model, and its checkpoint
+  rivalAt: ["bs", -1],
+  // Positions
+  show: ["show", "lecture"],
+  place: ["pos", 20],
+  shuffled: ["sh", 1], // which of many orders
+  flat: ["flat", false], // without positions
   theme: ["theme", ""],
   large: ["large", false],
 };

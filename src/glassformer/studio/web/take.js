@@ -68,7 +68,7 @@ async function standalone(app) {
   const { run, before, page, state } = app;
   const mine = [run, before].filter(Boolean).map((each) => `runs/${each.run}/`);
   const held = await api.answers((key) => mine.some((start) => key.startsWith(start)), whole(app));
-  const used = new Set([app.model.id, ...Object.keys(held).filter((key) => key.startsWith("{")).map((key) => JSON.parse(key).model)]);
+  const used = new Set([app.model.id, ...Object.keys(held).filter((key) => key.includes("{")).map((key) => JSON.parse(key.slice(key.indexOf("{"))).model)]);
   held.models = { models: app.models.filter(({ id }) => used.has(id)) };
   const pages = [...app.seen];
   const data = JSON.stringify({ address: app.address({ ...state, page }), pages, answers: held });

@@ -1,0 +1,273 @@
+// Why this word next?
+
+import * as api from "./api.js";
+import { candidates, endings, tree } from "./beams.js";
+import { cached } from "./cached.js";
+import { colours, words } from "./colour.js";
+import { choice, el, select, share, swap, table, visible } from "./dom.js";
+import { stepper } from "./head.js";
+import { matrix } from "./matrix.js";
+import { legend } from "./picture.js";
+
+const WAYS = [
+  ["greedy", "greedy", "Always the likeliest"],
+  ["chance", "by chance", "Drawn, by the chances that are left"],
+  ["beam", "beam search", "The best whole text among a few that run side by side"],
+];
+export const HOWS = WAYS.map(([id]) => id);
+const LENGTHS = [4, 8, 12, 16, 24, 32, 48, 64];
+const KEPT = [0, 1, 2, 3, 5, 8, 10, 20, 40, 100];
+const ROWS = 3; // of the table of weights
+const MOST_BEAMS = 8;
+
+export const generate = {
+  id: "generate",
+  name: "Generate",
+  question: "Why this word next?",
+  lead: "One step is one word: what the model says, what the settings leave of it, what is chosen. Take another word, and the text goes on from there.",
+  caveat: "Chances are the model's, not the truth's: a likely word can be wrong, and an unlikely one right.",
+  build,
+};
+
+function build(app) {
+  const none = el("section", { class: "card none", hidden: true });
+  const toolbar = settings(app);
+  const tools = el("div", { class: "tools" });
+  const text = el("div", { class: "card flat" });
+  const step = el("section", { class: "card choosing", "aria-label": "Candidates" });
+  const title = el("h2", {});
+  const which = el("div", { class: "tools" });
+  const cells = matrix({ name: "Attention: a row for each step, columns are looked at", pick: (row) => app.update({ at: row }) });
+  const looks = el("div", {});
+  const attention = el("section", { class: "card looking", "aria-label": "What the new token looks at" },
+    title, which, el("div", { class: "fit" }, cells.node), looks);
+  const branches = tree((turn) => app.update({ at: turn }));
+  const search = el("section", { class: "card searching", "aria-label": "The search" }, el("h2", {}, "Every way that was tried",
+    el("span", { class: "quiet", text: "sums of log-probabilities; the nearer to 0 the better" })), branches.node);
+  const right = el("div", { class: "right" });
+  const body = el("div", { class: "page-generate" }, tools, text, step, attention, search, right);
+  const node = el("div", {}, none, body);
+
+  async function show() {
+    const { state, model } = app;
+    const fresh = app.fresh();
+    const able = writes(model);
+    [none.hidden, body.hidden] = [able, !able];
+    if (!able) {
+      swap(none, ...others(app));
+      return app.say("This model writes no text");
+    }
+    if (!HOWS.includes(state.how)) state.how = "greedy";
+    const beams = state.how === "beam";
+    body.classList.toggle("beamed", beams);
+    [step.hidden, attention.hidden, search.hidden] = [beams, beams, !beams];
+    swap(tools, ...toolbar());
+    const wrote = await api.post("writings", question(app));
+    if (!fresh()) return undefined;
+    const last = (beams ? wrote.beams.caches.length : wrote.steps.length) - 1;
+    state.at = Math.max(0, Math.min(last, state.at));
+    swap(text, written(app, wrote, beams));
+    text.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    return beams ? searched(wrote) : stepped(wrote, fresh);
+  }
+
+  function searched(wrote) {
+    const { state } = app;
+    const walk = ({ ids }) => app.update({ how: "greedy", taken: ids.map((id, i) => `${i}-${id}`).join("."), at: 0 });
+    branches.show(wrote.beams, state.at);
+    swap(right, endings(wrote.beams, walk), candidates(wrote.beams, state.at), cached(wrote.beams.caches[state.at], wrote.room, state.beams, ""));
+    const [best] = wrote.beams.best;
+    app.say(`step ${state.at + 1} of ${wrote.beams.caches.length}; the best text is “${best.text}”, score ${best.score.toFixed(2)}`);
+  }
+
+  async function stepped(wrote, fresh) {
+    const { state } = app;
+    const now = wrote.steps[state.at];
+    state.word = Math.max(0, Math.min(now.top.length - 1, Math.round(state.word)));
+    swap(step, ...choosing(app, wrote, now));
+    swap(right, cached(now.cache, wrote.room, 1, again(wrote, state.at)));
+    const place = at(app);
+    swap(title, el("span", { text: "What the last word looks at" }), legend(app.theme(), state.faint, "0", "1", "weight"));
+    swap(which, ...whichRow(app, place));
+    const home = `writings/${wrote.writing}`;
+    const head = place.head === null ? "" : `?head=${place.head}`;
+    const [seen, exact] = await Promise.all([
+      api.bytes(`${home}/attention/${place.stack}/${place.layer}${head}`),
+      api.json(`${home}/row/${place.stack}/${place.layer}/${state.at}${head}`)]);
+    if (!fresh()) return;
+    const before = [...wrote.prompt, ...wrote.written];
+    const name = (token) => ({ text: visible(token.text), special: token.special });
+    const rows = wrote.steps.map((_, i) => name(before[wrote.prompt.length - 1 + i]));
+    const columns = (place.stack === "cross" ? wrote.source : before.slice(0, seen.shape[1])).map(name);
+    swap(looks, rowTable(rows[state.at], columns, exact.weights));
+    cells.show({ bytes: seen.bytes, rows, columns, chosen: state.at, zoom: 0, palette: words(colours(app.theme(), state.faint)) });
+    cells.view.canvas.dataset.drawn = [wrote.writing, place.stack, place.layer, place.head ?? "mean", app.theme(), state.faint].join();
+    app.say(`step ${state.at + 1} of ${wrote.steps.length}: “${visible(wrote.written[state.at].text)}”, ${share(now.top.find(({ id }) => id === now.token).p[0])}`);
+  }
+
+  return { node, show };
+}
+
+const writes = ({ kind }) => kind === "causal_lm" || kind === "seq2seq";
+
+/** What the state asks the server for. */
+function question({ state, model }) {
+  const asked = { model: model.id, text: state.text, max_new_tokens: Math.max(1, Math.min(64, Math.round(state.most))) };
+  if (state.how === "beam") return { ...asked, num_beams: Math.max(2, Math.min(MOST_BEAMS, Math.round(state.beams))) };
+  asked.taken = branches(state.taken).slice(0, 64);
+  if (state.how !== "chance") return asked;
+  return { ...asked, do_sample: true, temperature: state.heat || 0.1, top_k: Math.round(state.best), top_p: Math.min(1, state.mass || 1), seed: Math.round(state.seed) };
+}
+
+/** The settings. Sliders are made once: one that is drawn anew would slip from the hand. */
+function settings(app) {
+  const change = (name) => (value) => app.update({ [name]: Number(value), at: 0 });
+  const slider = (label, name, min, max) => {
+    const box = el("input", { type: "range", min, max, step: "0.05", "aria-label": label, on: { input: () => change(name)(box.value) } });
+    const told = el("output", {});
+    const node = el("label", { class: "field short" }, label, box, told);
+    return () => {
+      box.value = String(app.state[name]);
+      told.textContent = app.state[name].toFixed(2);
+      return node;
+    };
+  };
+  const [heat, mass] = [slider("temperature", "heat", "0.1", "2"), slider("top-p", "mass", "0.05", "1")];
+  const options = (numbers, now, say) => [...new Set([...numbers, now])].sort((a, b) => a - b).map((n) => [String(n), say(n)]);
+  return () => {
+    const { how, best, beams, most } = app.state;
+    return [
+      choice("How to choose", WAYS, how, (to) => app.update({ how: to, at: 0 })),
+      ...(how === "chance" ? [
+        heat(),
+        el("label", { class: "field" }, "top-k", select(options(KEPT, best, (n) => (n ? String(n) : "all")), String(best), change("best"))),
+        mass(),
+        el("button", { type: "button", class: "plain", text: "Draw again", on: { click: () => app.update({ seed: app.state.seed + 1 }) } }),
+      ] : []),
+      ...(how === "beam" ? [stepper("beams", beams, MOST_BEAMS, change("beams"), 2)] : []),
+      el("label", { class: "field" }, "at most", select(options(LENGTHS, most, (n) => `${n} tokens`), String(most), change("most"))),
+    ];
+  };
+}
+
+/** The prompt, and after it a button for each word that was written. */
+function written(app, wrote, beams) {
+  const { state } = app;
+  const ended = { end: "ends here", length: "goes on …", stop: "ends here" }[wrote.stopped];
+  return el("div", { class: "strip", role: "group", "aria-label": "The text: choose a word to see how it was chosen" },
+    ...wrote.prompt.map((token) => el("span", { class: token.special ? "given special" : "given", text: visible(token.text) })),
+    ...wrote.written.map((token, i) => el("button", {
+      type: "button", class: `${token.special ? "special" : ""} ${!beams && wrote.steps[i].chosen ? "asked" : ""}`,
+      "aria-current": i === state.at ? "step" : null, "aria-pressed": String(i === state.at), title: `step ${i + 1}`,
+      text: visible(token.text), on: { click: () => app.update({ at: i }) },
+    })),
+    el("span", { class: "quiet ended", text: ended }));
+}
+
+/** What a user has chosen, as it stands in the address: 2-17.5-9 is token 17 at step 2, then 9 at step 5. */
+const branches = (text) => text.split(".").filter((each) => /^\d{1,3}-\d{1,9}$/.test(each)).map((each) => each.split("-").map(Number));
+
+/** The same when one more is taken: what was chosen for later steps is forgotten. */
+const taking = ({ taken: text, at }, id) => [...branches(text).filter(([step]) => step < at), [at, id]].map((each) => each.join("-")).join(".");
+
+function choosing(app, wrote, now) {
+  const { state } = app;
+  const before = [...wrote.prompt, ...wrote.written][wrote.prompt.length - 1 + state.at];
+  const turn = (by, name) => el("button", {
+    type: "button", class: by > 0 ? "main" : "plain", text: name, disabled: !wrote.steps[state.at + by], on: { click: () => app.update({ at: state.at + by }) },
+  });
+  const titles = now.rules.map(({ name, value }) => (value === null ? name : `${name} ${Number(value.toFixed(2))}`));
+  return [
+    el("div", { class: "step-head" },
+      el("h2", {}, el("span", { class: "count", text: state.at + 1 }), `What comes after “${visible(before.text)}”?`),
+      el("div", { class: "buttons" }, turn(-1, "Back"), turn(1, "Next"))),
+    el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of candidates" },
+      table("Candidates, the likeliest first: chances before and after each setting", ["word", "model", ...titles, "", ""],
+        now.top.map((each, i) => candidate(app, now, each, i)), { class: "says chances", "data-of": `${wrote.writing}.${state.at}` })),
+    el("p", { class: "quiet", text: told(app, wrote, now) }),
+    el("div", { class: "buttons", "data-of": `${wrote.writing}.${state.at}` }, ...taken(app, now)),
+  ];
+}
+
+function candidate(app, now, each, i) {
+  const { state } = app;
+  const chosen = each.id === now.token;
+  const gone = each.cut !== null;
+  const left = each.p[each.p.length - 1];
+  const told = chosen ? (now.chosen ? "your choice" : "chosen") : gone ? `cut by ${now.rules[each.cut].name}` : "";
+  const word = el("button", {
+    type: "button", class: `word ${chosen ? "chosen" : ""} ${gone ? "gone" : ""}`, "aria-pressed": String(i === state.word), text: visible(each.text),
+    title: `Take “${visible(each.text)}” at this step`, on: { click: () => app.update({ word: i, taken: taking(state, each.id) }) },
+  });
+  return [
+    word, ...each.p.map((p, n) => el("td", { class: gone && n > each.cut ? "gone" : "", text: gone && n > each.cut ? "–" : share(p) })),
+    now.rules.length
+      ? el("span", { class: "bars" }, el("span", { class: "bar then", vars: { p: String(each.p[0]) } }), el("span", { class: "bar now", vars: { p: String(left) } }))
+      : el("span", { class: "bar now", vars: { p: String(left) } }),
+    el("td", { class: chosen ? "told now" : "told", text: told }),
+  ];
+}
+
+/** One sentence about the choice. */
+function told({ state }, wrote, now) {
+  const name = `“${visible(wrote.written[state.at].text)}”`;
+  const lefts = now.rules.filter(({ name: rule }) => rule !== "temperature").map((rule) => `${rule.name} leaves ${rule.left.toLocaleString("en-US")}`);
+  const how = now.chosen ? `${name} is your choice` : state.how === "chance" ? `${name} was drawn` : `${name} is the likeliest`;
+  return [`${how}; its log-probability is ${now.logprob.toFixed(3).replace("-", "−")}`, ...lefts].join("; ");
+}
+
+function taken(app, now) {
+  const { state } = app;
+  const marked = now.top[state.word];
+  return [
+    el("button", { type: "button", class: "plain", "data-take": true, disabled: marked.id === now.token && now.chosen,
+      text: `Take “${visible(marked.text)}” here`, on: { click: () => app.update({ taken: taking(state, marked.id) }) } }),
+    state.taken ? el("button", { type: "button", class: "plain", text: "The model's own words again", on: { click: () => app.update({ taken: "" }) } }) : null,
+  ].filter(Boolean);
+}
+
+/** Which attention is shown: a head, or (null) the mean of a layer's. */
+function at({ state, model }) {
+  const stacks = model.stacks.filter(({ name }) => name !== "encoder");
+  const stack = stacks.find(({ name }) => name === state.stack) ?? stacks[0];
+  const within = (value, size) => Math.min(size - 1, value);
+  return {
+    stack: stack.name, stacks, layers: stack.layers, heads: stack.heads,
+    layer: within(state.layer, stack.layers), head: state.view === "mean" ? null : within(state.head, stack.heads),
+  };
+}
+
+function whichRow(app, place) {
+  const numbered = (name, count) => Array.from({ length: count }, (_, i) => [String(i), `${name} ${i}`]);
+  return [
+    place.stacks.length > 1 ? select([["decoder", "its own words"], ["cross", "the source"]], place.stack, (stack) => app.update({ stack }), { "aria-label": "Looks at" }) : null,
+    select(numbered("layer", place.layers), String(place.layer), (layer) => app.update({ layer: Number(layer) }), { "aria-label": "Layer" }),
+    select([["mean", "mean"], ...numbered("head", place.heads)], String(place.head ?? "mean"),
+      (head) => app.update(head === "mean" ? { view: "mean" } : { view: "raw", head: Number(head) }), { "aria-label": "Head" }),
+  ];
+}
+
+function rowTable(row, columns, weights) {
+  const best = weights.map((_, i) => i).sort((a, b) => weights[b] - weights[a]).slice(0, ROWS);
+  return table(`“${row.text}” looks at, the most first`, [`“${row.text}” looks at`, "weight", ""], best.map((i) => [
+    columns[i].text, share(weights[i]), el("span", { class: "bar now", vars: { p: String(weights[i]) } }),
+  ]), { class: "says" });
+}
+
+/** What the same text would have cost without a cache. */
+function again({ prompt, steps }, step) {
+  const counts = steps.slice(0, step + 1).map((_, i) => prompt.length + i);
+  const all = counts.reduce((a, b) => a + b, 0);
+  const own = counts[step];
+  return step ? `So far ${own} tokens went through the decoder; without a cache it would have been ${all}.` : "The prompt is read at once; from now on each step adds one token.";
+}
+
+function others(app) {
+  const able = app.models.filter(writes);
+  return [
+    el("h2", { text: "This model writes no text" }),
+    el("p", { text: able.length ? "Only a decoder writes, word after word. These models here have one:"
+      : "Only a decoder writes, word after word. Start the studio with the folder of such a model: glassformer studio FOLDER" }),
+    el("div", { class: "buttons" }, ...able.map(({ id, name }) => el("button", { type: "button", class: "main", text: name, on: { click: () => app.pick(id) } }))),
+  ];
+}

@@ -1,0 +1,152 @@
+// When is the answer decided?
+
+import * as api from "./api.js";
+import { chart } from "./charts.js";
+import { colours, words } from "./colour.js";
+import { choice, el, share, swap, table, visible } from "./dom.js";
+import { matrix } from "./matrix.js";
+import { legend } from "./picture.js";
+import { strip } from "./tokens.js";
+
+export const layers = {
+  id: "layers",
+  name: "Layers",
+  question: "When is the answer decided?",
+  lead: "Every vector on its way is read as if it were the last: what would the model say there, and how far is that from the end?",
+  caveat: "The lens reads early layers with the last layer's eyes: what it cannot read there may be written all the same, in other words.",
+  build,
+};
+
+const exact = (value) => value.toFixed(3).replace("-", "−");
+const WAY = [["s0", "to embedding"], ["s2", "to end"], ["s1", "to the other word"]];
+
+function build(app) {
+  const tools = el("div", { class: "tools" });
+  const cells = matrix({ name: "Chance of the last word: rows are tokens, columns points on their way", pick: (query) => app.update({ query }) });
+  const scale = el("div", { class: "foot" });
+  const mute = el("p", { class: "quiet" });
+  const lens = el("section", { class: "card lens", "aria-label": "The lens" },
+    el("h2", {}, "The last word's chance, point by point"), mute, el("div", { class: "fit" }, cells.node), scale);
+  const told = el("div", {});
+  const distance = el("div", { class: "plot" });
+  const said = el("section", { class: "card said", "aria-label": "What would be said" }, told, el("h3", { text: "How far from the end, in bits" }), distance);
+  const box = el("input", { "aria-label": "Another sentence", placeholder: "another sentence with the same word", spellcheck: "false",
+    on: { change: () => app.update({ other: box.value, mate: -1 }) } });
+  const mates = el("div", {});
+  const plot = el("div", { class: "plot" });
+  const numbers = el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of cosines" });
+  const title = el("h2", {});
+  const way = el("section", { class: "card way", "aria-label": "A word's way" }, title, box, mates, plot, numbers);
+  const node = el("div", { class: "page-layers" }, tools, lens, said, way);
+
+  async function show() {
+    const { state, run, model } = app;
+    const fresh = app.fresh();
+    const side = sideOf(app);
+    const tokens = run.tokens.queries[side];
+    const token = Math.max(0, Math.min(tokens.length - 1, Math.round(state.query)));
+    const both = model.family === "seq2seq";
+    swap(tools, both ? choice("Stack", [["decoder", "decoder"], ["encoder", "encoder"]], side, (to) => app.update({ side: to })) : null,
+      strip("The word", tokens, token, (query) => app.update({ query })));
+    const [found, mate] = await Promise.all([decided(run, both && side === "encoder"), partner(app, tokens[token])]);
+    if (!fresh()) return;
+    const missing = typeof found === "string";
+    mute.textContent = missing ? found : "";
+    [mute.hidden, cells.node.hidden, scale.hidden, said.hidden] = [!missing, missing, missing, missing];
+    node.classList.toggle("mute", missing);
+    if (!missing) drawLens(found, tokens, token);
+    const asked = mate ? `?other=${mate.run.run}&mate=${mate.token}` : "";
+    const [steps, tops] = await Promise.all([
+      api.json(`runs/${run.run}/way/${side}/${token}${asked}`),
+      missing ? null : api.json(`runs/${run.run}/decided/${token}`)]);
+    if (!fresh()) return;
+    if (!missing) {
+      swap(told, ...saying(found, tops, tokens[token], token));
+      const values = found.kl.map((row) => row[token]);
+      swap(distance, chart({ label: `Bits from each point to the end: ${values.map((each) => each.toFixed(2)).join(", ")}`, wide: Math.max(180, distance.clientWidth), high: distance.clientHeight,
+        low: 0, most: Math.max(...values, 0.1), series: [{ kind: "s0", values }], ticks: named(found.points), slanted: true }));
+    }
+    drawWay(steps, tokens[token], mate);
+    const last = steps.points.length - 1;
+    const turned = `“${visible(tokens[token].text)}”: cosine ${steps.to_start[last].toFixed(2)} from its embedding to its end`;
+    const words2 = mate ? `; ${steps.between[last].toFixed(2)} to “${visible(mate.tokens[mate.token].text)}” of the other sentence` : "";
+    app.say(turned + words2);
+  }
+
+  function drawLens(found, tokens, token) {
+    const { state, run } = app;
+    const bytes = Uint8Array.from(tokens.flatMap((_, t) => found.p.map((row) => Math.round(255 * Math.min(1, row[t])))));
+    swap(scale, legend(app.theme(), state.faint, "0", "1", "chance"));
+    cells.show({ bytes, rows: tokens.map(({ text, special }) => ({ text: visible(text), special })),
+      columns: found.points.map(({ name }) => ({ text: name, special: false })), chosen: token, zoom: 0,
+      palette: words(colours(app.theme(), state.faint)) });
+    cells.view.canvas.dataset.drawn = [run.run, "lens", app.theme(), state.faint].join();
+  }
+
+  function drawWay(steps, own, mate) {
+    const name = `“${visible(own.text)}”`;
+    swap(title, el("span", { text: `${name} on its way` }), el("span", { class: "quiet", text: "cosines of its vector" }));
+    if (box !== document.activeElement) box.value = mate?.text ?? app.state.other;
+    swap(mates, mate ? strip("The word of the other sentence", mate.tokens, mate.token, (to) => app.update({ mate: to, other: mate.text })) : el("span"),
+      el("p", { class: "key quiet" }, ...WAY.slice(0, mate ? 3 : 2).flatMap(([kind, text]) => [el("i", { class: kind }), text])));
+    const series = [["s0", steps.to_start], ["s2", steps.to_end], ["s1", steps.between]].filter(([, values]) => values)
+      .map(([kind, values]) => ({ kind, values }));
+    const low = Math.min(0, ...series.flatMap(({ values }) => values));
+    const ticks = named(steps.points);
+    swap(plot, chart({ label: `Cosines of ${name} at ${steps.points.length} points`, wide: Math.max(180, plot.clientWidth), high: plot.clientHeight, low, most: 1, series, ticks, slanted: true }));
+    swap(numbers, table(`Cosines of ${name}`, ["point", "embedding", "end", ...(mate ? ["other word"] : [])], steps.points.map(({ name: at }, i) => [
+      at, exact(steps.to_start[i]), exact(steps.to_end[i]), ...(mate ? [exact(steps.between[i])] : []),
+    ]), { class: "says cosines" }));
+  }
+
+  return { node, show };
+}
+
+/** Names of points for a scale; of many, every few. */
+function named(points) {
+  const every = Math.max(1, Math.ceil(points.length / 14));
+  return points.map(({ name }, i) => [i, name]).filter(([i]) => i % every === 0);
+}
+
+/** The stack that is looked at: the one with the words, unless the other was chosen. */
+function sideOf({ state, model }) {
+  if (model.family === "seq2seq") return state.side === "encoder" ? "encoder" : "decoder";
+  return model.family === "decoder" ? "decoder" : "encoder";
+}
+
+/** What the lens sees; or one line why there is nothing to see. */
+function decided(run, reads) {
+  if (reads) return "An encoder only reads: its words are said by the decoder.";
+  return api.json(`runs/${run.run}/decided`).catch((error) => {
+    if (error.status !== 400) throw error;
+    return "This model has no words to say at a token, so there is no lens. Its vectors' way can be seen all the same.";
+  });
+}
+
+/** The word of another sentence to stand beside this one; the same word, if it is there. */
+async function partner(app, own) {
+  const { state, model } = app;
+  const word = own.text.toLowerCase();
+  const holds = ({ text }) => text !== state.text && text.toLowerCase().match(/[\p{L}\p{N}]+/gu)?.includes(word);
+  const text = state.other || (own.special ? "" : model.samples.find(holds)?.text ?? "");
+  if (!text) return null;
+  const run = await api.run(model.id, text, "", state.off);
+  const tokens = run.tokens.queries[sideOf(app)];
+  const same = tokens.findIndex((token) => token.text.toLowerCase() === word);
+  const first = tokens.findIndex(({ special }) => !special);
+  const token = state.mate >= 0 ? Math.min(tokens.length - 1, Math.round(state.mate)) : Math.max(0, same >= 0 ? same : first);
+  return { run, text, tokens, token };
+}
+
+function saying({ points, words: last, p, kl }, { tops }, own, token) {
+  const most = Math.max(...kl.map((row) => row[token]), 1e-9);
+  return [
+    el("h2", {}, `At “${visible(own.text)}” it ends with “${visible(last[token])}”`),
+    el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of the lens" },
+      table("What would be said at each point, and how far that is from the end", ["point", "says", "p", `p of “${visible(last[token])}”`, "bits to end", ""], points.map(({ name }, i) => [
+        name, el("td", { class: "guess", title: tops[i].map(({ text, p: chance }) => `${visible(text)} ${share(chance)}`).join(", "), text: visible(tops[i][0].text) }),
+        share(tops[i][0].p), share(p[i][token]), kl[i][token].toFixed(2),
+        el("span", { class: "bar now", vars: { p: String(kl[i][token] / most) } }),
+      ]), { class: "says lensed" })),
+  ];
+}

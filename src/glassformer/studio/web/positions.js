@@ -1,0 +1,136 @@
+// How does it know the order?
+
+import * as api from "./api.js";
+import { chart, squiggles, ticksOf } from "./charts.js";
+import { colours, words } from "./colour.js";
+import { choice, el, number, swap, table } from "./dom.js";
+import { matrix } from "./matrix.js";
+import { legend } from "./picture.js";
+import { shuffle } from "./shuffle.js";
+
+const TABS = [["lecture", "the slides' waves"], ["model", "this model's positions"], ["shuffle", "shuffle the words"]];
+export const SHOWN = TABS.map(([id]) => id);
+const LANES = 6;
+const NEAREST = 5;
+
+export const positions = {
+  id: "positions",
+  name: "Positions",
+  question: "How does it know the order?",
+  lead: "Attention alone sees a bag of words. Something must tell it where each one stands.",
+  caveat: "A decoder also knows some order from its mask: a word sees only those before it.",
+  build,
+};
+
+const KINDS = {
+  sinusoidal: ["Sines and cosines", "Index 2i of a position is sin(pos / 10000^(2i/d)), index 2i + 1 its cosine: ever slower waves, added to the word's vector."],
+  learned: ["Learned", "Each position has a vector of its own, learned like a word's, and added to it."],
+  rotary: ["Rotary", "Nothing is added: each pair of a query's and a key's entries is turned, further at each position. Shown are the cosines of the angles."],
+  relative: ["Relative", "Nothing is added to the words: each head adds a learned number to its scores, by how far the key is from the query. Far distances share one (buckets)."],
+};
+
+function build(app) {
+  const tools = el("div", { class: "tools" });
+  const about = el("p", { class: "quiet about-kind" });
+  const none = el("section", { class: "card none", hidden: true }, el("h2", { text: "This model has no positions" }),
+    el("p", { text: "To it a sentence is a bag of words. Shuffle them, and see that nothing changes." }));
+  const slider = el("input", { type: "range", min: "0", step: "1", "aria-label": "Position", on: { input: () => app.update({ place: Number(slider.value) + first }) } });
+  const shown = el("output", {});
+  const field = el("label", { class: "field" }, "position", slider, shown);
+  const waves = el("div", { class: "plot" });
+  const cells = matrix({ name: "All positions: rows are places, columns their numbers", pick: (row) => app.update({ place: row + first }) });
+  const scale = el("div", { class: "foot" });
+  const curve = el("div", { class: "plot" });
+  const near = el("div", {});
+  const titles = [el("h2"), el("h2"), el("h2")];
+  const third = el("section", { class: "card", "aria-label": "Similarity" }, titles[2], curve, near);
+  const pictures = el("div", { class: "page-positions" },
+    el("section", { class: "card", "aria-label": "Curves" }, titles[0], waves),
+    el("section", { class: "card", "aria-label": "Matrix of positions" }, titles[1], el("div", { class: "fit" }, cells.node), scale), third);
+  const mixed = shuffle(app);
+  const node = el("div", { class: "positions" }, tools, about, none, pictures, mixed.node);
+  let first = 0;
+
+  async function show() {
+    const { state, model } = app;
+    const fresh = app.fresh();
+    if (!SHOWN.includes(state.show)) state.show = "lecture";
+    const shuffles = state.show === "shuffle";
+    const stack = state.stack === "encoder" ? "encoder" : "decoder";
+    const found = shuffles ? null : await api.json(state.show === "lecture" ? "positions" : `positions/${model.id}/${stack}`);
+    if (!fresh()) return undefined;
+    const empty = found?.kind === "none";
+    [pictures.hidden, mixed.node.hidden, none.hidden, about.hidden] = [shuffles || empty, !shuffles, !empty, shuffles || empty];
+    const sides = state.show === "model" && model.family === "seq2seq";
+    swap(tools, choice("Show", TABS, state.show, (to) => app.update({ show: to })),
+      sides ? choice("Stack", [["encoder", "encoder"], ["decoder", "decoder"]], stack, (to) => app.update({ stack: to })) : null,
+      ...(shuffles ? mixed.tools() : empty ? [] : [field]));
+    if (shuffles) return mixed.show(fresh);
+    if (empty) return app.say("This model has no positions");
+    return draw(found);
+  }
+
+  function draw(found) {
+    const { state } = app;
+    const relative = found.kind === "relative";
+    first = found.first;
+    const count = found.values.length;
+    const row = Math.max(0, Math.min(count - 1, Math.round(state.place) - first));
+    const name = relative ? `distance ${row + first}` : `position ${row}`;
+    slider.max = String(count - 1);
+    slider.value = String(row);
+    shown.textContent = String(row + first);
+    field.firstChild.textContent = relative ? "distance" : "position";
+    const [kind, text] = KINDS[found.kind];
+    about.textContent = `${kind}. ${text}`;
+    const ticks = ticksOf(count, first);
+    const most = Math.max(...found.values.flat().map(Math.abs), 1e-9);
+    const pick = (at) => app.update({ place: at + first });
+    const lanes = laned(found).map((c) => ({ name: laneName(found, c), values: found.values.map((each) => each[c]) }));
+    swap(titles[0], el("span", { text: relative ? "What each head adds, by distance" : "A few of the curves" }), el("span", { class: "quiet", text: `${name} is marked` }));
+    swap(waves, squiggles({ label: `${lanes.length} curves; at ${name}: ${lanes.map(({ name: lane, values }) => `${lane} ${number(values[row])}`).join(", ")}`,
+      wide: Math.max(260, waves.clientWidth), high: Math.max(240, Math.min(460, waves.clientHeight)), most, lanes, ticks, marked: row, pick }));
+    swap(titles[1], el("span", { text: relative ? "All heads" : "All numbers of all positions" }));
+    const bytes = Uint8Array.from(found.values.flat(), (value) => Math.round((255 * (value / most + 1)) / 2));
+    swap(scale, legend(app.theme(), false, number(-most), number(most), "value"));
+    cells.show({ bytes, rows: found.values.map((_, i) => ({ text: String(i + first), special: false })), columns: found.columns.map((each) => ({ text: each, special: false })),
+      chosen: row, zoom: 0, round: true, palette: words(colours(app.theme())) });
+    cells.view.canvas.dataset.drawn = [state.show, found.kind, app.theme()].join();
+    if (relative) buckets(found, row, ticks);
+    else similar(found, row, ticks, pick);
+    app.say(`${name}: ${lanes.map(({ name: lane, values }) => `${lane} ${number(values[row])}`).join(", ")}`);
+  }
+
+  /** How like this position is to all others. */
+  function similar(found, row, ticks, pick) {
+    const values = found.similar[row];
+    const low = Math.min(0, ...found.similar.flat());
+    const order = values.map((_, i) => i).filter((i) => i !== row).sort((a, b) => values[b] - values[a]).slice(0, NEAREST);
+    swap(titles[2], el("span", { text: `How like position ${row} are the others?` }), el("span", { class: "quiet", text: "cosine" }));
+    swap(near, table(`Most like position ${row}`, ["position", "cosine", ""], order.map((i) => [
+      i, values[i].toFixed(3), el("span", { class: "bar now", vars: { p: String(Math.max(0, values[i])) } }),
+    ]), { class: "says" }));
+    swap(curve, chart({ label: `Cosine of position ${row} to all others`, wide: Math.max(200, curve.clientWidth), high: Math.max(150, Math.min(420, curve.clientHeight)), low, most: 1, series: [{ kind: "s0", values }], ticks, marked: row, pick }));
+  }
+
+  /** Which distances share one number. */
+  function buckets(found, row, ticks) {
+    const same = found.buckets.map((bucket, i) => [bucket, i + first]).filter(([bucket]) => bucket === found.buckets[row]).map(([, at]) => at);
+    swap(titles[2], el("span", { text: "Which distances share a number?" }), el("span", { class: "quiet", text: "bucket" }));
+    swap(near, el("p", { text: same.length > 1 ? `Distances ${same[0]} to ${same[same.length - 1]} share bucket ${found.buckets[row]}.` : `Distance ${row + first} has bucket ${found.buckets[row]} for itself.` }));
+    swap(curve, chart({ label: "Bucket of each distance", wide: Math.max(200, curve.clientWidth), high: Math.max(150, Math.min(420, curve.clientHeight)), low: 0, most: Math.max(...found.buckets, 1),
+      series: [{ kind: "s0", values: found.buckets }], ticks, marked: row, pick: (at) => app.update({ place: at + first }) }));
+  }
+
+  return { node, show };
+}
+
+/** A few columns to draw as curves: from the fastest to slow ones. */
+function laned({ kind, columns }) {
+  const count = Math.min(LANES, columns.length);
+  if (kind === "learned" || kind === "relative") return Array.from({ length: count }, (_, i) => i);
+  const even = kind === "sinusoidal" ? 2 : 1;
+  return [...new Set(Array.from({ length: count }, (_, i) => Math.floor((i * columns.length * 0.6) / count / even) * even))];
+}
+
+const laneName = ({ kind, columns }, c) => (kind === "relative" ? columns[c] : kind === "rotary" ? `pair ${columns[c]}` : `index ${columns[c]}`);

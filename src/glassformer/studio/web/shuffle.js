@@ -1,0 +1,93 @@
+// Shuffle the words: what changes?
+
+import * as api from "./api.js";
+import { colours, words } from "./colour.js";
+import { el, number, share, swap, tick, visible } from "./dom.js";
+import { whichHead } from "./head.js";
+import { matrix } from "./matrix.js";
+import { legend } from "./picture.js";
+import { candidates } from "./says.js";
+import { sides } from "./tokens.js";
+
+const SAME = 0.0005; // less than anybody sees
+
+export function shuffle(app) {
+  const texts = el("section", { class: "card", "aria-label": "Words" });
+  const answer = el("section", { class: "card answer", "aria-label": "What the model says" });
+  const [before, after] = ["before", "after"].map((when) => matrix({ name: `Attention ${when}: rows look, columns are looked at`, pick: (query) => app.update({ query }) }));
+  const scale = el("div", { class: "foot" });
+  const share2 = el("p", { class: "quiet" });
+  const card = (title, cells, ...more) => el("section", { class: "card", "aria-label": title }, el("h2", { text: title }), el("div", { class: "fit" }, cells.node), ...more);
+  const node = el("div", { class: "page-shuffle", hidden: true }, el("div", { class: "right" }, texts, answer),
+    card("Attention before", before, scale), card("Attention after, words put back in their old order", after, share2));
+
+  function tools() {
+    return [
+      el("button", { type: "button", class: "main", text: "Shuffle again", on: { click: () => app.update({ shuffled: app.state.shuffled + 1 }) } }),
+      tick("without positions", app.state.flat, (flat) => app.update({ flat }), "As if the model had none: nothing is added, nothing is turned"),
+      ...whichHead(app),
+    ];
+  }
+
+  async function show(fresh) {
+    const { state, run } = app;
+    const found = await api.post("shuffles", { run: run.run, seed: Math.round(state.shuffled) % 2 ** 31, positions: !state.flat }).catch((error) => {
+      if (error.status !== 400) throw error;
+      return error;
+    });
+    if (!fresh()) return;
+    const refused = found instanceof api.Refused;
+    for (const part of [before.node, after.node, scale, share2, answer]) part.hidden = refused;
+    if (refused) {
+      swap(texts, el("h2", { text: "Nothing to shuffle" }), el("p", { text: found.message }));
+      app.say(found.message);
+      return;
+    }
+    const { stack, layer, head, query } = state;
+    const [asking, asked] = sides(run, stack);
+    const tokens = run.tokens.queries[run.tokens.queries.encoder ? "encoder" : "decoder"];
+    const moved = found.moved[stack];
+    swap(texts, el("h2", { text: "The words" }), line("before", tokens, []), line("after", found.after, found.order),
+      el("p", { class: "worked" }, el("b", { text: number(100 * moved) }), el("span", { class: "quiet", text: "% of all attention goes elsewhere" })),
+      el("p", { text: verdict(app, found) }));
+    swap(answer, ...answers(app, found));
+    const palette = words(colours(app.theme(), state.faint));
+    const name = ({ text, special }) => ({ text: visible(text), special });
+    swap(scale, legend(app.theme(), state.faint, "0", "1", "weight"));
+    share2.textContent = "Where both pictures are the same, the order did not matter.";
+    const seen = await Promise.all(["before", "after"].map((when) => api.bytes(`shuffles/${found.shuffle}/${when}/${stack}/${layer}/${head}`)));
+    if (!fresh()) return;
+    [before, after].forEach((cells, i) => {
+      cells.show({ bytes: seen[i].bytes, rows: asking.map(name), columns: asked.map(name), chosen: query, zoom: 0, palette });
+      cells.view.canvas.dataset.drawn = [found.shuffle, i ? "after" : "before", stack, layer, head, app.theme(), state.faint].join();
+    });
+    app.say(`“${found.after.filter(({ special }) => !special).map(({ text }) => text).join(" ")}”: ${number(100 * moved)} percent of all attention goes elsewhere. ${verdict(app, found)}`);
+  }
+
+  return { node, tools, show };
+}
+
+/** The words in a row; those that have moved stand out. */
+function line(label, tokens, order) {
+  return el("div", { class: "words", role: "group", "aria-label": `The words ${label}` }, el("span", { class: "quiet", text: label }),
+    ...tokens.map((token, i) => el("span", { class: `${token.special ? "special" : ""} ${order.length && order[i] !== i ? "moved" : ""}`, text: visible(token.text) })));
+}
+
+/** The place whose answer is shown: the chosen token's, else the last. */
+const placeOf = (says, query) => says.at.find(({ token }) => token === query) ?? says.at[says.at.length - 1];
+
+function answers({ state }, found) {
+  const now = placeOf(found.says_after, state.query);
+  const then = now && found.says.at.find(({ token }) => token === now.token);
+  if (!then) return [el("h2", { text: "What the model says" }), el("p", { class: "quiet", text: "This model says nothing at a token; write a blank, if it fills them." })];
+  return [el("h2", { text: "What the model says" }), candidates(now, then, "What the model says", "before and after the shuffle")];
+}
+
+function verdict({ state }, found) {
+  const places = found.says.at.map(({ token, top }) => [top, found.says_after.at.find((each) => each.token === token)?.top]).filter(([, top]) => top);
+  const apart = ([a, b]) => Math.max(...a.map(({ text, p }) => Math.abs(p - (b.find((each) => each.text === text)?.p ?? 0))));
+  const most = Math.max(0, ...places.map(apart));
+  const still = Math.max(...Object.values(found.moved)) < SAME && most < SAME;
+  if (still) return state.flat ? "Without positions nothing changes: the words are a bag." : "Nothing changes: this model does not know where its words stand.";
+  return places.length ? `A chance changes by up to ${share(most)}.` : "The attention changes.";
+}

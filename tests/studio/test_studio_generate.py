@@ -1,0 +1,253 @@
+"""Every number on Generate is the engine's: chances, cache, beams, attention, on 50 prompts."""
+
+import itertools
+import random
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.generate.processors import processors
+from glassformer.generate.sampling import write
+from glassformer.generate.writing import prepare
+from glassformer.glass import Recorder
+from glassformer.studio.runs import Stopped
+from glassformer.studio.wire_pages import WriteAsk
+from glassformer.studio.writing import start
+
+DECODER, TRANSLATOR = 1, 2
+WORDS = {
+    DECODER: ("man", "woman", "ordered", "the", "chicken", "beef", "cat", "sat", "on", "mat"),
+    TRANSLATOR: ("the", "cat", "dog", "man", "sat", "lay", "on", "mat", "sofa", "yesterday"),
+}
+SETTINGS = (
+    {},
+    {"do_sample": True, "temperature": 0.7, "top_k": 5, "top_p": 0.8, "seed": 3},
+    {"do_sample": True, "temperature": 1.7, "top_p": 0.95, "seed": 11},
+    {"do_sample": True, "top_k": 3},
+    {"do_sample": True},
+)
+MOST = {"max_new_tokens": 7}
+
+
+def prompts(number, count=50):
+    draw = random.Random(number)
+    return [" ".join(draw.choices(WORDS[number], k=draw.randint(1, 8))) for _ in range(count)]
+
+
+@pytest.fixture
+def ask(client):
+    def asked(number, text, **more):
+        answer = client.post("/api/writings", json={"model": str(number), "text": text, **more})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    return asked
+
+
+def refused(client, **body):
+    answer = client.post("/api/writings", json={"model": "1", "text": "man", **body})
+    assert answer.status_code == 400
+    return answer.json()["error"]
+
+
+def logits_after(model, row, count):
+    """What the model says after so many steps, read anew and without a cache."""
+    pieces = [model.tokenizer.id(each["piece"]) for each in row["prompt"]]
+    ids = [*pieces, *(step["token"] for step in row["steps"][:count])]
+    if not row["source"]:
+        return model.logits([ids])[0][-1]
+    source = [model.tokenizer.id(each["piece"]) for each in row["source"]]
+    return model.logits([source], targets=[ids])[0][-1]
+
+
+def narrowed(logits, rules):
+    """Chances (1 + rules, V) by temperature, top-k and top-p, in plain numbers."""
+    scores = logits.detach().double().numpy()
+    found = [softmax(scores)]
+    for rule in rules:
+        if rule["name"] == "temperature":
+            scores = scores / rule["value"]
+        elif rule["name"] == "top-k":
+            scores = np.where(scores < np.sort(scores)[-int(rule["value"])], -np.inf, scores)
+        else:
+            chances, kept = softmax(scores), np.zeros(len(scores), bool)
+            for token in np.argsort(-chances):
+                kept[token] = True
+                if chances[kept].sum() >= rule["value"]:
+                    break
+            scores = np.where(kept, scores, -np.inf)
+        found.append(softmax(scores))
+    return np.stack(found)
+
+
+def softmax(scores):
+    found = np.exp(scores - scores.max())
+    return found / found.sum()
+
+
+@pytest.mark.parametrize("number", [DECODER, TRANSLATOR])
+def test_fifty_prompts(served, ask, number):
+    """The words, their log-probabilities, the candidates' chances, and the bytes of the cache."""
+    model = served[number].model
+    for text, settings in zip(prompts(number), itertools.cycle(SETTINGS), strict=False):
+        row = ask(number, text, **MOST, **settings)
+        (own,) = model.generate([text], logprobs=True, **MOST, **settings)
+        assert [step["token"] for step in row["steps"]] == list(own.ids)
+        assert [step["logprob"] for step in row["steps"]] == list(own.logprobs)
+        assert (row["text"], row["stopped"]) == (own.text, own.stopped)
+        assert not any(step["chosen"] for step in row["steps"])
+        caches = filled(model, text, settings)
+        for i, (step, cache) in enumerate(zip(row["steps"], caches, strict=True)):
+            wanted = narrowed(logits_after(model, row, i), step["rules"])
+            ids = [each["id"] for each in step["top"]]
+            found = np.array([each["p"] for each in step["top"]]).T
+            assert np.abs(found - wanted[:, ids]).max() < 1e-5
+            for each in step["top"]:
+                gone = np.flatnonzero(wanted[:, each["id"]] == 0)
+                assert each["cut"] == (gone[0] - 1 if len(gone) else None)
+            assert [rule["left"] for rule in step["rules"]] == (wanted[1:] > 0).sum(1).tolist()
+            assert step["cache"] == cache
+
+
+def filled(model, text, settings):
+    """What the tensors of the engine's own cache hold before each choice, counted."""
+    made = prepare(model.task, model.tokenizer, None, [text], {**MOST, **settings})
+    engine, rows, before = made.engine(), [], 0
+
+    def count(scores, rows_):
+        cache = engine.cache
+        used = cache.keys.abs().sum((0, 2, 4)).ne(0)  # (B, S)
+        source = cache.memory_keys.abs().sum((0, 2, 4)).ne(0)
+        kept, read = int(used.sum()), int(source.sum())
+        size = cache.keys[:, :, :, :kept].nbytes + cache.values[:, :, :, :kept].nbytes
+        size += (
+            cache.memory_keys[:, :, :, :read].nbytes + cache.memory_values[:, :, :, :read].nbytes
+        )
+        rows.append({
+            "kept": kept, "written": kept - before, "read": kept if before else 0,
+            "source": read, "bytes": size,
+        })  # fmt: skip
+        return scores
+
+    vocab = model.task.backbone.config.vocab_size
+    steps = (count, *processors(made.settings, vocab, engine.device))
+    for _ in write(engine, made.requests(), made.settings, steps=steps):
+        before = rows[-1]["kept"]
+    return rows
+
+
+@pytest.mark.parametrize("number", [DECODER, TRANSLATOR])
+def test_fifty_beams(served, ask, number):
+    """The texts found and their scores; every node is its parent and one token more."""
+    model = served[number].model
+    for text, beams in zip(prompts(number), itertools.cycle((2, 3, 4)), strict=False):
+        row = ask(number, text, num_beams=beams, **MOST)
+        own = model.generate(
+            [text], num_beams=beams, num_return_sequences=beams, logprobs=True, **MOST
+        )
+        best, nodes = row["beams"]["best"], row["beams"]["nodes"]
+        assert [tuple(each["ids"]) for each in best] == [each.ids for each in own]
+        assert [each["score"] for each in best] == [each.score for each in own]
+        done = {ids_of(nodes, i): node for i, node in enumerate(nodes) if node["state"] == "done"}
+        for each in own:
+            assert done[each.ids]["score"] == each.score
+            assert done[each.ids]["sum"] == pytest.approx(sum(each.logprobs), abs=1e-4)
+        for node in nodes:
+            before = 0 if node["parent"] is None else nodes[node["parent"]]["sum"]
+            assert node["sum"] == pytest.approx(before + node["logprob"], abs=1e-5)
+            assert node["parent"] is None or nodes[node["parent"]]["state"] == "kept"
+        turns = len(row["beams"]["caches"])
+        for turn in range(turns):
+            here = [node for node in nodes if node["turn"] == turn]
+            assert sum(node["state"] == "kept" for node in here) <= beams
+            assert [node["sum"] for node in here] == sorted((n["sum"] for n in here), reverse=True)
+        length = len(row["prompt"])
+        assert [each["kept"] for each in row["beams"]["caches"]] == [
+            beams * (length + turn) for turn in range(turns)
+        ]
+
+
+def ids_of(nodes, i):
+    parent = nodes[i]["parent"]
+    return (*(() if parent is None else ids_of(nodes, parent)), nodes[i]["token"])
+
+
+@pytest.mark.parametrize("number", [DECODER, TRANSLATOR])
+def test_attention_is_what_the_engine_looked_at(served, client, ask, number):
+    """Step by step, with the cache: each new token's weights in every layer."""
+    model, text = served[number].model, served[number].texts[0]
+    row = ask(number, text, **MOST)
+    made = prepare(model.task, model.tokenizer, None, [text], MOST)
+    recorder = Recorder(model, "decoder.*.weights")
+    looked = []
+
+    def see(scores, rows):
+        looked.append({name: value[:, -1].clone() for name, value in recorder.tensors.items()})
+        return scores
+
+    list(write(made.engine(visitor=recorder), made.requests(), made.settings, steps=(see,)))
+    assert len(looked) == len(row["steps"])
+    home = f"/api/writings/{row['writing']}"
+    parts = {"decoder": "attention", "cross": "cross"}
+    for stack in ("decoder", "cross") if number == TRANSLATOR else ("decoder",):
+        for step, layer in itertools.product(range(len(looked)), (0, 1)):
+            own = looked[step][f"decoder.blocks.{layer}.{parts[stack]}.weights"]  # (H, S)
+            for head, wanted in ((None, own.mean(0)), (3, own[3])):
+                which = {} if head is None else {"head": head}
+                found = client.get(f"{home}/row/{stack}/{layer}/{step}", params=which).json()
+                assert torch.allclose(torch.tensor(found["weights"]), wanted, atol=1e-5)
+                answer = client.get(f"{home}/attention/{stack}/{layer}", params=which)
+                shape = tuple(map(int, answer.headers["x-shape"].split(",")))
+                picture = np.frombuffer(answer.content, np.uint8).reshape(shape)
+                near = picture[step, : len(wanted)] - 255 * wanted.numpy()
+                assert np.abs(near).max() < 0.51 and not picture[step, len(wanted) :].any()
+
+
+def test_another_word(served, ask):
+    """A branch: what was before stays, the word is taken, and the text goes on from there."""
+    first = ask(TRANSLATOR, "The cat sat on the mat")
+    other = first["steps"][1]["top"][1]
+    second = ask(TRANSLATOR, "The cat sat on the mat", taken=[[1, other["id"]]])
+    assert [step["chosen"] for step in second["steps"][:3]] == [False, True, False]
+    assert second["steps"][0] == first["steps"][0]
+    assert second["steps"][1] == {
+        **first["steps"][1],
+        "token": other["id"],
+        "logprob": pytest.approx(np.log(other["p"][0]), abs=1e-5),
+        "chosen": True,
+    }
+    assert second["written"][1]["text"] == other["text"] != first["written"][1]["text"]
+    assert ask(TRANSLATOR, "The cat sat on the mat") == first  # kept, and not made again
+
+
+def test_what_cannot_be_written_is_one_line(served, client):
+    assert "it writes no text" in refused(client, model="0")
+    assert "write numbers from 0 to" in refused(client, taken=[[0, 99]])
+    assert "a beam search chooses by itself" in refused(client, taken=[[0, 1]], num_beams=2)
+    assert "is for sampling" in refused(client, temperature=0.5)
+    assert "max_new_tokens" in refused(client, max_new_tokens=1000)
+    assert "at most" in refused(client, text="man " * 99)
+    assert client.post("/api/writings", json={"model": "9", "text": "man"}).status_code == 404
+    assert client.get("/api/writings/w9/row/decoder/0/0").status_code == 404
+    row = client.post("/api/writings", json={"model": "1", "text": "man"}).json()
+    for path in (
+        "row/decoder/0/99",
+        "row/cross/0/0",
+        "row/decoder/7/0",
+        "attention/decoder/0?head=9",
+    ):
+        answer = client.get(f"/api/writings/{row['writing']}/{path}")
+        assert answer.status_code == 400 and "\n" not in answer.json()["error"]
+    search = client.post("/api/writings", json={"model": "1", "text": "man", "num_beams": 2}).json()
+    answer = client.get(f"/api/writings/{search['writing']}/attention/decoder/0")
+    assert "walk through one" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_writing_stops_where_it_is(served, beams):
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Stopped):
+        start(served[1].model, WriteAsk(model="1", text="man", num_beams=beams), "w1", stop)
