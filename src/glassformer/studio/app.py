@@ -100,7 +100,7 @@ def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
     taking.serve(app, models, runs, desk)
     comparing.serve(app, runs, desk)
     training.serve(app, models, desk)
-    app.include_router(routes(models, runs, desk))
+    app.router.routes.extend(routes(models, runs, desk).routes)  # each by its own name
 
     @app.get("/api/models")
     async def all_models() -> Response:
