@@ -81,7 +81,8 @@ def test_a_picture_of_pixels(toys: Server, open_page: Callable[..., Page], tmp_p
     scale = 2 * pixels(page, MATRIX).shape[1] // weights.shape[1]
     wanted = painted(table(page), weights, scale)
     box = page.evaluate("""() => {
-      const [a, b] = ["#page", ".matrix-pane canvas"].map((each) => document.querySelector(each).getBoundingClientRect());
+      const [a, b] = ["#page", ".matrix-pane canvas"]
+        .map((each) => document.querySelector(each).getBoundingClientRect());
       return [Math.round(2 * (b.y - a.y)), Math.round(2 * (b.x - a.x))];
     }""")
     part = found[box[0] : box[0] + wanted.shape[0], box[1] : box[1] + wanted.shape[1]]
@@ -186,8 +187,10 @@ def drop(page: Page, data: bytes) -> None:
     page.evaluate(
         """(bytes) => {
           const given = new DataTransfer();
-          given.items.add(new File([Uint8Array.from(bytes)], "<img src=x onerror=alert(1)>.gftrace"));
-          document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: given, bubbles: true }));
+          const name = "<img src=x onerror=alert(1)>.gftrace";
+          given.items.add(new File([Uint8Array.from(bytes)], name));
+          const drop = new DragEvent("drop", { dataTransfer: given, bubbles: true });
+          document.body.dispatchEvent(drop);
         }""",
         list(data),
     )

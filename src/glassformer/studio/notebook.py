@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import html
 import json
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, InputError
 from glassformer.glass import Trace
 from glassformer.glass.path import position
 from glassformer.glass.stacks import place, sides
@@ -37,7 +39,7 @@ FRAME = (
 
 
 class View:
-    """What a notebook shows. `html` is the page as one file: write it where you like."""
+    """What a notebook shows: a page of the studio, in a frame. `html` is the page itself."""
 
     def __init__(self, html: str, *, title: str, height: int) -> None:
         self.html, self.title, self.height = html, title, height
@@ -46,6 +48,13 @@ class View:
         return FRAME.format(
             title=html.escape(self.title), height=self.height, page=html.escape(self.html)
         )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """One file that opens from disk, without the studio and without the network."""
+        try:
+            Path(path).write_text(self.html, "utf-8")
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 
     def widget(self) -> Any:
         """An anywidget: `address` follows what is clicked, and moves the page when it is set."""
