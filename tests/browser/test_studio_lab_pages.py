@@ -1,15 +1,21 @@
 """Lab, Compare and Training: true pixels, everything by keyboard and by ear, calm refusals."""
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 from screens import Bytes, Server, drawn, painted, pixels, table
+from test_studio_hostile import BENIGN, HOSTILE, TAGS, Mouth
+from test_studio_take import taken
 from test_studio_walk import FOCUS, NAMELESS, TABBED, settle
 
 MATRIX = ".matrix-pane canvas"
+CHECKPOINT = "[aria-label='Weights at this checkpoint'] canvas"
 SIGNED = """async (theme) => (await import("./signed.js")).diverging(theme)"""
 PAGES = ("lab", "compare", "training")
 
@@ -110,9 +116,9 @@ def test_checkpoints_of_a_run(strangers: Server, open_page: Callable[..., Page])
     for key in ("b", "b", "n"):
         page.keyboard.press(key)
         step = {"b": ["30", "20"], "n": ["30"]}[key][len(seen) % 2 if key == "b" else 0]
-        run = drawn(page, ".cells canvas", step)[0]
+        run = drawn(page, CHECKPOINT, step)[0]
         weights = strangers.tensor(f"runs/{run}/head/decoder/1/2?view=raw")
-        assert_painted(page, ".cells canvas", table(page), weights)
+        assert_painted(page, CHECKPOINT, table(page), weights)
         seen.append(weights.tobytes())
     assert seen[0] != seen[1] and seen[0] == seen[2]
     chart = pixels(page, ".chart canvas")
@@ -175,7 +181,7 @@ SNAPSHOTS = {
       - region "Loss":
         - img /Loss by step/
       - slider "Checkpoint"
-      - region "Matrix"
+      - region "Weights at this checkpoint"
       - region "What the model says"
     """,
 }
@@ -205,3 +211,55 @@ def test_by_ear_and_by_tab(
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         if width > 1000:
             assert page.evaluate("document.documentElement.scrollHeight") <= height
+
+
+class Liar(Mouth):
+    """Also in Python, and about changes."""
+
+    def __init__(self, server: Server, words: Sequence[str]) -> None:
+        super().__init__(server, words)
+
+        def python(answer: dict[str, Any]) -> None:
+            answer["code"] = self.words[13]
+
+        self.acts = {"python": python, "changes": lambda answer: None, **self.acts}
+
+
+def seen(page: Page, server: Server, words: Sequence[str]) -> list[Counter[str]]:
+    page.unroute_all()
+    page.route(lambda url: "/api/" in url and "/head/" not in url, Liar(server, words))
+    found = []
+    for name in ("lab", "compare"):
+        page.goto(server.url + "icon.svg")
+        page.goto(
+            server.address(name, m="0", off="encoder.0.1", o="I deposited [MASK] in the bank.")
+        )
+        settle(page)
+        found.append(Counter(page.evaluate(TAGS)))
+    return found
+
+
+def test_hostile_words(toys: Server, open_page: Callable[..., Page]) -> None:
+    """Tokens, names, guesses and Python of markup build the same page as those of words."""
+    page = open_page(toys.url)
+    assert seen(page, toys, HOSTILE) == seen(page, toys, BENIGN)
+    assert page.locator("script").count() == 1
+
+
+def test_hostile_words_of_the_user(
+    strangers: Server,
+    open_page: Callable[..., Page],
+    open_file: Callable[..., Page],
+    tmp_path: Path,
+) -> None:
+    """In the address, on the page, and in the file that is taken away."""
+    text = "</script><script>alert(1)</script>"
+    model = strangers.model("gpt2")
+    page = open_page(strangers.address("lab", m=model, x=text, sw="decoder.3.%22%3E%3Cb", o="<b>"))
+    expect(page.get_by_role("alert")).to_contain_text("tokens here")
+    page.goto(strangers.address("lab", m=model, x=text, sw="decoder.3.b", o="<img src=x>"))
+    settle(page)
+    path = taken(page, "HTML", tmp_path)
+    alone = open_file(path.as_uri())
+    drawn(alone, MATRIX)
+    assert alone.locator("script").count() == 2 and alone.locator("img").count() == 1

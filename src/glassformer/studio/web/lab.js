@@ -55,7 +55,7 @@ function build(app) {
   const right = el("div", { class: "right" });
   const node = el("div", { class: "page-lab" }, left, centre, right);
   const fixed = el("section", { class: "card none" }, el("h2", { text: "Nothing can be changed here" }),
-    el("p", { text: "A trace, or a page that was taken away, holds one run as it was. Open its model in the studio." }));
+    el("p", { text: "A trace holds one run as it was. Open its model in the studio." }));
   const shown = { rows: [], columns: [], bytes: new Uint8Array() };
   const time = { past: [], future: [], now: null, text: null };
 
@@ -87,7 +87,7 @@ function build(app) {
   async function show() {
     const { state, run, before, model } = app;
     const fresh = app.fresh();
-    if (app.fixed()) { node.replaceChildren(fixed); return; }
+    if (model.kind === "trace") { node.replaceChildren(fixed); app.say("nothing can be changed"); return; }
     remember(state);
     const other = state.other ? await api.run(model.id, state.other, "", [], state.saved < 0 ? {} : { step: state.saved }).catch((error) => error) : null;
     if (!fresh()) return;
@@ -152,9 +152,10 @@ function controls(app, other) {
   const exchange = (word) => app.update({ swaps: [...state.swaps.filter((each) => !each.startsWith(`${side}.${query}.`)), `${side}.${query}.${encodeURIComponent(word)}`] });
   const word = el("input", { type: "text", name: "word", "aria-label": "Another word", placeholder: "another word", spellcheck: "false" });
   const name = visible(tokens[query]?.text ?? "");
+  const sentence = [el("h2", { text: "The sentence" }), strip(`Tokens of the ${side}`, tokens, query, (to) => app.update({ query: to }), marks)];
+  if (api.held) return sentence; // nothing runs in a page that was taken away
   return [
-    el("h2", { text: "The sentence" }),
-    strip(`Tokens of the ${side}`, tokens, query, (to) => app.update({ query: to }), marks),
+    ...sentence,
     el("h3", { text: `“${name}”` }),
     el("form", { class: "inline", on: { submit: (event) => { event.preventDefault(); if (word.value.trim()) exchange(word.value.trim()); } } },
       el("button", { type: "button", class: "plain", "data-do": "mask", text: "Mask it", disabled: !model.mask, title: model.mask ? null : "This model knows no mask: put another word there", on: { click: () => exchange(model.mask) } }),
@@ -194,10 +195,10 @@ function history(app, time) {
   };
   const rows = Object.entries(told).flatMap(([kind, tell]) => state[kind].map((each) => el("li", {},
     el("span", { text: tell(each.split("."), each) }),
-    el("button", { type: "button", class: "drop", "aria-label": `take back: ${tell(each.split("."), each)}`, text: "×", on: { click: () => drop(kind, each) } }))));
+    api.held ? null : el("button", { type: "button", class: "drop", "aria-label": `take back: ${tell(each.split("."), each)}`, text: "×", on: { click: () => drop(kind, each) } }))));
   const button = (text, act, able) => el("button", { type: "button", class: "plain", text, disabled: !able, on: { click: act } });
   return el("section", { class: "card changes", "aria-label": "Changes" },
-    el("div", { class: "step-head" }, el("h2", { text: before ? "Changes" : "No changes yet" }), el("div", { class: "buttons small" }, button("Undo", app.undo, time.past.length), button("Redo", app.redo, time.future.length),
+    el("div", { class: "step-head" }, el("h2", { text: before ? "Changes" : "No changes yet" }), api.held ? null : el("div", { class: "buttons small" }, button("Undo", app.undo, time.past.length), button("Redo", app.redo, time.future.length),
       button("All back", () => app.update(NONE), before))),
     rows.length ? el("ul", {}, ...rows) : null);
 }

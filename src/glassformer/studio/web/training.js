@@ -27,13 +27,17 @@ function build(app) {
   const slider = el("input", { type: "range", min: "0", step: "1", "aria-label": "Checkpoint", on: { input: () => app.update({ saved: steps[Number(slider.value)] }) } });
   const at = el("output", {});
   const tools = el("div", { class: "tools" });
-  const cells = matrix({ name: "Weights: rows look, columns are looked at", pick: (query) => app.update({ query }) });
-  const scale = el("div", { class: "foot" });
+  const [then, last] = ["Weights at this checkpoint", "Weights of the model"].map((name) => {
+    const cells = matrix({ name: `${name}: rows look, columns are looked at`, pick: (query) => app.update({ query }) });
+    const title = el("h2", {});
+    const foot = el("div", { class: "foot" });
+    return { cells, title, foot, node: el("section", { class: "card cells", "aria-label": name }, title, el("div", { class: "fit" }, cells.node), foot) };
+  });
   const right = el("div", { class: "right" });
   const node = el("div", { class: "page-training" },
     el("section", { class: "card curve", "aria-label": "Loss" },
       el("p", { class: "quiet key" }, "loss", el("i", { class: "seen" }), "on what it learns from", el("i", { class: "held" }), "on what is held out"), curve.node),
-    el("div", { class: "tools" }, el("label", { class: "field slide" }, "checkpoint", slider, at), tools), el("section", { class: "card cells", "aria-label": "Matrix" }, el("div", { class: "fit" }, cells.node), scale), right);
+    el("div", { class: "tools" }, el("label", { class: "field slide" }, "checkpoint", slider, at), tools), then.node, last.node, right);
   const none = el("section", { class: "card none" }, el("h2", { text: "This model came without its training" }),
     el("p", { text: "Open the folder of a run, with its metrics and checkpoints: glassformer studio runs/NAME" }));
   const holder = el("div", { class: "holder" });
@@ -65,13 +69,19 @@ function build(app) {
     curve.canvas.dataset.drawn = [model.id, found.losses.length, state.saved, theme()].join();
     swap(tools, ...whichHead(app), el("span", { class: "quiet", text: found.ended ? "the run has ended" : "the run goes on: this page follows it" }));
     const { stack, layer, head } = state;
-    const { bytes } = await api.bytes(`runs/${run.run}/head/${stack}/${layer}/${head}?view=raw`);
+    const runs = [run, state.saved < 0 ? run : await api.run(model.id, state.text, state.second, [])];
+    const pictures = await Promise.all(runs.map((each) => api.bytes(`runs/${each.run}/head/${stack}/${layer}/${head}?view=raw`)));
     if (!fresh()) return;
-    const [rows, columns] = sides(run, stack).map((tokens) => groups(tokens, { special: true, pieces: true }));
     swap(right, says(run, before, state.query, model));
-    swap(scale, legend(theme(), state.faint, "0", "1", "weight"));
-    cells.show({ bytes, rows, columns, chosen: state.query, zoom: 0, palette: words(colours(theme(), state.faint)) });
-    cells.view.canvas.dataset.drawn = [run.run, stack, layer, head, theme(), state.saved].join();
+    last.node.hidden = state.saved < 0;
+    [then.title.textContent, last.title.textContent] = [state.saved < 0 ? "The model" : `After step ${state.saved}`, "The model"];
+    for (const [i, part] of [then, last].entries()) {
+      if (part.node.hidden) continue;
+      const [rows, columns] = sides(runs[i], stack).map((tokens) => groups(tokens, { special: true, pieces: true }));
+      swap(part.foot, legend(theme(), state.faint, "0", "1", "weight"));
+      part.cells.show({ bytes: pictures[i].bytes, rows, columns, chosen: state.query < rows.length ? state.query : -1, zoom: 0, palette: words(colours(theme(), state.faint)) });
+      part.cells.view.canvas.dataset.drawn = [runs[i].run, stack, layer, head, theme(), i ? -1 : state.saved].join();
+    }
     const loss = nearest(found.losses, state.saved);
     app.say(`${at.textContent}${loss === undefined ? "" : `, loss ${number(loss)}`}`);
     if (!found.ended && !api.held) waiting = setTimeout(() => { if (fresh()) { api.again(`models/${model.id}/training`); app.update({}); } }, AGAIN);
