@@ -43,6 +43,16 @@ READY = {
     "map": ".one-head .measures", "head": ".page-head .row table", "numbers": ".step .shown",
     "translate": ".minis canvas",
 }  # fmt: skip
+PLACES = [
+    *((name, {}, ready) for name, ready in READY.items()),
+    ("generate", {"how": "chance"}, ".looking table"),
+    ("generate", {"how": "beam"}, ".tree svg"),
+    ("layers", {"o": "the cat sat"}, ".cosines"),
+    ("positions", {}, ".page-positions .squiggles"),
+    ("positions", {"show": "shuffle"}, ".page-shuffle .words"),
+]
+WRITERS = ("translate", "generate")  # pages of models that write
+BYTES = ("/map/", "/head/", "/attention/", "/before/", "/after/")  # these carry no words
 
 
 def test_there_are_three_hundred() -> None:
@@ -56,7 +66,9 @@ class Mouth:
         self.server, self.words = server, list(words)
         self.acts = {
             "models": self.models, "measures": self.measures, "alignment": self.alignment,
-            "numbers": self.numbers, "row": lambda answer: None, "runs": self.run,
+            "numbers": self.numbers, "row": lambda answer: None, "writings": self.writing,
+            "decided": self.decided, "way": self.way, "shuffles": self.shuffle,
+            "positions": self.positions, "runs": self.run,
         }  # fmt: skip
 
     def __call__(self, route: Route) -> None:
@@ -92,6 +104,38 @@ class Mouth:
         for side in ("source", "target"):
             answer[side] = self.words[20 : 20 + len(answer[side])]
 
+    def writing(self, answer: dict[str, Any]) -> None:
+        held = answer["prompt"] + answer["source"] + answer["written"]
+        held += [each for step in answer["steps"] for each in step["top"]]
+        held += [] if answer["beams"] is None else answer["beams"]["nodes"]
+        held += [] if answer["beams"] is None else answer["beams"]["best"]
+        for each, word in zip(held, self.words[3:], strict=False):
+            each["text"] = word
+        for step in answer["steps"]:
+            for rule in step["rules"]:
+                rule["name"] = self.words[7]
+
+    def decided(self, answer: dict[str, Any]) -> None:
+        self.way(answer)
+        answer["words"] = self.words[: len(answer.get("words", []))]
+        for top in answer.get("tops", []):
+            for each, word in zip(top, self.words, strict=False):
+                each["text"] = word
+
+    def way(self, answer: dict[str, Any]) -> None:
+        for point, word in zip(answer.get("points", []), self.words[40:], strict=False):
+            point["name"] = word
+
+    def positions(self, answer: dict[str, Any]) -> None:
+        answer["columns"] = self.words[: len(answer["columns"])]
+
+    def shuffle(self, answer: dict[str, Any]) -> None:
+        for token, word in zip(answer["after"], self.words[50:], strict=False):
+            token["text"] = word
+        for says in (answer["says"], answer["says_after"]):
+            for place in says["at"]:
+                place["top"] = [{"text": word, "p": 1 / 300} for word in self.words]
+
     def numbers(self, answer: dict[str, Any]) -> None:
         answer["token"] = self.words[9]
         answer["formulas"] = dict(zip(answer["formulas"], self.words[30:], strict=False))
@@ -100,14 +144,14 @@ class Mouth:
 def seen(page: Page, server: Server, words: Sequence[str], model: str) -> list[Counter[str]]:
     """The elements of each page when the server speaks these words."""
     page.unroute_all()
-    page.route(lambda url: "/api/" in url and "/map/" not in url and "/head/" not in url,
+    page.route(lambda url: "/api/" in url and not any(part in url for part in BYTES),
                Mouth(server, words))  # fmt: skip
     found = []
-    for name, ready in READY.items():
-        if name == "translate" and model != "2":
+    for name, state, ready in PLACES:
+        if name in WRITERS and model != "2":
             continue
         page.goto(server.url + "icon.svg")
-        page.goto(server.address(name, m=model))
+        page.goto(server.address(name, m=model, **state))
         page.locator(ready).first.wait_for()
         page.wait_for_function("() => document.querySelector('#live').textContent")
         found.append(Counter(page.evaluate(TAGS)))

@@ -28,12 +28,15 @@ THERE_AND_BACK = """async (text) => {
   const first = { ...usual, page: "head", text, off, threshold: 0.35, special: false };
   return [first, read(write(first), ["map", "head"])];
 }"""
-PAGES = ("map", "head", "numbers", "translate")
+PAGES = ("map", "head", "numbers", "translate", "generate", "layers", "positions")
 READY = {
     "map": ".one-head .measures",
     "head": ".page-head .row table",
     "numbers": ".step .shown",
     "translate": ".minis canvas",
+    "generate": ".looking table",
+    "layers": ".cosines",
+    "positions": ".page-positions .squiggles",
     "lab": ".page-lab .code",
     "compare": ".page-compare .two",
     "training": ".page-training .says, .none",
@@ -58,7 +61,7 @@ def test_every_shortcut_does_something(toys: Server, open_page: Callable[..., Pa
     translator = {"m": toys.model("toy translator"), "in": "decoder"}
     begin = {"l": 0, "h": 0, "q": 0, "s": 0, "wd": 0, "t": 0.5}
     end = {"l": 1, "h": 3, "q": 3, "s": 5, "wd": 2, "t": 0.5, "off": "decoder.0.0"}
-    end |= {"o": "The dog lay on the sofa", "om": 2}
+    end |= {"g": 2, "took": "1-17", "o": "The dog lay on the sofa", "om": 2}
     page = open_page(toys.address("map", **translator))
     settle(page)
     keys = page.evaluate(KEYS)
@@ -204,6 +207,89 @@ SNAPSHOTS = {
         - button /Map of the decoder. 2 layers of 4 heads/
         - button /Map of the cross. 2 layers of 4 heads/
     """,
+    "generate": """
+      - heading "Why this word next?" [level=1]
+      - group "How to choose":
+        - button "greedy" [pressed]
+        - button "by chance"
+        - button "beam search"
+      - combobox "at most"
+      - group /The text. choose a word/:
+        - text: <start>
+        - button "кот" [pressed]
+        - button "сел"
+      - region "Candidates":
+        - heading /What comes after .<start>../ [level=2]
+        - button "Back" [disabled]
+        - button "Next"
+        - group "Table of candidates":
+          - table /Candidates, the likeliest first/:
+            - rowgroup:
+              - row "word model"
+            - rowgroup:
+              - row /кот 0.99 chosen/:
+                - rowheader "кот":
+                  - button "кот" [pressed]
+        - button "Take “кот” here"
+      - region "What the new token looks at":
+        - combobox "Looks at"
+        - combobox "Layer"
+        - combobox "Head"
+        - table /.<start>. looks at, the most first/
+      - region "The cache":
+        - img "1 token of 12, 1 of them new"
+        - 'img "the source: 7 tokens, written once"'
+        - table "The cache at this step":
+          - rowgroup
+          - rowgroup:
+            - row "kept 1 token"
+            - row "written now 1 token"
+            - row "read back now 0 tokens"
+            - row "source, written 7 tokens"
+            - row "one token 512 bytes"
+            - row "in use 4,096 bytes"
+            - row "reserved 9,728 bytes"
+    """,
+    "layers": """
+      - heading "When is the answer decided?" [level=1]
+      - group "The word":
+        - button "[MASK]" [pressed]
+      - region "The lens":
+        - group /Chance of the final answer/
+      - region "What would be said":
+        - heading /At .\\[MASK\\]. it ends with .money./ [level=2]
+        - group "Table of the lens":
+          - table /What would be said at each point/:
+            - rowgroup:
+              - row "point says p p of “money” bits to end"
+            - rowgroup:
+              - row /embedding .* 2.94/
+        - img /Bits from each point to the end/
+      - region "A word's way":
+        - textbox "Another sentence"
+        - img /Cosines of .* at 5 points/
+        - group "Table of cosines":
+          - table /Cosines of/
+    """,
+    "positions": """
+      - heading "How does it know the order?" [level=1]
+      - group "Show":
+        - button "the slides' waves" [pressed]
+        - button "this model's positions"
+        - button "shuffle the words"
+      - slider "Position": "20"
+      - region "Curves":
+        - img /6 curves; at position 20. index 0 0.91/
+      - region "Matrix of positions":
+        - group /All positions/
+      - region "Similarity":
+        - heading /How like position 20 are the others/ [level=2]
+        - img "Cosine of position 20 to all others"
+        - table "Most like position 20":
+          - rowgroup
+          - rowgroup:
+            - row "19 0.969"
+    """,
 }
 
 
@@ -211,7 +297,7 @@ SNAPSHOTS = {
 def test_what_a_screen_reader_finds(
     toys: Server, open_page: Callable[..., Page], name: str
 ) -> None:
-    model = "toy translator" if name == "translate" else "toy encoder"
+    model = "toy translator" if name in ("translate", "generate") else "toy encoder"
     page = open_page(toys.address(name, m=toys.model(model)))
     settle(page)
     expect(page.get_by_role("main")).to_match_aria_snapshot(SNAPSHOTS[name])

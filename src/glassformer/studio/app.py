@@ -14,13 +14,12 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from glassformer.errors import GlassformerError
-from glassformer.studio import comparing, measured, pictures, taking, training, wire
+from glassformer.studio import comparing, measured, pages, pictures, taking, training, wire
 from glassformer.studio.answers import as_bytes, as_json, first, parsed
 from glassformer.studio.desk import Desk, Left
 from glassformer.studio.guard import Guard, Refused
 from glassformer.studio.lone import row_of
 from glassformer.studio.numbers import numbers, row
-from glassformer.studio.pages import routes
 from glassformer.studio.reading import NO_TOKENIZER, mask_of
 from glassformer.studio.runs import Run, Runs, limit, sizes
 from glassformer.studio.samples import Served, samples
@@ -97,10 +96,10 @@ def _serve_pages(app: FastAPI) -> None:
 def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
     runs, desk, opened = Runs(), Desk(), training.Opened()
     rows = [_model_row(*pair) for pair in models.items()]
+    pages.serve(app, models, runs, desk)
     taking.serve(app, models, runs, desk)
     comparing.serve(app, runs, desk)
     training.serve(app, models, desk)
-    app.router.routes.extend(routes(models, runs, desk).routes)  # each by its own name
 
     @app.get("/api/models")
     async def all_models() -> Response:

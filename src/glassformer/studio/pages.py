@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from threading import Event
 from typing import Any, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import FastAPI, Request, Response
 
 from glassformer.errors import InputError
 from glassformer.studio import layers, positions, wire, wire_pages, writing
@@ -17,18 +17,16 @@ from glassformer.studio.runs import Runs
 from glassformer.studio.samples import Served
 
 
-def routes(models: Mapping[str, Served], runs: Runs, desk: Desk) -> APIRouter:
-    router = APIRouter(prefix="/api")
-    _generate(router, models, desk)
-    _layers(router, runs, desk)
-    _positions(router, models, runs, desk)
-    return router
+def serve(app: FastAPI, models: Mapping[str, Served], runs: Runs, desk: Desk) -> None:
+    _generate(app, models, desk)
+    _layers(app, runs, desk)
+    _positions(app, models, runs, desk)
 
 
-def _generate(router: APIRouter, models: Mapping[str, Served], desk: Desk) -> None:
+def _generate(app: FastAPI, models: Mapping[str, Served], desk: Desk) -> None:
     kept = writing.Writings()
 
-    @router.post("/writings")
+    @app.post("/api/writings")
     async def write(request: Request) -> Response:
         ask = parsed(wire_pages.WriteAsk, await request.body())
         model = _served(models, ask.model).model
@@ -42,7 +40,7 @@ def _generate(router: APIRouter, models: Mapping[str, Served], desk: Desk) -> No
         wrote = kept.find(id)
         return await desk.do(request, lambda stop: work(wrote))
 
-    @router.get("/writings/{id}/attention/{stack}/{layer}")
+    @app.get("/api/writings/{id}/attention/{stack}/{layer}")
     async def attention(
         request: Request, id: str, stack: wire.StackName, layer: int, head: int | None = None
     ) -> Response:
@@ -50,7 +48,7 @@ def _generate(router: APIRouter, models: Mapping[str, Served], desk: Desk) -> No
             await about(request, id, lambda wrote: writing.picture(wrote, stack, layer, head))
         )
 
-    @router.get("/writings/{id}/row/{stack}/{layer}/{step}")
+    @app.get("/api/writings/{id}/row/{stack}/{layer}/{step}")
     async def row(
         request: Request, id: str, stack: wire.StackName, layer: int, step: int,
         head: int | None = None,
@@ -60,18 +58,18 @@ def _generate(router: APIRouter, models: Mapping[str, Served], desk: Desk) -> No
         )
 
 
-def _layers(router: APIRouter, runs: Runs, desk: Desk) -> None:
-    @router.get("/runs/{id}/decided")
+def _layers(app: FastAPI, runs: Runs, desk: Desk) -> None:
+    @app.get("/api/runs/{id}/decided")
     async def decided(request: Request, id: str) -> Response:
         run = runs.find(id)
         return as_json(await desk.do(request, lambda stop: layers.decision(run)))
 
-    @router.get("/runs/{id}/decided/{token}")
+    @app.get("/api/runs/{id}/decided/{token}")
     async def reading(request: Request, id: str, token: int) -> Response:
         run = runs.find(id)
         return as_json(await desk.do(request, lambda stop: layers.reading(run, token)))
 
-    @router.get("/runs/{id}/way/{stack}/{token}")
+    @app.get("/api/runs/{id}/way/{stack}/{token}")
     async def way(
         request: Request, id: str, stack: wire.StackName, token: int,
         other: str | None = None, mate: int | None = None,
@@ -83,19 +81,19 @@ def _layers(router: APIRouter, runs: Runs, desk: Desk) -> None:
         return as_json(await desk.do(request, lambda stop: layers.way(run, stack, token, pair)))
 
 
-def _positions(router: APIRouter, models: Mapping[str, Served], runs: Runs, desk: Desk) -> None:
+def _positions(app: FastAPI, models: Mapping[str, Served], runs: Runs, desk: Desk) -> None:
     kept = positions.Shuffles()
 
-    @router.get("/positions")
+    @app.get("/api/positions")
     async def lecture(request: Request) -> Response:
         return as_json(await desk.do(request, lambda stop: positions.lecture()))
 
-    @router.get("/positions/{model}/{stack}")
+    @app.get("/api/positions/{model}/{stack}")
     async def places(request: Request, model: str, stack: wire.StackName) -> Response:
         found = _served(models, model).model
         return as_json(await desk.do(request, lambda stop: positions.places(found, stack)))
 
-    @router.post("/shuffles")
+    @app.post("/api/shuffles")
     async def shuffle(request: Request) -> Response:
         ask = parsed(wire_pages.ShuffleAsk, await request.body())
         run = runs.find(ask.run)
@@ -105,7 +103,7 @@ def _positions(router: APIRouter, models: Mapping[str, Served], runs: Runs, desk
 
         return as_json((await desk.do(request, work)).row)
 
-    @router.get("/shuffles/{id}/{when}/{stack}/{layer}/{head}")
+    @app.get("/api/shuffles/{id}/{when}/{stack}/{layer}/{head}")
     async def picture(
         request: Request, id: str, when: Literal["before", "after"], stack: wire.StackName,
         layer: int, head: int,

@@ -110,7 +110,8 @@ def _shown(tokenizer: Tokenizer, found: Encoding, texts: tuple[str, str]) -> lis
         found.tokens, found.spans, found.special, found.texts, strict=True
     ):
         text = texts[home or 0]
-        seen = "" if special or piece == unknown else text[start:end].strip()
+        raw = text[start:end]
+        seen = "" if special or piece == unknown else raw.strip() or raw  # a line end is shown
         inside = start < before[1] or (
             start == before[1] > 0 and text[start - 1 : start + 1].isalnum()
         )

@@ -3,7 +3,7 @@
 import { svg } from "./charts.js";
 import { el, swap, table, visible } from "./dom.js";
 
-const [WIDE, HIGH, GAP, EDGE, TOP] = [98, 38, 34, 10, 28]; // of a node, and around it
+const [WIDE, HIGH, GAP, EDGE, TOP] = [92, 38, 30, 10, 28]; // of a node, and around it
 const [FAR, APART] = [180, 58]; // the most from one node to the next
 const LETTERS = 11;
 
@@ -12,7 +12,7 @@ const exact = (value) => value.toFixed(3).replace("-", "−");
 const STATES = { kept: "kept", done: "done", dropped: "dropped" };
 
 /** The nodes from the root to this one. */
-export function lineage(nodes, node) {
+function lineage(nodes, node) {
   const found = [];
   for (let i = node; i !== null; i = nodes[i].parent) found.unshift(i);
   return found;

@@ -17,7 +17,7 @@ export function svg(tag, props = {}, ...children) {
 }
 
 /** A step for a scale of about five marks: 1, 2 or 5, with some noughts. */
-export function even(span) {
+function even(span) {
   const size = 10 ** Math.floor(Math.log10(span / 5));
   return [1, 2, 5, 10].map((n) => n * size).find((step) => span / step <= 6);
 }

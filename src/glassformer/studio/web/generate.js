@@ -35,12 +35,11 @@ function build(app) {
   const tools = el("div", { class: "tools" });
   const text = el("div", { class: "card flat" });
   const step = el("section", { class: "card choosing", "aria-label": "Candidates" });
-  const title = el("h2", {});
   const which = el("div", { class: "tools" });
   const cells = matrix({ name: "Attention: a row for each step, columns are looked at", pick: (row) => app.update({ at: row }) });
   const looks = el("div", {});
   const attention = el("section", { class: "card looking", "aria-label": "What the new token looks at" },
-    title, which, el("div", { class: "fit" }, cells.node), looks);
+    which, el("div", { class: "fit" }, cells.node), looks);
   const branches = tree((turn) => app.update({ at: turn }));
   const search = el("section", { class: "card searching", "aria-label": "The search" }, el("h2", {}, "Every way that was tried",
     el("span", { class: "quiet", text: "sums of log-probabilities; the nearer to 0 the better" })), branches.node);
@@ -87,8 +86,7 @@ function build(app) {
     swap(step, ...choosing(app, wrote, now));
     swap(right, cached(now.cache, wrote.room, 1, again(wrote, state.at)));
     const place = at(app);
-    swap(title, el("span", { text: "What the last word looks at" }), legend(app.theme(), state.faint, "0", "1", "weight"));
-    swap(which, ...whichRow(app, place));
+    swap(which, el("h2", { text: "The last word looks at" }), ...whichRow(app, place));
     const home = `writings/${wrote.writing}`;
     const head = place.head === null ? "" : `?head=${place.head}`;
     const [seen, exact] = await Promise.all([
@@ -99,8 +97,8 @@ function build(app) {
     const name = (token) => ({ text: visible(token.text), special: token.special });
     const rows = wrote.steps.map((_, i) => name(before[wrote.prompt.length - 1 + i]));
     const columns = (place.stack === "cross" ? wrote.source : before.slice(0, seen.shape[1])).map(name);
-    swap(looks, rowTable(rows[state.at], columns, exact.weights));
-    cells.show({ bytes: seen.bytes, rows, columns, chosen: state.at, zoom: 0, palette: words(colours(app.theme(), state.faint)) });
+    swap(looks, rowTable(rows[state.at], columns, exact.weights, legend(app.theme(), state.faint, "0", "1", "colour")));
+    cells.show({ bytes: seen.bytes, rows, columns, chosen: state.at, zoom: 0, stretch: true, palette: words(colours(app.theme(), state.faint)) });
     cells.view.canvas.dataset.drawn = [wrote.writing, place.stack, place.layer, place.head ?? "mean", app.theme(), state.faint].join();
     app.say(`step ${state.at + 1} of ${wrote.steps.length}: “${visible(wrote.written[state.at].text)}”, ${share(now.top.find(({ id }) => id === now.token).p[0])}`);
   }
@@ -247,9 +245,9 @@ function whichRow(app, place) {
   ];
 }
 
-function rowTable(row, columns, weights) {
+function rowTable(row, columns, weights, colour) {
   const best = weights.map((_, i) => i).sort((a, b) => weights[b] - weights[a]).slice(0, ROWS);
-  return table(`“${row.text}” looks at, the most first`, [`“${row.text}” looks at`, "weight", ""], best.map((i) => [
+  return table(`“${row.text}” looks at, the most first`, [`“${row.text}” looks at`, "weight", colour], best.map((i) => [
     columns[i].text, share(weights[i]), el("span", { class: "bar now", vars: { p: String(weights[i]) } }),
   ]), { class: "says" });
 }

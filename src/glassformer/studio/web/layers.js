@@ -18,15 +18,16 @@ export const layers = {
 };
 
 const exact = (value) => value.toFixed(3).replace("-", "−");
+const SPEAKERS = ["masked_lm", "pretraining", "causal_lm", "seq2seq"];
 const WAY = [["s0", "to embedding"], ["s2", "to end"], ["s1", "to the other word"]];
 
 function build(app) {
   const tools = el("div", { class: "tools" });
-  const cells = matrix({ name: "Chance of the last word: rows are tokens, columns points on their way", pick: (query) => app.update({ query }) });
+  const cells = matrix({ name: "Chance of the final answer: rows are tokens, columns points on their way", pick: (query) => app.update({ query }) });
   const scale = el("div", { class: "foot" });
   const mute = el("p", { class: "quiet" });
   const lens = el("section", { class: "card lens", "aria-label": "The lens" },
-    el("h2", {}, "The last word's chance, point by point"), mute, el("div", { class: "fit" }, cells.node), scale);
+    el("h2", {}, "The final answer's chance, by point"), mute, el("div", { class: "fit" }, cells.node), scale);
   const told = el("div", {});
   const distance = el("div", { class: "plot" });
   const said = el("section", { class: "card said", "aria-label": "What would be said" }, told, el("h3", { text: "How far from the end, in bits" }), distance);
@@ -48,7 +49,7 @@ function build(app) {
     const both = model.family === "seq2seq";
     swap(tools, both ? choice("Stack", [["decoder", "decoder"], ["encoder", "encoder"]], side, (to) => app.update({ side: to })) : null,
       strip("The word", tokens, token, (query) => app.update({ query })));
-    const [found, mate] = await Promise.all([decided(run, both && side === "encoder"), partner(app, tokens[token])]);
+    const [found, mate] = await Promise.all([decided(app, side), partner(app, tokens[token])]);
     if (!fresh()) return;
     const missing = typeof found === "string";
     mute.textContent = missing ? found : "";
@@ -78,7 +79,7 @@ function build(app) {
     const bytes = Uint8Array.from(tokens.flatMap((_, t) => found.p.map((row) => Math.round(255 * Math.min(1, row[t])))));
     swap(scale, legend(app.theme(), state.faint, "0", "1", "chance"));
     cells.show({ bytes, rows: tokens.map(({ text, special }) => ({ text: visible(text), special })),
-      columns: found.points.map(({ name }) => ({ text: name, special: false })), chosen: token, zoom: 0,
+      columns: found.points.map(({ name }) => ({ text: name, special: false })), chosen: token, zoom: 0, stretch: true,
       palette: words(colours(app.theme(), state.faint)) });
     cells.view.canvas.dataset.drawn = [run.run, "lens", app.theme(), state.faint].join();
   }
@@ -115,12 +116,10 @@ function sideOf({ state, model }) {
 }
 
 /** What the lens sees; or one line why there is nothing to see. */
-function decided(run, reads) {
-  if (reads) return "An encoder only reads: its words are said by the decoder.";
-  return api.json(`runs/${run.run}/decided`).catch((error) => {
-    if (error.status !== 400) throw error;
-    return "This model has no words to say at a token, so there is no lens. Its vectors' way can be seen all the same.";
-  });
+async function decided({ run, model }, side) {
+  if (model.family === "seq2seq" && side === "encoder") return "An encoder only reads: its words are said by the decoder.";
+  if (SPEAKERS.includes(model.kind)) return api.json(`runs/${run.run}/decided`);
+  return "This model has no words to say at a token, so there is no lens. Its vectors' way can be seen all the same.";
 }
 
 /** The word of another sentence to stand beside this one; the same word, if it is there. */

@@ -5,6 +5,7 @@ import { pane } from "./pane.js";
 import { density, paint, scaleFor, weightOf } from "./picture.js";
 
 const LARGEST = 64; // CSS pixels of a cell
+const STRETCHED = 40; // and of one that need not be a square
 const LABEL = 15; // CSS pixels a label needs
 const THIN = 10; // CSS pixels of a cell too small for a frame inside it
 
@@ -27,35 +28,35 @@ export function matrix(wishes) {
   function at(event, act) {
     if (!now || !act) return;
     const { x, y } = view.point(event);
-    const [row, column] = [Math.floor(y / now.size), Math.floor(x / now.size)];
+    const [row, column] = [Math.floor(y / now.high), Math.floor(x / now.size)];
     if (row >= 0 && column >= 0 && row < now.rows.length && column < now.columns.length) act(row, column);
   }
 
   function draw(pen, { x, y, wide, high }) {
     if (!now) return;
-    const { bytes, rows, columns, scale, palette } = now;
+    const { bytes, rows, columns, scale, tall, palette } = now;
     const texts = (names) => names.map(({ text }) => text);
     view.canvas.shows = [{ // for those who take it away
-      name: wishes.name, bytes, rows: texts(rows), columns: texts(columns), palette, scale, left: -x, top: -y, value: now.value ?? weightOf,
+      name: wishes.name, bytes, rows: texts(rows), columns: texts(columns), palette, scale, tall, left: -x, top: -y, value: now.value ?? weightOf,
     }];
-    const [r0, c0] = [Math.floor(y / scale), Math.floor(x / scale)];
-    const r1 = Math.min(rows.length, Math.ceil((y + high) / scale));
+    const [r0, c0] = [Math.floor(y / tall), Math.floor(x / scale)];
+    const r1 = Math.min(rows.length, Math.ceil((y + high) / tall));
     const c1 = Math.min(columns.length, Math.ceil((x + wide) / scale));
     if (r1 <= r0 || c1 <= c0) return;
     const part = new Uint8Array((r1 - r0) * (c1 - c0));
     for (let r = r0; r < r1; r++) {
       part.set(bytes.subarray(r * columns.length + c0, r * columns.length + c1), (r - r0) * (c1 - c0));
     }
-    const image = pen.createImageData((c1 - c0) * scale, (r1 - r0) * scale);
-    paint(new Uint32Array(image.data.buffer), image.width, part, r1 - r0, c1 - c0, 0, 0, scale, palette);
-    pen.putImageData(image, c0 * scale - x, r0 * scale - y);
-    labels(side, rows, r0, r1, y, "top");
-    labels(top, columns, c0, c1, x, "left");
+    const image = pen.createImageData((c1 - c0) * scale, (r1 - r0) * tall);
+    paint(new Uint32Array(image.data.buffer), image.width, part, r1 - r0, c1 - c0, 0, 0, scale, palette, tall);
+    pen.putImageData(image, c0 * scale - x, r0 * tall - y);
+    labels(side, rows, r0, r1, y, "top", now.high);
+    labels(top, columns, c0, c1, x, "left", now.size);
   }
 
   /** Names of what is in sight; where cells are small, of every few. */
-  function labels(holder, names, from, to, offset, edge) {
-    const least = Math.max(1, Math.ceil(LABEL / now.size));
+  function labels(holder, names, from, to, offset, edge, size) {
+    const least = Math.max(1, Math.ceil(LABEL / size));
     const every = now.round ? [1, 2, 5, 10, 20, 50, 100].find((n) => n >= least) : least;
     const middle = now.round ? 0 : Math.floor(every / 2); // so that no half label stands at the edge
     const first = Math.ceil((from - middle) / every) * every + middle;
@@ -63,7 +64,7 @@ export function matrix(wishes) {
     for (let i = first; i < to; i += every) {
       const chosen = edge === "top" && i === now.chosen;
       const name = el("span", { class: `${names[i].special ? "special" : ""} ${chosen ? "chosen" : ""}`, text: names[i].text });
-      name.style[edge] = `${(i + 0.5) * now.size - offset / density()}px`;
+      name.style[edge] = `${(i + 0.5) * size - offset / density()}px`;
       shown.push(name);
     }
     holder.replaceChildren(...shown);
@@ -71,7 +72,8 @@ export function matrix(wishes) {
 
   return {
     node, view,
-    /** @param {{bytes: Uint8Array, rows: object[], columns: object[], palette: Uint32Array, chosen: number, zoom: number, round?: boolean}} what `round`: names are numbers */
+    /** @param {{bytes: Uint8Array, rows: object[], columns: object[], palette: Uint32Array, chosen: number, zoom: number, round?: boolean, stretch?: boolean}} what
+     *   `round`: names are numbers; `stretch`: cells need not be squares */
     show(what) {
       const k = density();
       const box = node.parentElement;
@@ -82,18 +84,20 @@ export function matrix(wishes) {
       ];
       const fit = Math.min(LARGEST * k, scaleFor(what.rows.length, what.columns.length, high * k, wide * k));
       const scale = what.zoom || fit;
+      const filling = (room, count) => Math.max(1, Math.min(STRETCHED * k, Math.floor((room * k) / count)));
+      const [across, down] = what.stretch ? [filling(wide, what.columns.length), filling(high, what.rows.length)] : [scale, scale];
       const moved = now?.chosen !== what.chosen;
-      now = { ...what, scale, size: scale / k };
-      const [full, tall] = [what.columns.length * now.size, what.rows.length * now.size];
+      now = { ...what, scale: across, tall: down, size: across / k, high: down / k };
+      const [full, tall] = [what.columns.length * now.size, what.rows.length * now.high];
       view.node.style.width = `${Math.min(full, wide)}px`;
       view.node.style.height = `${Math.min(tall, high)}px`;
       mark.hidden = what.chosen < 0;
-      mark.style.top = `${what.chosen * now.size}px`;
-      mark.style.height = `${now.size}px`;
+      mark.style.top = `${what.chosen * now.high}px`;
+      mark.style.height = `${now.high}px`;
       mark.style.width = `${full}px`;
-      mark.classList.toggle("thin", now.size < THIN);
+      mark.classList.toggle("thin", now.high < THIN);
       view.resize(full, tall);
-      if (moved) view.reveal(what.chosen * now.size, now.size);
+      if (moved) view.reveal(what.chosen * now.high, now.high);
       return scale;
     },
   };

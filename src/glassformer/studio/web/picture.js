@@ -4,19 +4,19 @@ import { colours, css } from "./colour.js";
 import { el } from "./dom.js";
 
 /**
- * Paints one picture into the pixels of a larger one, each byte as a square of `scale` pixels.
+ * Paints one picture into the pixels of a larger one, each byte as a square of `scale` pixels, or `tall` of them high.
  * @param {Uint32Array} pixels of an image that is `width` wide
  * @param {Uint8Array} bytes rows × columns
  * @param {Uint32Array} table 256 words
  */
-export function paint(pixels, width, bytes, rows, columns, left, top, scale, table) {
+export function paint(pixels, width, bytes, rows, columns, left, top, scale, table, tall = scale) {
   for (let r = 0; r < rows; r++) {
-    const start = (top + r * scale) * width + left;
+    const start = (top + r * tall) * width + left;
     let at = start;
     for (let c = 0; c < columns; c++, at += scale) {
       pixels.fill(table[bytes[r * columns + c]], at, at + scale);
     }
-    for (let again = 1; again < scale; again++) {
+    for (let again = 1; again < tall; again++) {
       pixels.copyWithin(start + again * width, start, start + columns * scale);
     }
   }

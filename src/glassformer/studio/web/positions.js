@@ -94,7 +94,7 @@ function build(app) {
     const bytes = Uint8Array.from(found.values.flat(), (value) => Math.round((255 * (value / most + 1)) / 2));
     swap(scale, legend(app.theme(), false, number(-most), number(most), "value"));
     cells.show({ bytes, rows: found.values.map((_, i) => ({ text: String(i + first), special: false })), columns: found.columns.map((each) => ({ text: each, special: false })),
-      chosen: row, zoom: 0, round: true, palette: words(colours(app.theme())) });
+      chosen: row, zoom: 0, stretch: true, round: true, palette: words(colours(app.theme())) });
     cells.view.canvas.dataset.drawn = [state.show, found.kind, app.theme()].join();
     if (relative) buckets(found, row, ticks);
     else similar(found, row, ticks, pick);

@@ -65,12 +65,12 @@ function clip(group, { width, height }) {
   group.setAttribute("clip-path", `url(#${id})`);
 }
 
-function cells(group, { name, bytes, rows, columns, palette, left, top, scale: cell, value }, scale) {
+function cells(group, { name, bytes, rows, columns, palette, left, top, scale: cell, tall = cell, value }, scale) {
   const inner = shape(group, "g", { "shape-rendering": "crispEdges", role: "img", "aria-label": name });
-  const size = cell / scale;
+  const [width, height] = [cell / scale, tall / scale];
   bytes.forEach((byte, i) => {
     const [r, c] = [Math.floor(i / columns.length), i % columns.length];
-    const node = shape(inner, "rect", { x: left / scale + c * size, y: top / scale + r * size, width: size, height: size, fill: hex(palette[byte]), "data-value": value(byte) });
+    const node = shape(inner, "rect", { x: left / scale + c * width, y: top / scale + r * height, width, height, fill: hex(palette[byte]), "data-value": value(byte) });
     shape(node, "title", {}, `${rows[r]} → ${columns[c]}: ${value(byte)}`);
   });
 }
