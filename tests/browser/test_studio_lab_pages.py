@@ -121,7 +121,7 @@ def test_checkpoints_of_a_run(strangers: Server, open_page: Callable[..., Page])
         assert_painted(page, CHECKPOINT, table(page), weights)
         seen.append(weights.tobytes())
     assert seen[0] != seen[1] and seen[0] == seen[2]
-    chart = pixels(page, ".chart canvas")
+    chart = pixels(page, ".losses canvas")
     assert (chart[..., 3] > 0).mean() > 0.002
     page.goto(strangers.address("compare", m=model, cp=10, bs=30, x="the cat"))
     settle(page)

@@ -15,6 +15,7 @@ import glassformer as gf
 from glassformer.studio.toys import toy
 
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
+PAGES = ("map", "numbers", "translate", "generate", "layers", "positions", "lab", "compare")
 SVG = "{http://www.w3.org/2000/svg}"
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \x01 =1+1"
 
@@ -56,11 +57,12 @@ def test_a_picture_of_shapes(toys: Server, open_page: Callable[..., Page], tmp_p
     assert len([each for each in root.iter(f"{SVG}path") if "C" in (each.get("d") or "")]) > 20
 
 
-@pytest.mark.parametrize("name", ["map", "numbers", "translate"])
+@pytest.mark.parametrize("name", PAGES)
 def test_every_page_has_a_picture(
     toys: Server, open_page: Callable[..., Page], tmp_path: Path, name: str
 ) -> None:
-    page = open_page(toys.address(name, m=toys.model("toy translator")), theme="dark")
+    state = {"m": toys.model("toy translator"), "off": "cross.0.1"}
+    page = open_page(toys.address(name, **state), theme="dark")
     page.wait_for_function("() => document.querySelector('#live').textContent")
     root = ElementTree.parse(taken(page, "SVG", tmp_path)).getroot()
     shown = page.locator("h1").text_content()
@@ -131,7 +133,7 @@ def assert_same(server: Server, one: Page, other: Page) -> None:
         assert np.array_equal(found, painted(table(other), weights, scale))
 
 
-@pytest.mark.parametrize("name", ["map", "numbers", "translate"])
+@pytest.mark.parametrize("name", PAGES)
 def test_any_page_without_a_studio(
     toys: Server,
     open_page: Callable[..., Page],
@@ -139,7 +141,8 @@ def test_any_page_without_a_studio(
     tmp_path: Path,
     name: str,
 ) -> None:
-    page = open_page(toys.address(name, m=toys.model("toy translator")), theme="dark")
+    state = {"m": toys.model("toy translator"), "off": "cross.0.1"}
+    page = open_page(toys.address(name, **state), theme="dark")
     page.wait_for_function("() => document.querySelector('#live').textContent")
     alone = open_file(taken(page, "HTML", tmp_path).as_uri(), theme="dark")
     alone.wait_for_function("() => document.querySelector('#live').textContent")

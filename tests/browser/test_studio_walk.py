@@ -52,7 +52,7 @@ def settle(page: Page) -> None:
 
 def look(page: Page) -> tuple[str, object]:
     return page.url, page.evaluate(
-        "[document.querySelector('#help').open, document.activeElement?.id ?? '']"
+        "[document.querySelector('dialog[open]')?.id, document.activeElement?.id ?? '']"
     )
 
 
@@ -88,7 +88,7 @@ def pressed(page: Page, address: str, key: str) -> bool:
     page.keyboard.press(key)
     page.wait_for_timeout(20)
     changed = look(page) != before
-    if page.locator("#help").evaluate("(dialog) => dialog.open"):
+    if page.locator("dialog[open]").count():
         page.keyboard.press("Escape")
     page.evaluate("document.activeElement.blur()")
     return changed

@@ -115,7 +115,7 @@ function lines(node) {
   return found;
 }
 
-function write(parent, node, origin) {
+function write(parent, node, origin, windows) {
   const holder = node.parentElement;
   const style = getComputedStyle(holder);
   const size = parseFloat(style.fontSize);
@@ -130,11 +130,47 @@ function write(parent, node, origin) {
     shape(parent, "text", { ...look, x, y, transform: `rotate(-90 ${tenth(x)} ${tenth(y)})` }, node.data);
     return;
   }
-  const room = style.overflowX === "visible" ? Infinity : holder.getBoundingClientRect().right;
+  const room = Math.min(...windows.map(({ right }) => right), style.overflowX === "visible" ? Infinity : holder.getBoundingClientRect().right);
   for (const [text, box] of lines(node)) {
     if (!text.trim() || !box.width) continue;
     const fits = box.right <= room + 1 ? text : `${text.slice(0, Math.max(1, Math.floor((text.length * (room - box.left)) / box.width) - 1))}…`;
     shape(parent, "text", { ...look, x: box.x - origin.x, y: box.y - origin.y + box.height / 2 + size * 0.35 }, fits);
+  }
+}
+
+const LOOKS = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "opacity", "fill-opacity", "stroke-opacity", "font-size", "font-weight", "text-anchor", "dominant-baseline"];
+
+/** A drawing that is SVG already: its shapes, with the looks that the style sheet gives them. */
+function copied(parent, node, { x, y, width, height }) {
+  const copy = shape(parent, "svg", { x, y, width, height, viewBox: node.getAttribute("viewBox"), preserveAspectRatio: node.getAttribute("preserveAspectRatio") });
+  const add = (from, into) => {
+    for (const child of from.children) {
+      const style = getComputedStyle(child);
+      const own = [...child.attributes].filter(({ name }) => !["class", "style", "id"].includes(name) && !name.startsWith("on"));
+      const words = [...child.childNodes].filter((each) => each instanceof Text).map(({ data }) => data).join("");
+      const made = shape(into, child.localName, { ...Object.fromEntries(own.map(({ name, value }) => [name, value])), ...Object.fromEntries(LOOKS.map((name) => [name, style.getPropertyValue(name)])) }, words);
+      add(child, made);
+    }
+  };
+  add(node, copy);
+}
+
+/** What browsers draw themselves: ticks, sliders, the bars of fractions and roots. */
+function marks(parent, node, style, { x, y, width, height }, origin) {
+  const line = (d) => shape(parent, "path", { d, fill: "none", stroke: style.color, "stroke-width": "1.3" });
+  if (node.matches("input[type=checkbox]")) {
+    shape(parent, "rect", { x, y, width, height, rx: 2, fill: node.checked ? style.accentColor : "none", stroke: style.color });
+    if (node.checked) shape(parent, "path", { d: `M${tenth(x + 3)} ${tenth(y + height / 2)}l${tenth(width / 5)} ${tenth(height / 4)}l${tenth(width / 3)} ${tenth(-height / 2)}`, fill: "none", stroke: "#fff", "stroke-width": "1.8" });
+  } else if (node.matches("input[type=range]")) {
+    const at = x + ((Number(node.value) - Number(node.min)) / (Number(node.max) - Number(node.min) || 1)) * width;
+    shape(parent, "path", { d: `M${tenth(x)} ${tenth(y + height / 2)}h${tenth(width)}`, stroke: style.color, "stroke-opacity": ".3", "stroke-width": "5" });
+    shape(parent, "circle", { cx: at, cy: y + height / 2, r: 8, fill: style.accentColor });
+  } else if (node.localName === "mfrac") {
+    const [above, below] = [...node.children].map((child) => child.getBoundingClientRect());
+    line(`M${tenth(x)} ${tenth((above.bottom + below.top) / 2 - origin.y)}h${tenth(width)}`);
+  } else if (node.localName === "msqrt") {
+    const inner = node.firstElementChild.getBoundingClientRect().left - origin.x;
+    line(`M${tenth(x + 1)} ${tenth(y + height * 0.6)}l3 -2L${tenth(inner - 5)} ${tenth(y + height)}L${tenth(inner)} ${tenth(y + 1)}H${tenth(x + width)}`);
   }
 }
 
@@ -145,11 +181,12 @@ function inSight(box, windows) {
 
 function walk(parent, node, origin, windows) {
   if (node instanceof Text) {
-    if (node.data.trim() && inSight(node.parentElement.getBoundingClientRect(), windows)) write(parent, node, origin);
+    if (node.data.trim() && inSight(node.parentElement.getBoundingClientRect(), windows)) write(parent, node, origin, windows);
     return;
   }
-  if (!(node instanceof Element) || !node.checkVisibility() || node.matches(".unseen, caption")) return;
+  if (!(node instanceof Element) || !node.checkVisibility() || node.matches(".unseen, caption, .knob")) return;
   const style = getComputedStyle(node);
+  if (style.clipPath !== "none") return; // for those who listen
   const real = node.getBoundingClientRect();
   if (style.display !== "contents" && !inSight(real, windows)) return;
   const box = { x: real.x - origin.x, y: real.y - origin.y, width: real.width, height: real.height };
@@ -157,7 +194,12 @@ function walk(parent, node, origin, windows) {
     if (node.width && node.height) picture(parent, node, box);
     return;
   }
+  if (node instanceof SVGSVGElement) {
+    copied(parent, node, box);
+    return;
+  }
   paper(parent, node, style, box);
+  marks(parent, node, style, box, origin);
   if (node.matches("select, input:not([type=checkbox], [type=range]), textarea")) {
     const text = node.matches("select") ? node.selectedOptions[0]?.textContent ?? "" : node.value;
     shape(parent, "text", { x: box.x + 9, y: box.y + box.height / 2 + parseFloat(style.fontSize) * 0.35, "font-size": parseFloat(style.fontSize), fill: style.color }, text);

@@ -35,8 +35,8 @@ function build(app) {
   });
   const right = el("div", { class: "right" });
   const node = el("div", { class: "page-training" },
-    el("section", { class: "card curve", "aria-label": "Loss" },
-      el("p", { class: "quiet key" }, "loss", el("i", { class: "seen" }), "on what it learns from", el("i", { class: "held" }), "on what is held out"), curve.node),
+    el("section", { class: "card", "aria-label": "Loss" },
+      el("p", { class: "key quiet" }, "loss", el("i", { class: "s0" }), "on what it learns from", el("i", { class: "s1" }), "on what is held out"), curve.node),
     el("div", { class: "tools" }, el("label", { class: "field slide" }, "checkpoint", slider, at), tools), then.node, last.node, right);
   const none = el("section", { class: "card none" }, el("h2", { text: "This model came without its training" }),
     el("p", { text: "Open the folder of a run, with its metrics and checkpoints: glassformer studio runs/NAME" }));
@@ -95,7 +95,7 @@ const nearest = (losses, step) => losses.findLast(([at]) => step < 0 || at <= st
 /** Loss by step: what was trained on as a line, what was held out as points; the chosen step is marked. */
 function chart() {
   let now = null;
-  const view = pane(draw, { role: "img", "aria-label": "Loss by step", class: "chart" });
+  const view = pane(draw, { role: "img", "aria-label": "Loss by step", class: "losses" });
 
   function draw(pen, { wide, high }) {
     if (!now || !now.losses.length) return;
