@@ -36,13 +36,13 @@ def run(
         from glassformer.studio.toys import toys
         from glassformer.studio.training import is_run, newest
 
-        given = list(zip(names(models or ()), models or (), strict=True))
         runs = {each: Path(each) for each in models or () if is_run(Path(each))}
+        folders = [str(newest(runs[each])) if each in runs else each for each in models or ()]
+        opened = [open_model(each, device) for each in folders]
         served = [
-            Served(name, open_model(str(newest(runs[each])) if each in runs else each, device),
-                   run=runs.get(each))
-            for name, each in given
-        ]  # fmt: skip
+            Served(name, model, run=runs.get(each))
+            for name, model, each in zip(names(models or ()), opened, models or (), strict=True)
+        ]
         if not served:
             typer.echo("glassformer: no model given: training the lectures' toys …", err=True)
             served = toys()

@@ -15,11 +15,10 @@ import safetensors.torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import CheckpointError, ConfigError, InputError
 from glassformer.strictjson import parse
 
 if TYPE_CHECKING:
-    from glassformer import View
     from glassformer.glass.figures import Picture
     from glassformer.glass.tables import Table
 
@@ -90,7 +89,7 @@ class Trace(Mapping[str, Tensor]):
             ) from None
         return _called(kind, FIGURES, "figure")(self, **options)
 
-    def view(self, page: str = "map", **options: Any) -> View:
+    def view(self, page: str = "map", **options: Any) -> Any:
         """A page of the studio in a notebook, with this trace in it; no server, no network.
 
         `page` is map (all heads) or head: see `studio.notebook` for what each can be told.
@@ -144,7 +143,10 @@ class Trace(Mapping[str, Tensor]):
         wrong = InputError(f"{name}: not a trace: write one with trace.save(…)")
         if metadata.get("format") != FORMAT or "trace" not in metadata:
             raise wrong
-        about = parse(metadata["trace"], name)
+        try:
+            about = parse(metadata["trace"], name)
+        except CheckpointError:
+            raise wrong from None
         lists = [about.get(each) for each in ("tokens", "source_tokens", "order")]
         for each in lists:
             if not isinstance(each, list) or not all(isinstance(text, str) for text in each):

@@ -24,7 +24,10 @@ MOST_POINTS = 600  # of a curve
 
 
 def is_run(folder: Path) -> bool:
-    return (folder / RECIPE).is_file() and (folder / "metrics.jsonl").is_file()
+    try:
+        return (folder / RECIPE).is_file() and (folder / "metrics.jsonl").is_file()
+    except OSError:  # no name of a folder
+        return False
 
 
 def newest(folder: Path) -> Path:
