@@ -23,7 +23,7 @@ A man ordered the chicken. The waiter brought it soon, and it tasted good! Was i
 """
 NOT_RUN = {  # QUARANTINES.md says why
     "make test", "python benchmarks/forward.py --cuda", "glassformer studio",
-    "glassformer studio copy",
+    "glassformer studio copy", "glassformer studio runs/tiny",
 }  # fmt: skip
 
 
@@ -51,6 +51,7 @@ def test_python_blocks_run_one_after_the_other(tmp_path: Path) -> None:
     assert "tensor(0.76" in run.stdout or "tensor(0.77" in run.stdout
     assert float(re.search(r"loss ([\d.]+)", run.stdout)[1]) < 1.0
     assert (tmp_path / "copy" / "model.safetensors").exists()
+    assert "Content-Security-Policy" in (tmp_path / "head.html").read_text()
 
 
 @pytest.mark.parametrize("command", [c for c in commands() if not c.startswith("glassformer")])

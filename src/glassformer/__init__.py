@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from glassformer.loaded import Model, load, record
     from glassformer.model import Batch, Cache, Sequences, build
     from glassformer.presets import PRESETS
+    from glassformer.studio.notebook import View, view
     from glassformer.tasks import ImportantWords, build_task
     from glassformer.text import Tokenizer
 
@@ -38,14 +39,16 @@ _HOMES = {
     "Sequences": "model",
     "build": "model",
     "PRESETS": "presets",
+    "View": "studio.notebook",
+    "view": "studio.notebook",
     "build_task": "tasks",
     "Tokenizer": "text",
 }
 
 __all__ = [
     "PRESETS", "Batch", "Cache", "GlassformerError", "ImportantWords", "Model", "ModelConfig",
-    "Sequences", "TaskConfig", "Tokenizer", "Trace", "__version__", "ablate", "build", "build_task",
-    "load", "record",
+    "Sequences", "TaskConfig", "Tokenizer", "Trace", "View", "__version__", "ablate", "build",
+    "build_task", "load", "record", "view",
 ]  # fmt: skip
 
 

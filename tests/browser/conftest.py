@@ -14,6 +14,7 @@ from typing import Literal
 
 import pytest
 import tokenizers
+import torch
 from screens import Server
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
@@ -45,6 +46,10 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
     """Opens pages; at the end: no fault, no dialog, no broken policy, no request to elsewhere."""
+    yield from _opener(browser, "http://127.0.0.1:")
+
+
+def _opener(browser: Browser, home: str, *, offline: bool = False) -> Iterator[Callable[..., Page]]:
     contexts: list[BrowserContext] = []
     wrong: list[str] = []
     asked: list[str] = []
@@ -57,8 +62,9 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
         url: str, *, width: int = 1280, height: int = 720, theme: Literal["light", "dark"] = "light"
     ) -> Page:
         context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce"
-        )
+            viewport={"width": width, "height": height}, color_scheme=theme,
+            reduced_motion="reduce", offline=offline,
+        )  # fmt: skip
         contexts.append(context)
         context.add_init_script(WATCH)
         context.on("request", lambda request: asked.append(request.url))
@@ -76,7 +82,14 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
         context.close()
     assert not wrong
     assert asked
-    assert all(url.startswith("http://127.0.0.1:") for url in asked), asked
+    kinds = (home, "data:image/svg+xml", "blob:")  # what the page has made itself
+    assert all(url.startswith(kinds) for url in asked), asked
+
+
+@pytest.fixture
+def open_file(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Opens files from disk, without a network; at the end: no fault, no dialog, nothing asked."""
+    yield from _opener(browser, "file://", offline=True)
 
 
 @pytest.fixture(scope="session")
@@ -89,7 +102,8 @@ def studios(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Serv
     folders.write("MarianMTModel", root / "mute")
     labels = {"id2label": {0: EVIL, 1: "<script>alert(2)</script>", 2: "javascript:alert(3)"}}
     speakers.bert("BertForSequenceClassification", root / EVIL, **speakers.LONG, **labels)
-    given = [str(root / name) for name in ("bert", "gpt2", "marian", "mute", EVIL)]
+    _run(root / "run")
+    given = [str(root / name) for name in ("bert", "gpt2", "marian", "mute", EVIL, "run")]
     started = {name: _start(each) for name, each in {"toys": [], "folders": given}.items()}
     try:
         yield {name: _wait(process, url) for name, (process, url) in started.items()}
@@ -107,6 +121,21 @@ def toys(studios: dict[str, Server]) -> Server:
 @pytest.fixture
 def strangers(studios: dict[str, Server]) -> Server:
     return studios["folders"]
+
+
+def _run(folder: Path) -> None:
+    """A run that goes on: its metrics, and three checkpoints that differ."""
+    for step in (10, 20, 30):
+        saved, _ = speakers.bytewise("GPT2LMHeadModel", folder / "once")
+        with torch.no_grad():
+            for each in saved.parameters():
+                each.mul_(1 + step / 30)
+        saved.save(folder / "checkpoints" / f"step-{step:08d}")
+    (folder / "recipe.toml").write_text("")
+    events: list[dict[str, object]] = [{"step": n, "loss": 5 - n / 10} for n in range(1, 36)]
+    events += [{"step": 15, "valid": {"loss": 3.9}}, {"step": 30, "valid": {"loss": 2.5}}]
+    lines = [json.dumps(each) + "\n" for each in events]
+    (folder / "metrics.jsonl").write_text("".join(lines))
 
 
 def _words(folder: Path) -> None:

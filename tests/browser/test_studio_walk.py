@@ -37,6 +37,9 @@ READY = {
     "generate": ".looking table",
     "layers": ".cosines",
     "positions": ".page-positions .squiggles",
+    "lab": ".page-lab .code",
+    "compare": ".page-compare .two",
+    "training": ".page-training .says, .none",
 }
 
 
@@ -49,7 +52,7 @@ def settle(page: Page) -> None:
 
 def look(page: Page) -> tuple[str, object]:
     return page.url, page.evaluate(
-        "[document.querySelector('#help').open, document.activeElement?.id ?? '']"
+        "[document.querySelector('dialog[open]')?.id, document.activeElement?.id ?? '']"
     )
 
 
@@ -64,10 +67,13 @@ def test_every_shortcut_does_something(toys: Server, open_page: Callable[..., Pa
     keys = page.evaluate(KEYS)
     assert len(keys) > 25
     for key, does, pages in keys:
+        if pages == ["training"]:
+            continue  # it takes a run: see test_studio_lab_pages.py
         where = (
             pages[0] if pages else "head" if key == "1" else "numbers" if key == "Escape" else "map"
         )
-        places = (toys.address(where, **translator, **at) for at in (begin, end))
+        model = {"m": toys.model("toy encoder")} if does == "mask this token" else translator
+        places = (toys.address(where, **{**translator, **model, **at}) for at in (begin, end))
         assert any(pressed(page, at, key) for at in places), f"{key} ({does}) does nothing"
 
 
@@ -75,11 +81,14 @@ def pressed(page: Page, address: str, key: str) -> bool:
     """Whether a key changes anything there."""
     page.goto(address)
     settle(page)
+    if key == "Z":  # something must have been undone
+        page.keyboard.press("z")
+        page.wait_for_timeout(20)
     before = look(page)
     page.keyboard.press(key)
     page.wait_for_timeout(20)
     changed = look(page) != before
-    if page.locator("#help").evaluate("(dialog) => dialog.open"):
+    if page.locator("dialog[open]").count():
         page.keyboard.press("Escape")
     page.evaluate("document.activeElement.blur()")
     return changed

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from glassformer.cli.plot import AXIS, Canvas, read, smoothed
+from glassformer.cli.plot import AXIS, Canvas, read
+from glassformer.train.curves import smoothed
 from verbs import glassformer, refused
 
 BRAILLE = {chr(0x2800 + bits) for bits in range(1, 256)}

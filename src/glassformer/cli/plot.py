@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,21 +12,12 @@ from rich.console import Console
 from rich.text import Text
 
 from glassformer.errors import ConfigError, InputError, check_installed
+from glassformer.train.curves import Curve, Line, read
 
 SUFFIXES = (".png", ".svg")
 COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red")
 POINTS = "●▲■◆▼★"
 HEIGHT, AXIS = 16, 8  # lines of the picture, and columns left of it
-SMOOTH = 50  # parts of the whole that one mean spans
-
-Line = list[tuple[float, float]]
-
-
-@dataclass(frozen=True)
-class Curve:
-    name: str
-    train: Line
-    valid: Line
 
 
 def run(
@@ -43,44 +31,6 @@ def run(
     else:
         paint(curves, out)
         typer.echo(str(out))
-
-
-def read(folder: Path) -> Curve:
-    path = folder / "metrics.jsonl"
-    try:
-        lines = path.read_text("utf-8", "replace").splitlines()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}: write the folder of a run") from None
-    train, valid = list(_values(lines, "loss")), list(_values(lines, "valid"))
-    if not train:
-        raise InputError(f"{path}: there is no step in it yet: try again later")
-    return Curve(folder.resolve().name, smoothed(train), valid)
-
-
-def _values(lines: Sequence[str], name: str) -> Iterator[tuple[float, float]]:
-    """Step and loss of each line that has them; one that is being written is left out."""
-    for line in lines:
-        try:
-            event = json.loads(line)
-            found = event[name]["loss"] if name == "valid" else event[name]
-            step, loss = float(event["step"]), float(found)
-        except (ValueError, KeyError, TypeError):
-            continue
-        if math.isfinite(loss):
-            yield step, loss
-
-
-def smoothed(line: Line) -> Line:
-    """Each point is the mean of those around it."""
-    half = len(line) // SMOOTH // 2
-    sums = [0.0]
-    for _, loss in line:
-        sums.append(sums[-1] + loss)
-    found = []
-    for i, (step, _) in enumerate(line):
-        low, high = max(0, i - half), min(len(line), i + half + 1)
-        found.append((step, (sums[high] - sums[low]) / (high - low)))
-    return found
 
 
 class Canvas:

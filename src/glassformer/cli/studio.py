@@ -22,7 +22,8 @@ PATIENCE = 2  # seconds that Ctrl-C waits for a client that has sent half a requ
 
 def run(
     models: list[str] | None = typer.Argument(
-        None, help="Model folders, or names; if none is given, all that come with the package."
+        None,
+        help="Folders of models or of runs, or names; if none, all that come with the package.",
     ),
     toys: bool = typer.Option(False, help="Also the lectures' toys, trained here and now."),
     port: int = typer.Option(8642, min=1, max=65535, help="Where to serve, on this machine only."),
@@ -36,10 +37,16 @@ def run(
         from glassformer.studio.app import create_app
         from glassformer.studio.samples import Served
         from glassformer.studio.toys import toys as trained
+        from glassformer.studio.training import is_run, newest
 
         wanted = models or ([] if toys else list(shipped()))
-        opened = [open_model(each, device) for each in wanted]
-        served = [Served(*each) for each in zip(names(wanted), opened, strict=True)]
+        runs = {each: Path(each) for each in wanted if is_run(Path(each))}
+        folders = [str(newest(runs[each])) if each in runs else each for each in wanted]
+        opened = [open_model(each, device) for each in folders]
+        served = [
+            Served(name, model, run=runs.get(each))
+            for name, model, each in zip(names(wanted), opened, wanted, strict=True)
+        ]
         if toys or not served:
             typer.echo("glassformer: training the lectures' toys …", err=True)
             served += trained()

@@ -2,6 +2,7 @@
 
 from glassformer.glass.ablation import Effect, effect, heads_off
 from glassformer.glass.alignment import Alignment, align_tokens
+from glassformer.glass.edits import patched, put, swapped, word_id
 from glassformer.glass.heads import head_measures, head_scores, head_types, repeated, strongest
 from glassformer.glass.lens import Decision, Said, decided, lens, says
 from glassformer.glass.measures import distance, entropy, rollout, separators, sink_share
@@ -14,7 +15,7 @@ from glassformer.glass.values import value_parts, value_weighted
 __all__ = [
     "Alignment", "Decision", "Edit", "Effect", "Keep", "Path", "Recorder", "Said", "Shape", "Trace",
     "ablate", "align_tokens", "between", "decided", "distance", "effect", "entropy",
-    "head_measures", "head_scores", "head_types", "heads_off", "lens", "repeated", "rollout",
-    "says", "separators", "sides", "sink_share", "stacks", "stream", "strongest", "value_parts",
-    "value_weighted", "weights", "word_path",
+    "head_measures", "head_scores", "head_types", "heads_off", "lens", "patched", "put", "repeated",
+    "rollout", "says", "separators", "sides", "sink_share", "stacks", "stream", "strongest",
+    "swapped", "value_parts", "value_weighted", "weights", "word_id", "word_path",
 ]  # fmt: skip

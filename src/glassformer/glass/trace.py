@@ -11,11 +11,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import safetensors.torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-from glassformer.errors import ConfigError, InputError, check_installed
+from glassformer.errors import CheckpointError, ConfigError, InputError, check_installed
+from glassformer.strictjson import parse
 
 if TYPE_CHECKING:
     from glassformer.glass.figures import Picture
@@ -84,7 +85,16 @@ class Trace(Mapping[str, Tensor]):
 
         return _called(kind, FIGURES, "figure")(self, **options)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def view(self, page: str = "map", **options: Any) -> Any:
+        """A page of the studio in a notebook, with this trace in it; no server, no network.
+
+        `page` is map (all heads) or head: see `studio.notebook` for what each can be told.
+        """
+        import glassformer  # by its front door: the studio is built on top of this
+
+        return glassformer.view(self, page, **options)
+
+    def to_bytes(self) -> bytes:
         """One safetensors file."""
         about = {
             "tokens": self.tokens,
@@ -96,9 +106,12 @@ class Trace(Mapping[str, Tensor]):
         metadata = {"format": FORMAT, "trace": json.dumps(about, ensure_ascii=False)}
         # A tensor may be here under two names; in a file each has its own bytes.
         tensors = {name: t.detach().clone().contiguous() for name, t in self.tensors.items()}
+        return safetensors.torch.save(tensors, metadata)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
         try:
-            save_file(tensors, Path(path), metadata)
-        except (OSError, SafetensorError) as error:
+            Path(path).write_bytes(self.to_bytes())
+        except OSError as error:
             raise InputError(f"{path}: the trace could not be written: {error}") from None
 
     @classmethod
@@ -109,17 +122,39 @@ class Trace(Mapping[str, Tensor]):
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (OSError, SafetensorError) as error:
             raise InputError(f"{path}: not a trace: {error}") from None
+        return cls._of(metadata, tensors, str(path))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, name: str = "the file") -> Trace:
+        """What `to_bytes` gave, or somebody says so."""
         try:
-            if metadata["format"] != FORMAT:
-                raise KeyError("format")
-            about = json.loads(metadata["trace"])
-            ordered = {name: tensors[name] for name in about["order"]}
-            return cls(
-                ordered, about["tokens"], about["source_tokens"], about["config"],
-                about.get("sentences", []),
-            )  # fmt: skip
-        except (KeyError, TypeError, ValueError):
-            raise InputError(f"{path}: not a trace: write one with trace.save(…)") from None
+            tensors = safetensors.torch.load(data)
+        except SafetensorError as error:
+            raise InputError(f"{name}: not a trace: {error}") from None
+        size = int.from_bytes(data[:8], "little")
+        metadata = parse(data[8 : 8 + size], name).get("__metadata__", {})
+        return cls._of(metadata, tensors, name)
+
+    @classmethod
+    def _of(cls, metadata: Mapping[str, str], tensors: dict[str, Tensor], name: str) -> Trace:
+        wrong = InputError(f"{name}: not a trace: write one with trace.save(…)")
+        if metadata.get("format") != FORMAT or "trace" not in metadata:
+            raise wrong
+        try:
+            about = parse(metadata["trace"], name)
+        except CheckpointError:
+            raise wrong from None
+        lists = [about.get(each) for each in ("tokens", "source_tokens", "order")]
+        for each in lists:
+            if not isinstance(each, list) or not all(isinstance(text, str) for text in each):
+                raise wrong
+        tokens, source, order = lists
+        config, sentences = about.get("config"), about.get("sentences", [])
+        if not isinstance(config, dict) or set(order) != set(tensors):
+            raise wrong
+        if not isinstance(sentences, list) or not all(type(each) is int for each in sentences):
+            raise wrong
+        return cls({name: tensors[name] for name in order}, tokens, source, config, sentences)
 
 
 def _called(name: str, known: Mapping[str, T], call: str) -> T:

@@ -14,15 +14,17 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from glassformer.errors import GlassformerError
-from glassformer.studio import measured, pages, pictures, wire
+from glassformer.studio import comparing, measured, pages, pictures, taking, training, wire
 from glassformer.studio.answers import as_bytes, as_json, first, parsed
 from glassformer.studio.desk import Desk, Left
 from glassformer.studio.guard import Guard, Refused
+from glassformer.studio.lone import row_of
 from glassformer.studio.numbers import numbers, row
 from glassformer.studio.reading import NO_TOKENIZER, mask_of
 from glassformer.studio.runs import Run, Runs, limit, sizes
 from glassformer.studio.samples import Served, samples
 from glassformer.studio.says import layers
+from glassformer.train.run import checkpoints
 
 WEB = Path(__file__).parent / "web"
 KINDS = {
@@ -92,23 +94,26 @@ def _serve_pages(app: FastAPI) -> None:
 
 
 def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
-    runs, desk = Runs(), Desk()
-    rows = wire.Models(models=[_model_row(*pair) for pair in models.items()])
+    runs, desk, opened = Runs(), Desk(), training.Opened()
+    rows = [_model_row(*pair) for pair in models.items()]
     pages.serve(app, models, runs, desk)
+    taking.serve(app, models, runs, desk)
+    comparing.serve(app, runs, desk)
+    training.serve(app, models, desk)
 
     @app.get("/api/models")
     async def all_models() -> Response:
-        return as_json(rows)
+        return as_json(wire.Models(models=[*rows, *map(row_of, runs.alone())]))
 
     @app.post("/api/runs")
     async def run(request: Request) -> Response:
         ask = parsed(wire.Ask, await request.body())
         if ask.model not in models:
-            raise Refused(404, "there is no such model: ask /api/models")
-        model = models[ask.model].model
+            return as_json(runs.recorded(ask).row)
+        served = models[ask.model]
 
         def work(stop: Event) -> Run:
-            return runs.same(ask) or runs.add(model, ask, stop)
+            return runs.same(ask) or runs.add(opened.model(served, ask.step), ask, stop)
 
         return as_json((await desk.do(request, work)).row)
 
@@ -152,7 +157,7 @@ def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
 
     @app.get("/api/runs/{id}/lens/{stack}")
     async def one_lens(request: Request, id: str, stack: wire.StackName) -> Response:
-        found = await about(request, id, lambda run: layers(run.model, run.trace, stack))
+        found = await about(request, id, lambda run: layers(run.whole, run.trace, stack))
         return as_json(wire.Lens(found))
 
 
@@ -170,4 +175,5 @@ def _model_row(id: str, served: Served) -> wire.ModelRow:
         stacks=sizes(model),
         samples=samples(served),
         note=NO_TOKENIZER if model.tokenizer is None else None,
+        steps=None if served.run is None else checkpoints(served.run),
     )

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BODY = 64 << 10  # bytes
+FILES = {"/api/traces": 64 << 20}  # where a file may come, and its most bytes
 SLOWEST = 10.0  # seconds for one to arrive
 ASKING = ("GET", "HEAD")  # these change nothing
 POLICY = (
@@ -28,7 +29,9 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-JSON = (["application/json"], ["application/json; charset=utf-8"])
+Kinds = tuple[list[str], ...]
+JSON: Kinds = (["application/json"], ["application/json; charset=utf-8"])
+FILE: Kinds = (["application/octet-stream"],)
 NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -67,9 +70,10 @@ class Guard:
             await send(message)
 
         try:
-            self.check(scope["method"], _headers(scope))
+            most = FILES.get(scope["path"]) if scope["method"] == "POST" else None
+            self.check(scope["method"], _headers(scope), FILE if most else JSON)
             async with asyncio.timeout(SLOWEST):
-                body = await _body(receive)
+                body = await _body(receive, most or MOST_BODY)
         except Refused as refused:
             await _answer(refused, guarded)
         except (TimeoutError, asyncio.CancelledError):  # or the studio ends: it waits for nobody
@@ -77,7 +81,7 @@ class Guard:
         else:
             await self.app(scope, _again(body, receive), guarded)
 
-    def check(self, method: str, headers: Mapping[str, list[str]]) -> None:
+    def check(self, method: str, headers: Mapping[str, list[str]], kinds: Kinds = JSON) -> None:
         hosts, origins = headers.get("host", []), headers.get("origin", [])
         if len(hosts) != 1 or hosts[0] not in self.hosts:
             raise Refused(421, f"open the studio at http://{min(self.hosts)}/")
@@ -87,8 +91,8 @@ class Guard:
             return
         if len(origins) != 1:
             raise Refused(403, f"write the header Origin: http://{hosts[0]}")
-        if headers.get("content-type") not in JSON:
-            raise Refused(415, "write the header Content-Type: application/json")
+        if headers.get("content-type") not in kinds:
+            raise Refused(415, f"write the header Content-Type: {kinds[0][0]}")
 
 
 async def _answer(refused: Refused, send: Send) -> None:
@@ -107,18 +111,18 @@ def _headers(scope: Scope) -> dict[str, list[str]]:
     return found
 
 
-async def _body(receive: Receive) -> bytes:
+async def _body(receive: Receive, most: int) -> bytes:
     """All of it, counted as it comes: what a header says about its size is only a promise."""
-    body, more = b"", True
+    body, more = bytearray(), True
     while more:
         message = await receive()
         if message["type"] != "http.request":  # the client has left
             break
         body += message.get("body", b"")
         more = message.get("more_body", False)
-        if len(body) > MOST_BODY:
-            raise Refused(413, f"the request is larger than {MOST_BODY >> 10} KiB: shorten it")
-    return body
+        if len(body) > most:
+            raise Refused(413, f"the request is larger than {most >> 10:,} KiB: shorten it")
+    return bytes(body)
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

@@ -16,10 +16,10 @@ BLOCK = re.compile(r"\w+\.blocks\.(\d+)\.(attention|cross)?")
 
 
 def decision(run: Run) -> Decided:
-    found = decided(run.model, run.trace)
+    found = decided(run.whole, run.trace)
     return Decided(
         points=[_point(name) for name in found.points],
-        words=[readable(run.model, word) for word in found.words],
+        words=[readable(run.whole, word) for word in found.words],
         p=found.chances.tolist(),
         kl=found.distances.tolist(),
     )
@@ -28,11 +28,11 @@ def decision(run: Run) -> Decided:
 def reading(run: Run, token: int) -> Reading:
     """What is said at one token, point by point."""
     _check(run, run.row.stacks[-1].name, token)
-    found = lens(run.model, run.trace, top_k=TOP, inside=True, at=[token])
+    found = lens(run.whole, run.trace, top_k=TOP, inside=True, at=[token])
     return Reading(
         tops=[
             [
-                Guess(text=readable(run.model, word), p=p)
+                Guess(text=readable(run.whole, word), p=p)
                 for word, p in zip(said.words[0], said.chances[0].tolist(), strict=True)
             ]
             for said in found.values()

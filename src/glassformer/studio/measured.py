@@ -76,9 +76,9 @@ def _values(run: Run, stack: StackName, scores: dict[str, Tensor]) -> dict[str, 
 def alignment(run: Run) -> Alignment:
     if "cross" not in stacks(run.trace):
         raise InputError("alignment: only a translation model reads one text and writes another")
-    if run.model.tokenizer is None or run.target is None:
+    if run.whole.tokenizer is None or run.target is None:
         raise InputError(NO_TOKENIZER)
-    found = align(run.model.task, run.model.tokenizer, run.ask.text, run.target, edit=run.edit)
+    found = align(run.whole.task, run.whole.tokenizer, run.ask.text, run.target, edit=run.edit)
     return Alignment(
         source=found.source,
         target=found.target,

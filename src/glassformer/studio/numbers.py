@@ -18,6 +18,9 @@ FIRST = 8  # entries of a vector that are shown
 
 def row(run: Run, stack: StackName, layer: int, head: int, query: int) -> Row:
     """What the softmax gave, and what it got."""
+    at = place(run.trace, stack, layer, head)
+    if f"{at}.scores" not in run.trace:  # a trace that was kept without them
+        return Row(weights=_at(_of(run, f"{at}.weights")[head], query).tolist(), scores=[])
     weights, scores = _line(run, stack, layer, head, query)
     return Row(weights=weights.tolist(), scores=_or_none(scores))
 
@@ -25,7 +28,7 @@ def row(run: Run, stack: StackName, layer: int, head: int, query: int) -> Row:
 def numbers(run: Run, stack: StackName, layer: int, head: int, query: int) -> Numbers:
     weights, masked = _line(run, stack, layer, head, query)
     at = place(run.trace, stack, layer, head)  # decoder.blocks.3.cross
-    attention = run.model.task.backbone.get_submodule(at)
+    attention = run.whole.task.backbone.get_submodule(at)
     assert isinstance(attention, Attention)  # noqa: S101 - place says so
     block, side = at.rpartition(".")[0], at.partition(".")[0]
     q = _of(run, f"{at}.q")[query, head]  # (D,)
@@ -89,16 +92,22 @@ def _line(
     at = place(run.trace, stack, layer, head)
     weights, scores = (_of(run, f"{at}.{name}")[head] for name in ("weights", "scores"))
     T, S = weights.shape
-    if not 0 <= query < T:
-        raise InputError(f"token {query}: this text has tokens 0 to {T - 1}")
+    masked = _at(scores, query)
+    if run.model is None:
+        return weights[query], masked.masked_fill(weights[query] == 0, -math.inf)
     attention = run.model.task.backbone.get_submodule(at)
     assert isinstance(attention, Attention)  # noqa: S101 - place says so
     how = How(causal=stack == "decoder", window=attention.window)
     seen = visible(T, S, None, how, scores.device)
-    masked = scores[query]
     return weights[query], masked if seen is None else masked.masked_fill(
         ~seen[0, 0, query], -math.inf
     )
+
+
+def _at(rows: Tensor, query: int) -> Tensor:
+    if not 0 <= query < len(rows):
+        raise InputError(f"token {query}: this text has tokens 0 to {len(rows) - 1}")
+    return rows[query]
 
 
 def _formulas(run: Run, attention: Attention, bias: bool) -> dict[str, str]:

@@ -35,7 +35,7 @@ def head(run: Run, stack: StackName, layer: int, head: int, view: View) -> Tenso
     here = place(run.trace, stack, layer, head)
     found = wide(run.trace[f"{here}.weights"])  # (H, T, S)
     if view == "value":
-        sent = layer_values(run.model, run.trace, here)[head]
+        sent = layer_values(run.whole, run.trace, here)[head]
         found = sent / sent.sum(-1, keepdim=True).clamp(min=1e-30)
     elif view == "rollout":
         found = rollout(weights(run.trace, stack)[: layer + 1])[-1]

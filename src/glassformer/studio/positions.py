@@ -117,13 +117,13 @@ class Shuffles(Shelf[Shuffled]):
 
 def shuffle(run: Run, ask: ShuffleAsk, id: str, stop: Event) -> Shuffled:
     """The same words once more, elsewhere. What a decoder is asked last stays last."""
-    config = run.model.task.backbone.config
+    config = run.whole.task.backbone.config
     if config.family == "encoder" and run.ask.second is not None:
         raise InputError("shuffle one text: take the second one away")
     moving: StackName = "decoder" if config.family == "decoder" else "encoder"
     tokens = run.tokens[moving]
     order = reorder(tokens, ask.seed, last_stays=moving == "decoder")
-    edit = dict(run.edit) if ask.positions else {**run.edit, **_no_positions(run.model)}
+    edit = dict(run.edit) if ask.positions else {**run.edit, **_no_positions(run.whole)}
     said, looked = {}, {}
     for name, places in (("before", list(range(len(order)))), ("after", order)):
         if stop.is_set():
@@ -166,7 +166,7 @@ def _word(numbered: tuple[int, Token]) -> tuple[str, int]:
 
 def _again(run: Run, order: list[int], edit: Edit) -> tuple[Says, dict[StackName, Tensor]]:
     """What is said and looked at when the tokens stand in this order; numbered as they were."""
-    trace, model = run.trace, run.model
+    trace, model = run.trace, run.whole
     translates = model.task.backbone.config.family == "seq2seq"
     own = _ids(model, trace.tokens)
     moved = [(_ids(model, trace.source_tokens) if translates else own)[i] for i in order]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from glassformer.data.frame import MASK, find_id
 from glassformer.errors import InputError, shown
+from glassformer.glass.measures import SPACES
 from glassformer.loaded import Model
 from glassformer.studio.wire import Token
 from glassformer.text import Encoding, Text, Tokenizer
 
+SPECIAL = re.compile(r"\[[A-Z]+\]|<[^<>\s]{1,40}>")  # [CLS], </s>, <|endoftext|>
 HALF = "\ufffd"  # how a tokenizer writes bytes that are no character yet
 NO_TOKENIZER = "this model came without a tokenizer: write token ids, such as 5 7 9"
 
@@ -70,6 +73,23 @@ def of_ids(model: Model, ids: Sequence[int]) -> Reading:
         texts=[0] * len(held),
     )
     return Reading(held, _shown(tokenizer, found, (tokenizer.decode(held), "")), held)
+
+
+def of_pieces(pieces: Sequence[str]) -> list[Token]:
+    """Tokens of which only the names in the vocabulary are known: ##ing, Ġcat, ▁cat, [SEP]."""
+    spaced = any(piece.startswith(tuple(SPACES)) for piece in pieces)
+    tokens: list[Token] = []
+    word, inside = -1, False
+    for piece in pieces:
+        special = SPECIAL.fullmatch(piece) is not None
+        bare = piece.removeprefix("##").strip(SPACES)
+        goes_on = piece.startswith("##") or (spaced and piece == bare and bare.isalnum())
+        if not special and not (inside and goes_on):
+            word += 1
+        inside = not special
+        number = None if special else word
+        tokens.append(Token(text=bare or piece, piece=piece, special=special, word=number))
+    return tokens
 
 
 def _numbers(text: str) -> list[int]:

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event
+from typing import Any
 
 from glassformer.errors import InputError
 from glassformer.generate.sampling import write
 from glassformer.generate.writing import prepare
-from glassformer.glass import Edit, Recorder, Trace, ablate, stacks
+from glassformer.glass import Edit, Recorder, Trace, stacks
 from glassformer.loaded import Model, record
-from glassformer.studio.reading import of_ids, read, read_target
+from glassformer.studio import whatif
+from glassformer.studio.guard import Refused
+from glassformer.studio.reading import mask_of, of_ids, read, read_target
 from glassformer.studio.says import says
 from glassformer.studio.shelf import Shelf
-from glassformer.studio.wire import Ask, RunRow, StackName, StackShape, StackSize, Token, Tokens
+from glassformer.studio.wire import (
+    Ask,
+    RunRow,
+    Side,
+    StackName,
+    StackShape,
+    StackSize,
+    Token,
+    Tokens,
+)  # fmt: skip
 
 MOST_RUNS = 16
 MOST_BYTES = 1 << 30  # of all runs together; and of the weights and scores of one
@@ -31,21 +42,43 @@ class Stopped(Exception):
 class Run:
     id: str
     ask: Ask
-    model: Model
+    model: Model | None  # none: a trace that came alone
     trace: Trace
     tokens: dict[StackName, list[Token]]
     row: RunRow
     edit: Edit  # what was changed inside: heads that are off
     target: str | None  # what a translator has written
+    what: Any = None  # the text, as `record` takes it
 
     @property
     def bytes(self) -> int:
         return sum(t.nbytes for t in self.trace.values())
 
+    @property
+    def whole(self) -> Model:
+        """The model, for what cannot be said without its weights."""
+        if self.model is None:
+            raise InputError("a trace alone cannot tell: it takes the model's weights")
+        return self.model
+
 
 class Runs(Shelf[Run]):
     def __init__(self, most: int = MOST_RUNS, most_bytes: int = MOST_BYTES) -> None:
         super().__init__(most, most_bytes)
+
+    def alone(self) -> list[Run]:
+        """Traces that came without a model."""
+        with self.lock:
+            return [run for run in self.kept.values() if run.model is None]
+
+    def recorded(self, ask: Ask) -> Run:
+        """The trace that is asked for in place of a model; it has its own text, and no other."""
+        run = next((each for each in self.alone() if each.id == ask.model), None)
+        if run is None:
+            raise Refused(404, "there is no such model: ask /api/models")
+        if ask != run.ask:
+            raise InputError("a trace holds one text as it was recorded: run a model for another")
+        return run
 
     def add(self, model: Model, ask: Ask, stop: Event) -> Run:
         return self.keep(start(model, ask, f"r{self.number()}", stop))
@@ -76,31 +109,29 @@ def limit(model: Model) -> int:
     return min(model.task.backbone.config.max_length, room)
 
 
-def start(model: Model, ask: Ask, id: str, stop: Event) -> Run:
-    edit = _edit(model, ask)
+@dataclass(frozen=True)
+class Given:
+    """What goes in."""
 
+    what: Any  # as `record` takes it
+    shown: dict[StackName, list[Token]]
+    ids: list[int]  # that are answered
+    edit: Edit
+    complete: bool = True
+
+
+def start(model: Model, ask: Ask, id: str, stop: Event) -> Run:
     def keep(name: str) -> bool:
         if stop.is_set():
             raise Stopped
         return True
 
-    family, complete = model.task.backbone.config.family, True
-    shown: dict[StackName, list[Token]]
-    if family == "seq2seq":
-        source = read(model, ask.text)
-        fits(model, source.ids)
-        written, complete = _target(model, ask, source.ids, edit, keep)
-        target = of_ids(model, fits(model, written))
-        trace = record(model, (source.ids, target.ids), keep=keep, edit=edit)
-        shown, answered = {"encoder": source.shown, "decoder": target.shown}, target.ids
-    else:
-        source = read(model, ask.text, ask.second)
-        fits(model, source.ids)
-        trace = record(model, source.what, keep=keep, edit=edit)
-        shown = {"decoder" if family == "decoder" else "encoder": source.shown}
-        answered = source.ids
-    spelt = model.tokenizer if family == "seq2seq" else None
-    text = None if spelt is None else spelt.decode(answered)
+    whatif.check(ask, [each.name for each in sizes(model) if each.name != "cross"])
+    translates = model.task.backbone.config.family == "seq2seq"
+    given = (_pair if translates else _text)(model, ask, keep)
+    trace = record(model, given.what, keep=keep, edit=given.edit)
+    spelt = model.tokenizer if translates else None
+    text = None if spelt is None else spelt.decode(given.ids)
     shapes = stacks(trace)
     row = RunRow(
         run=id,
@@ -108,16 +139,61 @@ def start(model: Model, ask: Ask, id: str, stop: Event) -> Run:
             StackShape(**size.model_dump(), rows=shapes[size.name].T, columns=shapes[size.name].S)
             for size in sizes(model)
         ],
-        tokens=Tokens(queries=shown),
-        says=says(model, trace, answered, text).model_copy(update={"complete": complete}),
+        tokens=Tokens(queries=given.shown),
+        says=says(model, trace, given.ids, text).model_copy(update={"complete": given.complete}),
     )
-    return Run(id, ask, model, _without_logits(trace), shown, row, edit, text)
+    kept = _without_logits(trace, given.shown)
+    return Run(id, ask, model, kept, given.shown, row, given.edit, text, given.what)
 
 
-def _without_logits(trace: Trace) -> Trace:
-    """They are as wide as the vocabulary, and asked for once."""
+def _text(model: Model, ask: Ask, keep: Callable[[str], bool]) -> Given:
+    """A text, or a pair that is read as one."""
+    side: Side = "decoder" if model.task.backbone.config.family == "decoder" else "encoder"
+    source = read(model, ask.text, ask.second)
+    fits(model, source.ids)
+
+    def other() -> Trace:
+        what = read(model, ask.other or "")
+        fits(model, what.ids)
+        return record(model, what.what, keep=f"{side}.blocks.*.out")
+
+    edit = {**whatif.heads_off(ask, sizes(model)), **whatif.of_side(model, ask, side, other)}
+    mask = None if model.tokenizer is None else model.tokenizer.id(mask_of(model.tokenizer) or "")
+    ids = whatif.answered(model, ask, side, source.ids, mask)
+    return Given(source.what, {side: whatif.renamed(model, ask, side, source.shown)}, ids, edit)
+
+
+def _pair(model: Model, ask: Ask, keep: Callable[[str], bool]) -> Given:
+    """A text, and what a translator makes of it. What is changed in the decoder cannot change
+    what it reads: that is written first."""
+    source = read(model, ask.text)
+    fits(model, source.ids)
+
+    def other(side: Side, target: list[int]) -> Callable[[], Trace]:
+        def look() -> Trace:
+            ids = fits(model, read(model, ask.other or "").ids)
+            return record(model, (ids, target), keep=f"{side}.blocks.*.out")
+
+        return look
+
+    begin = [model.task.backbone.config.ids.start or 0]
+    off = whatif.heads_off(ask, sizes(model))
+    edit = {**off, **whatif.of_side(model, ask, "encoder", other("encoder", begin))}
+    written, complete = _target(model, ask, source.ids, edit, keep)
+    target = of_ids(model, fits(model, written))
+    edit = {**edit, **whatif.of_side(model, ask, "decoder", other("decoder", target.ids))}
+    shown: dict[StackName, list[Token]] = {
+        "encoder": whatif.renamed(model, ask, "encoder", source.shown),
+        "decoder": whatif.renamed(model, ask, "decoder", target.shown),
+    }
+    return Given((source.ids, target.ids), shown, target.ids, edit, complete)
+
+
+def _without_logits(trace: Trace, shown: dict[StackName, list[Token]]) -> Trace:
+    """They are as wide as the vocabulary, and asked for once. Words that were swapped are named."""
     kept = {name: tensor for name, tensor in trace.items() if name != "logits"}
-    return Trace(kept, trace.tokens, trace.source_tokens, trace.config)
+    pieces = [[token.piece for token in tokens] for tokens in shown.values()]
+    return Trace(kept, pieces[-1], pieces[0] if len(pieces) > 1 else [], trace.config)
 
 
 def fits(model: Model, ids: list[int]) -> list[int]:
@@ -128,19 +204,6 @@ def fits(model: Model, ids: list[int]) -> list[int]:
             f"the text has {len(ids):,} tokens and at most {most:,} fit here: shorten it"
         )
     return ids
-
-
-def _edit(model: Model, ask: Ask) -> Edit:
-    """Heads that are off, as `record` takes them."""
-    known = {each.name: each for each in sizes(model)}
-    heads: dict[str, set[int]] = defaultdict(set)
-    for stack, layer, head in ask.off:
-        size = known.get(stack)
-        if size is None or not (0 <= layer < size.layers and 0 <= head < size.heads):
-            raise InputError(f"off: this model has no head {head} in layer {layer} of its {stack}")
-        side, part = ("decoder", "cross") if stack == "cross" else (stack, "attention")
-        heads[f"{side}.blocks.{layer}.{part}.mixed"].add(head)
-    return {name: ablate(*sorted(found)) for name, found in heads.items()}
 
 
 def _target(

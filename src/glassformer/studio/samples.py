@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from glassformer.loaded import Model
 from glassformer.studio.reading import mask_of
@@ -34,6 +35,7 @@ class Served:
     name: str
     model: Model
     texts: tuple[str, ...] = ()
+    run: Path | None = None  # the folder of its training
 
 
 def samples(served: Served) -> list[Sample]:

@@ -10,7 +10,9 @@ from glassformer.config import Strict
 
 StackName = Literal["encoder", "decoder", "cross"]
 View = Literal["raw", "value", "rollout", "mean"]
+Side = Literal["encoder", "decoder"]
 MOST_OFF = 1_024  # heads
+MOST_CHANGES = 64  # words, and vectors
 
 
 class Sample(BaseModel):
@@ -35,6 +37,7 @@ class ModelRow(BaseModel):
     stacks: list[StackSize]
     samples: list[Sample]
     note: str | None  # what the user has to know before writing
+    steps: list[int] | None = None  # checkpoints of its training, where that is here
 
 
 class Models(BaseModel):
@@ -48,6 +51,10 @@ class Ask(Strict):
     text: str
     second: str | None = None  # B of a pair, or what a translator is to have written
     off: tuple[tuple[StackName, int, int], ...] = Field(default=(), max_length=MOST_OFF)
+    swaps: tuple[tuple[Side, int, str], ...] = Field(default=(), max_length=MOST_CHANGES)
+    patches: tuple[tuple[Side, int, int, int], ...] = Field(default=(), max_length=MOST_CHANGES)
+    other: str | None = None  # the text that patches come from
+    step: int | None = None  # a checkpoint; none is the model itself
 
 
 class Token(BaseModel):
@@ -92,7 +99,26 @@ class RunRow(BaseModel):
 
 class Row(BaseModel):
     weights: list[float]
-    scores: list[float | None]  # None: it may not look there
+    scores: list[float | None]  # None: it may not look there; empty: not recorded
+
+
+class Changes(BaseModel):
+    moved: list[list[float]]  # a share for each head
+
+
+class Training(BaseModel):
+    steps: list[int]  # of the checkpoints that are kept
+    losses: list[tuple[float, float]]  # (step, loss), smoothed
+    evaluations: list[tuple[float, float]]  # of what was held out
+    ended: bool
+
+
+class Python(BaseModel):
+    code: str
+
+
+class Brought(BaseModel):
+    model: str  # under this id the trace stands among the models
 
 
 class Measure(BaseModel):

@@ -2,6 +2,10 @@
 
 const KEPT = 48;
 const kept = new Map();
+const used = new Set(); // by what is on the screen
+
+/** Where the studio is one file there is no server: all that it may ask stands in the file. */
+export const held = JSON.parse(document.getElementById("held")?.textContent ?? "null");
 
 /** What the server says when it cannot: one line. */
 export class Refused extends Error {}
@@ -22,13 +26,21 @@ async function fetched(path, options) {
 
 /** Keeps the promise of an answer, and forgets it when it fails or others are wanted more. */
 function keep(key, ask) {
+  used.add(key);
   const known = kept.get(key);
   kept.delete(key);
-  const answer = known ?? ask();
+  const answer = known ?? (held ? here(key) : ask());
   kept.set(key, answer);
   if (!known) answer.catch(() => kept.delete(key));
   if (kept.size > KEPT) kept.delete(kept.keys().next().value);
   return answer;
+}
+
+async function here(key) {
+  const answer = held.answers[key];
+  if (answer === undefined) throw new Refused("This page holds only what was taken along: the studio has the rest.");
+  if (!answer.bytes) return answer;
+  return { bytes: Uint8Array.from(atob(answer.bytes), (each) => each.charCodeAt(0)), shape: answer.shape };
 }
 
 export const json = (path) => keep(path, async () => (await fetched(path)).json());
@@ -49,11 +61,37 @@ export function post(path, question) {
   });
 }
 
-/** A run of a model on a text, with some heads switched off. */
-export const run = (model, text, second, off) => post("runs", {
+/** A run of a model on a text, with some heads switched off, and what else is changed. */
+export const run = (model, text, second, off, more = {}) => post("runs", {
   model, text, second: second || null,
   off: off.map((each) => each.split(".")).map(([stack, layer, head]) => [stack, Number(layer), Number(head)]),
+  ...more,
 });
+
+/** The next time this is asked for, the server answers: it may know more by then. */
+export const again = (path) => kept.delete(path);
+
+/** What comes is a new screen: what it uses is counted anew. */
+export const turn = () => used.clear();
+
+/** The answers that the screen was made of, and those to these paths, as one file holds them. */
+export async function answers(wanted, more) {
+  const found = {};
+  const hold = async (key, answer) => { found[key] = plain(await answer); };
+  for (const [key, answer] of [...kept]) if (used.has(key) || wanted(key)) await hold(key, answer);
+  for (const path of more) if (!(path in found)) await hold(path, bytes(path));
+  return found;
+}
+
+function plain(answer) {
+  if (!(answer.bytes instanceof Uint8Array)) return answer;
+  let text = "";
+  for (let i = 0; i < answer.bytes.length; i += 8192) text += String.fromCharCode(...answer.bytes.subarray(i, i + 8192));
+  return { bytes: btoa(text), shape: answer.shape };
+}
+
+/** A file of the server, as it is. */
+export const file = async (path, options) => (await fetched(path, options)).blob();
 
 /** The server keeps few runs: what it has dropped must be asked for again. */
 export const forget = () => kept.clear();

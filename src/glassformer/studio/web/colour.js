@@ -32,13 +32,13 @@ function bytes([L, a, b]) {
   ].map((c) => Math.round(255 * encoded(Math.min(1, Math.max(0, c)))));
 }
 
-/** 256 × [red, green, blue]; each stop stands where its lightness falls on an even scale. */
-function even(stops) {
+/** `count` × [red, green, blue]; each stop stands where its lightness falls on an even scale. */
+export function even(stops, count = 256) {
   const labs = stops.map(oklab);
   const [first, last] = [labs[0][0], labs[labs.length - 1][0]];
   const places = labs.map(([L]) => (L - first) / (last - first));
-  return Array.from({ length: 256 }, (_, i) => {
-    const at = i / 255;
+  return Array.from({ length: count }, (_, i) => {
+    const at = i / (count - 1);
     const k = Math.min(labs.length - 2, places.findLastIndex((place) => place <= at));
     const t = (at - places[k]) / (places[k + 1] - places[k]);
     return bytes(labs[k].map((x, axis) => x + t * (labs[k + 1][axis] - x)));

@@ -14,8 +14,8 @@ const VIEWS = [
   ["rollout", "rollout", "All layers up to this one, multiplied (Abnar & Zuidema 2020)"],
   ["mean", "mean", "The mean over this layer's heads"],
 ];
-/** Rollout multiplies layers of one stack: between two there is none. */
-export const viewsOf = (stack) => VIEWS.map(([id]) => id).filter((id) => stack !== "cross" || id !== "rollout");
+/** Rollout multiplies layers of one stack: between two there is none. Values take the model's weights. */
+export const viewsOf = (stack, { kind }) => VIEWS.map(([id]) => id).filter((id) => !(id === "rollout" && stack === "cross" || id === "value" && kind === "trace"));
 const ROWS = 14; // of the table of one token's weights
 
 export const head = {
@@ -74,7 +74,7 @@ function build(app) {
     const fresh = app.fresh();
     const { stack, layer, head: h, query } = state;
     swap(tools, ...whichHead(app),
-      choice("Weights", VIEWS.filter(([id]) => viewsOf(stack).includes(id)), state.view, (view) => app.update({ view })));
+      choice("Weights", VIEWS.filter(([id]) => viewsOf(stack, app.model).includes(id)), state.view, (view) => app.update({ view })));
     slider.value = String(state.threshold);
     least.textContent = state.threshold.toFixed(2);
     swap(more,
@@ -89,10 +89,10 @@ function build(app) {
     shown.columns = groups(asked, state);
     shown.bytes = gather(bytes, width, shown.rows, shown.columns);
     const chosen = shown.rows.findIndex(({ of }) => of.includes(query));
+    hover(-1, -1); // first: it takes room
     lines.show({ ...shown, threshold: state.threshold, chosen });
     app.scale = cells.show({ ...shown, chosen, zoom: state.zoom, palette: words(colours(app.theme(), state.faint)) });
     cells.view.canvas.dataset.drawn = [run.run, stack, layer, h, state.view, app.theme(), state.faint].join();
-    hover(-1, -1);
     const exact = await api.json(`runs/${run.run}/row/${stack}/${layer}/${h}/${query}`);
     if (!fresh()) return;
     const best = strongest(exact.weights);
@@ -112,11 +112,11 @@ function rowTable(app, token, asked, { weights, scores }, best) {
   return [
     el("h2", { text: `“${visible(token.text)}” looks at` }),
     el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of weights" },
-      table(`Weights of “${visible(token.text)}”, largest first`, ["token", "score", "weight", ""], some.map((i) => [
-        visible(asked[i].text), number(scores[i]), share(weights[i]),
+      table(`Weights of “${visible(token.text)}”, largest first`, ["token", ...(scores.length ? ["score"] : []), "weight", ""], some.map((i) => [
+        visible(asked[i].text), ...(scores.length ? [number(scores[i])] : []), share(weights[i]),
         el("span", { class: "bar now", vars: { p: String(weights[i]) } }),
       ]), { class: "says" }),
       rest > 0 ? el("p", { class: "quiet", text: `and ${rest} more, with ${share(best.slice(ROWS).reduce((sum, i) => sum + weights[i], 0))} together` }) : null),
-    el("div", { class: "buttons" }, el("button", { type: "button", class: "main", text: "How are these computed?", on: { click: () => app.update({ page: "numbers" }) } })),
+    !app.has("numbers") || app.model.kind === "trace" ? null : el("div", { class: "buttons" }, el("button", { type: "button", class: "main", text: "How are these computed?", on: { click: () => app.update({ page: "numbers" }) } })),
   ];
 }

@@ -1,36 +1,48 @@
 // The studio: one state, one run, one page at a time.
 
 import * as api from "./api.js";
+import { compare } from "./compare.js";
 import { count, el, select, swap } from "./dom.js";
 import { generate } from "./generate.js";
 import { head, viewsOf } from "./head.js";
 import { describe, listen } from "./keys.js";
+import { changed, lab } from "./lab.js";
 import { layers } from "./layers.js";
 import { map } from "./map.js";
 import { numbers } from "./numbers.js";
 import { positions } from "./positions.js";
 import { read, write } from "./state.js";
+import { drops, take } from "./take.js";
+import { training } from "./training.js";
 import { translate } from "./translate.js";
 
-const PAGES = [map, head, numbers, translate, generate, layers, positions];
+const PAGES = [map, head, numbers, translate, generate, layers, positions, lab, compare, training]
+  .filter(({ id }) => !api.held || api.held.pages.includes(id));
 const FAMILIES = { encoder: "encoder", decoder: "decoder", seq2seq: "encoder-decoder" };
 
 const at = (id) => document.getElementById(id);
 const dark = matchMedia("(prefers-color-scheme: dark)");
 let turn = 0;
 let current = null; // the page on the screen: {id, node, show}
+const framed = location.protocol === "about:"; // in a notebook: a page without an address of its own
+const understood = (hash) => read(hash, PAGES.map(({ id }) => id));
 
 const app = {
-  state: read(location.hash, PAGES.map(({ id }) => id)),
+  state: understood(location.hash || api.held?.address || ""),
+  address: write,
+  seen: new Set(), // pages that showed this run
   models: [], model: null, run: null, before: null, known: null, scale: 1,
 
   /** Changes the state, the address and the screen. */
   update(change) {
     const next = { ...app.state, ...change };
+    if (next.text !== app.state.text || next.model !== app.state.model) Object.assign(next, { swaps: [], patches: [] }); // their places are of that text
+    if (next.model !== app.state.model) next.saved = -1;
     const turned = next.page !== app.state.page;
     app.state = next;
     if (app.run) fit();
-    history[turned ? "pushState" : "replaceState"](null, "", write(app.state));
+    if (!framed) history[turned ? "pushState" : "replaceState"](null, "", write(app.state));
+    if (parent !== window) parent.postMessage({ glassformer: write(app.state) }, "*");
     show();
   },
   theme: () => app.state.theme || (dark.matches ? "dark" : "light"),
@@ -38,7 +50,11 @@ const app = {
   /** A question to ask after waiting: is this still what is wanted? */
   fresh() { const mine = turn; return () => mine === turn; },
   isOff: ({ layer, head: h }) => app.state.off.includes(`${app.state.stack}.${layer}.${h}`),
+  /** Whether nothing here can be run again: a trace, or a page that was taken away. */
+  fixed: () => api.held !== null || app.model.kind === "trace",
+  has: (id) => PAGES.some((page) => page.id === id),
   toggle({ layer, head: h } = app.state) {
+    if (app.fixed()) return;
     const name = `${app.state.stack}.${layer}.${h}`;
     const off = app.state.off.filter((each) => each !== name);
     app.update({ layer, head: h, off: off.length < app.state.off.length ? off : [...off, name] });
@@ -57,7 +73,8 @@ const app = {
   },
   write() { const box = at("text"); box.focus(); box.select(); },
   help() { at("help").showModal(); },
-  asking: () => at("help").open,
+  take() { take(app, at("take")); },
+  asking: () => at("help").open || at("take").open,
 };
 
 /** What belonged to the text before: the words chosen for it, the place looked at. */
@@ -69,7 +86,7 @@ function fit() {
   const stack = run.stacks.find(({ name }) => name === state.stack) ?? run.stacks[0];
   const within = (value, size) => Math.max(0, Math.min(size - 1, value));
   state.stack = stack.name;
-  if (!viewsOf(stack.name).includes(state.view)) state.view = "raw";
+  if (!viewsOf(stack.name, app.model).includes(state.view)) state.view = "raw";
   state.layer = within(state.layer, stack.layers);
   state.head = within(state.head, stack.heads);
   state.query = within(state.query < 0 ? telling(run, stack) : state.query, stack.rows);
@@ -84,6 +101,7 @@ function telling({ says, tokens }, { name }) {
 
 async function show() {
   const mine = ++turn;
+  api.turn();
   dress();
   try {
     await ready();
@@ -92,7 +110,9 @@ async function show() {
     bar();
     ask();
     await current.show();
-    if (mine === turn) complain("");
+    if (mine !== turn) return;
+    app.seen.add(app.state.page);
+    complain("");
   } catch (error) {
     if (mine !== turn) return;
     if (error.status === 404 && !show.again) { // the server has dropped the run: once more
@@ -118,11 +138,14 @@ async function ready() {
   if (!state.text && sample) Object.assign(state, { text: sample.text, second: sample.second ?? "" });
   state.model = app.model.id;
   const { text, second, off } = state;
-  const asked = [api.run(app.model.id, text, second, off)];
-  if (off.length) asked.push(api.run(app.model.id, text, second, []));
+  const changes = changed(state);
+  const from = state.saved < 0 ? {} : { step: state.saved };
+  const asked = [api.run(app.model.id, text, second, off, { ...from, ...changes })];
+  if (off.length || changes.swaps || changes.patches) asked.push(api.run(app.model.id, text, second, [], from));
   const mine = turn;
   const [run, before = null] = await Promise.all(asked);
   if (mine !== turn) return;
+  if (app.run?.run !== run.run) app.seen.clear();
   Object.assign(app, { run, before });
   fit();
 }
@@ -151,12 +174,13 @@ function dress() {
 function bar() {
   const { state } = app;
   const models = select(app.models.map(({ id, name }) => [id, name]), app.model?.id, app.pick, { "aria-label": "Model" });
-  const about = app.model && `${FAMILIES[app.model.family] ?? app.model.family} · ${count(app.model.parameters)} parameters`;
+  const about = app.model && `${FAMILIES[app.model.family] ?? app.model.family} · ${app.model.kind === "trace" ? "as recorded" : `${count(app.model.parameters)} parameters`}`;
+  models.title = about ?? "";
   const button = (text, label, act, pressed) => el("button", {
     type: "button", class: "round", title: label, "aria-label": label, "aria-pressed": pressed, text, on: { click: act },
   });
   swap(at("bar"),
-    el("a", { class: "brand", href: "#/map" }, el("img", { src: "icon.svg", alt: "", width: "22", height: "22" }), "glassformer"),
+    el("a", { class: "brand", href: "#/map" }, el("img", { src: document.querySelector("link[rel=icon]").href, alt: "", width: "22", height: "22" }), "glassformer"),
     el("nav", { "aria-label": "Pages" }, ...PAGES.map(({ id, name, question }) => el("a", {
       href: write({ ...state, page: id }), title: question, "aria-current": id === state.page ? "page" : null, text: name,
     }))),
@@ -164,12 +188,14 @@ function bar() {
     el("div", { class: "rounds" },
       button(app.theme() === "dark" ? "☀" : "☾", "Light or dark", () => app.update({ theme: app.theme() === "dark" ? "light" : "dark" })),
       button("A", "Large type", () => app.update({ large: !state.large }), String(state.large)),
+      button("↓", "Take it away: picture, table, page, link, Python", app.take),
       button("?", "Shortcuts", app.help)));
 }
 
 function ask() {
   const { state, model } = app;
   const form = at("ask");
+  form.hidden = app.fixed();
   if (form.dataset.model !== model.id) {
     form.dataset.model = model.id;
     const second = { encoder: "second text, if any", seq2seq: "its translation (empty: the model writes it)" }[model.family];
@@ -204,10 +230,22 @@ at("ask").addEventListener("submit", (event) => {
 // A new address: from the bar, from the back button, or written by hand.
 const follow = () => {
   if (location.hash === "#page") return;
-  app.state = read(location.hash, PAGES.map(({ id }) => id));
+  app.state = understood(location.hash);
   show();
 };
 addEventListener("popstate", follow);
+addEventListener("message", ({ source, data }) => { // from the notebook that this page stands in
+  if (source === window || source !== parent || typeof data?.glassformer !== "string") return;
+  app.state = understood(data.glassformer);
+  show();
+});
+document.addEventListener("click", (event) => {
+  const link = framed && event.target.closest("a[href^='#/']");
+  if (!link) return;
+  event.preventDefault();
+  app.update(understood(link.getAttribute("href")));
+});
+drops(app, complain);
 dark.addEventListener("change", show);
 let settle = 0;
 addEventListener("resize", () => { clearTimeout(settle); settle = setTimeout(show, 120); });

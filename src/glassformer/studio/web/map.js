@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { colours, ink, words } from "./colour.js";
 import { choice, el, number, select, swap, table, tick } from "./dom.js";
-import { density, legend, paint, scaleFor } from "./picture.js";
+import { density, legend, paint, scaleFor, weightOf } from "./picture.js";
 import { says } from "./says.js";
 import { sides, strip } from "./tokens.js";
 
@@ -48,7 +48,7 @@ function build(app) {
   function placeKnob() {
     const at = hovered ?? app.state;
     const cell = grid.querySelector(`[data-at="${at.layer}.${at.head}"]`);
-    knob.hidden = !cell || cell.offsetWidth < ROOM_FOR_KNOB;
+    knob.hidden = !cell || cell.offsetWidth < ROOM_FOR_KNOB || app.fixed();
     if (knob.hidden) return;
     const off = app.isOff(at);
     knob.textContent = off ? "on" : "off";
@@ -80,6 +80,7 @@ function build(app) {
     board.style.setProperty("--high", `${size.high + GAP}px`);
     const palette = colours(app.theme(), state.faint && !values);
     draw(canvas, stack, small, size, values && ((l, h) => scale.byte(values[l][h])), words(palette));
+    canvas.shows = shows(app, canvas.shows, values);
     Object.assign(canvas.dataset, { scale: size.scale, gap: gapOf(size) }); // for those who read the pixels
     canvas.dataset.drawn = [run.run, stack.name, state.colour, app.theme(), state.faint].join();
     label(app, grid, stack, values, scale, palette);
@@ -144,14 +145,27 @@ function draw(canvas, { layers, heads }, { bytes, shape: [, , rows, columns] }, 
   const image = pen.createImageData(canvas.width, canvas.height);
   const pixels = new Uint32Array(image.data.buffer);
   const area = rows * columns;
+  canvas.shows = [];
   for (let l = 0; l < layers; l++) {
     for (let h = 0; h < heads; h++) {
       const one = byteOf ? new Uint8Array(area).fill(byteOf(l, h))
         : bytes.subarray((l * heads + h) * area, (l * heads + h + 1) * area);
       paint(pixels, canvas.width, one, rows, columns, h * wide, l * high, scale, palette);
+      canvas.shows.push({ layer: l, head: h, bytes: one, rows, columns, palette, scale, left: h * wide, top: l * high });
     }
   }
   pen.putImageData(image, 0, 0);
+}
+
+/** For those who take it away: each head's cells by their tokens; of a long text, by their numbers. */
+function shows({ run, state }, heads, values) {
+  const [rows, columns] = sides(run, state.stack).map((tokens) => tokens.map(({ text }) => text));
+  return heads.map((each) => ({
+    ...each, name: `layer ${each.layer}, head ${each.head}`,
+    rows: each.rows === rows.length ? rows : Array.from({ length: each.rows }, (_, i) => String(i)),
+    columns: each.columns === columns.length ? columns : Array.from({ length: each.columns }, (_, i) => String(i)),
+    value: values ? () => String(values[each.layer][each.head]) : weightOf,
+  }));
 }
 
 /** A measure's values on the scale of colours: from zero, or from the least if that is below. */
@@ -232,8 +246,8 @@ function headCard(app, all) {
   return el("section", { class: "card one-head", "aria-label": "The chosen head" },
     el("h2", { text: `Layer ${layer}, head ${head}` }, kind ? el("span", { class: "badge", text: kind }) : null),
     el("div", { class: "buttons" },
-      el("button", { type: "button", class: "main", text: "Look closer", on: { click: () => app.update({ page: "head" }) } }),
-      el("button", { type: "button", class: "plain", "aria-pressed": String(off), text: off ? "Switch on" : "Switch off", on: { click: () => app.toggle() } })),
+      !app.has("head") ? null : el("button", { type: "button", class: "main", text: "Look closer", on: { click: () => app.update({ page: "head" }) } }),
+      app.fixed() ? null : el("button", { type: "button", class: "plain", "aria-pressed": String(off), text: off ? "Switch on" : "Switch off", on: { click: () => app.toggle() } })),
     all ? table("Measures of this head", ["measure", "value"], all.names.filter(({ id }) => values[id])
       .map(({ id, title, paper }) => [el("span", { title: `${title}: ${paper}`, text: title }), number(values[id][layer][head])]), { class: "measures" }) : null);
 }

@@ -2,7 +2,7 @@
 
 import { el } from "./dom.js";
 import { pane } from "./pane.js";
-import { density, paint, scaleFor } from "./picture.js";
+import { density, paint, scaleFor, weightOf } from "./picture.js";
 
 const LARGEST = 64; // CSS pixels of a cell
 const STRETCHED = 40; // and of one that need not be a square
@@ -35,6 +35,10 @@ export function matrix(wishes) {
   function draw(pen, { x, y, wide, high }) {
     if (!now) return;
     const { bytes, rows, columns, scale, tall, palette } = now;
+    const texts = (names) => names.map(({ text }) => text);
+    view.canvas.shows = [{ // for those who take it away
+      name: wishes.name, bytes, rows: texts(rows), columns: texts(columns), palette, scale, tall, left: -x, top: -y, value: now.value ?? weightOf,
+    }];
     const [r0, c0] = [Math.floor(y / tall), Math.floor(x / scale)];
     const r1 = Math.min(rows.length, Math.ceil((y + high) / tall));
     const c1 = Math.min(columns.length, Math.ceil((x + wide) / scale));

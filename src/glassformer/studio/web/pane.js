@@ -29,6 +29,10 @@ export function pane(draw, props = {}) {
     draw(pen, { x: Math.round(node.scrollLeft * k), y: Math.round(node.scrollTop * k), wide, high });
   }
 
+  canvas.again = (pen) => { // for those who draw it elsewhere
+    const k = density();
+    draw(pen, { x: Math.round(node.scrollLeft * k), y: Math.round(node.scrollTop * k), wide: canvas.width, high: canvas.height });
+  };
   const soon = () => { waiting ||= requestAnimationFrame(redraw); };
   node.addEventListener("scroll", soon, { passive: true });
   return {

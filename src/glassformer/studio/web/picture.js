@@ -30,6 +30,9 @@ export function scaleFor(rows, columns, high, wide) {
   return Math.max(1, Math.floor(Math.min(high / rows, wide / columns)));
 }
 
+/** What a byte stands for. */
+export const weightOf = (byte) => String(Math.round((10_000 * byte) / 255) / 10_000);
+
 /** What the colours mean: from `low` to `high`. */
 export function legend(theme, faint, low, high, title) {
   const steps = colours(theme, faint).filter((_, i) => i % 15 === 0).map(css);

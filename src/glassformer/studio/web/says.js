@@ -76,6 +76,7 @@ function where({ kind, at }, { token }, text) {
 }
 
 function nothing(model) {
+  if (model.kind === "trace") return "A trace holds what was seen inside, not the words it led to.";
   return model.mask && model.kind === "masked_lm"
     ? `Write ${model.mask} in place of a word, and the model guesses it.`
     : "This model gives vectors, not words. Its heads can be looked at all the same.";

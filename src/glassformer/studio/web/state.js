@@ -5,7 +5,10 @@ const FIELDS = {
   model: ["m", ""],
   text: ["x", ""],
   second: ["y", ""],
-  off: ["off", []],
+  off: ["off", [], /^\w+\.\d+\.\d+$/],
+  swaps: ["sw", [], /^\w+\.\d+\..+$/], // encoder.5.river: another word at token 5
+  patches: ["pa", [], /^\w+(\.\d+){3}$/], // encoder.2.5.4: after block 2, token 5 is the other text's token 4
+  saved: ["cp", -1], // a checkpoint of this model's run
   stack: ["in", ""],
   layer: ["l", 0],
   head: ["h", 0],
@@ -29,10 +32,13 @@ const FIELDS = {
   seed: ["seed", 0],
   taken: ["took", ""], // tokens the user has chosen: 5.12.7
   at: ["g", 0],
-  // Layers
+  // Layers, Lab, Compare
   side: ["side", ""],
   other: ["o", ""], // another sentence, and a token of it
   mate: ["om", -1],
+  // Compare
+  rival: ["bm", ""], // another model, and its checkpoint
+  rivalAt: ["bs", -1],
   // Positions
   show: ["show", "lecture"],
   place: ["pos", 20],
@@ -47,14 +53,14 @@ export function read(hash, pages) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
   const given = new URLSearchParams(query);
   const state = { page: pages.includes(path) ? path : pages[0] };
-  for (const [name, [short, usual]] of Object.entries(FIELDS)) {
-    state[name] = given.has(short) ? like(usual, given.get(short)) : usual;
+  for (const [name, [short, usual, pattern]] of Object.entries(FIELDS)) {
+    state[name] = given.has(short) ? like(usual, given.get(short), pattern) : usual;
   }
   return state;
 }
 
-function like(usual, text) {
-  if (Array.isArray(usual)) return text.split(",").filter((each) => /^\w+\.\d+\.\d+$/.test(each));
+function like(usual, text, pattern) {
+  if (Array.isArray(usual)) return text.split(",").filter((each) => pattern.test(each));
   if (typeof usual === "boolean") return text === "1";
   if (typeof usual !== "number") return text;
   const value = Number(text);

@@ -1,0 +1,69 @@
+"""Two runs, head by head: where one looks more, and where less. Bytes: 128 is no difference."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import adaptive_max_pool2d
+
+from glassformer.errors import InputError
+from glassformer.glass.stacks import attentions, place, wide
+from glassformer.studio.pictures import SMALL
+from glassformer.studio.runs import Run
+from glassformer.studio.wire import Changes, StackName
+
+NONE, MOST = 128, 127  # the byte of no difference, and how far one is from it at most
+
+
+def to_bytes(values: Tensor) -> Tensor:
+    """Numbers from −1 to 1 → uint8, 1 to 255."""
+    return (NONE + (values.float() * MOST).round().clamp(-MOST, MOST)).to(torch.uint8).cpu()
+
+
+def small(one: Run, two: Run, stack: StackName) -> Tensor:  # (L, H, r, c)
+    """Every head of a stack; of a long text each cell shows the largest change it covers."""
+    pictures = []
+    for layer in range(_layers(one, two, stack)):
+        found = _layer(one, two, stack, layer)
+        sides = (min(found.shape[-2], SMALL), min(found.shape[-1], SMALL))
+        more, less = (adaptive_max_pool2d(each, sides) for each in (found, -found))
+        pictures.append(to_bytes(torch.where(more >= less, more, -less)))
+    return torch.stack(pictures)
+
+
+def head(one: Run, two: Run, stack: StackName, layer: int, head: int) -> Tensor:  # (T, S)
+    place(one.trace, stack, layer, head)
+    _layers(one, two, stack)
+    return to_bytes(_layer(one, two, stack, layer)[head])
+
+
+def changes(one: Run, two: Run, stack: StackName) -> Changes:
+    """How much of its attention each head moves elsewhere: half of Σ |b − a|, the mean over rows.
+
+    0: it looks where it looked; 1: it looks at other tokens altogether.
+    """
+    layers = range(_layers(one, two, stack))
+    found = [_layer(one, two, stack, layer).abs().sum(-1).mean(-1) / 2 for layer in layers]
+    return Changes(moved=torch.stack(found).tolist())
+
+
+def _layers(one: Run, two: Run, stack: StackName) -> int:
+    """How many there are, if the two can be compared."""
+    shapes = []
+    for run in (one, two):
+        places = attentions(run.trace, stack)
+        shapes.append((len(places), *run.trace[f"{places[0]}.weights"].shape))
+    for name, first, second in zip(("layers", "heads", "rows", "columns"), *shapes, strict=True):
+        if first != second:
+            raise InputError(
+                f"one has {first} {name}, the other {second}: "
+                "a difference of each cell needs as many on both sides"
+            )
+    return int(shapes[0][0])
+
+
+def _layer(one: Run, two: Run, stack: StackName, layer: int) -> Tensor:  # (H, T, S)
+    first, second = (
+        wide(run.trace[f"{place(run.trace, stack, layer)}.weights"]).cpu() for run in (one, two)
+    )
+    return second - first

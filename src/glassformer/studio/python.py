@@ -1,0 +1,75 @@
+"""The Python that does what a run did: to read, to learn from, and to run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from glassformer.studio.reading import read
+from glassformer.studio.runs import Run
+from glassformer.studio.samples import Served
+from glassformer.studio.toys import TOYS
+from glassformer.studio.training import at_step
+
+
+def code(run: Run, served: Served | None) -> str:
+    """Ends with `trace`, what the pages show."""
+    if served is None:
+        return 'import glassformer as gf\n\ntrace = gf.Trace.load("run.gftrace")'
+    return "\n".join(
+        [
+            "import glassformer as gf",
+            *_imports(run, served),
+            "",
+            _opened(run, served),
+            f"text = {run.what!r}",
+            *_recorded(run),
+        ]
+    )
+
+
+def _imports(run: Run, served: Served) -> list[str]:
+    ask = run.ask
+    calls = {"heads_off": ask.off, "patched": ask.patches, "swapped": ask.swaps}
+    used = [name for name, changes in calls.items() if changes]
+    lines = [f"from glassformer.glass import {', '.join(used)}"] if used else []
+    if served.name in TOYS:
+        lines.append("from glassformer.studio.toys import toy")
+    return lines
+
+
+def _opened(run: Run, served: Served) -> str:
+    if served.name in TOYS:
+        return f"model = toy({served.name!r}).model"
+    if run.ask.step is not None:
+        return f"model = gf.load({at_step(Path(served.name), run.ask.step).as_posix()!r})"
+    return f"model = gf.load({served.name!r})"
+
+
+def _recorded(run: Run) -> list[str]:
+    ask = run.ask
+    if not (ask.off or ask.swaps or ask.patches):
+        return ["trace = gf.record(model, text)"]
+    lines = ["before = gf.record(model, text)"] if ask.off else []
+    if ask.patches:
+        lines.append(f"other = gf.record(model, {_other(run)!r})")
+    changes = [f"heads_off(before, {list(ask.off)!r})"] if ask.off else []
+    for side in ("encoder", "decoder"):
+        words = {place: word for at, place, word in ask.swaps if at == side}
+        if words:
+            changes.append(f"swapped(model, {side!r}, {words!r})")
+        places = [tuple(each) for at, *each in ask.patches if at == side]
+        if places:
+            changes.append(f"patched(other, {side!r}, {places!r})")
+    return [
+        *lines,
+        "trace = gf.record(model, text, edit={",
+        *(f"    **{change}," for change in changes),
+        "})",
+    ]
+
+
+def _other(run: Run) -> Any:
+    """The other text, as `record` takes it: with the same target, where there is one."""
+    found = read(run.whole, run.ask.other or "")
+    return (found.ids, run.what[1]) if run.trace.source_tokens else found.what

@@ -1,0 +1,47 @@
+"""What can be taken away from the studio, and a trace that is brought back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fastapi import FastAPI, Request, Response
+
+from glassformer.glass import Trace
+from glassformer.studio import standalone, wire
+from glassformer.studio.answers import as_json
+from glassformer.studio.desk import Desk
+from glassformer.studio.lone import alone
+from glassformer.studio.python import code
+from glassformer.studio.runs import Run, Runs
+from glassformer.studio.samples import Served
+
+
+def serve(app: FastAPI, models: Mapping[str, Served], runs: Runs, desk: Desk) -> None:
+    @app.get("/api/shell")
+    async def shell(request: Request) -> Response:
+        """All pages in one, without answers: the page itself adds those."""
+        return Response(
+            await desk.do(request, lambda _: standalone.shell()), media_type="text/plain"
+        )
+
+    @app.get("/api/runs/{id}/trace")
+    async def trace(request: Request, id: str) -> Response:
+        run = runs.find(id)
+        data = await desk.do(request, lambda _: run.trace.to_bytes())
+        return Response(data, media_type="application/octet-stream")
+
+    @app.get("/api/runs/{id}/python")
+    async def python(id: str) -> Response:
+        run = runs.find(id)
+        found = wire.Python(code=code(run, models.get(run.ask.model)))
+        return as_json(found)
+
+    @app.post("/api/traces")
+    async def bring(request: Request) -> Response:
+        data = await request.body()
+
+        def opened(_: object) -> Run:
+            return runs.keep(alone(Trace.from_bytes(data), f"t{runs.number()}"))
+
+        run = await desk.do(request, opened)
+        return as_json(wire.Brought(model=run.id))

@@ -1,0 +1,95 @@
+"""A run of training, seen while it goes on: its losses, and its model at each checkpoint."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+
+from fastapi import FastAPI, Request, Response
+
+from glassformer.errors import InputError
+from glassformer.loaded import Model, load
+from glassformer.studio.answers import as_json
+from glassformer.studio.desk import Desk
+from glassformer.studio.guard import Refused
+from glassformer.studio.samples import Served
+from glassformer.studio.wire import Training
+from glassformer.train.curves import Line, read
+from glassformer.train.run import checkpoints
+from glassformer.train.toml import RECIPE
+
+MOST_OPEN = 3  # checkpoints in memory
+MOST_POINTS = 600  # of a curve
+
+
+def is_run(folder: Path) -> bool:
+    try:
+        return (folder / RECIPE).is_file() and (folder / "metrics.jsonl").is_file()
+    except OSError:  # no name of a folder
+        return False
+
+
+def newest(folder: Path) -> Path:
+    """The model of a run: its result, or, while it goes on, its last checkpoint."""
+    steps = checkpoints(folder)
+    if (folder / "model").is_dir():
+        return folder / "model"
+    if not steps:
+        raise InputError(f"{folder}: this run has no checkpoint yet: try again later")
+    return at_step(folder, steps[-1])
+
+
+def at_step(folder: Path, step: int) -> Path:
+    return folder / "checkpoints" / f"step-{step:08d}"
+
+
+class Opened:
+    """The models of a few checkpoints, the last ones asked for."""
+
+    def __init__(self) -> None:
+        self.kept: OrderedDict[tuple[Path, int], Model] = OrderedDict()
+        self.lock = Lock()
+
+    def model(self, served: Served, step: int | None) -> Model:
+        if step is None:
+            return served.model
+        if served.run is None or step not in checkpoints(served.run):
+            raise InputError(f"step {step}: no such checkpoint is kept: choose another")
+        with self.lock:
+            key = (served.run, step)
+            if key not in self.kept:
+                device = next(served.model.parameters()).device
+                self.kept[key] = load(at_step(*key), device=device)
+            self.kept.move_to_end(key)
+            while len(self.kept) > MOST_OPEN:
+                self.kept.popitem(last=False)
+            return self.kept[key]
+
+
+def progress(folder: Path) -> Training:
+    curve = read(folder)
+    return Training(
+        steps=checkpoints(folder),
+        losses=_thinned(curve.train),
+        evaluations=curve.valid,
+        ended=(folder / "model").is_dir(),
+    )
+
+
+def _thinned(line: Line) -> Line:
+    """Every few of many points, and the last."""
+    every = -(-len(line) // MOST_POINTS)
+    return line[::every] + (line[-1:] if (len(line) - 1) % every else [])
+
+
+def serve(app: FastAPI, models: Mapping[str, Served], desk: Desk) -> None:
+    @app.get("/api/models/{id}/training")
+    async def training(request: Request, id: str) -> Response:
+        if id not in models:
+            raise Refused(404, "there is no such model: ask /api/models")
+        folder = models[id].run
+        if folder is None:
+            raise InputError("this model came without its training: open the folder of a run")
+        return as_json(await desk.do(request, lambda _: progress(folder)))

@@ -1,0 +1,130 @@
+// What changed? Two models, two checkpoints or two sentences, head by head.
+
+import * as api from "./api.js";
+import { colours, words } from "./colour.js";
+import { el, select, share, swap, table, visible } from "./dom.js";
+import { whichHead } from "./head.js";
+import { matrix } from "./matrix.js";
+import { legend } from "./picture.js";
+import { changeOf, diverging, signedLegend } from "./signed.js";
+import { groups, sides } from "./tokens.js";
+
+const HEADS = 5; // in the list of those that differ most
+
+export const compare = {
+  id: "compare",
+  name: "Compare",
+  question: "What is different?",
+  lead: "The same head twice, in two models, two checkpoints or on two sentences; on the right, where the second looks more and where less.",
+  caveat: "Heads of two models that were trained apart need not have the same tasks: equal numbers do not make them a pair.",
+  build,
+};
+
+function build(app) {
+  const tools = el("div", { class: "tools" });
+  const choose = el("form", { class: "tools rival", on: { submit: (event) => {
+    event.preventDefault();
+    app.update({ other: new FormData(event.target).get("other").trim() });
+  } } });
+  const pick = (query) => app.update({ query });
+  const [first, second, between] = ["The first: rows look, columns are looked at", "The second: rows look, columns are looked at", "The second less the first"]
+    .map((name) => { const cells = matrix({ name, pick }); return { cells, title: el("h2", {}), fit: el("div", { class: "fit" }, cells.node), foot: el("div", { class: "foot" }) }; });
+  const still = el("p", { class: "quiet still", hidden: true });
+  between.fit.before(still);
+  const card = ({ title, fit, foot }, label, ...more) => el("section", { class: "card cells", "aria-label": label }, title, ...more, fit, foot);
+  const list = el("div", { class: "moved" });
+  const spoken = el("section", { class: "card row", "aria-label": "What the two say" });
+  const node = el("div", { class: "page-compare" }, el("div", { class: "tools" }, choose, tools),
+    card(first, "The first"), card(second, "The second"), card(between, "The difference", still),
+    el("div", { class: "below" }, list, spoken));
+
+  async function show() {
+    const { state, run, theme } = app;
+    const fresh = app.fresh();
+    swap(choose, ...rivals(app));
+    swap(tools, ...whichHead(app));
+    const other = await rivalRun(app);
+    if (!fresh()) return;
+    const { stack, layer, head } = state;
+    const theirs = other.stacks.find(({ name }) => name === stack);
+    if (!theirs) throw new api.Refused(`The second model has no ${stack}: choose one of the same family.`);
+    const at = [layer, head].map((value, i) => Math.min(value, [theirs.layers, theirs.heads][i] - 1));
+    const pair = `between/${run.run}/${other.run}`;
+    const [a, b, difference] = await Promise.all([
+      api.bytes(`runs/${run.run}/head/${stack}/${layer}/${head}?view=raw`),
+      api.bytes(`runs/${other.run}/head/${stack}/${at.join("/")}?view=raw`),
+      Promise.all([api.bytes(`${pair}/head/${stack}/${layer}/${head}`), api.json(`${pair}/changes/${stack}`)])
+        .catch((error) => { if (error.status !== 400) throw error; return error; }),
+    ]);
+    if (!fresh()) return;
+    const able = Array.isArray(difference);
+    first.title.textContent = names(app, state.saved, app.model.id, state.text);
+    second.title.textContent = names(app, state.rivalAt, state.rival || app.model.id, state.other || state.text);
+    between.title.textContent = "The difference";
+    still.hidden = able;
+    [between.fit.hidden, between.foot.hidden, list.hidden] = [!able, !able, !able];
+    if (!able) still.textContent = difference.message;
+    const palette = words(colours(theme(), state.faint));
+    const plain = { special: true, pieces: true };
+    const draw = (part, bytes, of, table256, value, drawn) => {
+      const [rows, columns] = sides(of, stack).map((tokens) => groups(tokens, plain));
+      part.cells.show({ bytes, rows, columns, chosen: state.query < rows.length ? state.query : -1, zoom: 0, palette: table256, value });
+      part.cells.view.canvas.dataset.drawn = [...drawn, stack, layer, head, theme()].join();
+    };
+    for (const part of [first, second]) swap(part.foot, legend(theme(), state.faint, "0", "1", "weight"));
+    swap(between.foot, signedLegend(theme(), "change"));
+    swap(spoken, ...said(app, run, other)); // before the pictures: it takes room
+    if (able) swap(list, ...movers(app, difference[1].moved));
+    draw(first, a.bytes, run, palette, undefined, [run.run]);
+    draw(second, b.bytes, other, palette, undefined, [other.run]);
+    if (able) draw(between, difference[0].bytes, run, words(diverging(theme())), changeOf, [run.run, other.run]);
+    app.say(able ? `layer ${layer}, head ${head}: ${Math.round(100 * difference[1].moved[layer][head])} % of its attention is elsewhere` : difference.message);
+  }
+
+  return { node, show };
+}
+
+/** The second run: what is not chosen is as in the first. */
+function rivalRun({ state, model }) {
+  const { rival, rivalAt, other, text, second } = state;
+  return api.run(rival || model.id, other || text, other ? "" : second, [], rivalAt < 0 ? {} : { step: rivalAt });
+}
+
+function names({ models }, saved, id, text) {
+  const model = models.find((each) => each.id === id);
+  return `${model?.name ?? id}${saved < 0 ? "" : `, step ${saved}`}: “${text}”`;
+}
+
+/** Which second: its model, its checkpoint, its sentence. */
+function rivals(app) {
+  const { state, models, model } = app;
+  const chosen = models.find(({ id }) => id === state.rival) ?? model;
+  const able = models.filter(({ family }) => family === model.family);
+  const steps = (of, at, change, label) => (of.steps?.length ? el("label", { class: "field" }, label,
+    select([["-1", "the model"], ...of.steps.map((step) => [String(step), `step ${step}`])], String(at), (to) => change(Number(to)))) : null);
+  return [
+    steps(model, state.saved, (saved) => app.update({ saved }), "first"),
+    el("label", { class: "field" }, "compare with", select([["", "the same model"], ...able.filter(({ id }) => id !== model.id).map(({ id, name }) => [id, name])], state.rival, (rival) => app.update({ rival, rivalAt: -1 }))),
+    steps(chosen, state.rivalAt, (rivalAt) => app.update({ rivalAt }), "at"),
+    el("label", { class: "field wide" }, "on", el("input", { type: "text", name: "other", value: state.other, placeholder: "the same sentence", "aria-label": "Second sentence", spellcheck: "false" })),
+    el("button", { class: "plain", text: "Compare" }),
+  ];
+}
+
+function movers(app, moved) {
+  const all = moved.flatMap((row, layer) => row.map((by, head) => ({ layer, head, by }))).sort((a, b) => b.by - a.by).slice(0, HEADS);
+  return [el("span", { class: "quiet", text: "differ most:" }), ...all.map(({ layer, head, by }) => el("button", {
+    type: "button", "aria-pressed": String(layer === app.state.layer && head === app.state.head), text: `${layer}.${head}`,
+    title: `layer ${layer}, head ${head}`, on: { click: () => app.update({ layer, head }) },
+  }, el("span", { class: "quiet", text: ` ${Math.round(100 * by)} %` })))];
+}
+
+/** Their best answers, side by side: at the chosen token, else at the last. */
+function said({ state }, run, other) {
+  const place = ({ says: { at } }) => at.find(({ token }) => token === state.query) ?? at[at.length - 1];
+  const [a, b] = [place(run), place(other)];
+  if (!a && !b) return [el("p", { class: "quiet", text: "These say no words: only their attention can be compared." })];
+  const tell = (found, i) => (found?.top[i] ? el("span", {}, el("b", { text: visible(found.top[i].text) }), ` ${share(found.top[i].p)}`) : "·");
+  return [table("Best answers of the two", ["", "1", "2", "3", "4", "5"], [[a, "first"], [b, "second"]].map(([found, name]) =>
+    [`the ${name} says`, ...[0, 1, 2, 3, 4].map((i) => tell(found, i))]), { class: "says two" })];
+}

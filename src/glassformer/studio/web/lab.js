@@ -1,0 +1,218 @@
+// What if? Words, heads and vectors are changed, and the answer is asked again.
+
+import * as api from "./api.js";
+import { words } from "./colour.js";
+import { el, number, share, swap, visible } from "./dom.js";
+import { whichHead } from "./head.js";
+import { matrix } from "./matrix.js";
+import { says } from "./says.js";
+import { changeOf, diverging, signedLegend } from "./signed.js";
+import { groups, sides, strip } from "./tokens.js";
+
+const MOST_MOVED = 5; // heads in the list of those that changed most
+
+export const lab = {
+  id: "lab",
+  name: "Lab",
+  question: "What if?",
+  lead: "Mask a word, put another in its place, switch heads off, or bring in what the model thought of another sentence: see what becomes of the answer.",
+  caveat: "A change that matters shows where the answer passes, not all that it needs: try the opposite change too.",
+  build,
+};
+
+const NONE = { off: [], swaps: [], patches: [] };
+const changesOf = ({ off, swaps, patches }) => JSON.stringify({ off, swaps, patches });
+
+/** The changes besides heads, as the server takes them. */
+export function changed({ swaps, patches, other }) {
+  const parts = (each, count) => each.split(".", count);
+  return {
+    ...(swaps.length && { swaps: swaps.map((each) => { const [side, place] = parts(each, 2); return [side, Number(place), wordOf(each)]; }) }),
+    ...(patches.length && { patches: patches.map((each) => { const [side, ...places] = parts(each, 4); return [side, ...places.map(Number)]; }), other }),
+  };
+}
+
+/** The word of encoder.5.river; commas and such are written as in addresses. */
+function wordOf(swap) {
+  const text = swap.slice(swap.indexOf(".", swap.indexOf(".") + 1) + 1);
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // written by hand
+  }
+}
+
+function build(app) {
+  const left = el("section", { class: "card change", "aria-label": "Change something" });
+  const tools = el("div", { class: "tools" });
+  const cells = matrix({ name: "Difference of weights: rows look, columns are looked at", pick: (row) => app.update({ query: row }), hover });
+  const readout = el("p", { class: "readout quiet", "aria-hidden": "true" });
+  const scale = el("div", {});
+  const moved = el("div", { class: "moved" });
+  const fit = el("div", { class: "fit" }, cells.node);
+  const still = el("p", { class: "quiet still", hidden: true });
+  const centre = el("section", { class: "card cells", "aria-label": "What changes in the picture" }, tools, still, fit, el("div", { class: "foot" }, readout, scale), moved);
+  const right = el("div", { class: "right" });
+  const node = el("div", { class: "page-lab" }, left, centre, right);
+  const fixed = el("section", { class: "card none" }, el("h2", { text: "Nothing can be changed here" }),
+    el("p", { text: "A trace holds one run as it was. Open its model in the studio." }));
+  const shown = { rows: [], columns: [], bytes: new Uint8Array() };
+  const time = { past: [], future: [], now: null, text: null };
+
+  const act = (change) => app.update(change);
+  app.undo = () => travel(time.past, time.future);
+  app.redo = () => travel(time.future, time.past);
+
+  function travel(from, to) {
+    if (!from.length) return;
+    to.push(time.now);
+    time.now = from.pop();
+    act(JSON.parse(time.now));
+  }
+
+  /** Changes that came from elsewhere (another page, the address) can be undone too. */
+  function remember(state) {
+    const now = changesOf(state);
+    const text = [state.model, state.text, state.second].join("\n");
+    if (text !== time.text) Object.assign(time, { text, past: now === JSON.stringify(NONE) ? [] : [JSON.stringify(NONE)], future: [], now });
+    if (now === time.now) return;
+    time.past.push(time.now);
+    Object.assign(time, { now, future: [] });
+  }
+
+  function hover(r, c) {
+    readout.textContent = r < 0 ? "Point at a cell to read it." : `“${shown.rows[r].text}” → “${shown.columns[c].text}”: ${signed(changeOf(shown.bytes[r * shown.columns.length + c]))}`;
+  }
+
+  async function show() {
+    const { state, run, before, model } = app;
+    const fresh = app.fresh();
+    if (model.kind === "trace") { node.replaceChildren(fixed); app.say("nothing can be changed"); return; }
+    remember(state);
+    const other = state.other ? await api.run(model.id, state.other, "", [], state.saved < 0 ? {} : { step: state.saved }).catch((error) => error) : null;
+    if (!fresh()) return;
+    swap(left, ...controls(app, other));
+    swap(tools, ...whichHead(app));
+    const python = await api.json(`runs/${run.run}/python`);
+    if (!fresh()) return;
+    swap(right, says(run, before, answering(app), model), history(app, time), code(python.code));
+    await picture(app, fresh);
+    if (fresh()) app.say(before ? spoken(run, before) : "nothing is changed");
+  }
+
+  async function picture({ state, run, before, theme }, fresh) {
+    const { stack, layer, head } = state;
+    const found = before ? await Promise.all([
+      api.bytes(`between/${before.run}/${run.run}/head/${stack}/${layer}/${head}`),
+      api.json(`between/${before.run}/${run.run}/changes/${stack}`),
+    ]).catch((error) => { if (error.status !== 400) throw error; return error; }) : null;
+    if (!fresh()) return;
+    still.hidden = Array.isArray(found);
+    [fit.hidden, moved.hidden, readout.hidden] = [!still.hidden, !still.hidden, !still.hidden];
+    swap(scale, signedLegend(theme(), "change of weight"));
+    if (!Array.isArray(found)) {
+      still.textContent = found ? found.message : "Here you will see where this head looks more, and where less. Nothing is changed yet.";
+      return;
+    }
+    const [{ bytes }, { moved: by }] = found;
+    [shown.rows, shown.columns] = sides(run, stack).map((tokens) => groups(tokens, { special: true, pieces: true }));
+    shown.bytes = bytes;
+    hover(-1, -1);
+    swap(moved, ...movers(app, by));
+    cells.show({ ...shown, chosen: state.query, zoom: 0, palette: words(diverging(theme())), value: changeOf });
+    cells.view.canvas.dataset.drawn = [run.run, before.run, stack, layer, head, theme()].join();
+  }
+
+  return { node, show };
+}
+
+const signed = (text) => (text.startsWith("-") ? `−${text.slice(1)}` : `+${text}`);
+
+/** The side whose words can be changed here: of cross attention, the one that looks. */
+const sideOf = ({ stack }) => (stack === "encoder" ? "encoder" : "decoder");
+
+function answering({ state, model }) {
+  return model.family === "seq2seq" && state.stack === "encoder" ? -1 : state.query;
+}
+
+function spoken(run, before) {
+  const [now, then] = [run, before].map(({ says: said }) => said.at[said.at.length - 1]?.top[0]);
+  return now && then ? `before “${visible(then.text)}” ${share(then.p)}, now “${visible(now.text)}” ${share(now.p)}` : "changed";
+}
+
+/** The words of the sentence, and what can be done with the chosen one. */
+function controls(app, other) {
+  const { state, run, model } = app;
+  const side = sideOf(state);
+  const tokens = run.tokens.queries[side];
+  const { query } = state;
+  const marks = Object.fromEntries([
+    ...state.swaps.filter((each) => each.startsWith(`${side}.`)).map((each) => [each.split(".")[1], "asked"]),
+    ...state.patches.filter((each) => each.startsWith(`${side}.`)).map((each) => [each.split(".")[2], "asked"])]);
+  const exchange = (word) => app.update({ swaps: [...state.swaps.filter((each) => !each.startsWith(`${side}.${query}.`)), `${side}.${query}.${encodeURIComponent(word)}`] });
+  const word = el("input", { type: "text", name: "word", "aria-label": "Another word", placeholder: "another word", spellcheck: "false" });
+  const name = visible(tokens[query]?.text ?? "");
+  const sentence = [el("h2", { text: "The sentence" }), strip(`Tokens of the ${side}`, tokens, query, (to) => app.update({ query: to }), marks)];
+  if (api.held) return sentence; // nothing runs in a page that was taken away
+  return [
+    ...sentence,
+    el("h3", { text: `“${name}”` }),
+    el("form", { class: "inline", on: { submit: (event) => { event.preventDefault(); if (word.value.trim()) exchange(word.value.trim()); } } },
+      el("button", { type: "button", class: "plain", "data-do": "mask", text: "Mask it", disabled: !model.mask, title: model.mask ? null : "This model knows no mask: put another word there", on: { click: () => exchange(model.mask) } }),
+      word, el("button", { class: "plain", text: "Swap" })),
+    el("h3", { text: `Layer ${state.layer}, head ${state.head}` }),
+    el("div", { class: "buttons" }, el("button", { type: "button", class: "plain", "aria-pressed": String(app.isOff(state)), text: app.isOff(state) ? "Switch on" : "Switch off", on: { click: () => app.toggle() } })),
+    el("h3", { text: "From another sentence" }),
+    ...patching(app, side, name, other),
+  ];
+}
+
+function patching(app, side, name, other) {
+  const { state, model } = app;
+  const box = el("input", { type: "text", name: "other", value: state.other, "aria-label": "Another sentence", placeholder: model.samples[1]?.text ?? "another sentence", spellcheck: "false" });
+  const form = el("form", { class: "inline", on: { submit: (event) => { event.preventDefault(); app.update({ other: box.value.trim() || box.placeholder, mate: -1, patches: [] }); } } },
+    box, el("button", { class: "plain", text: "Read" }));
+  if (other instanceof Error) return [form, el("p", { class: "quiet", text: other.message })];
+  if (!other) return [form, el("p", { class: "quiet", text: "Its vectors can take the place of this sentence's, token by token." })];
+  const theirs = other.tokens.queries[side];
+  const mate = Math.min(theirs.length - 1, state.mate < 0 ? theirs.findIndex(({ special }) => !special) : state.mate);
+  state.mate = mate;
+  return [form,
+    strip("Tokens of the other sentence", theirs, mate, (to) => app.update({ mate: to })),
+    el("div", { class: "buttons" }, el("button", { type: "button", class: "plain", "data-do": "patch",
+      text: `After layer ${state.layer}: “${visible(theirs[mate].text)}” in place of “${name}”`,
+      on: { click: () => app.update({ patches: [...state.patches.filter((each) => !each.startsWith(`${side}.${state.layer}.${state.query}.`)), `${side}.${state.layer}.${state.query}.${mate}`] }) } }))];
+}
+
+/** What was changed, each to be taken back. */
+function history(app, time) {
+  const { state, before } = app;
+  const drop = (kind, each) => app.update({ [kind]: state[kind].filter((other) => other !== each) });
+  const told = {
+    off: ([stack, layer, head]) => `${stack}: layer ${layer}, head ${head} is off`,
+    swaps: ([side, place], each) => `token ${place} of the ${side} is “${wordOf(each)}”`,
+    patches: ([side, layer, token, mate]) => `${side}: after layer ${layer}, token ${token} is the other sentence’s ${mate}`,
+  };
+  const rows = Object.entries(told).flatMap(([kind, tell]) => state[kind].map((each) => el("li", {},
+    el("span", { text: tell(each.split("."), each) }),
+    api.held ? null : el("button", { type: "button", class: "drop", "aria-label": `take back: ${tell(each.split("."), each)}`, text: "×", on: { click: () => drop(kind, each) } }))));
+  const button = (text, act, able) => el("button", { type: "button", class: "plain", text, disabled: !able, on: { click: act } });
+  return el("section", { class: "card changes", "aria-label": "Changes" },
+    el("div", { class: "step-head" }, el("h2", { text: before ? "Changes" : "No changes yet" }), api.held ? null : el("div", { class: "buttons small" }, button("Undo", app.undo, time.past.length), button("Redo", app.redo, time.future.length),
+      button("All back", () => app.update(NONE), before))),
+    rows.length ? el("ul", {}, ...rows) : null);
+}
+
+function code(text) {
+  return el("section", { class: "card python", "aria-label": "The same in Python" },
+    el("h2", { text: "The same in Python" }), el("pre", { class: "code", tabindex: "0", "aria-label": "Python", text }));
+}
+
+/** The heads whose attention moved most; a click opens one. */
+function movers(app, by) {
+  const all = by.flatMap((row, layer) => row.map((share_, head) => ({ layer, head, by: share_ }))).sort((a, b) => b.by - a.by).slice(0, MOST_MOVED);
+  return [el("span", { class: "quiet", text: "moved most:" }), ...all.map(({ layer, head, by: much }) => el("button", {
+    type: "button", "aria-pressed": String(layer === app.state.layer && head === app.state.head), text: `${layer}.${head}`,
+    title: `layer ${layer}, head ${head}: ${number(100 * much)} % of its attention goes elsewhere`, on: { click: () => app.update({ layer, head }) },
+  }, el("span", { class: "quiet", text: ` ${Math.round(100 * much)} %` })))];
+}

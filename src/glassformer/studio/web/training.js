@@ -1,0 +1,141 @@
+// How did it learn this? One sentence through the checkpoints of a run.
+
+import * as api from "./api.js";
+import { colours, words } from "./colour.js";
+import { el, number, swap } from "./dom.js";
+import { whichHead } from "./head.js";
+import { matrix } from "./matrix.js";
+import { pane } from "./pane.js";
+import { density, legend } from "./picture.js";
+import { says } from "./says.js";
+import { groups, sides } from "./tokens.js";
+
+const AGAIN = 2000; // milliseconds between two looks at a run that goes on
+const EDGE = { left: 44, right: 14, top: 10, bottom: 22 }; // CSS pixels around the curve
+
+export const training = {
+  id: "training",
+  name: "Training",
+  question: "How did it learn this?",
+  lead: "The loss as it fell, and the sentence as the model read it at each checkpoint that was kept: move the slider.",
+  caveat: "Only the newest checkpoints and the best are kept, unless train.keep says more.",
+  build,
+};
+
+function build(app) {
+  const curve = chart();
+  const slider = el("input", { type: "range", min: "0", step: "1", "aria-label": "Checkpoint", on: { input: () => app.update({ saved: steps[Number(slider.value)] }) } });
+  const at = el("output", {});
+  const tools = el("div", { class: "tools" });
+  const [then, last] = ["Weights at this checkpoint", "Weights of the model"].map((name) => {
+    const cells = matrix({ name: `${name}: rows look, columns are looked at`, pick: (query) => app.update({ query }) });
+    const title = el("h2", {});
+    const foot = el("div", { class: "foot" });
+    return { cells, title, foot, node: el("section", { class: "card cells", "aria-label": name }, title, el("div", { class: "fit" }, cells.node), foot) };
+  });
+  const right = el("div", { class: "right" });
+  const node = el("div", { class: "page-training" },
+    el("section", { class: "card", "aria-label": "Loss" },
+      el("p", { class: "key quiet" }, "loss", el("i", { class: "s0" }), "on what it learns from", el("i", { class: "s1" }), "on what is held out"), curve.node),
+    el("div", { class: "tools" }, el("label", { class: "field slide" }, "checkpoint", slider, at), tools), then.node, last.node, right);
+  const none = el("section", { class: "card none" }, el("h2", { text: "This model came without its training" }),
+    el("p", { text: "Open the folder of a run, with its metrics and checkpoints: glassformer studio runs/NAME" }));
+  const holder = el("div", { class: "holder" });
+  let steps = [];
+  let waiting = 0;
+
+  app.checkpoint = (by) => {
+    const now = steps.indexOf(app.state.saved);
+    const to = steps[Math.max(0, Math.min(steps.length - 1, (now < 0 ? steps.length : now) + by))];
+    if (to !== undefined) app.update({ saved: to });
+  };
+
+  async function show() {
+    const { state, run, before, model, theme } = app;
+    const fresh = app.fresh();
+    const able = model.steps !== null;
+    if (holder.firstElementChild !== (able ? node : none)) holder.replaceChildren(able ? node : none);
+    if (!able) { app.say("no training"); return; }
+    clearTimeout(waiting);
+    const found = await api.json(`models/${model.id}/training`);
+    if (!fresh()) return;
+    steps = found.steps;
+    const chosen = steps.indexOf(state.saved);
+    slider.max = String(Math.max(0, steps.length - 1));
+    slider.value = String(chosen < 0 ? steps.length - 1 : chosen);
+    slider.disabled = !steps.length;
+    at.textContent = state.saved < 0 ? "the model" : `step ${state.saved}`;
+    curve.show({ ...found, at: state.saved < 0 ? found.losses.at(-1)?.[0] ?? -1 : state.saved });
+    curve.canvas.dataset.drawn = [model.id, found.losses.length, state.saved, theme()].join();
+    swap(tools, ...whichHead(app), el("span", { class: "quiet", text: found.ended ? "the run has ended" : "the run goes on: this page follows it" }));
+    const { stack, layer, head } = state;
+    const runs = [run, state.saved < 0 ? run : await api.run(model.id, state.text, state.second, [])];
+    const pictures = await Promise.all(runs.map((each) => api.bytes(`runs/${each.run}/head/${stack}/${layer}/${head}?view=raw`)));
+    if (!fresh()) return;
+    swap(right, says(run, before, state.query, model));
+    last.node.hidden = state.saved < 0;
+    [then.title.textContent, last.title.textContent] = [state.saved < 0 ? "The model" : `After step ${state.saved}`, "The model"];
+    for (const [i, part] of [then, last].entries()) {
+      if (part.node.hidden) continue;
+      const [rows, columns] = sides(runs[i], stack).map((tokens) => groups(tokens, { special: true, pieces: true }));
+      swap(part.foot, legend(theme(), state.faint, "0", "1", "weight"));
+      part.cells.show({ bytes: pictures[i].bytes, rows, columns, chosen: state.query < rows.length ? state.query : -1, zoom: 0, palette: words(colours(theme(), state.faint)) });
+      part.cells.view.canvas.dataset.drawn = [runs[i].run, stack, layer, head, theme(), i ? -1 : state.saved].join();
+    }
+    const loss = nearest(found.losses, state.saved);
+    app.say(`${at.textContent}${loss === undefined ? "" : `, loss ${number(loss)}`}`);
+    if (!found.ended && !api.held) waiting = setTimeout(() => { if (fresh()) { api.again(`models/${model.id}/training`); app.update({}); } }, AGAIN);
+  }
+
+  return { node: holder, show };
+}
+
+const nearest = (losses, step) => losses.findLast(([at]) => step < 0 || at <= step)?.[1];
+
+/** Loss by step: what was trained on as a line, what was held out as points; the chosen step is marked. */
+function chart() {
+  let now = null;
+  const view = pane(draw, { role: "img", "aria-label": "Loss by step", class: "losses" });
+
+  function draw(pen, { wide, high }) {
+    if (!now || !now.losses.length) return;
+    const k = density();
+    const style = getComputedStyle(view.node);
+    const all = [...now.losses, ...now.evaluations];
+    const most = Math.max(...all.map(([step]) => step), 1);
+    const [low, top] = [Math.min(...all.map(([, loss]) => loss)), Math.max(...all.map(([, loss]) => loss))];
+    const x = (step) => k * EDGE.left + (step / most) * (wide - k * (EDGE.left + EDGE.right));
+    const y = (loss) => k * EDGE.top + ((top - loss) / (top - low || 1)) * (high - k * (EDGE.top + EDGE.bottom));
+    pen.font = `${12 * k}px ${style.fontFamily}`;
+    pen.textBaseline = "middle";
+    pen.fillStyle = style.getPropertyValue("--quiet").trim();
+    pen.textAlign = "right";
+    for (const loss of [low, (low + top) / 2, top]) pen.fillText(number(loss), x(0) - 6 * k, y(loss));
+    pen.textAlign = "center";
+    for (const step of [0, Math.round(most / 2), most]) pen.fillText(String(step), x(step), high - 8 * k);
+    const line = (points, colour, width) => {
+      pen.strokeStyle = colour;
+      pen.lineWidth = width * k;
+      pen.beginPath();
+      points.forEach(([step, loss], i) => (i ? pen.lineTo(x(step), y(loss)) : pen.moveTo(x(step), y(loss))));
+      pen.stroke();
+    };
+    line(now.losses, style.getPropertyValue("--line").trim(), 1.75);
+    if (now.evaluations.length > 1) line(now.evaluations, style.getPropertyValue("--warm").trim(), 1.5);
+    pen.fillStyle = style.getPropertyValue("--warm").trim();
+    for (const [step, loss] of now.evaluations) pen.fillRect(x(step) - 3 * k, y(loss) - 3 * k, 6 * k, 6 * k);
+    if (now.at >= 0) line([[now.at, low], [now.at, top]], style.getPropertyValue("--accent").trim(), 1);
+    pen.fillStyle = style.getPropertyValue("--accent").trim();
+    for (const step of now.steps) pen.fillRect(x(step) - 2 * k, high - k * EDGE.bottom + 2 * k, 4 * k, 4 * k);
+  }
+
+  return {
+    node: view.node, canvas: view.canvas,
+    show(what) {
+      now = what;
+      const loss = what.losses.at(-1);
+      view.node.setAttribute("aria-label", loss ? `Loss by step: from ${number(what.losses[0][1])} to ${number(loss[1])} at step ${loss[0]}` : "Loss by step: none yet");
+      view.resize(view.node.clientWidth, view.node.clientHeight);
+    },
+  };
+}

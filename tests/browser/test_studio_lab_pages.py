@@ -1,0 +1,265 @@
+"""Lab, Compare and Training: true pixels, everything by keyboard and by ear, calm refusals."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+from screens import Bytes, Server, drawn, painted, pixels, table
+from test_studio_hostile import BENIGN, HOSTILE, TAGS, Mouth
+from test_studio_take import taken
+from test_studio_walk import FOCUS, NAMELESS, TABBED, settle
+
+MATRIX = ".matrix-pane canvas"
+CHECKPOINT = "[aria-label='Weights at this checkpoint'] canvas"
+SIGNED = """async (theme) => (await import("./signed.js")).diverging(theme)"""
+PAGES = ("lab", "compare", "training")
+
+
+def signed(page: Page, theme: str = "light") -> Bytes:
+    return np.array(page.evaluate(SIGNED, theme), np.uint8)
+
+
+def assert_painted(page: Page, selector: str, colours: Bytes, values: Bytes) -> None:
+    found = pixels(page, selector)
+    scale = found.shape[1] // values.shape[1]
+    assert np.array_equal(found, painted(colours, values, scale))
+
+
+def test_the_colours_of_differences(toys: Server, open_page: Callable[..., Page]) -> None:
+    """The middle is the paper; no colour stands for two differences."""
+    page = open_page(toys.url)
+    for theme in ("light", "dark"):
+        colours = signed(page, theme)
+        assert colours.shape == (256, 3)
+        assert np.array_equal(colours[128], table(page, theme)[0])
+        assert len({tuple(each) for each in colours[1:].tolist()}) > 250
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_picture_of_the_lab(toys: Server, open_page: Callable[..., Page], theme: str) -> None:
+    page = open_page(toys.address("lab", l=1, h=2, off="encoder.0.1"), theme=theme)
+    after, before, *_ = drawn(page, MATRIX)
+    values = toys.tensor(f"between/{before}/{after}/head/encoder/1/2")
+    assert len(set(values.flatten().tolist())) > 3
+    assert_painted(page, MATRIX, signed(page, theme), values)
+
+
+def test_changes_are_made_and_undone(toys: Server, open_page: Callable[..., Page]) -> None:
+    """Masked, swapped, patched, off: said before and after, in Python, and back again."""
+    page = open_page(toys.address("lab", q=2))
+    settle(page)
+    changes = page.locator(".changes li")
+    expect(page.locator(".still")).to_be_visible()
+    page.get_by_label("Another word").fill("ate")
+    page.keyboard.press("Enter")
+    expect(changes).to_have_count(1)
+    expect(page.locator(".change .strip button[aria-pressed=true]").first).to_have_text("ate")
+    after = toys.json("runs", {"model": "0", "text": page.locator("#text").input_value(),
+                               "swaps": [["encoder", 2, "ate"]]})  # fmt: skip
+    shown = page.locator("table.both tbody tr").first.locator("th, td").all_text_contents()
+    top = {each["text"]: each["p"] for each in after["says"]["at"][0]["top"]}
+    assert shown[2] == f"{top[shown[0]]:.2f}"
+    page.get_by_label("Another sentence").fill("I sat by the river bank.")
+    page.keyboard.press("Enter")
+    page.get_by_role("group", name="Tokens of the other sentence").get_by_text("river").click()
+    page.get_by_role("button", name=re.compile("After layer 0: “river”")).click()
+    expect(changes).to_have_count(2)
+    page.get_by_role("button", name="Switch off").click()
+    expect(changes).to_have_count(3)
+    expect(page.locator(".code").first).to_contain_text("patched(other, 'encoder', [(0, 2, 5)])")
+    page.evaluate("document.activeElement.blur()")
+    for key, count in (("z", 2), ("z", 1), ("z", 0), ("Z", 1), ("Z", 2), ("z", 1)):
+        page.keyboard.press(key)
+        expect(changes).to_have_count(count)
+    page.get_by_role("button", name=re.compile("take back: token 2")).click()
+    expect(changes).to_have_count(0)
+    page.get_by_role("button", name="Undo").click()
+    expect(changes).to_have_count(1)
+    page.get_by_label("Another word").fill("zebra")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("does not know the word 'zebra'")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("alert")).to_be_hidden()
+
+
+def test_two_sentences(toys: Server, open_page: Callable[..., Page]) -> None:
+    state = {"l": 1, "h": 3, "o": "I deposited [MASK] in the river."}
+    page = open_page(toys.address("compare", **state))
+    settle(page)
+    first, second, between = (f"[aria-label='{name}'] canvas" for name in
+                              ("The first", "The second", "The difference"))  # fmt: skip
+    one, two, *_ = drawn(page, between)
+    for selector, run in ((first, one), (second, two)):
+        weights = toys.tensor(f"runs/{run}/head/encoder/1/3?view=raw")
+        assert_painted(page, selector, table(page), weights)
+    values = toys.tensor(f"between/{one}/{two}/head/encoder/1/3")
+    assert_painted(page, between, signed(page), values)
+    page.goto(toys.address("compare", o="I ate the apple"))
+    expect(page.locator(".still")).to_contain_text("as many on both sides")
+    expect(page.get_by_role("alert")).to_be_hidden()
+
+
+def test_checkpoints_of_a_run(strangers: Server, open_page: Callable[..., Page]) -> None:
+    """The slider moves through them; each shows its own weights; the curve is there."""
+    model = strangers.model("run")
+    page = open_page(strangers.address("training", m=model, l=1, h=2, x="the cat"))
+    settle(page)
+    expect(
+        page.get_by_role("img", name=re.compile("Loss by step: from 4.90 to 1.50"))
+    ).to_be_visible()
+    seen = []
+    for key in ("b", "b", "n"):
+        page.keyboard.press(key)
+        step = {"b": ["30", "20"], "n": ["30"]}[key][len(seen) % 2 if key == "b" else 0]
+        run = drawn(page, CHECKPOINT, step)[0]
+        weights = strangers.tensor(f"runs/{run}/head/decoder/1/2?view=raw")
+        assert_painted(page, CHECKPOINT, table(page), weights)
+        seen.append(weights.tobytes())
+    assert seen[0] != seen[1] and seen[0] == seen[2]
+    chart = pixels(page, ".losses canvas")
+    assert (chart[..., 3] > 0).mean() > 0.002
+    page.goto(strangers.address("compare", m=model, cp=10, bs=30, x="the cat"))
+    settle(page)
+    one, two, *_ = drawn(page, "[aria-label='The difference'] canvas")
+    values = strangers.tensor(f"between/{one}/{two}/head/decoder/0/0")
+    assert_painted(page, "[aria-label='The difference'] canvas", signed(page), values)
+
+
+def test_a_run_is_followed(strangers: Server, open_page: Callable[..., Page]) -> None:
+    """Asked again and again while it goes on."""
+    page = open_page(strangers.address("training", m=strangers.model("run"), x="the cat"))
+    settle(page)
+    expect(page.get_by_text("the run goes on")).to_be_visible()
+    with page.expect_request(re.compile("/training$")):
+        pass
+
+
+def test_what_cannot_be_is_one_line(toys: Server, open_page: Callable[..., Page]) -> None:
+    page = open_page(toys.address("training"))
+    expect(page.get_by_role("heading", name="This model came without its training")).to_be_visible()
+
+
+SNAPSHOTS = {
+    "lab": """
+      - heading "What if?" [level=1]
+      - region "Change something":
+        - group "Tokens of the encoder":
+          - button "deposited"
+        - button "Mask it"
+        - textbox "Another word"
+        - button "Swap"
+        - button "Switch off"
+        - textbox "Another sentence"
+        - button "Read"
+      - region "What changes in the picture":
+        - group "layer"
+        - group "head"
+      - region "What the model says"
+      - region "Changes":
+        - button "Undo" [disabled]
+        - button "Redo" [disabled]
+      - region "The same in Python"
+    """,
+    "compare": """
+      - heading "What is different?" [level=1]
+      - combobox "compare with"
+      - textbox "Second sentence"
+      - button "Compare"
+      - region "The first"
+      - region "The second"
+      - region "The difference"
+      - region "What the two say":
+        - table "Best answers of the two"
+    """,
+    "training": """
+      - heading "How did it learn this?" [level=1]
+      - region "Loss":
+        - img /Loss by step/
+      - slider "Checkpoint"
+      - region "Weights at this checkpoint"
+      - region "What the model says"
+    """,
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_by_ear_and_by_tab(
+    studios: dict[str, Server], open_page: Callable[..., Page], name: str
+) -> None:
+    server = studios["folders" if name == "training" else "toys"]
+    model = server.model("run" if name == "training" else "toy encoder")
+    page = open_page(
+        server.address(name, m=model, **({"x": "the cat"} if name == "training" else {}))
+    )
+    settle(page)
+    expect(page.get_by_role("main")).to_match_aria_snapshot(SNAPSHOTS[name])
+    assert page.evaluate(NAMELESS) == []
+    reached = []
+    for _ in range(page.evaluate(TABBED)):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate(FOCUS))
+    assert "BODY" not in [tag for tag, _, _ in reached]
+    assert all(style != "none" and width >= 1 for _, style, width in reached), reached
+    for width, height in ((1280, 720), (390, 844)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_timeout(300)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        if width > 1000:
+            assert page.evaluate("document.documentElement.scrollHeight") <= height
+
+
+class Liar(Mouth):
+    """Also in Python, and about changes."""
+
+    def __init__(self, server: Server, words: Sequence[str]) -> None:
+        super().__init__(server, words)
+
+        def python(answer: dict[str, Any]) -> None:
+            answer["code"] = self.words[13]
+
+        self.acts = {"python": python, "changes": lambda answer: None, **self.acts}
+
+
+def seen(page: Page, server: Server, words: Sequence[str]) -> list[Counter[str]]:
+    page.unroute_all()
+    page.route(lambda url: "/api/" in url and "/head/" not in url, Liar(server, words))
+    found = []
+    for name in ("lab", "compare"):
+        page.goto(server.url + "icon.svg")
+        page.goto(
+            server.address(name, m="0", off="encoder.0.1", o="I deposited [MASK] in the bank.")
+        )
+        settle(page)
+        found.append(Counter(page.evaluate(TAGS)))
+    return found
+
+
+def test_hostile_words(toys: Server, open_page: Callable[..., Page]) -> None:
+    """Tokens, names, guesses and Python of markup build the same page as those of words."""
+    page = open_page(toys.url)
+    assert seen(page, toys, HOSTILE) == seen(page, toys, BENIGN)
+    assert page.locator("script").count() == 1
+
+
+def test_hostile_words_of_the_user(
+    strangers: Server,
+    open_page: Callable[..., Page],
+    open_file: Callable[..., Page],
+    tmp_path: Path,
+) -> None:
+    """In the address, on the page, and in the file that is taken away."""
+    text = "</script><script>alert(1)</script>"
+    model = strangers.model("gpt2")
+    page = open_page(strangers.address("lab", m=model, x=text, sw="decoder.3.%22%3E%3Cb", o="<b>"))
+    expect(page.get_by_role("alert")).to_contain_text("tokens here")
+    page.goto(strangers.address("lab", m=model, x=text, sw="decoder.3.b", o="<img src=x>"))
+    settle(page)
+    path = taken(page, "HTML", tmp_path)
+    alone = open_file(path.as_uri())
+    drawn(alone, MATRIX)
+    assert alone.locator("script").count() == 2 and alone.locator("img").count() == 1

@@ -1,0 +1,267 @@
+"""What is taken away is what was seen: pictures, tables, a page without a server, a trace."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+from screens import Bytes, Server, drawn, painted, pixels, table
+
+import glassformer as gf
+from glassformer.studio.toys import toy
+
+MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
+PAGES = ("map", "numbers", "translate", "generate", "layers", "positions", "lab", "compare")
+SVG = "{http://www.w3.org/2000/svg}"
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \x01 =1+1"
+
+
+def taken(page: Page, kind: str, folder: Path) -> Path:
+    """Clicked together in the dialog, and saved."""
+    page.keyboard.press("S")
+    dialog = page.get_by_role("dialog", name="Take it away")
+    with page.expect_download() as started:
+        dialog.get_by_role("button", name=kind, exact=True).click()
+    path = folder / started.value.suggested_filename
+    started.value.save_as(path)
+    page.keyboard.press("Escape")
+    return path
+
+
+def numbers(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def head(server: Server, page: Page) -> Bytes:
+    run, stack, layer, number, view, *_ = drawn(page, MATRIX)
+    return server.tensor(f"runs/{run}/head/{stack}/{layer}/{number}?view={view}")
+
+
+def test_a_picture_of_shapes(toys: Server, open_page: Callable[..., Page], tmp_path: Path) -> None:
+    """A strict parser reads it; each cell is there, with its value and its colour."""
+    page = open_page(toys.address("head", l=1, h=2))
+    weights = head(toys, page)
+    root = ElementTree.parse(taken(page, "SVG", tmp_path)).getroot()
+    cells = [each for each in root.iter(f"{SVG}rect") if each.get("data-value")]
+    values = np.array([float(each.get("data-value") or 0) for each in cells])
+    assert np.array_equal(np.floor(values * 255 + 0.5).astype(int), weights.flatten())
+    fills = [[int((each.get("fill") or "")[i : i + 2], 16) for i in (1, 3, 5)] for each in cells]
+    assert np.array_equal(fills, table(page)[weights.flatten()])
+    words = {each.text for each in root.iter(f"{SVG}text")}
+    assert {"What does this head look at?", "deposited", "[MASK]"} <= words
+    assert len([each for each in root.iter(f"{SVG}path") if "C" in (each.get("d") or "")]) > 20
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_has_a_picture(
+    toys: Server, open_page: Callable[..., Page], tmp_path: Path, name: str
+) -> None:
+    state = {"m": toys.model("toy translator"), "off": "cross.0.1"}
+    page = open_page(toys.address(name, **state), theme="dark")
+    page.wait_for_function("() => document.querySelector('#live').textContent")
+    root = ElementTree.parse(taken(page, "SVG", tmp_path)).getroot()
+    shown = page.locator("h1").text_content()
+    assert shown in {each.text for each in root.iter(f"{SVG}text")}
+    rows = numbers(taken(page, "CSV", tmp_path))
+    assert len(rows) > 10 and all(row["value"] for row in rows)
+
+
+def test_a_picture_of_pixels(toys: Server, open_page: Callable[..., Page], tmp_path: Path) -> None:
+    from PIL import Image
+
+    page = open_page(toys.address("head", l=1, h=2))
+    weights = head(toys, page)
+    with Image.open(taken(page, "PNG", tmp_path)) as image:
+        found = np.array(image.convert("RGBA"))
+    wide = page.locator("#page").evaluate("(node) => Math.ceil(node.getBoundingClientRect().width)")
+    assert found.shape[1] == 2 * wide
+    scale = 2 * pixels(page, MATRIX).shape[1] // weights.shape[1]
+    wanted = painted(table(page), weights, scale)
+    box = page.evaluate("""() => {
+      const [a, b] = ["#page", ".matrix-pane canvas"]
+        .map((each) => document.querySelector(each).getBoundingClientRect());
+      return [Math.round(2 * (b.y - a.y)), Math.round(2 * (b.x - a.x))];
+    }""")
+    part = found[box[0] : box[0] + wanted.shape[0], box[1] : box[1] + wanted.shape[1]]
+    assert np.array_equal(part, wanted)
+
+
+def test_a_table(toys: Server, open_page: Callable[..., Page], tmp_path: Path) -> None:
+    page = open_page(toys.address())
+    run, stack, *_ = drawn(page, MAP)
+    page.wait_for_function("() => document.querySelector('#live').textContent")
+    rows = numbers(taken(page, "CSV", tmp_path))
+    heads = toys.tensor(f"runs/{run}/map/{stack}")
+    values = np.array([float(row["value"]) for row in rows])
+    assert np.array_equal(np.floor(values * 255 + 0.5).astype(int), heads.flatten())
+    assert rows[-1]["picture"] == "layer 1, head 3" and rows[-1]["column name"] == "[SEP]"
+
+
+def test_a_page_without_a_studio(
+    toys: Server, open_page: Callable[..., Page], open_file: Callable[..., Page], tmp_path: Path
+) -> None:
+    """Opened from disk it shows the same pixels, and the other heads too; it asks for nothing."""
+    page = open_page(toys.address("head", l=1, h=2))
+    head(toys, page)
+    page.wait_for_function("() => document.querySelector('#live').textContent")
+    path = taken(page, "HTML", tmp_path)
+    assert path.stat().st_size < 400_000
+    alone = open_file(path.as_uri())
+    assert drawn(alone, MATRIX) == drawn(page, MATRIX)
+    assert_same(toys, alone, page)
+    expect(alone.locator("#ask")).to_be_hidden()
+    alone.keyboard.press("[")
+    drawn(alone, MATRIX, "0")
+    weights = toys.tensor(f"runs/{drawn(page, MATRIX)[0]}/head/encoder/0/2?view=raw")
+    found = pixels(alone, MATRIX)
+    scale = found.shape[1] // weights.shape[1]
+    assert np.array_equal(found, painted(table(page), weights, scale))
+    expect(alone.get_by_role("alert")).to_contain_text("holds only what was taken along")
+
+
+def assert_same(server: Server, one: Page, other: Page) -> None:
+    """The same cells in the same colours, whatever the room on the screen."""
+    weights = head(server, other)
+    for each in (one, other):
+        found = pixels(each, MATRIX)
+        scale = found.shape[1] // weights.shape[1]
+        assert np.array_equal(found, painted(table(other), weights, scale))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_any_page_without_a_studio(
+    toys: Server,
+    open_page: Callable[..., Page],
+    open_file: Callable[..., Page],
+    tmp_path: Path,
+    name: str,
+) -> None:
+    state = {"m": toys.model("toy translator"), "off": "cross.0.1"}
+    page = open_page(toys.address(name, **state), theme="dark")
+    page.wait_for_function("() => document.querySelector('#live').textContent")
+    alone = open_file(taken(page, "HTML", tmp_path).as_uri(), theme="dark")
+    alone.wait_for_function("() => document.querySelector('#live').textContent")
+    expect(alone.get_by_role("alert")).to_be_hidden()
+    assert alone.locator("#live").text_content() == page.locator("#live").text_content()
+    if name == "map":
+        assert drawn(alone, MAP) == drawn(page, MAP)
+        run, stack, *_ = drawn(page, MAP)
+        heads = toys.tensor(f"runs/{run}/map/{stack}")
+        found = pixels(alone, MAP)
+        scale = int(alone.locator(MAP).get_attribute("data-scale") or 0)
+        for column in range(heads.shape[1]):
+            left = column * (found.shape[1] // heads.shape[1])
+            wanted = painted(table(page, "dark"), heads[0, column], scale)
+            part = found[: wanted.shape[0], left : left + wanted.shape[1]]
+            assert np.array_equal(part, wanted)
+
+
+def test_a_frame_in_another_page(
+    toys: Server, open_page: Callable[..., Page], open_file: Callable[..., Page], tmp_path: Path
+) -> None:
+    """As a notebook shows it, two at once, each in its sandbox; the pixels are the studio's."""
+    model = toy("toy encoder").model
+    trace = gf.record(model, "I deposited [MASK] in the bank.")
+    views = [trace.view("head", layer=1, head=2, token="[MASK]"), trace.view("map")]
+    whole = "<!doctype html><body>" + "".join(each._repr_html_() for each in views)
+    (tmp_path / "notebook.html").write_text(whole)
+    page = open_page(toys.address("head", l=1, h=2))
+    weights = head(toys, page)
+    alone = open_file((tmp_path / "notebook.html").as_uri(), height=1500)
+    first, second = (alone.frames[i] for i in (1, 2))
+    for frame, selector in ((first, MATRIX), (second, MAP)):
+        frame.locator(f"{selector}[data-drawn]").wait_for()
+    found = pixels(first, MATRIX)
+    scale = found.shape[1] // weights.shape[1]
+    assert np.array_equal(found, painted(table(page), weights, scale))
+    first.get_by_role("link", name="Map").click()
+    first.locator(f"{MAP}[data-drawn]").wait_for()
+    assert np.array_equal(pixels(first, MAP), pixels(second, MAP))
+    assert first.evaluate("window.origin") == "null"
+    assert first.locator("#trouble").is_hidden()
+
+
+def drop(page: Page, data: bytes) -> None:
+    page.evaluate(
+        """(bytes) => {
+          const given = new DataTransfer();
+          const name = "<img src=x onerror=alert(1)>.gftrace";
+          given.items.add(new File([Uint8Array.from(bytes)], name));
+          const drop = new DragEvent("drop", { dataTransfer: given, bubbles: true });
+          document.body.dispatchEvent(drop);
+        }""",
+        list(data),
+    )
+
+
+def test_a_trace_comes_back(toys: Server, open_page: Callable[..., Page], tmp_path: Path) -> None:
+    """Taken away, opened in Python, dropped on the page again: the same picture."""
+    page = open_page(toys.address("head", l=1, h=2, q=3))
+    weights = head(toys, page)
+    path = taken(page, "Trace", tmp_path)
+    assert path.suffix == ".gftrace"
+    trace = gf.Trace.load(path)
+    kept = trace["encoder.blocks.1.attention.weights"][2].numpy()
+    assert np.array_equal(np.floor(kept * 255 + 0.5).astype(int), weights)
+    drop(page, path.read_bytes())
+    expect(page.get_by_label("Model", exact=True)).to_contain_text("trace: i deposited in the bank")
+    page.goto(page.url.replace("#/map", "#/head") + "&l=1&h=2")
+    run = drawn(page, MATRIX, "1", "2")[0]
+    assert run.startswith("t")
+    found = pixels(page, MATRIX)
+    assert np.array_equal(found, painted(table(page), weights, found.shape[1] // 9))
+    expect(page.locator("#ask")).to_be_hidden()
+
+
+def test_words_of_a_dropped_trace(toys: Server, open_page: Callable[..., Page]) -> None:
+    """Hostile ones are shown as they are; a file that is no trace is one line."""
+    trace = gf.record(toy("toy encoder").model, "I sat by the river bank.")
+    hostile = [f"{EVIL} {n}" for n, _ in enumerate(trace.tokens)]
+    page = open_page(toys.url)
+    drawn(page, MAP)
+    drop(page, gf.Trace(trace.tensors, hostile, [], trace.config).to_bytes())
+    expect(page.locator(".strip button").first).to_have_text(f"{EVIL} 0")
+    assert page.locator("img").count() == 1 and page.locator("script").count() == 1
+    drop(page, b"{}" * 100)
+    expect(page.get_by_role("alert")).to_contain_text("not a trace")
+
+
+def test_hostile_words_in_what_is_taken(open_file: Callable[..., Page], tmp_path: Path) -> None:
+    trace = gf.record(toy("toy encoder").model, "I sat by the river bank.")
+    hostile = gf.Trace(trace.tensors, [EVIL] * len(trace.tokens), [], trace.config)
+    (tmp_path / "view.html").write_text(hostile.view("head").html)
+    page = open_file((tmp_path / "view.html").as_uri())
+    drawn(page, MATRIX)
+    root = ElementTree.parse(taken(page, "SVG", tmp_path)).getroot()
+    assert not {each.tag for each in root.iter()} & {
+        f"{SVG}script",
+        f"{SVG}img",
+        f"{SVG}foreignObject",
+    }
+    rows = numbers(taken(page, "CSV", tmp_path))
+    assert len(rows) == len(trace.tokens) ** 2
+
+
+def test_links_and_python(toys: Server, open_page: Callable[..., Page]) -> None:
+    """The Python in the dialog runs, and gives the run's weights."""
+    page = open_page(toys.address("head", l=1, h=2, off="encoder.0.1"))
+    weights = head(toys, page)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.keyboard.press("S")
+    dialog = page.get_by_role("dialog", name="Take it away")
+    expect(dialog.locator(".code")).to_contain_text("trace.view(")
+    dialog.get_by_role("button", name="Copy Python").click()
+    expect(dialog.get_by_role("status")).to_contain_text("copied")
+    code = page.evaluate("navigator.clipboard.readText()")
+    names: dict[str, Any] = {}
+    exec(code, names)
+    found = names["trace"]["encoder.blocks.1.attention.weights"][2].numpy()
+    assert np.array_equal(np.floor(found * 255 + 0.5).astype(int), weights)
+    dialog.get_by_role("button", name="Copy link").click()
+    page.wait_for_function("async () => (await navigator.clipboard.readText()).startsWith('http')")
+    assert page.evaluate("navigator.clipboard.readText()") == page.url

@@ -1,0 +1,200 @@
+"""What if? The numbers of a changed run are those of `record`, and its Python gives them again."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import glassformer as gf
+from glassformer.errors import ConfigError, InputError
+from glassformer.glass import patched, put, swapped, word_id
+from glassformer.studio.toys import toy
+
+TEXT = "I deposited [MASK] in the bank."
+CHANGES = {
+    "a head": (0, {"off": [["encoder", 1, 2]]}),
+    "another word": (0, {"swaps": [["encoder", 7, "!"], ["encoder", 2, "ate"]]}),
+    "a mask": (0, {"swaps": [["encoder", 6, "[MASK]"]]}),
+    "a patch": (0, {"patches": [["encoder", 0, 3, 5]], "other": "I sat by the river bank."}),
+    "all": (0, {"off": [["encoder", 0, 0]], "swaps": [["encoder", 1, "the"]],
+                "patches": [["encoder", 1, 3, 2], ["encoder", 0, 3, 4]],
+                "other": "I ate the apple."}),
+    "the next word": (1, {"swaps": [["decoder", 1, "woman"]]}),
+    "a translation": (2, {"swaps": [["encoder", 1, "dog"]], "off": [["cross", 0, 1]],
+                          "patches": [["decoder", 0, 1, 1]], "other": "The man lay on the sofa"}),
+}  # fmt: skip
+
+
+def bytes_of(answer):
+    shape = [int(n) for n in answer.headers["x-shape"].split(",")]
+    return np.frombuffer(answer.content, np.uint8).reshape(shape)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_the_python_does_the_same(client, run, served, name):
+    """What is shown is executed: weights and chances are those of the page."""
+    number, changes = CHANGES[name]
+    row = run(number, **changes)
+    code = client.get(f"/api/runs/{row['run']}/python").json()["code"]
+    names = {}
+    exec(code, names)
+    trace, model = names["trace"], names["model"]
+    for stack in row["stacks"]:
+        here = "decoder.blocks.0.cross" if stack["name"] == "cross" else None
+        here = here or f"{stack['name']}.blocks.0.attention"
+        found = bytes_of(client.get(f"/api/runs/{row['run']}/head/{stack['name']}/0/1"))
+        wanted = (trace[f"{here}.weights"][1] * 255).round().to(torch.uint8).numpy()
+        assert np.array_equal(found, wanted)
+    chances = trace["logits"].float().softmax(-1)
+    for place in row["says"]["at"]:
+        best = chances[place["token"]].topk(5).values.tolist()
+        assert [each["p"] for each in place["top"]] == pytest.approx(best, abs=1e-6)
+    plain = run(number)
+    assert row["says"]["at"] != plain["says"]["at"]
+    assert model.task.spec.kind == served[number].model.task.spec.kind
+
+
+def test_another_word_is_another_text(run, served):
+    """Swapped inside or written so from the start: the same."""
+    inside = run(0, swaps=[["encoder", 2, "ate"], ["encoder", 6, "apple"]])
+    written = run(0, text="I ate [MASK] in the apple.")
+    assert inside["says"] == written["says"]
+    texts = [
+        [token["text"] for token in each["tokens"]["queries"]["encoder"]]
+        for each in (inside, written)
+    ]
+    assert texts[0] == texts[1]
+    masked = run(0, swaps=[["encoder", 6, "[MASK]"]])
+    assert [each["token"] for each in masked["says"]["at"]] == [3, 6]
+    filled = run(0, swaps=[["encoder", 3, "money"]])
+    assert [each["token"] for each in filled["says"]["at"]] == [3]  # still asked: to compare
+
+
+def test_a_patch_of_the_same_text_changes_nothing(run):
+    plain, row = run(0), run(0, patches=[["encoder", 0, 3, 3]], other=TEXT)
+    for one, two in zip(row["says"]["at"], plain["says"]["at"], strict=True):
+        assert [each["p"] for each in one["top"]] == pytest.approx(
+            [each["p"] for each in two["top"]]
+        )
+
+
+def test_the_difference(client, run):
+    """128 is none; each byte is what lies between the weights."""
+    one, two = run(0), run(0, off=[["encoder", 0, 1]])
+    pair = f"/api/between/{one['run']}/{two['run']}"
+    model = toy("toy encoder").model
+    first = gf.record(model, TEXT)["encoder.blocks.1.attention.weights"]
+    off = {"encoder.blocks.0.attention.mixed": gf.ablate(1)}
+    second = gf.record(model, TEXT, edit=off)["encoder.blocks.1.attention.weights"]
+    wanted = (128 + ((second - first) * 127).round()).to(torch.uint8).numpy()
+    assert np.array_equal(bytes_of(client.get(f"{pair}/head/encoder/1/2")), wanted[2])
+    maps = bytes_of(client.get(f"{pair}/map/encoder"))
+    assert np.array_equal(maps[1], wanted) and (maps[0] == 128).all()
+    moved = client.get(f"{pair}/changes/encoder").json()["moved"]
+    share = ((second - first).abs().sum(-1).mean(-1) / 2).tolist()
+    assert moved[0] == [0, 0, 0, 0] and moved[1] == pytest.approx(share, abs=1e-6)
+    longer = run(0, text="I sat by the river [MASK] .. .")
+    refused = client.get(f"/api/between/{one['run']}/{longer['run']}/head/encoder/0/0")
+    assert refused.status_code == 400 and "as many on both sides" in refused.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"swaps": [["encoder", 99, "the"]]}, "tokens 0 to 8"),
+        ({"swaps": [["encoder", -1, "the"]]}, "tokens 0 to 8"),
+        ({"swaps": [["decoder", 1, "the"]]}, "no decoder"),
+        ({"swaps": [["encoder", 1, "zebra"]]}, "does not know"),
+        ({"swaps": [["encoder", 1, "the cat"]]}, "2 tokens"),
+        ({"swaps": [["encoder", 1, ""]]}, "tokens here"),
+        ({"swaps": [["cross", 1, "the"]]}, "swaps"),
+        ({"swaps": [["encoder", 1, "the"]] * 65}, "swaps"),
+        ({"patches": [["encoder", 0, 1, 1]]}, "another text"),
+        ({"patches": [["encoder", 9, 1, 1]], "other": "the cat"}, "blocks.9"),
+        ({"patches": [["encoder", 0, 1, 99]], "other": "the cat"}, "token 99"),
+        ({"patches": [["encoder", 0, 99, 1]], "other": "the cat"}, "token 99"),
+        ({"patches": [["encoder", 0, 1, 1]], "other": "the " * 40}, "shorten"),
+        ({"step": 5}, "no such checkpoint"),
+    ],
+)  # fmt: skip
+def test_changes_that_cannot_be(client, changes, line):
+    found = client.post("/api/runs", json={"model": "0", "text": TEXT, **changes})
+    assert found.status_code == 400 and line in found.json()["error"], found.text
+
+
+def test_edits_from_python():
+    model = toy("toy encoder").model
+    assert word_id(model, "bank") == word_id(model, "Bank")
+    with pytest.raises(InputError, match="does not know"):
+        swapped(model, "encoder", {1: "zebra"})
+    with pytest.raises(ConfigError, match="reads no text"):
+        swapped(model, "decoder", {1: "bank"})
+    with pytest.raises(ConfigError, match=r"shape \[3\]"):
+        gf.record(model, TEXT, edit={"encoder.blocks.0.out": put({1: torch.zeros(3)})})
+    other = gf.record(model, "I ate the apple.", keep="*.out")
+    edit = patched(other, "encoder", [(1, 2, 4)])
+    found = gf.record(model, TEXT, edit=edit)["encoder.blocks.1.out"]
+    assert torch.equal(found[2], other["encoder.blocks.1.out"][4])
+
+
+def trace_with(**changes):
+    trace = gf.record(toy("toy encoder").model, TEXT, keep="*.weights")
+    tensors = {**trace.tensors, **changes.pop("tensors", {})}
+    about = {"tokens": trace.tokens, "source_tokens": [], "config": trace.config, **changes}
+    return gf.Trace(tensors, **about)
+
+
+WEIGHTS = "encoder.blocks.0.attention.weights"
+WRONG = {
+    "shape": lambda: trace_with(tensors={WEIGHTS: torch.zeros(4, 9, 8)}).to_bytes(),
+    "dimensions": lambda: trace_with(tensors={WEIGHTS: torch.zeros(9)}).to_bytes(),
+    "whole numbers": lambda: trace_with(tensors={WEIGHTS: torch.zeros(4, 9, 9).int()}).to_bytes(),
+    "no numbers": lambda: trace_with(tensors={WEIGHTS: torch.zeros(4, 9, 9).log()}).to_bytes(),
+    "tokens": lambda: trace_with(tokens=["a"]).to_bytes(),
+    "no weights": lambda: gf.Trace({"x": torch.zeros(2)}, ["a"]).to_bytes(),
+    "cut": lambda: trace_with().to_bytes()[:-1],
+    "empty": lambda: b"",
+    "a long header": lambda: (1 << 62).to_bytes(8, "little") + b"{}",
+    "JSON": lambda: json.dumps({"tokens": []}).encode(),
+    "another file": lambda: b"PK\x03\x04" + bytes(100),
+    "lists of numbers": lambda: trace_with(tokens=[1] * 9).to_bytes(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_file_that_is_no_trace(client, name):
+    send = {"content-type": "application/octet-stream"}
+    found = client.post("/api/traces", content=WRONG[name](), headers=send)
+    assert found.status_code == 400 and found.json()["error"].isprintable(), found.text
+    assert len(client.get("/api/models").json()["models"]) == 3
+
+
+def test_a_trace_stands_among_the_models(client):
+    send = {"content-type": "application/octet-stream"}
+    model = client.post("/api/traces", content=trace_with().to_bytes(), headers=send).json()[
+        "model"
+    ]
+    row = client.get("/api/models").json()["models"][-1]
+    assert row["id"] == model and row["kind"] == "trace"
+    ask = {"model": model, "text": row["samples"][0]["text"], "second": None, "off": []}
+    run = client.post("/api/runs", json=ask).json()
+    assert run["run"] == model and run["says"]["kind"] == "none"
+    assert client.get(f"/api/runs/{model}/measures").status_code == 200
+    found = client.get(f"/api/runs/{model}/row/encoder/0/1/2").json()
+    assert found["scores"] == [] and sum(found["weights"]) == pytest.approx(1)
+    for path in ("numbers/encoder/0/0/0", "head/encoder/0/0?view=value", "lens/encoder"):
+        assert client.get(f"/api/runs/{model}/{path}").status_code == 400
+    for change in ({"off": [["encoder", 0, 0]]}, {"text": "the cat"}):
+        assert client.post("/api/runs", json={**ask, **change}).status_code == 400
+    assert client.post("/api/runs", json={**ask, "model": "r1"}).status_code == 404
+
+
+def test_only_a_trace_may_be_large(client):
+    big = bytes(1 << 20)
+    send = {"content-type": "application/octet-stream"}
+    assert client.post("/api/runs", content=big, headers=send).status_code == 415
+    json_too = {"content-type": "application/json"}
+    assert client.post("/api/runs", content=big, headers=json_too).status_code == 413
+    assert client.post("/api/traces", content=big, headers=json_too).status_code == 415
+    assert client.post("/api/traces", content=big, headers=send).status_code == 400
