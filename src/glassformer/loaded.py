@@ -153,7 +153,7 @@ class Model(nn.Module):
         """
         return Engine(
             self.task, slots=texts, capacity=tokens, memory_capacity=source_tokens,
-            compiled=compiled,
+            compiled=compiled, kept=True,
         )  # fmt: skip
 
     def stream(self, prompt: str | Sequence[int], **settings: Any) -> Iterator[str]:

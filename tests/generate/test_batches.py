@@ -6,7 +6,8 @@ import pytest
 
 from generate.reference import MODELS, beam_case, greedy_case, pair, prompts, sample_case
 from generate.uncached import Uncached
-from glassformer.generate import writing
+from glassformer.errors import InputError
+from glassformer.generate import sampling, writing
 from glassformer.generate.engine import Engine
 from glassformer.generate.sampling import Request, write
 from glassformer.generate.writing import prepare
@@ -45,6 +46,30 @@ def test_a_batch_is_as_good_as_alone(models, kind):
         expected = alone(models.ours, texts, settings)
         for size in (1, 3, 16):
             same(models.ours.generate(texts, batch_size=size, **settings), expected)
+
+
+@pytest.mark.parametrize("kind", ["greedy", "sample"])
+def test_one_step_ahead_writes_the_same(models, kind, monkeypatch):
+    texts = prompts(7, seed=5)
+    for settings in several(models, kind):
+        expected = models.ours.generate(texts, batch_size=3, **settings)
+        with monkeypatch.context() as change:
+            change.setattr(sampling, "AHEAD", ("cpu",))
+            same(models.ours.generate(texts, batch_size=3, **settings), expected)
+
+
+def test_an_engine_that_is_kept_writes_the_same_each_time(models):
+    texts = prompts(7, seed=6)
+    engine = models.ours.engine(3, 40, source_tokens=40)
+    for settings in several(models, "greedy"):
+        expected = models.ours.generate(texts, **settings)
+        for _ in range(2):
+            same(models.ours.generate(texts, engine=engine, **settings), expected)
+        assert engine.slots == 3
+    with pytest.raises(InputError, match="it has room for 2 tokens"):
+        models.ours.generate(texts, engine=models.ours.engine(3, 2, source_tokens=2))
+    with pytest.raises(InputError, match="for one beam"):
+        models.ours.generate(texts, engine=engine, num_beams=2)
 
 
 @pytest.mark.parametrize("kind", MAKE)

@@ -9,7 +9,7 @@ class Uncached:
         self.device = task.device
         self.texts = [[0]] * slots
         self.sources = [None] * slots
-        self.free, self.taped = set(range(slots)), False
+        self.free, self.shrinks = set(range(slots)), True
 
     @property
     def slots(self):

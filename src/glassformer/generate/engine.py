@@ -25,7 +25,8 @@ class Engine:
 
     With `beams` each text has that many neighbouring slots, and they share its source. A visitor
     sees, and may change, every step; where there is none, a GPU plays its steps from tape, of
-    kernels that are fused before if it is `compiled` (a minute, once).
+    kernels that are fused before if it is `compiled` (a minute, once). One that is `kept` for
+    other texts does not shrink when these are done.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Engine:
         beams: int = 1,
         visitor: Visitor | None = None,
         compiled: bool = False,
+        kept: bool = False,
     ) -> None:
         words = task.backbone.words
         self.task, self.capacity, self.beams, self.visitor = task, capacity, beams, visitor
@@ -56,6 +58,7 @@ class Engine:
                 step, fullgraph=True, options={"coordinate_descent_tuning": slots == 1}
             )
         self._tapes = Tapes(step) if taped else None
+        self.shrinks = not (taped or kept)
         self._settle()
 
     @property

@@ -22,6 +22,9 @@ from glassformer.model.sequences import move
 from glassformer.text import Tokenizer
 
 
+AHEAD = ("cuda",)  # where a step can be under way before the last choice is known here
+
+
 @dataclass(frozen=True)
 class Request:
     """A text to write."""
@@ -148,7 +151,7 @@ class _Batch:
         self.tokens = torch.zeros(engine.slots, dtype=torch.long, device=engine.device)
         self.rows: Rows | None = None  # made anew when somebody has come or gone
         self.wide = torch.float32 if engine.device.type == "mps" else torch.float64
-        self.ahead = engine.device.type == "cuda"
+        self.ahead = engine.device.type in AHEAD
 
     @property
     def active(self) -> int:
@@ -199,8 +202,8 @@ class _Batch:
                 yield Choice(text.request, tokens[slot], logprobs[slot], stopped)
 
     def shrink(self) -> None:
-        """When nobody waits, half empty is halved; on tape it would gain nothing."""
-        if 0 < self.active <= len(self.texts) // 2 and not self.engine.taped:
+        """When nobody waits, half empty is halved."""
+        if 0 < self.active <= len(self.texts) // 2 and self.engine.shrinks:
             kept = [i for i, each in enumerate(self.texts) if each is not None]
             index = torch.tensor(kept, device=self.engine.device)
             self.engine.select(index)
