@@ -52,6 +52,8 @@ class Engine:
         self.free = set(range(slots))
         # Beams fork and leave at every step: they would need a new tape each time.
         taped = self.device.type == "cuda" and visitor is None and beams == 1
+        if compiled and not taped:
+            raise InputError("compiled = True: steps are compiled on a GPU only: leave it out")
         step: Step = self._step
         if compiled:  # of one text products are sums, and fuse with what stands beside them
             step = torch.compile(

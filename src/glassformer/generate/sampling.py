@@ -21,7 +21,6 @@ from glassformer.generate.written import Spelling, Stopped
 from glassformer.model.sequences import move
 from glassformer.text import Tokenizer
 
-
 AHEAD = ("cuda",)  # where a step can be under way before the last choice is known here
 
 
