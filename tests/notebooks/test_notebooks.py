@@ -1,0 +1,106 @@
+"""Every cell of the course runs, and so does every hidden solution."""
+
+import ast
+import re
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("nbclient")
+pytest.importorskip("ipykernel")
+
+HOME = Path(__file__).parents[2] / "notebooks"
+COURSE = sorted(HOME.glob("*.ipynb"))
+GUARD = """
+import socket, sys
+assert sys.executable == {python!r}
+def refuse(*_, **__): raise OSError("the course needs no network")
+socket.getaddrinfo = socket.create_connection = refuse
+"""
+SOLUTION = re.compile(r"```python\n(.*?)```", re.DOTALL)
+# fmt: off
+WORKED = {  # what the lectures work out must be asserted, to the digit
+    "1-one-head": ("[1, 2, 3, 5, 2, 4]", "[0, 0, 0.5, 0.5, 0]", "> 0.99", "< 1e-06"),
+    "2-where-weights-come-from": (
+        "37888", "[0.0, 0.64, 0.03, 0.02, 0.32]", "(100, 37)", "(100, 100)", "[0.07, 0.58, 0.35]",
+        "0.1 * v[0] + 0.3 * v[1] + 0.6 * v[2]", "0.5 * v[0] + 0.2 * v[1] + 0.3 * v[2]",
+    ),
+}
+# fmt: on
+
+
+def read(path: Path) -> Any:
+    import nbformat
+
+    return nbformat.read(path, as_version=4)
+
+
+def with_solutions(book: Any) -> Any:
+    """Each solution as a cell of its own, below its text."""
+    import nbformat
+
+    cells = []
+    for cell in book.cells:
+        cells.append(cell)
+        if cell.cell_type == "markdown":
+            cells += [nbformat.v4.new_code_cell(code) for code in SOLUTION.findall(cell.source)]
+    book.cells = cells
+    return book
+
+
+def execute(book: Any, home: Path) -> None:
+    """A cell that fails raises, with its traceback. The kernel is this interpreter, offline."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    book.cells.insert(0, nbformat.v4.new_code_cell(GUARD.format(python=sys.executable)))
+    where = {"metadata": {"path": str(home)}}
+    NotebookClient(book, kernel_name="python3", timeout=540, resources=where).execute()
+
+
+def run(path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, *, quick: bool) -> None:
+    for name in ("IPYTHONDIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR"):
+        monkeypatch.setenv(name, str(home / "jupyter"))
+    monkeypatch.setenv("GLASSFORMER_QUICK", "1" if quick else "")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Jupyter's packages warn about each other
+        execute(with_solutions(read(path)), home)
+
+
+@pytest.mark.parametrize("path", COURSE, ids=lambda path: path.stem)
+def test_every_cell_and_every_solution_runs(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(path, tmp_path, monkeypatch, quick=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", COURSE, ids=lambda path: path.stem)
+def test_it_runs_whole(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(path, tmp_path, monkeypatch, quick=False)
+
+
+@pytest.mark.parametrize("path", COURSE, ids=lambda path: path.stem)
+def test_the_lectures_values_are_asserted(path: Path) -> None:
+    """A notebook that only prints could go wrong unseen."""
+    code = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "code")
+    asserted = [each for each in ast.walk(ast.parse(code)) if isinstance(each, ast.Assert)]
+    lines = "\n".join(ast.unparse(each) for each in asserted)
+    missing = [value for value in WORKED[path.stem] if value not in lines]
+    assert not missing, f"{path.name} does not assert {missing}"
+
+
+@pytest.mark.parametrize("path", COURSE, ids=lambda path: path.stem)
+def test_a_notebook_is_a_source(path: Path) -> None:
+    """No outputs, so that it reads well in a diff; exercises, and a way into the studio."""
+    book = read(path)
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
+    text = "\n".join(cell.source for cell in book.cells if cell.cell_type == "markdown")
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
+    assert 2 <= text.count("<details>") == text.count("</details>") <= 3
+    assert "glassformer studio" in text
+    for link in re.findall(r"\]\(([^)#]+)\)", text):
+        assert (HOME / link).exists(), f"{path.name}: {link} is not there"
