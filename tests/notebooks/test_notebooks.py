@@ -66,7 +66,8 @@ def execute(book: Any, home: Path) -> None:
 
     book.cells.insert(0, nbformat.v4.new_code_cell(GUARD.format(python=sys.executable)))
     where = {"metadata": {"path": str(home)}}
-    NotebookClient(book, kernel_name="python3", timeout=540, resources=where).execute()
+    options = {"timeout": 540, "startup_timeout": 300, "resources": where}
+    NotebookClient(book, kernel_name="python3", **options).execute()
 
 
 def run(path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, *, quick: bool) -> None:
