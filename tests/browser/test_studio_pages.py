@@ -39,16 +39,15 @@ def test_generate(
     server = studios[studio]
     model = server.model(name)
     page = open_page(server.address("generate", m=model, n=8))
-    ask = {"model": model, "text": page.locator("#text").input_value(), "max_new_tokens": 8}
     drawn(page, LOOKING)
-    ask["text"] = page.locator("#text").input_value()
+    ask = {"model": model, "text": page.locator("#text").input_value(), "max_new_tokens": 8}
     row = server.json("writings", {**ask, "taken": []})
     stacks = ["decoder", "cross"] if row["source"] else ["decoder"]
     for theme, stack in ((theme, stack) for theme in ("light", "dark") for stack in stacks):
         page.emulate_media(color_scheme=theme)
         if len(stacks) > 1:
             page.get_by_label("Looks at", exact=True).select_option(stack)
-        for head in ("1", "mean"):
+        for head in ("2", "mean"):
             page.get_by_label("Head", exact=True).select_option(head)
             page.get_by_label("Layer", exact=True).select_option("1")
             drawn(page, LOOKING, row["writing"], stack, "1", head, theme)

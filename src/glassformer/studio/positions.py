@@ -85,7 +85,7 @@ def _distances(relative: Relative) -> Places:
     return Places(
         kind="relative",
         first=-FURTHEST,
-        columns=[f"head {i}" for i in range(len(bias))],
+        columns=[str(head) for head in range(len(bias))],
         values=values.T.tolist(),
         similar=[],
         buckets=buckets.tolist(),

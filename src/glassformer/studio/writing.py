@@ -121,7 +121,7 @@ class _Watcher:
     def _begin(self, scores: Tensor, rows: Rows) -> Tensor:
         if self.stop.is_set():
             raise Stopped
-        self.cache = _cache_row(self.engine.cache, self.cache)
+        self.cache = _cache_row(self.engine, self.cache)
         self.scores = [scores[0]]
         return scores
 
@@ -177,15 +177,15 @@ def spoken(model: Model, token: int) -> str:
     return of_ids(model, [token]).shown[0].text
 
 
-def _cache_row(cache: Cache, before: CacheRow | None) -> CacheRow:
+def _cache_row(engine: Engine, before: CacheRow | None) -> CacheRow:
     """The first step reads nothing back: all that it looks at was made in it."""
-    kept, source = sum(cache.counts), sum(cache.memory.lengths) if cache.memory else 0
+    kept, source = sum(engine.cache.counts), sum(engine.sources)
     return CacheRow(
         kept=kept,
         written=kept - (before.kept if before else 0),
         read=kept if before else 0,
         source=source,
-        bytes=(kept + source) * cache.token_bytes,
+        bytes=(kept + source) * engine.cache.token_bytes,
     )
 
 
@@ -295,7 +295,7 @@ class _Tree:
         if self.stop.is_set():
             raise Stopped
         before = self.caches[-1] if self.caches else None
-        self.caches.append(_cache_row(self.engine.cache, before))
+        self.caches.append(_cache_row(self.engine, before))
         self.pool = turn.pools[0]
         texts = {text.ids: text for text in self.pool}
         number, beams = len(self.caches) - 1, self.beams or [None] * turn.order.shape[1]

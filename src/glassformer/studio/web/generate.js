@@ -144,6 +144,7 @@ function settings(app) {
       ] : []),
       ...(how === "beam" ? [stepper("beams", beams, MOST_BEAMS, change("beams"), 2)] : []),
       el("label", { class: "field" }, "at most", select(options(LENGTHS, most, (n) => `${n} tokens`), String(most), change("most"))),
+      app.state.off.length ? el("span", { class: "quiet", text: "here all heads are on" }) : null,
     ];
   };
 }

@@ -34,11 +34,11 @@ function build(app) {
   const about = el("p", { class: "quiet about-kind" });
   const none = el("section", { class: "card none", hidden: true }, el("h2", { text: "This model has no positions" }),
     el("p", { text: "To it a sentence is a bag of words. Shuffle them, and see that nothing changes." }));
-  const slider = el("input", { type: "range", min: "0", step: "1", "aria-label": "Position", on: { input: () => app.update({ place: Number(slider.value) + first }) } });
+  const slider = el("input", { type: "range", min: "0", step: "1", "aria-label": "Position", on: { input: () => app.update({ place: Number(slider.value) }) } });
   const shown = el("output", {});
   const field = el("label", { class: "field" }, "position", slider, shown);
   const waves = el("div", { class: "plot" });
-  const cells = matrix({ name: "All positions: rows are places, columns their numbers", pick: (row) => app.update({ place: row + first }) });
+  const cells = matrix({ name: "All positions: rows are places, columns their numbers", pick: (place) => app.update({ place }) });
   const scale = el("div", { class: "foot" });
   const curve = el("div", { class: "plot" });
   const near = el("div", {});
@@ -49,7 +49,6 @@ function build(app) {
     el("section", { class: "card", "aria-label": "Matrix of positions" }, titles[1], el("div", { class: "fit" }, cells.node), scale), third);
   const mixed = shuffle(app);
   const node = el("div", { class: "positions" }, tools, about, none, pictures, mixed.node);
-  let first = 0;
 
   async function show() {
     const { state, model } = app;
@@ -73,19 +72,19 @@ function build(app) {
   function draw(found) {
     const { state } = app;
     const relative = found.kind === "relative";
-    first = found.first;
     const count = found.values.length;
-    const row = Math.max(0, Math.min(count - 1, Math.round(state.place) - first));
-    const name = relative ? `distance ${row + first}` : `position ${row}`;
+    const row = Math.max(0, Math.min(count - 1, Math.round(state.place)));
+    const called = (i) => String(i + found.first).replace("-", "−");
+    const name = `${relative ? "distance" : "position"} ${called(row)}`;
     slider.max = String(count - 1);
     slider.value = String(row);
-    shown.textContent = String(row + first);
+    shown.textContent = called(row);
     field.firstChild.textContent = relative ? "distance" : "position";
     const [kind, text] = KINDS[found.kind];
     about.textContent = `${kind}. ${text}`;
-    const ticks = ticksOf(count, first);
+    const ticks = ticksOf(count, found.first);
     const most = Math.max(...found.values.flat().map(Math.abs), 1e-9);
-    const pick = (at) => app.update({ place: at + first });
+    const pick = (place) => app.update({ place });
     const lanes = laned(found).map((c) => ({ name: laneName(found, c), values: found.values.map((each) => each[c]) }));
     swap(titles[0], el("span", { text: relative ? "What each head adds, by distance" : "A few of the curves" }), el("span", { class: "quiet", text: `${name} is marked` }));
     swap(waves, squiggles({ label: `${lanes.length} curves; at ${name}: ${lanes.map(({ name: lane, values }) => `${lane} ${number(values[row])}`).join(", ")}`,
@@ -93,10 +92,10 @@ function build(app) {
     swap(titles[1], el("span", { text: relative ? "All heads" : "All numbers of all positions" }));
     const bytes = Uint8Array.from(found.values.flat(), (value) => Math.round((255 * (value / most + 1)) / 2));
     swap(scale, legend(app.theme(), false, number(-most), number(most), "value"));
-    cells.show({ bytes, rows: found.values.map((_, i) => ({ text: String(i + first), special: false })), columns: found.columns.map((each) => ({ text: each, special: false })),
+    cells.show({ bytes, rows: found.values.map((_, i) => ({ text: called(i), special: false })), columns: found.columns.map((each) => ({ text: each, special: false })),
       chosen: row, zoom: 0, stretch: true, round: true, palette: words(colours(app.theme())) });
     cells.view.canvas.dataset.drawn = [state.show, found.kind, app.theme()].join();
-    if (relative) buckets(found, row, ticks);
+    if (relative) buckets(found, row, ticks, called, pick);
     else similar(found, row, ticks, pick);
     app.say(`${name}: ${lanes.map(({ name: lane, values }) => `${lane} ${number(values[row])}`).join(", ")}`);
   }
@@ -114,12 +113,12 @@ function build(app) {
   }
 
   /** Which distances share one number. */
-  function buckets(found, row, ticks) {
-    const same = found.buckets.map((bucket, i) => [bucket, i + first]).filter(([bucket]) => bucket === found.buckets[row]).map(([, at]) => at);
+  function buckets(found, row, ticks, called, pick) {
+    const same = found.buckets.map((_, i) => i).filter((i) => found.buckets[i] === found.buckets[row]);
     swap(titles[2], el("span", { text: "Which distances share a number?" }), el("span", { class: "quiet", text: "bucket" }));
-    swap(near, el("p", { text: same.length > 1 ? `Distances ${same[0]} to ${same[same.length - 1]} share bucket ${found.buckets[row]}.` : `Distance ${row + first} has bucket ${found.buckets[row]} for itself.` }));
+    swap(near, el("p", { text: same.length > 1 ? `Distances ${called(same[0])} to ${called(same[same.length - 1])} share bucket ${found.buckets[row]}.` : `Distance ${called(row)} has bucket ${found.buckets[row]} for itself.` }));
     swap(curve, chart({ label: "Bucket of each distance", wide: Math.max(200, curve.clientWidth), high: Math.max(150, Math.min(420, curve.clientHeight)), low: 0, most: Math.max(...found.buckets, 1),
-      series: [{ kind: "s0", values: found.buckets }], ticks, marked: row, pick: (at) => app.update({ place: at + first }) }));
+      series: [{ kind: "s0", values: found.buckets }], ticks, marked: row, pick }));
   }
 
   return { node, show };
@@ -133,4 +132,4 @@ function laned({ kind, columns }) {
   return [...new Set(Array.from({ length: count }, (_, i) => Math.floor((i * columns.length * 0.6) / count / even) * even))];
 }
 
-const laneName = ({ kind, columns }, c) => (kind === "relative" ? columns[c] : kind === "rotary" ? `pair ${columns[c]}` : `index ${columns[c]}`);
+const laneName = ({ kind, columns }, c) => (kind === "relative" ? `head ${columns[c]}` : kind === "rotary" ? `pair ${columns[c]}` : `index ${columns[c]}`);
