@@ -104,8 +104,12 @@ class How:
     masks: dict[Any, Tensor | None] = field(default_factory=dict)  # of this call
 
     def once(self, what: Any, make: Callable[[], Tensor | None]) -> Tensor | None:
-        """A mask is the same in all layers: the first one makes it. A compiler sees that itself."""
-        if torch.compiler.is_compiling():
+        """A mask is the same in all layers: the first one makes it.
+
+        A compiler sees that itself; and one that learns (a bias) is made in every layer, so that
+        a layer can be computed again alone.
+        """
+        if torch.compiler.is_compiling() or (self.bias is not None and self.bias.requires_grad):
             return make()
         if what not in self.masks:
             self.masks[what] = make()
