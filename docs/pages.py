@@ -1,10 +1,10 @@
 """What the pages of this folder say of the code comes from the code. mkdocs calls it for each page.
 
-    ```python model/block.py MLP.forward     these lines stand there, once: else nothing is built
-    ```math                                  LaTeX, drawn by the browser itself
-    {{readme Figures}}                       a part of the README
-    {{fields train/recipe.py Train}}         the fields of a class, with their comments
-    {{python}}  {{glass}}  {{cli}}           every public name, every verb
+```python model/block.py MLP.forward     these lines stand there, once: else nothing is built
+```math                                  LaTeX, drawn by the browser itself
+{{readme Figures}}                       a part of the README
+{{fields train/recipe.py Train}}         the fields of a class, with their comments
+{{python}}  {{glass}}  {{cli}}           every public name, every verb
 """
 
 from __future__ import annotations
