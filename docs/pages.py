@@ -95,6 +95,7 @@ def cli() -> str:
 
     command = get_command(app)
     told = get_docs_for_click(obj=command, ctx=typer.Context(command), name="glassformer")
+    told = re.sub(r"\*\*Commands\*\*:\n\n(\* .*\n)+", "", told)  # cut short; the menu has them
     return told.split("\n", 1)[1].strip()  # the page has a title
 
 
@@ -168,7 +169,7 @@ def _signature(name: str, what: Any) -> str:
     if inspect.isclass(what):
         answer = inspect._empty
     whole = f"{name}{signature.replace(parameters=parameters, return_annotation=answer)}"
-    if len(whole) <= 92:
+    if len(whole) <= 80:
         return whole
     told = f"{name}{signature.replace(parameters=[], return_annotation=answer)}".split("()")[1]
     bare = str(signature.replace(parameters=parameters, return_annotation=inspect._empty))

@@ -17,7 +17,7 @@ from verbs import glassformer
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 NOT_RUN = {  # QUARANTINES.md says why
-    "make test", "python benchmarks/forward.py --cuda", "glassformer studio",
+    "make docs", "make test", "python benchmarks/forward.py --cuda", "glassformer studio",
     "glassformer studio copy", "glassformer studio runs/tiny",
 }  # fmt: skip
 
