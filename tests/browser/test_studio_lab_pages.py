@@ -87,6 +87,31 @@ def test_changes_are_made_and_undone(toys: Server, open_page: Callable[..., Page
     expect(page.get_by_role("alert")).to_be_hidden()
 
 
+def test_a_change_that_cannot_be_is_taken_back(
+    toys: Server, strangers: Server, open_page: Callable[..., Page]
+) -> None:
+    """It is said why; what was changed before stays, and every page goes on."""
+    page = open_page(toys.address("lab", q=2, sw="encoder.1.the"))
+    settle(page)
+    page.get_by_label("Another word").fill("refrigerator")
+    page.keyboard.press("Enter")
+    line = page.get_by_role("alert")
+    expect(line).to_contain_text("does not know the word")
+    assert "refrigerator" not in page.url
+    expect(page.locator(".changes li")).to_have_text([re.compile("token 1 .* “the”")])
+    page.get_by_role("link", name="Head").click()
+    drawn(page, MATRIX)
+    expect(line).to_be_hidden()
+    page = open_page(toys.address("lab", sw="encoder.2.%3Cimg", cp=5))
+    expect(page.get_by_role("alert")).to_contain_text("no such checkpoint")
+    expect(page.get_by_role("heading", name="No changes yet")).to_be_visible()
+    model = strangers.model("run")
+    page = open_page(strangers.address("head", m=model, x="the cat", cp=7))
+    drawn(page, MATRIX)
+    expect(page.get_by_role("alert")).to_contain_text("no such checkpoint")
+    assert "cp=" not in page.url
+
+
 def test_two_sentences(toys: Server, open_page: Callable[..., Page]) -> None:
     state = {"l": 1, "h": 3, "o": "I deposited [MASK] in the river."}
     page = open_page(toys.address("compare", **state))

@@ -53,9 +53,9 @@ function build(app) {
   const still = el("p", { class: "quiet still", hidden: true });
   const centre = el("section", { class: "card cells", "aria-label": "What changes in the picture" }, tools, still, fit, el("div", { class: "foot" }, readout, scale), moved);
   const right = el("div", { class: "right" });
-  const node = el("div", { class: "page-lab" }, left, centre, right);
   const fixed = el("section", { class: "card none" }, el("h2", { text: "Nothing can be changed here" }),
     el("p", { text: "A trace holds one run as it was. Open its model in the studio." }));
+  const node = el("div", { class: "page-lab" }, fixed, left, centre, right);
   const shown = { rows: [], columns: [], bytes: new Uint8Array() };
   const time = { past: [], future: [], now: null, text: null };
 
@@ -87,7 +87,9 @@ function build(app) {
   async function show() {
     const { state, run, before, model } = app;
     const fresh = app.fresh();
-    if (model.kind === "trace") { node.replaceChildren(fixed); app.say("nothing can be changed"); return; }
+    fixed.hidden = model.kind !== "trace";
+    for (const part of [left, centre, right]) part.hidden = !fixed.hidden;
+    if (!fixed.hidden) { app.say("nothing can be changed"); return; }
     remember(state);
     const other = state.other ? await api.run(model.id, state.other, "", [], state.saved < 0 ? {} : { step: state.saved }).catch((error) => error) : null;
     if (!fresh()) return;
