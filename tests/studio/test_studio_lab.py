@@ -7,9 +7,12 @@ import pytest
 import torch
 
 import glassformer as gf
+from glassformer.cli.studio import serve
 from glassformer.errors import ConfigError, InputError
 from glassformer.glass import patched, put, swapped, word_id
 from glassformer.studio.toys import toy
+
+from speakers import bytewise  # isort: skip
 
 TEXT = "I deposited [MASK] in the bank."
 CHANGES = {
@@ -53,6 +56,32 @@ def test_the_python_does_the_same(client, run, served, name):
     plain = run(number)
     assert row["says"]["at"] != plain["says"]["at"]
     assert model.task.spec.kind == served[number].model.task.spec.kind
+
+
+def test_the_python_opens_the_folder(open_studio, tmp_path):
+    """As it was given, whatever name is shown; of a run, the model or the checkpoint."""
+    model, _ = bytewise("GPT2LMHeadModel", tmp_path / "once")
+    home, training = tmp_path / "home" / "model", tmp_path / "run"
+    model.save(home)
+    for step in (10, 20):
+        with torch.no_grad():
+            for each in model.parameters():
+                each.mul_(1.5)
+        model.save(training / "checkpoints" / f"step-{step:08d}")
+    for name in ("recipe.toml", "metrics.jsonl"):
+        (training / name).write_text("")
+    client = open_studio(serve([str(home), str(training)], "cpu"))
+    seen = set()
+    for number, more in ((0, {}), (1, {}), (1, {"step": 10})):
+        ask = {"model": str(number), "text": "the cat", **more}
+        run = client.post("/api/runs", json=ask).json()["run"]
+        names = {}
+        exec(client.get(f"/api/runs/{run}/python").json()["code"], names)
+        weights = names["trace"]["decoder.blocks.1.attention.weights"][1]
+        found = bytes_of(client.get(f"/api/runs/{run}/head/decoder/1/1"))
+        assert np.array_equal(found, (weights * 255).round().to(torch.uint8).numpy())
+        seen.add(found.tobytes())
+    assert len(seen) == 3
 
 
 def test_another_word_is_another_text(run, served):
