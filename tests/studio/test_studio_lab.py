@@ -7,9 +7,12 @@ import pytest
 import torch
 
 import glassformer as gf
+from glassformer.cli.studio import serve
 from glassformer.errors import ConfigError, InputError
 from glassformer.glass import patched, put, swapped, word_id
 from glassformer.studio.toys import toy
+
+from speakers import bytewise  # isort: skip
 
 TEXT = "I deposited [MASK] in the bank."
 CHANGES = {
@@ -55,6 +58,32 @@ def test_the_python_does_the_same(client, run, served, name):
     assert model.task.spec.kind == served[number].model.task.spec.kind
 
 
+def test_the_python_opens_the_folder(open_studio, tmp_path):
+    """As it was given, whatever name is shown; of a run, the model or the checkpoint."""
+    model, _ = bytewise("GPT2LMHeadModel", tmp_path / "once")
+    home, training = tmp_path / "home" / "model", tmp_path / "run"
+    model.save(home)
+    for step in (10, 20):
+        with torch.no_grad():
+            for each in model.parameters():
+                each.mul_(1.5)
+        model.save(training / "checkpoints" / f"step-{step:08d}")
+    for name in ("recipe.toml", "metrics.jsonl"):
+        (training / name).write_text("")
+    client = open_studio(serve([str(home), str(training)], "cpu"))
+    seen = set()
+    for number, more in ((0, {}), (1, {}), (1, {"step": 10})):
+        ask = {"model": str(number), "text": "the cat", **more}
+        run = client.post("/api/runs", json=ask).json()["run"]
+        names = {}
+        exec(client.get(f"/api/runs/{run}/python").json()["code"], names)
+        weights = names["trace"]["decoder.blocks.1.attention.weights"][1]
+        found = bytes_of(client.get(f"/api/runs/{run}/head/decoder/1/1"))
+        assert np.array_equal(found, (weights * 255).round().to(torch.uint8).numpy())
+        seen.add(found.tobytes())
+    assert len(seen) == 3
+
+
 def test_another_word_is_another_text(run, served):
     """Swapped inside or written so from the start: the same."""
     inside = run(0, swaps=[["encoder", 2, "ate"], ["encoder", 6, "apple"]])
@@ -89,8 +118,7 @@ def test_the_difference(client, run):
     second = gf.record(model, TEXT, edit=off)["encoder.blocks.1.attention.weights"]
     wanted = (128 + ((second - first) * 127).round()).to(torch.uint8).numpy()
     assert np.array_equal(bytes_of(client.get(f"{pair}/head/encoder/1/2")), wanted[2])
-    maps = bytes_of(client.get(f"{pair}/map/encoder"))
-    assert np.array_equal(maps[1], wanted) and (maps[0] == 128).all()
+    assert (bytes_of(client.get(f"{pair}/head/encoder/0/2")) == 128).all()
     moved = client.get(f"{pair}/changes/encoder").json()["moved"]
     share = ((second - first).abs().sum(-1).mean(-1) / 2).tolist()
     assert moved[0] == [0, 0, 0, 0] and moved[1] == pytest.approx(share, abs=1e-6)

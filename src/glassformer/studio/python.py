@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from glassformer.studio.reading import read
 from glassformer.studio.runs import Run
 from glassformer.studio.samples import Served
-from glassformer.studio.toys import TOYS
 from glassformer.studio.training import at_step
 
 
@@ -33,17 +31,17 @@ def _imports(run: Run, served: Served) -> list[str]:
     calls = {"heads_off": ask.off, "patched": ask.patches, "swapped": ask.swaps}
     used = [name for name, changes in calls.items() if changes]
     lines = [f"from glassformer.glass import {', '.join(used)}"] if used else []
-    if served.name in TOYS:
+    if not served.folder:
         lines.append("from glassformer.studio.toys import toy")
     return lines
 
 
 def _opened(run: Run, served: Served) -> str:
-    if served.name in TOYS:
+    if not served.folder:
         return f"model = toy({served.name!r}).model"
-    if run.ask.step is not None:
-        return f"model = gf.load({at_step(Path(served.name), run.ask.step).as_posix()!r})"
-    return f"model = gf.load({served.name!r})"
+    if served.run is not None and run.ask.step is not None:
+        return f"model = gf.load({at_step(served.run, run.ask.step).as_posix()!r})"
+    return f"model = gf.load({served.folder!r})"
 
 
 def _recorded(run: Run) -> list[str]:

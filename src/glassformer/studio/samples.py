@@ -36,6 +36,7 @@ class Served:
     model: Model
     texts: tuple[str, ...] = ()
     run: Path | None = None  # the folder of its training
+    folder: str = ""  # or the name that it was loaded by; none: it was made here
 
 
 def samples(served: Served) -> list[Sample]:
