@@ -52,6 +52,8 @@ const app = {
   isOff: ({ layer, head: h }) => app.state.off.includes(`${app.state.stack}.${layer}.${h}`),
   /** Whether nothing here can be run again: a trace, or a page that was taken away. */
   fixed: () => api.held !== null || app.model.kind === "trace",
+  /** Which checkpoint is asked, if not the model itself. */
+  saved: () => (app.state.saved < 0 ? {} : { step: app.state.saved }),
   has: (id) => PAGES.some((page) => page.id === id),
   toggle({ layer, head: h } = app.state) {
     if (app.fixed()) return;
@@ -139,7 +141,7 @@ async function ready() {
   state.model = app.model.id;
   const { text, second, off } = state;
   const changes = changed(state);
-  const from = state.saved < 0 ? {} : { step: state.saved };
+  const from = app.saved();
   const asked = [api.run(app.model.id, text, second, off, { ...from, ...changes })];
   if (off.length || changes.swaps || changes.patches) asked.push(api.run(app.model.id, text, second, [], from));
   const mine = turn;
