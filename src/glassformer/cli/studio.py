@@ -37,15 +37,15 @@ def run(
         from glassformer.studio.app import create_app
         from glassformer.studio.samples import Served
         from glassformer.studio.toys import toys as trained
-        from glassformer.studio.training import is_run, newest
+        from glassformer.studio.training import is_run, newest, step_of
 
         wanted = models or ([] if toys else list(shipped()))
         runs = {each: Path(each) for each in wanted if is_run(Path(each))}
         folders = [str(newest(runs[each])) if each in runs else each for each in wanted]
         opened = [open_model(each, device) for each in folders]
         served = [
-            Served(name, model, run=runs.get(each))
-            for name, model, each in zip(names(wanted), opened, wanted, strict=True)
+            Served(name, model, run=runs.get(each), step=step_of(Path(at)) if each in runs else None)
+            for name, model, each, at in zip(names(wanted), opened, wanted, folders, strict=True)
         ]
         if toys or not served:
             typer.echo("glassformer: training the lectures' toys …", err=True)

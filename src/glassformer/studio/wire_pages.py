@@ -19,6 +19,7 @@ class WriteAsk(Strict):
     """Go on from a text, and let me watch."""
 
     model: str = Field(max_length=64)
+    step: int | None = None  # a checkpoint; none is the model itself
     text: str
     taken: tuple[tuple[int, int], ...] = Field(default=(), max_length=MOST_STEPS)  # (step, token)
     max_new_tokens: int = Field(default=12, ge=1, le=MOST_STEPS)

@@ -75,7 +75,7 @@ class Writings(Shelf[Wrote]):
 
 def start(model: Model, ask: WriteAsk, id: str, stop: Event) -> Wrote:
     source = read(model, ask.text).ids
-    given = ask.model_dump(exclude={"model", "text", "taken"}, exclude_none=True)
+    given = ask.model_dump(exclude={"model", "step", "text", "taken"}, exclude_none=True)
     writing = prepare(model.task, model.tokenizer, model.origin, [source], given | LOGPROBS)
     fits(model, source)
     vocab = model.task.backbone.config.vocab_size

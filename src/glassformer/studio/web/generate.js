@@ -109,8 +109,8 @@ function build(app) {
 const writes = ({ kind }) => kind === "causal_lm" || kind === "seq2seq";
 
 /** What the state asks the server for. */
-function question({ state, model }) {
-  const asked = { model: model.id, text: state.text, max_new_tokens: Math.max(1, Math.min(64, Math.round(state.most))) };
+function question({ state, model, saved }) {
+  const asked = { model: model.id, ...saved(), text: state.text, max_new_tokens: Math.max(1, Math.min(64, Math.round(state.most))) };
   if (state.how === "beam") return { ...asked, num_beams: Math.max(2, Math.min(MOST_BEAMS, Math.round(state.beams))) };
   asked.taken = branches(state.taken).slice(0, 64);
   if (state.how !== "chance") return asked;

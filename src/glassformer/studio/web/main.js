@@ -105,6 +105,7 @@ async function show() {
   const mine = ++turn;
   api.turn();
   dress();
+  if (current?.id !== app.state.page) api.again("models"); // a run that goes on has new checkpoints
   try {
     await ready();
     if (mine !== turn) return;
