@@ -44,7 +44,9 @@ def run(
         folders = [str(newest(runs[each])) if each in runs else each for each in wanted]
         opened = [open_model(each, device) for each in folders]
         served = [
-            Served(name, model, run=runs.get(each), step=step_of(Path(at)) if each in runs else None)
+            Served(
+                name, model, run=runs.get(each), step=step_of(Path(at)) if each in runs else None
+            )
             for name, model, each, at in zip(names(wanted), opened, wanted, folders, strict=True)
         ]
         if toys or not served:
