@@ -3,9 +3,9 @@
 import json
 
 import pytest
-import speakers
 
 import glassformer as gf
+import speakers
 from folders import heat
 from glassformer.studio.samples import Served
 from glassformer.studio.training import newest, step_of

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from fastapi import FastAPI, Request, Response
 
 from glassformer.errors import InputError
-from glassformer.studio import layers, positions, wire, wire_pages, writing
+from glassformer.studio import layers, positions, python, wire, wire_pages, writing
 from glassformer.studio.answers import as_bytes, as_json, parsed
 from glassformer.studio.desk import Desk
 from glassformer.studio.guard import Refused
@@ -42,6 +42,11 @@ def _generate(app: FastAPI, models: Mapping[str, Served], desk: Desk, opened: Op
     async def about(request: Request, id: str, work: Callable[[writing.Wrote], Any]) -> Any:
         wrote = kept.find(id)
         return await desk.do(request, lambda stop: work(wrote))
+
+    @app.get("/api/writings/{id}/python")
+    async def code(id: str) -> Response:
+        wrote = kept.find(id)
+        return as_json(wire.Python(code=python.writing(wrote, models[wrote.ask.model])))
 
     @app.get("/api/writings/{id}/attention/{stack}/{layer}")
     async def attention(

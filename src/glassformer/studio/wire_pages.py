@@ -13,6 +13,7 @@ from glassformer.studio.wire import Guess, Says, StackName, Token
 Part = Literal["embedding", "attention", "cross", "block"]
 MOST_STEPS = 64
 MOST_BEAMS = 8
+COLDEST = 0.01  # scores divided by less leave the numbers there are
 
 
 class WriteAsk(Strict):
@@ -24,7 +25,7 @@ class WriteAsk(Strict):
     taken: tuple[tuple[int, int], ...] = Field(default=(), max_length=MOST_STEPS)  # (step, token)
     max_new_tokens: int = Field(default=12, ge=1, le=MOST_STEPS)
     do_sample: bool = False
-    temperature: float | None = None
+    temperature: float | None = Field(default=None, ge=COLDEST)
     top_k: int | None = None
     top_p: float | None = None
     seed: int | None = None
@@ -105,6 +106,7 @@ class Beams(BaseModel):
     nodes: list[Node]
     best: list[Ending]
     caches: list[CacheRow]  # one a turn
+    penalty: float  # a score is the sum divided by length ** this
 
 
 class WritingRow(BaseModel):

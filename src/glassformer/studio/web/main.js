@@ -31,7 +31,7 @@ const app = {
   state: understood(location.hash || api.held?.address || ""),
   address: write,
   seen: new Set(), // pages that showed this run
-  models: [], model: null, run: null, before: null, known: null, scale: 1,
+  models: [], model: null, run: null, before: null, known: null, wrote: null, scale: 1,
 
   /** Changes the state, the address and the screen. */
   update(change) {
