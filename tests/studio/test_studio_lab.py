@@ -186,6 +186,25 @@ WRONG = {
     "a long header": lambda: (1 << 62).to_bytes(8, "little") + b"{}",
     "JSON": lambda: json.dumps({"tokens": []}).encode(),
     "another file": lambda: b"PK\x03\x04" + bytes(100),
+    "small numbers": lambda: trace_with(
+        tensors={WEIGHTS: torch.zeros(4, 9, 9).to(torch.float8_e4m3fn)}
+    ).to_bytes(),
+    "nothing read": lambda: trace_with(
+        tokens=[], tensors={f"encoder.blocks.{i}.attention.weights": torch.zeros(4, 0, 0)
+                            for i in (0, 1)}
+    ).to_bytes(),
+    "vectors of another text": lambda: trace_with(
+        tensors={"encoder.blocks.0.out": torch.zeros(8, 16)}
+    ).to_bytes(),
+    "vectors as wide as they like": lambda: trace_with(
+        tensors={f"encoder.blocks.{i}.out": torch.zeros(9, 16 + i) for i in (0, 1)}
+    ).to_bytes(),
+    "a list for a vector": lambda: trace_with(
+        tensors={"encoder.blocks.0.out": torch.tensor(1.0)}
+    ).to_bytes(),
+    "a layer is missing": lambda: gf.record(
+        toy("toy encoder").model, TEXT, keep="encoder.blocks.1.attention.weights"
+    ).to_bytes(),
     "lists of numbers": lambda: trace_with(tokens=[1] * 9).to_bytes(),
 }  # fmt: skip
 
@@ -216,6 +235,15 @@ def test_a_trace_stands_among_the_models(client):
     for change in ({"off": [["encoder", 0, 0]]}, {"text": "the cat"}):
         assert client.post("/api/runs", json={**ask, **change}).status_code == 400
     assert client.post("/api/runs", json={**ask, "model": "r1"}).status_code == 404
+
+
+def test_a_trace_stays_when_many_texts_are_run(client, run):
+    send = {"content-type": "application/octet-stream"}
+    answer = client.post("/api/traces", content=trace_with().to_bytes(), headers=send)
+    for count in range(1, 19):
+        run(0, text="the " * count)
+    assert client.get("/api/models").json()["models"][-1]["id"] == answer.json()["model"]
+    assert client.get(f"/api/runs/{answer.json()['model']}/measures").status_code == 200
 
 
 def test_only_a_trace_may_be_large(client):

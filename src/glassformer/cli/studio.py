@@ -60,14 +60,20 @@ def run(
 def serve(models: Sequence[str], device: str) -> list[Served]:
     """Each model opened; of a run, its result or its newest checkpoint."""
     from glassformer.studio.samples import Served
-    from glassformer.studio.training import is_run, newest
+    from glassformer.studio.training import is_run, newest, step_of
 
     runs = {each: Path(each) for each in models if is_run(Path(each))}
     folders = [str(newest(runs[each])) if each in runs else each for each in models]
     opened = [open_model(each, device) for each in folders]
+    steps = [
+        step_of(Path(at)) if each in runs else None
+        for each, at in zip(models, folders, strict=True)
+    ]
     return [
-        Served(name, model, run=runs.get(each), folder=folder)
-        for name, model, each, folder in zip(names(models), opened, models, folders, strict=True)
+        Served(name, model, run=runs.get(each), step=step, folder=folder)
+        for name, model, each, step, folder in zip(
+            names(models), opened, models, steps, folders, strict=True
+        )
     ]
 
 

@@ -8,6 +8,7 @@ from glassformer.studio.reading import read
 from glassformer.studio.runs import Run
 from glassformer.studio.samples import Served
 from glassformer.studio.training import at_step
+from glassformer.studio.writing import Wrote
 
 
 def code(run: Run, served: Served | None) -> str:
@@ -36,7 +37,7 @@ def _imports(run: Run, served: Served) -> list[str]:
     return lines
 
 
-def _opened(run: Run, served: Served) -> str:
+def _opened(run: Run | Wrote, served: Served) -> str:
     if not served.folder:
         return f"model = toy({served.name!r}).model"
     if served.run is not None and run.ask.step is not None:
@@ -71,3 +72,24 @@ def _other(run: Run) -> Any:
     """The other text, as `record` takes it: with the same target, where there is one."""
     found = read(run.whole, run.ask.other or "")
     return (found.ids, run.what[1]) if run.trace.source_tokens else found.what
+
+
+def writing(wrote: Wrote, served: Served) -> str:
+    """Ends with `written`: the text of Generate, and its log-probabilities."""
+    ask = wrote.ask
+    given = ask.model_dump(
+        exclude={"model", "step", "text", "taken"}, exclude_unset=True, exclude_none=True
+    )
+    settings = [f"{name}={value!r}" for name, value in given.items()]
+    toy = ["from glassformer.studio.toys import toy"] if served.name in TOYS else []
+    return "\n".join(
+        [
+            "import glassformer as gf",
+            *toy,
+            "",
+            _opened(wrote, served),
+            f"text = {read(served.model, ask.text).what!r}",
+            *(["# the words that were taken by hand are not in this"] if ask.taken else []),
+            f"(written,) = model.generate({', '.join(['text', *settings, 'logprobs=True'])})",
+        ]
+    )

@@ -31,7 +31,7 @@ const app = {
   state: understood(location.hash || api.held?.address || ""),
   address: write,
   seen: new Set(), // pages that showed this run
-  models: [], model: null, run: null, before: null, known: null, scale: 1,
+  models: [], model: null, run: null, before: null, known: null, wrote: null, scale: 1,
 
   /** Changes the state, the address and the screen. */
   update(change) {
@@ -51,6 +51,8 @@ const app = {
   isOff: ({ layer, head: h }) => app.state.off.includes(`${app.state.stack}.${layer}.${h}`),
   /** Whether nothing here can be run again: a trace, or a page that was taken away. */
   fixed: () => api.held !== null || app.model.kind === "trace",
+  /** Which checkpoint is asked, if not the model itself. */
+  saved: () => (app.state.saved < 0 ? {} : { step: app.state.saved }),
   has: (id) => PAGES.some((page) => page.id === id),
   toggle({ layer, head: h } = app.state) {
     if (app.fixed()) return;
@@ -108,6 +110,7 @@ async function show() {
   const mine = ++turn;
   api.turn();
   dress();
+  if (current?.id !== app.state.page) api.again("models"); // a run that goes on has new checkpoints
   try {
     const refused = await ready();
     if (mine !== turn) return;
