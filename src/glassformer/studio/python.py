@@ -81,7 +81,7 @@ def writing(wrote: Wrote, served: Served) -> str:
         exclude={"model", "step", "text", "taken"}, exclude_unset=True, exclude_none=True
     )
     settings = [f"{name}={value!r}" for name, value in given.items()]
-    toy = ["from glassformer.studio.toys import toy"] if served.name in TOYS else []
+    toy = ["from glassformer.studio.toys import toy"] if not served.folder else []
     return "\n".join(
         [
             "import glassformer as gf",
