@@ -170,7 +170,7 @@ def _dense(
 ) -> Tensor:  # (B, H, T, Dv)
     T, S = q.shape[2], k.shape[2]
     bare = ragged is None and how.window is None and how.bias is None
-    triangle = bare and how.causal and T == S
+    triangle = bare and T == S and how.causal
     if looking is not None:
         return attend_in_the_open(q, k, v, visible(T, S, ragged, how, q.device), how, *looking)
     what = (ragged, T, S, how.causal, how.window, how.bias)
