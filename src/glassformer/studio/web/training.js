@@ -64,7 +64,7 @@ function build(app) {
     slider.max = String(Math.max(0, steps.length - 1));
     slider.value = String(chosen < 0 ? steps.length - 1 : chosen);
     slider.disabled = !steps.length;
-    const own = found.shown === null ? "the model" : `the model, of step ${found.shown}`;
+    const own = found.shown === null ? "the model" : `model, step ${found.shown}`;
     const step = state.saved < 0 ? found.shown : state.saved;
     at.textContent = state.saved < 0 ? own : `step ${state.saved}`;
     curve.show({ ...found, at: step ?? -1 });
