@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from screens import Bytes, Server, drawn, painted, pixels, table
 from test_studio_hostile import BENIGN, HOSTILE, TAGS, Mouth
 from test_studio_take import drop, taken
-from test_studio_walk import FOCUS, NAMELESS, TABBED, settle
+from test_studio_walk import NAMELESS, check_by_tab, settle
 
 import glassformer as gf
 from glassformer.studio.toys import toy
@@ -257,12 +257,7 @@ def test_by_ear_and_by_tab(
     settle(page)
     expect(page.get_by_role("main")).to_match_aria_snapshot(SNAPSHOTS[name])
     assert page.evaluate(NAMELESS) == []
-    reached = []
-    for _ in range(page.evaluate(TABBED)):
-        page.keyboard.press("Tab")
-        reached.append(page.evaluate(FOCUS))
-    assert "BODY" not in [tag for tag, _, _ in reached]
-    assert all(style != "none" and width >= 1 for _, style, width in reached), reached
+    check_by_tab(page)
     for width, height in ((1280, 720), (390, 844)):
         page.set_viewport_size({"width": width, "height": height})
         page.wait_for_timeout(300)
