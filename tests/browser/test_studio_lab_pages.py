@@ -11,8 +11,11 @@ import pytest
 from playwright.sync_api import Page, expect
 from screens import Bytes, Server, drawn, painted, pixels, table
 from test_studio_hostile import BENIGN, HOSTILE, TAGS, Mouth
-from test_studio_take import taken
-from test_studio_walk import FOCUS, NAMELESS, TABBED, settle
+from test_studio_take import drop, taken
+from test_studio_walk import NAMELESS, check_by_tab, settle
+
+import glassformer as gf
+from glassformer.studio.toys import toy
 
 MATRIX = ".matrix-pane canvas"
 CHECKPOINT = "[aria-label='Weights at this checkpoint'] canvas"
@@ -87,6 +90,31 @@ def test_changes_are_made_and_undone(toys: Server, open_page: Callable[..., Page
     expect(page.get_by_role("alert")).to_be_hidden()
 
 
+def test_a_change_that_cannot_be_is_taken_back(
+    toys: Server, strangers: Server, open_page: Callable[..., Page]
+) -> None:
+    """It is said why; what was changed before stays, and every page goes on."""
+    page = open_page(toys.address("lab", q=2, sw="encoder.1.the"))
+    settle(page)
+    page.get_by_label("Another word").fill("refrigerator")
+    page.keyboard.press("Enter")
+    line = page.get_by_role("alert")
+    expect(line).to_contain_text("does not know the word")
+    assert "refrigerator" not in page.url
+    expect(page.locator(".changes li")).to_have_text([re.compile("token 1 .* “the”")])
+    page.get_by_role("link", name="Head").click()
+    drawn(page, MATRIX)
+    expect(line).to_be_hidden()
+    page = open_page(toys.address("lab", sw="encoder.2.%3Cimg", cp=5))
+    expect(page.get_by_role("alert")).to_contain_text("no such checkpoint")
+    expect(page.get_by_role("heading", name="No changes yet")).to_be_visible()
+    model = strangers.model("run")
+    page = open_page(strangers.address("head", m=model, x="the cat", cp=7))
+    drawn(page, MATRIX)
+    expect(page.get_by_role("alert")).to_contain_text("no such checkpoint")
+    assert "cp=" not in page.url
+
+
 def test_two_sentences(toys: Server, open_page: Callable[..., Page]) -> None:
     state = {"l": 1, "h": 3, "o": "I deposited [MASK] in the river."}
     page = open_page(toys.address("compare", **state))
@@ -102,6 +130,36 @@ def test_two_sentences(toys: Server, open_page: Callable[..., Page]) -> None:
     page.goto(toys.address("compare", o="I ate the apple"))
     expect(page.locator(".still")).to_contain_text("as many on both sides")
     expect(page.get_by_role("alert")).to_be_hidden()
+
+
+def test_it_is_said_what_is_compared(toys: Server, open_page: Callable[..., Page]) -> None:
+    """What was changed in the first; and a model of another family is no second."""
+    page = open_page(toys.address("compare", m=0, bm=2, off="encoder.0.0,encoder.1.1"))
+    settle(page)
+    titles = [page.locator(f"[aria-label='The {name}'] h2") for name in ("first", "second")]
+    expect(titles[0]).to_contain_text("toy encoder, 2 heads off: “")
+    expect(titles[1]).to_contain_text("toy encoder: “")
+    expect(page.get_by_label("compare with")).to_have_value("")
+    drawn(page, "[aria-label='The difference'] canvas")
+    page.keyboard.press("w")
+    page.wait_for_function("() => !location.hash.includes('bm=')")
+
+
+def test_the_lab_before_and_after_a_trace(toys: Server, open_page: Callable[..., Page]) -> None:
+    """Nothing can be changed in a trace; then, in a model, it can. The bar stays one line."""
+    page = open_page(toys.address("lab"))
+    settle(page)
+    high = page.locator("#bar").bounding_box()
+    text = "The pizza came out of the oven and it tasted good!"
+    drop(page, gf.record(toy("toy encoder").model, text).to_bytes())
+    expect(page.get_by_label("Model", exact=True)).to_contain_text("trace:")
+    assert page.locator("#bar").bounding_box() == high
+    page.keyboard.press("8")
+    nothing = page.get_by_role("heading", name="Nothing can be changed here")
+    expect(nothing).to_be_visible()
+    page.keyboard.press("m")
+    expect(page.get_by_label("Another word")).to_be_visible()
+    expect(nothing).to_be_hidden()
 
 
 def test_checkpoints_of_a_run(strangers: Server, open_page: Callable[..., Page]) -> None:
@@ -199,12 +257,7 @@ def test_by_ear_and_by_tab(
     settle(page)
     expect(page.get_by_role("main")).to_match_aria_snapshot(SNAPSHOTS[name])
     assert page.evaluate(NAMELESS) == []
-    reached = []
-    for _ in range(page.evaluate(TABBED)):
-        page.keyboard.press("Tab")
-        reached.append(page.evaluate(FOCUS))
-    assert "BODY" not in [tag for tag, _, _ in reached]
-    assert all(style != "none" and width >= 1 for _, style, width in reached), reached
+    check_by_tab(page)
     for width, height in ((1280, 720), (390, 844)):
         page.set_viewport_size({"width": width, "height": height})
         page.wait_for_timeout(300)

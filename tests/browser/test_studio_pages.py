@@ -223,6 +223,16 @@ def test_positions(studios: dict[str, Server], open_page: Callable[..., Page]) -
         straight(curve, found["similar"][3])
 
 
+def changed(before: Any, after: Any) -> float:
+    """By how much at least: a word that is not listed is no likelier than the last one that is."""
+    one, two = ({each["text"]: each["p"] for each in top} for top in (before, after))
+    least = {word: p - min(p, min(two.values())) for word, p in one.items() if word not in two}
+    least |= {word: p - min(p, min(one.values())) for word, p in two.items() if word not in one}
+    return float(
+        max(0, *least.values(), *(abs(one[word] - two[word]) for word in one.keys() & two))
+    )
+
+
 @pytest.mark.parametrize("flat", [0, 1])
 def test_shuffle_the_words(toys: Server, open_page: Callable[..., Page], flat: int) -> None:
     model = toys.model("toy encoder")
@@ -235,7 +245,10 @@ def test_shuffle_the_words(toys: Server, open_page: Callable[..., Page], flat: i
     assert np.array_equal(before, after) == bool(flat)
     words = page.locator(".page-shuffle .words").all_inner_texts()
     assert sorted(words[0].split()[1:]) == sorted(words[1].split()[1:])
-    told = "Without positions nothing changes" if flat else "A chance changes by up to"
+    run = toys.json("runs", {"model": model, "text": page.locator("#text").input_value()})["run"]
+    found = toys.json("shuffles", {"run": run, "seed": 1, "positions": not flat})
+    most = changed(*(found[each]["at"][0]["top"] for each in ("says", "says_after")))
+    told = "Without positions nothing changes" if flat else f"by {most:.2f} or more"
     expect(page.locator(".page-shuffle")).to_contain_text(told)
     page.get_by_role("button", name="Shuffle again").click()
     expect(page).to_have_url(re.compile("sh=2"))

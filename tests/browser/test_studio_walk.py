@@ -61,7 +61,7 @@ def test_every_shortcut_does_something(toys: Server, open_page: Callable[..., Pa
     translator = {"m": toys.model("toy translator"), "in": "decoder"}
     begin = {"l": 0, "h": 0, "q": 0, "s": 0, "wd": 0, "t": 0.5}
     end = {"l": 1, "h": 3, "q": 3, "s": 5, "wd": 2, "t": 0.5, "off": "decoder.0.0"}
-    end |= {"g": 2, "took": "1-17", "o": "The dog lay on the sofa", "om": 2}
+    end |= {"g": 2, "took": "1-17", "o": "The dog lay on the sofa", "om": 2, "bm": 0}
     page = open_page(toys.address("map", **translator))
     settle(page)
     keys = page.evaluate(KEYS)
@@ -107,18 +107,22 @@ def test_the_help_lists_every_shortcut(toys: Server, open_page: Callable[..., Pa
     assert "#/map" in page.url or "#" not in page.url
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_by_tab(toys: Server, open_page: Callable[..., Page], name: str) -> None:
+def check_by_tab(page: Page) -> None:
     """Every control is reached, and what has the focus can be seen."""
-    page = open_page(toys.address(name, m=toys.model("toy translator")))
-    settle(page)
-    page.wait_for_timeout(100)
     reached = []
     for _ in range(page.evaluate(TABBED)):
         page.keyboard.press("Tab")
         reached.append(page.evaluate(FOCUS))
     assert "BODY" not in [tag for tag, _, _ in reached]
     assert all(style != "none" and width >= 1 for _, style, width in reached), reached
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_by_tab(toys: Server, open_page: Callable[..., Page], name: str) -> None:
+    page = open_page(toys.address(name, m=toys.model("toy translator")))
+    settle(page)
+    page.wait_for_timeout(100)
+    check_by_tab(page)
 
 
 def test_the_map_by_keyboard(toys: Server, open_page: Callable[..., Page]) -> None:

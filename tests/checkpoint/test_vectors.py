@@ -94,6 +94,15 @@ def lying(name):
     return file.getvalue()
 
 
+def broken_lzma():
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("words.npy", bytes(range(256)) * 9)
+    data = bytearray(file.getvalue())
+    data[60:90] = b"\xff" * 30
+    return bytes(data)
+
+
 HUGE = b"1000000000 300\n" + b"the " + struct.pack("<3f", 1, 2, 3)
 BAD = {
     "short.txt": (glove() + b"more 1 2\n", "line 6: 'more 1 2\\n': write a word and 3 numbers"),
@@ -119,6 +128,17 @@ BAD = {
     "object.npz": (
         arrays(words=np.array(list(WORDS), dtype=object), vectors=ROWS), "no array of numpy's"
     ),
+    "half.npz": (
+        arrays(words=np.array([*WORDS[:4], "\ud800"]), vectors=ROWS), "write one"
+    ),
+    "far.npz": (
+        arrays(words=np.array(["a"] * 5).view(np.int32).__add__(1 << 30).view("<U1"), vectors=ROWS),
+        "words hold what is no text",
+    ),
+    "vast.npz": (
+        arrays(words=np.array(WORDS), vectors=np.full((5, 3), 1e300)), "is not of numbers"
+    ),
+    "lzma.npz": (broken_lzma(), "cannot be read"),
     "lying.npz": (lying("vectors"), "an array of 4,000,000,000,000,000 bytes"),
 }  # fmt: skip
 

@@ -1,5 +1,6 @@
 """What a text becomes depends on its prompt, settings and seed: on nothing beside it."""
 
+import copy
 import random
 
 import pytest
@@ -66,10 +67,19 @@ def test_an_engine_that_is_kept_writes_the_same_each_time(models):
         for _ in range(2):
             same(models.ours.generate(texts, engine=engine, **settings), expected)
         assert engine.slots == 3
+    for _ in range(3):  # broken off, it is as good as new
+        made = prepare(models.ours.task, None, None, texts, {"max_new_tokens": 9}, engine=engine)
+        next(sampling.write(made.engine(), made.requests(), made.settings))
+    same(models.ours.generate(texts, engine=engine, **settings), expected)
     with pytest.raises(InputError, match="it has room for 2 tokens"):
         models.ours.generate(texts, engine=models.ours.engine(3, 2, source_tokens=2))
     with pytest.raises(InputError, match="for one beam"):
         models.ours.generate(texts, engine=engine, num_beams=2)
+    other = copy.deepcopy(models.ours)
+    engine = other.engine(3, 40, source_tokens=40)
+    other.double()
+    with pytest.raises(InputError, match="not where they were"):
+        other.generate(texts, engine=engine)
 
 
 @pytest.mark.parametrize("kind", MAKE)

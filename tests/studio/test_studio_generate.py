@@ -127,7 +127,7 @@ def filled(model, text, settings):
         size = sum(every[name][:, :, :, :kept].nbytes for name in ("keys", "values"))
         size += sum(every[name][:, :, :, :read].nbytes for name in ("memory_keys", "memory_values"))
         rows.append({
-            "kept": kept, "written": kept - before, "read": kept if before else 0,
+            "kept": kept, "written": kept - before, "read": before,
             "source": read, "bytes": size,
         })  # fmt: skip
         return scores
@@ -160,6 +160,7 @@ def test_fifty_beams(served, ask, number):
             assert node["sum"] == pytest.approx(before + node["logprob"], abs=1e-5)
             assert node["parent"] is None or nodes[node["parent"]]["state"] == "kept"
         turns = len(row["beams"]["caches"])
+        assert row["beams"]["penalty"] == 1
         for turn in range(turns):
             here = [node for node in nodes if node["turn"] == turn]
             assert sum(node["state"] == "kept" for node in here) <= beams
@@ -228,6 +229,7 @@ def test_what_cannot_be_written_is_one_line(served, client):
     assert "write numbers from 0 to" in refused(client, taken=[[0, 99]])
     assert "a beam search chooses by itself" in refused(client, taken=[[0, 1]], num_beams=2)
     assert "is for sampling" in refused(client, temperature=0.5)
+    assert "temperature" in refused(client, do_sample=True, temperature=1e-40)
     assert "max_new_tokens" in refused(client, max_new_tokens=1000)
     assert "at most" in refused(client, text="man " * 99)
     assert client.post("/api/writings", json={"model": "9", "text": "man"}).status_code == 404
@@ -252,3 +254,21 @@ def test_writing_stops_where_it_is(served, beams):
     stop.set()
     with pytest.raises(Stopped):
         start(served[1].model, WriteAsk(model="1", text="man", num_beams=beams), "w1", stop)
+
+
+@pytest.mark.parametrize("number", [DECODER, TRANSLATOR])
+@pytest.mark.parametrize("settings", [{}, SETTINGS[1], {"num_beams": 3}])
+def test_the_python_writes_the_same(client, ask, number, settings):
+    text = "the cat sat on"
+    row = ask(number, text, **MOST, **settings)
+    names = {}
+    exec(client.get(f"/api/writings/{row['writing']}/python").json()["code"], names)
+    assert names["written"].text == row["text"]
+    own = [step["logprob"] for step in row["steps"]]
+    assert list(names["written"].logprobs)[: len(own)] == pytest.approx(own, abs=1e-5)
+
+
+def test_python_cannot_take_words_by_hand(client, ask):
+    row = ask(DECODER, "the", taken=[[0, 5]], **MOST)
+    code = client.get(f"/api/writings/{row['writing']}/python").json()["code"]
+    assert "taken by hand" in code

@@ -7,9 +7,12 @@ import pytest
 import torch
 
 import glassformer as gf
+from glassformer.cli.studio import serve
 from glassformer.errors import ConfigError, InputError
 from glassformer.glass import patched, put, swapped, word_id
 from glassformer.studio.toys import toy
+
+from speakers import bytewise  # isort: skip
 
 TEXT = "I deposited [MASK] in the bank."
 CHANGES = {
@@ -55,6 +58,32 @@ def test_the_python_does_the_same(client, run, served, name):
     assert model.task.spec.kind == served[number].model.task.spec.kind
 
 
+def test_the_python_opens_the_folder(open_studio, tmp_path):
+    """As it was given, whatever name is shown; of a run, the model or the checkpoint."""
+    model, _ = bytewise("GPT2LMHeadModel", tmp_path / "once")
+    home, training = tmp_path / "home" / "model", tmp_path / "run"
+    model.save(home)
+    for step in (10, 20):
+        with torch.no_grad():
+            for each in model.parameters():
+                each.mul_(1.5)
+        model.save(training / "checkpoints" / f"step-{step:08d}")
+    for name in ("recipe.toml", "metrics.jsonl"):
+        (training / name).write_text("")
+    client = open_studio(serve([str(home), str(training)], "cpu"))
+    seen = set()
+    for number, more in ((0, {}), (1, {}), (1, {"step": 10})):
+        ask = {"model": str(number), "text": "the cat", **more}
+        run = client.post("/api/runs", json=ask).json()["run"]
+        names = {}
+        exec(client.get(f"/api/runs/{run}/python").json()["code"], names)
+        weights = names["trace"]["decoder.blocks.1.attention.weights"][1]
+        found = bytes_of(client.get(f"/api/runs/{run}/head/decoder/1/1"))
+        assert np.array_equal(found, (weights * 255).round().to(torch.uint8).numpy())
+        seen.add(found.tobytes())
+    assert len(seen) == 3
+
+
 def test_another_word_is_another_text(run, served):
     """Swapped inside or written so from the start: the same."""
     inside = run(0, swaps=[["encoder", 2, "ate"], ["encoder", 6, "apple"]])
@@ -89,8 +118,7 @@ def test_the_difference(client, run):
     second = gf.record(model, TEXT, edit=off)["encoder.blocks.1.attention.weights"]
     wanted = (128 + ((second - first) * 127).round()).to(torch.uint8).numpy()
     assert np.array_equal(bytes_of(client.get(f"{pair}/head/encoder/1/2")), wanted[2])
-    maps = bytes_of(client.get(f"{pair}/map/encoder"))
-    assert np.array_equal(maps[1], wanted) and (maps[0] == 128).all()
+    assert (bytes_of(client.get(f"{pair}/head/encoder/0/2")) == 128).all()
     moved = client.get(f"{pair}/changes/encoder").json()["moved"]
     share = ((second - first).abs().sum(-1).mean(-1) / 2).tolist()
     assert moved[0] == [0, 0, 0, 0] and moved[1] == pytest.approx(share, abs=1e-6)
@@ -158,6 +186,25 @@ WRONG = {
     "a long header": lambda: (1 << 62).to_bytes(8, "little") + b"{}",
     "JSON": lambda: json.dumps({"tokens": []}).encode(),
     "another file": lambda: b"PK\x03\x04" + bytes(100),
+    "small numbers": lambda: trace_with(
+        tensors={WEIGHTS: torch.zeros(4, 9, 9).to(torch.float8_e4m3fn)}
+    ).to_bytes(),
+    "nothing read": lambda: trace_with(
+        tokens=[], tensors={f"encoder.blocks.{i}.attention.weights": torch.zeros(4, 0, 0)
+                            for i in (0, 1)}
+    ).to_bytes(),
+    "vectors of another text": lambda: trace_with(
+        tensors={"encoder.blocks.0.out": torch.zeros(8, 16)}
+    ).to_bytes(),
+    "vectors as wide as they like": lambda: trace_with(
+        tensors={f"encoder.blocks.{i}.out": torch.zeros(9, 16 + i) for i in (0, 1)}
+    ).to_bytes(),
+    "a list for a vector": lambda: trace_with(
+        tensors={"encoder.blocks.0.out": torch.tensor(1.0)}
+    ).to_bytes(),
+    "a layer is missing": lambda: gf.record(
+        toy("toy encoder").model, TEXT, keep="encoder.blocks.1.attention.weights"
+    ).to_bytes(),
     "lists of numbers": lambda: trace_with(tokens=[1] * 9).to_bytes(),
 }  # fmt: skip
 
@@ -188,6 +235,15 @@ def test_a_trace_stands_among_the_models(client):
     for change in ({"off": [["encoder", 0, 0]]}, {"text": "the cat"}):
         assert client.post("/api/runs", json={**ask, **change}).status_code == 400
     assert client.post("/api/runs", json={**ask, "model": "r1"}).status_code == 404
+
+
+def test_a_trace_stays_when_many_texts_are_run(client, run):
+    send = {"content-type": "application/octet-stream"}
+    answer = client.post("/api/traces", content=trace_with().to_bytes(), headers=send)
+    for count in range(1, 19):
+        run(0, text="the " * count)
+    assert client.get("/api/models").json()["models"][-1]["id"] == answer.json()["model"]
+    assert client.get(f"/api/runs/{answer.json()['model']}/measures").status_code == 200
 
 
 def test_only_a_trace_may_be_large(client):

@@ -244,6 +244,27 @@ def test_what_the_toys_say_to_shuffled_words(client, run):
     assert client.get(f"{path}/after/cross/0/0").status_code == 400
 
 
+MOVING = {
+    "another word": (0, "encoder", {"swaps": [["encoder", 2, "money"]]}),
+    "a patch": (0, "encoder", {"patches": [["encoder", 0, 2, 5]], "other": "I ate the apple."}),
+    "a translation": (2, "encoder", {"swaps": [["encoder", 2, "dog"], ["decoder", 1, "dog"]],
+                                     "off": [["cross", 0, 1]]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MOVING)
+def test_what_was_changed_moves_with_its_word(client, run, name):
+    """Without positions nothing else is left that could change; with them it is another text."""
+    number, stack, changes = MOVING[name]
+    row = run(number, **changes)
+    ask = {"run": row["run"], "seed": 1}
+    still = client.post("/api/shuffles", json={**ask, "positions": False}).json()
+    assert max(still["moved"].values()) < 1e-6
+    found = client.post("/api/shuffles", json=ask).json()
+    assert found["moved"][stack] > 0.001
+    assert found["says"] == row["says"]
+
+
 def test_words_move_whole_and_special_tokens_stay():
     words = [None, 0, 1, 1, 2, None, 3]
     tokens = [Token(text=f"t{i}", piece=f"t{i}", special=word is None, word=word)

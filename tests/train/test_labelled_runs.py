@@ -166,13 +166,18 @@ def test_fixed_shapes_give_the_same_loss(kind: str, tmp_path: Path) -> None:
 # fine-tuning
 
 
-def test_the_body_stays_and_the_head_is_fresh(tmp_path: Path) -> None:
-    words = write_recipe(tmp_path / "words", "masked")
-    glassformer("pretrain", words, "--out", tmp_path / "words/run")
-    start = tmp_path / "words/run/model"
-    recipe = write_recipe(tmp_path / "labels", "classify")
+def begun(folder: Path) -> tuple[Path, Path]:
+    """A model that knows words, and a recipe that goes on from one."""
+    words = write_recipe(folder / "words", "masked")
+    glassformer("pretrain", words, "--out", folder / "words/run")
+    recipe = write_recipe(folder / "labels", "classify")
     text = recipe.read_text()
     recipe.write_text(text[: text.index("[tokenizer]")] + text[text.index("[objective]") :])
+    return folder / "words/run/model", recipe
+
+
+def test_the_body_stays_and_the_head_is_fresh(tmp_path: Path) -> None:
+    start, recipe = begun(tmp_path)
     told: list[str] = []
     place = Place(recipe.parent, tmp_path / "out", "r", lambda line, _: told.append(line))
     world = World(0, 1, torch.device("cpu"))
@@ -190,12 +195,7 @@ def test_the_body_stays_and_the_head_is_fresh(tmp_path: Path) -> None:
 
 
 def test_a_recipe_changes_the_dropout_of_a_model_and_nothing_else(tmp_path: Path) -> None:
-    words = write_recipe(tmp_path / "words", "masked")
-    glassformer("pretrain", words, "--out", tmp_path / "words/run")
-    start = tmp_path / "words/run/model"
-    recipe = write_recipe(tmp_path / "labels", "classify")
-    text = recipe.read_text()
-    recipe.write_text(text[: text.index("[tokenizer]")] + text[text.index("[objective]") :])
+    start, recipe = begun(tmp_path)
     place = Place(recipe.parent, tmp_path / "out", str(recipe))
     rates = {"model.dropout.embedding": "0.2", "model.dropout.residual": "0.2"}
     changes = {"start": str(start), "model.dropout.attention": "0.3", **rates}

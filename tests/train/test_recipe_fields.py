@@ -9,7 +9,8 @@ import pytest
 
 from glassformer.cli.training import root_of
 from glassformer.errors import ConfigError
-from glassformer.train.recipe import ONLY, Recipe, _at, read_recipe
+from glassformer.train.agreement import ONLY, _at
+from glassformer.train.recipe import Recipe, read_recipe
 from glassformer.train.toml import as_toml
 from tiny import write_recipe
 

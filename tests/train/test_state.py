@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,12 @@ import pytest
 import torch
 from harness import FAMILIES, session, write_recipe
 
+from glassformer.config import ModelConfig, TaskConfig
+from glassformer.model import Batch
+from glassformer.tasks import build_task
 from glassformer.train.loop import fit
 from glassformer.train.session import Session
+from glassformer.train.setup import recompute
 from glassformer.train.state import State
 
 CASES = list(itertools.product(("float32", "bfloat16"), ("adamw", "muon"), (0.0, 0.9)))
@@ -123,6 +129,20 @@ def test_recomputing_changes_nothing(family: str, tmp_path: Path) -> None:
     assert some_steps(again, 5) == some_steps(plain, 5)
     assert len(calls) == 10, "every block computes twice"
     check_equal(all_of(again.state), all_of(plain.state))
+
+
+def test_recomputing_with_a_bias_that_learns() -> None:
+    """T5's positions: what a layer keeps does not depend on which layer comes first."""
+    sizes = {"vocab_size": 31, "width": 24, "depth": 2, "heads": 4, "mlp_width": 17}
+    config = ModelConfig(family="decoder", max_length=23, position="relative", **sizes)
+    plain = build_task(config, TaskConfig(kind="causal_lm"))
+    again = copy.deepcopy(plain)
+    recompute(again)
+    batch = replace(Batch.of([[1, 2, 3, 4, 5]] * 3), labels=torch.arange(15))
+    for task in (plain, again):
+        task(batch).losses["labels"].total.backward()
+    for one, other in zip(plain.parameters(), again.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad)
 
 
 def test_decay_is_for_matrices(tmp_path: Path) -> None:

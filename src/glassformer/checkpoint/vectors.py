@@ -11,6 +11,7 @@ as a folder.
 from __future__ import annotations
 
 import gzip
+import lzma
 import math
 import os
 import re
@@ -45,7 +46,9 @@ MOST_WORDS = 500_000  # the most frequent ones stand first
 MOST_WIDTH, MOST_WORD, MOST_LINE = 4_096, 1_000, 1 << 18
 LONGEST = 1 << 20  # tokens of a text: where there are no positions, no table limits them
 
-BROKEN = (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError)
+BROKEN = (
+    OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError,
+)  # fmt: skip
 Row = npt.NDArray[np.float32]
 Found = Iterator[tuple[str, str, Row]]  # where it stands, the word, its vector
 
@@ -90,7 +93,7 @@ def open_vectors(path: str | os.PathLike[str]) -> Vectors:
     read = {".bin": _binary, ".npz": _arrays}.get(_kind(path), _text)
     try:
         for where, word, row in read(path):
-            if not word.strip() or len(word) > MOST_WORD or "\0" in word:
+            if not word.strip() or len(word) > MOST_WORD or not _is_text(word):
                 raise CheckpointError(f"{where}: the word is {shown(word)}: write one")
             if not np.isfinite(row).all():
                 raise CheckpointError(f"{where}: the vector of {shown(word)} is not of numbers")
@@ -101,6 +104,8 @@ def open_vectors(path: str | os.PathLike[str]) -> Vectors:
                 break
             words[word] = len(words)
             rows.append(row)
+            if 2 * row.nbytes * len(words) > memory():  # once as rows, once as a table
+                raise CheckpointError(f"{where}: so many vectors are more than the memory here")
     except BROKEN as error:
         why = getattr(error, "strerror", None) or error
         raise CheckpointError(f"{path}: cannot be read: {why}") from None
@@ -112,6 +117,10 @@ def open_vectors(path: str | os.PathLike[str]) -> Vectors:
         mlp_width=table.shape[1], max_length=LONGEST, position="none", final_norm=False,
     )  # fmt: skip
     return Vectors(config, tokenizer_files(_tokenizer(words)), table)
+
+
+def _is_text(word: str) -> bool:
+    return "\0" not in word and not any("\ud800" <= letter <= "\udfff" for letter in word)
 
 
 def _tokenizer(words: dict[str, int]) -> Tokenizer:
@@ -210,8 +219,13 @@ def _arrays(path: Path) -> Found:
     if words.dtype.kind != "U":
         raise CheckpointError(f"{path}: words are of {words.dtype}: write an array of strings")
     _width(vectors.shape[1], f"{path}: vectors")
-    for number, (word, row) in enumerate(zip(words.tolist(), vectors, strict=True), 1):
-        yield f"{path}: word {number:,}", word, row.astype(np.float32)
+    try:
+        spelt = words.tolist()
+    except (SystemError, ValueError):  # numbers that are no letters
+        raise CheckpointError(f"{path}: words hold what is no text") from None
+    with np.errstate(over="ignore"):  # what is too large is infinite then, and refused
+        for number, (word, row) in enumerate(zip(spelt, vectors, strict=True), 1):
+            yield f"{path}: word {number:,}", word, row.astype(np.float32)
 
 
 def _array(archive: zipfile.ZipFile, name: str, path: Path) -> npt.NDArray[Any]:
@@ -237,6 +251,6 @@ def _array(archive: zipfile.ZipFile, name: str, path: Path) -> npt.NDArray[Any]:
             )
         with archive.open(f"{name}.npy") as file:
             found: npt.NDArray[Any] = numpy.read_array(file, allow_pickle=False)
-    except (ValueError, KeyError, RuntimeError) as error:
+    except (ValueError, TypeError, KeyError, RuntimeError) as error:
         raise CheckpointError(f"{path}: {name}: no array of numpy's: {error!s:.80}") from None
     return found

@@ -9,12 +9,16 @@ import sys
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from glassformer.cli.common import DEVICE, open_model
 from glassformer.errors import ConfigError
 from glassformer.pretrained import shipped
+
+if TYPE_CHECKING:
+    from glassformer.studio.samples import Served
 
 HERE = "127.0.0.1"  # and nowhere else: there is no password
 PATIENCE = 2  # seconds that Ctrl-C waits for a client that has sent half a request
@@ -35,18 +39,9 @@ def run(
         import uvicorn
 
         from glassformer.studio.app import create_app
-        from glassformer.studio.samples import Served
         from glassformer.studio.toys import toys as trained
-        from glassformer.studio.training import is_run, newest
 
-        wanted = models or ([] if toys else list(shipped()))
-        runs = {each: Path(each) for each in wanted if is_run(Path(each))}
-        folders = [str(newest(runs[each])) if each in runs else each for each in wanted]
-        opened = [open_model(each, device) for each in folders]
-        served = [
-            Served(name, model, run=runs.get(each))
-            for name, model, each in zip(names(wanted), opened, wanted, strict=True)
-        ]
+        served = serve(models or ([] if toys else list(shipped())), device)
         if toys or not served:
             typer.echo("glassformer: training the lectures' toys …", err=True)
             served += trained()
@@ -60,6 +55,26 @@ def run(
             timeout_graceful_shutdown=PATIENCE,
         )  # fmt: skip
         uvicorn.Server(config).run(sockets=[listening])
+
+
+def serve(models: Sequence[str], device: str) -> list[Served]:
+    """Each model opened; of a run, its result or its newest checkpoint."""
+    from glassformer.studio.samples import Served
+    from glassformer.studio.training import is_run, newest, step_of
+
+    runs = {each: Path(each) for each in models if is_run(Path(each))}
+    folders = [str(newest(runs[each])) if each in runs else each for each in models]
+    opened = [open_model(each, device) for each in folders]
+    steps = [
+        step_of(Path(at)) if each in runs else None
+        for each, at in zip(models, folders, strict=True)
+    ]
+    return [
+        Served(name, model, run=runs.get(each), step=step, folder=folder)
+        for name, model, each, step, folder in zip(
+            names(models), opened, models, steps, folders, strict=True
+        )
+    ]
 
 
 def _listen(port: int) -> socket.socket:

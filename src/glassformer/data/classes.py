@@ -7,6 +7,7 @@ The folder may be packed as a .zip.
 
 from __future__ import annotations
 
+import lzma
 import zipfile
 import zlib
 from collections import Counter
@@ -68,7 +69,7 @@ def _text(opened: Open, where: str) -> str:
     try:
         with opened() as stream:
             held = "\n".join(line for _, line in lines(stream, where))
-    except (OSError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
+    except (OSError, RuntimeError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
         raise InputError(f"{where}: cannot be read: {error}") from None
     if not held.strip():
         raise InputError(f"{where}: there is no text in it")
@@ -96,7 +97,7 @@ def _files(path: Path, archive: zipfile.ZipFile | None) -> list[tuple[str, str, 
                 raise InputError(
                     f"{path}/{info.filename}: more than {MOST_DOCUMENT:,} bytes: split it"
                 )
-            if not info.is_dir():
+            if not info.is_dir() and not info.filename.startswith("__MACOSX/"):
                 found.append((PurePosixPath(info.filename), partial(archive.open, info)))
         while found and len({each.parts[0] for each, _ in found}) == 1 < len(found[0][0].parts):
             found = [(PurePosixPath(*each.parts[1:]), opened) for each, opened in found]

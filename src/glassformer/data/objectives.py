@@ -185,11 +185,13 @@ class MaskedPairs(Masked):
         near = np.diff(document) == 0  # is there a sentence behind it, and do both fit?
         fits = near & (starts[2:] - starts[:-2] <= self.length - self.frame.pair_width)
         paired, fitting = (np.append(a, False) | np.append(False, a) for a in (near, fits))
-        single = int((np.diff(self.store["sentences"].offsets) == 1).sum())
+        lone = np.bincount(document)[document] == 1
+        long = np.diff(starts)[lone] > self.length - self.frame.pair_width
         what = f"sentences too long for a pair of {self.length} tokens, left out"
         return [
-            Left(single, "documents of one sentence, without a pair"),
+            Left(int(lone.sum()), "documents of one sentence, without a pair"),
             Left(int((paired & ~fitting).sum()), what, too_long=True),
+            Left(int(long.sum()), "of one sentence too long for the model, cut", too_long=True),
         ]
 
 

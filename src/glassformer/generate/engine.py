@@ -61,6 +61,7 @@ class Engine:
             )
         self._tapes = Tapes(step) if taped else None
         self.shrinks = not (taped or kept)
+        self._weights = _places(task)
         self._settle()
 
     @property
@@ -134,6 +135,8 @@ class Engine:
         """Can texts of this many tokens be written here?"""
         if task is not self.task or beams > 1 or self.beams > 1:
             raise InputError("engine: make it with the engine(…) of this model, for one beam")
+        if self._weights != _places(task):
+            raise InputError("engine: the model's weights are not where they were: make it anew")
         room = self.cache.memory_capacity
         if tokens > self.capacity or source > room:
             raise InputError(
@@ -150,3 +153,8 @@ class Engine:
         if self.cache.memory is None or self.cache.memory.count != found.count:
             self.cache.memory = replace(found, lengths=(), longest=self.cache.memory_capacity)
         self.cache.memory.offsets.copy_(found.offsets)
+
+
+def _places(task: Task) -> list[int]:
+    """Where the weights stand in memory: a tape reads them there, whatever became of them."""
+    return [each.data_ptr() for each in (*task.parameters(), *task.buffers())]

@@ -141,6 +141,8 @@ class _Batch:
         self, engine: Engine, settings: Settings, steps: tuple[Processor, ...] | None
     ) -> None:
         self.engine = engine
+        for slot in range(engine.slots):  # somebody may have broken off before
+            engine.leave(slot)
         self.settings = settings
         self.vocab = engine.task.backbone.config.vocab_size
         usual = processors(settings, self.vocab, engine.device)

@@ -43,14 +43,15 @@ class Tapes:
 
     def _record(self, cache: Cache, reach: int) -> tuple[torch.cuda.CUDAGraph, Tensor]:
         lengths, cache.reach = cache.lengths.clone(), reach
-        side = torch.cuda.Stream()
+        graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):  # what libraries set up on first use must not be on tape
-            self.step(self.tokens)
-            cache.lengths.copy_(lengths)
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.pool):
-            logits = self.step(self.tokens)
-        cache.reach = None
+        try:
+            with torch.cuda.stream(side):  # what libraries set up on first use must not be on tape
+                self.step(self.tokens)
+                cache.lengths.copy_(lengths)
+            torch.cuda.current_stream().wait_stream(side)
+            with torch.cuda.graph(graph, pool=self.pool):
+                logits = self.step(self.tokens)
+        finally:
+            cache.reach = None
         return graph, logits

@@ -104,8 +104,12 @@ class How:
     masks: dict[Any, Tensor | None] = field(default_factory=dict)  # of this call
 
     def once(self, what: Any, make: Callable[[], Tensor | None]) -> Tensor | None:
-        """A mask is the same in all layers: the first one makes it. A compiler sees that itself."""
-        if torch.compiler.is_compiling():
+        """A mask is the same in all layers: the first one makes it.
+
+        A compiler sees that itself; and one that learns (a bias) is made in every layer, so that
+        a layer can be computed again alone.
+        """
+        if torch.compiler.is_compiling() or (self.bias is not None and self.bias.requires_grad):
             return make()
         if what not in self.masks:
             self.masks[what] = make()
@@ -166,7 +170,7 @@ def _dense(
 ) -> Tensor:  # (B, H, T, Dv)
     T, S = q.shape[2], k.shape[2]
     bare = ragged is None and how.window is None and how.bias is None
-    triangle = bare and how.causal and T == S
+    triangle = bare and T == S and how.causal
     if looking is not None:
         return attend_in_the_open(q, k, v, visible(T, S, ragged, how, q.device), how, *looking)
     what = (ragged, T, S, how.causal, how.window, how.bias)

@@ -95,15 +95,16 @@ def _serve_pages(app: FastAPI) -> None:
 
 def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
     runs, desk, opened = Runs(), Desk(), training.Opened()
-    rows = [_model_row(*pair) for pair in models.items()]
-    pages.serve(app, models, runs, desk)
+    rows = {id: _model_row(id, served) for id, served in models.items()}
+    pages.serve(app, models, runs, desk, opened)
     taking.serve(app, models, runs, desk)
     comparing.serve(app, runs, desk)
     training.serve(app, models, desk)
 
     @app.get("/api/models")
     async def all_models() -> Response:
-        return as_json(wire.Models(models=[*rows, *map(row_of, runs.alone())]))
+        now = [_with_steps(rows[id], served) for id, served in models.items()]
+        return as_json(wire.Models(models=[*now, *map(row_of, runs.alone())]))
 
     @app.post("/api/runs")
     async def run(request: Request) -> Response:
@@ -175,5 +176,11 @@ def _model_row(id: str, served: Served) -> wire.ModelRow:
         stacks=sizes(model),
         samples=samples(served),
         note=NO_TOKENIZER if model.tokenizer is None else None,
-        steps=None if served.run is None else checkpoints(served.run),
     )
+
+
+def _with_steps(row: wire.ModelRow, served: Served) -> wire.ModelRow:
+    """A run that goes on has new checkpoints, and lets old ones go."""
+    if served.run is None:
+        return row
+    return row.model_copy(update={"steps": checkpoints(served.run)})

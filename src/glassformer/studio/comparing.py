@@ -19,10 +19,6 @@ def serve(app: FastAPI, runs: Runs, desk: Desk) -> None:
         first, second = runs.find(one), runs.find(two)
         return await desk.do(request, lambda _: work(first, second))
 
-    @app.get("/api/between/{one}/{two}/map/{stack}")
-    async def all_heads(request: Request, one: str, two: str, stack: wire.StackName) -> Response:
-        return as_bytes(await between(request, one, two, partial(difference.small, stack=stack)))
-
     @app.get("/api/between/{one}/{two}/head/{stack}/{layer}/{head}")
     async def one_head(
         request: Request, one: str, two: str, stack: wire.StackName, layer: int, head: int

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import adaptive_max_pool2d
 
 from glassformer.errors import InputError
 from glassformer.glass.stacks import attentions, place, wide
-from glassformer.studio.pictures import SMALL
 from glassformer.studio.runs import Run
 from glassformer.studio.wire import Changes, StackName
 
@@ -18,17 +16,6 @@ NONE, MOST = 128, 127  # the byte of no difference, and how far one is from it a
 def to_bytes(values: Tensor) -> Tensor:
     """Numbers from −1 to 1 → uint8, 1 to 255."""
     return (NONE + (values.float() * MOST).round().clamp(-MOST, MOST)).to(torch.uint8).cpu()
-
-
-def small(one: Run, two: Run, stack: StackName) -> Tensor:  # (L, H, r, c)
-    """Every head of a stack; of a long text each cell shows the largest change it covers."""
-    pictures = []
-    for layer in range(_layers(one, two, stack)):
-        found = _layer(one, two, stack, layer)
-        sides = (min(found.shape[-2], SMALL), min(found.shape[-1], SMALL))
-        more, less = (adaptive_max_pool2d(each, sides) for each in (found, -found))
-        pictures.append(to_bytes(torch.where(more >= less, more, -less)))
-    return torch.stack(pictures)
 
 
 def head(one: Run, two: Run, stack: StackName, layer: int, head: int) -> Tensor:  # (T, S)

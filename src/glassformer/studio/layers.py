@@ -47,7 +47,7 @@ def way(run: Run, stack: StackName, token: int, mate: tuple[Run, int] | None) ->
     cosines = None
     if mate is not None:
         other, place = mate
-        if other.model is not run.model:
+        if (other.ask.model, other.ask.step) != (run.ask.model, run.ask.step):
             raise InputError("two texts through one model can be compared: run both with the same")
         _check(other, stack, place)
         cosines = between((run.trace, token), (other.trace, place), stack, inside=True).tolist()

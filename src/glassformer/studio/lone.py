@@ -5,9 +5,11 @@ The file may be anybody's: nothing in it is executed, and what does not fit toge
 
 from __future__ import annotations
 
-from glassformer.errors import InputError
+import torch
+
+from glassformer.errors import ConfigError, InputError
 from glassformer.glass import Trace, sides, stacks
-from glassformer.glass.stacks import ATTENTION, attentions
+from glassformer.glass.stacks import ATTENTION, attentions, stream
 from glassformer.studio.reading import of_pieces
 from glassformer.studio.runs import Run
 from glassformer.studio.wire import (
@@ -26,6 +28,7 @@ from glassformer.studio.wire import (
 KIND = "trace"
 NOTE = "a trace holds one text, as it was recorded"
 FAMILIES = ("encoder", "decoder", "seq2seq")
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 MOST_NAME = 40  # characters
 
 
@@ -69,21 +72,47 @@ def row_of(run: Run) -> ModelRow:
 
 
 def _check(trace: Trace) -> None:
-    """Weights of all layers, for as many tokens as there are; where there are scores, as many."""
+    """Weights of all layers, for as many tokens as there are; what else is looked at, as many."""
+    if not trace.tokens:
+        raise InputError("this trace has no tokens: record a text")
     for name, tensor in trace.items():
-        if ATTENTION.fullmatch(name) and (tensor.dim() != 3 or not tensor.is_floating_point()):
+        if ATTENTION.fullmatch(name) and tensor.dim() != 3:
             raise InputError(f"{name} is {list(tensor.shape)}: weights are (heads, rows, columns)")
     found = stacks(trace)
     if not found:
         raise InputError("this trace has no weights: record all, or with keep='*.weights'")
     for stack, shape in found.items():
         wanted = (shape.heads, *(len(side) for side in sides(trace, stack)))
-        for here in attentions(trace, stack):
+        for layer, here in enumerate(attentions(trace, stack)):
+            if "blocks" in here and f".{layer}." not in here:
+                raise InputError(
+                    f"this trace has no weights of the {stack}'s layer {layer}: record all, or "
+                    "with keep='*.weights'"
+                )
             for name in (f"{here}.weights", f"{here}.scores"):
-                tensor = trace.get(name)
-                if tensor is not None and tuple(tensor.shape) != wanted:
-                    raise InputError(
-                        f"{name} is {list(tensor.shape)}, and its text asks for {list(wanted)}"
-                    )
+                _fits(trace, name, wanted)
             if not trace[f"{here}.weights"].isfinite().all():
                 raise InputError(f"{here}.weights: not all of them are numbers")
+        if stack != "cross":
+            _check_vectors(trace, stack, wanted[1])
+
+
+def _check_vectors(trace: Trace, stack: str, count: int) -> None:
+    """Those on a token's way: a row a token, all as wide."""
+    try:
+        points = stream(trace, stack, inside=True)
+    except ConfigError:  # none were recorded
+        return
+    width = next(iter(points.values())).shape[-1:]
+    for name in points:
+        _fits(trace, name, (count, *width))
+
+
+def _fits(trace: Trace, name: str, wanted: tuple[int, ...]) -> None:
+    tensor = trace.get(name)
+    if tensor is None:
+        return
+    if tuple(tensor.shape) != wanted:
+        raise InputError(f"{name} is {list(tensor.shape)}, and its text asks for {list(wanted)}")
+    if tensor.dtype not in FLOATS:
+        raise InputError(f"{name} is {tensor.dtype}: write float16, bfloat16, float32 or float64")

@@ -9,36 +9,44 @@ from typing import Any, Literal
 from fastapi import FastAPI, Request, Response
 
 from glassformer.errors import InputError
-from glassformer.studio import layers, positions, wire, wire_pages, writing
+from glassformer.studio import layers, positions, python, wire, wire_pages, writing
 from glassformer.studio.answers import as_bytes, as_json, parsed
 from glassformer.studio.desk import Desk
 from glassformer.studio.guard import Refused
 from glassformer.studio.runs import Runs
 from glassformer.studio.samples import Served
+from glassformer.studio.training import Opened
 
 
-def serve(app: FastAPI, models: Mapping[str, Served], runs: Runs, desk: Desk) -> None:
-    _generate(app, models, desk)
+def serve(
+    app: FastAPI, models: Mapping[str, Served], runs: Runs, desk: Desk, opened: Opened
+) -> None:
+    _generate(app, models, desk, opened)
     _layers(app, runs, desk)
-    _positions(app, models, runs, desk)
+    _positions(app, models, runs, desk, opened)
 
 
-def _generate(app: FastAPI, models: Mapping[str, Served], desk: Desk) -> None:
+def _generate(app: FastAPI, models: Mapping[str, Served], desk: Desk, opened: Opened) -> None:
     kept = writing.Writings()
 
     @app.post("/api/writings")
     async def write(request: Request) -> Response:
         ask = parsed(wire_pages.WriteAsk, await request.body())
-        model = _served(models, ask.model).model
+        served = _served(models, ask.model)
 
         def work(stop: Event) -> writing.Wrote:
-            return kept.same(ask) or kept.add(model, ask, stop)
+            return kept.same(ask) or kept.add(opened.model(served, ask.step), ask, stop)
 
         return as_json((await desk.do(request, work)).row)
 
     async def about(request: Request, id: str, work: Callable[[writing.Wrote], Any]) -> Any:
         wrote = kept.find(id)
         return await desk.do(request, lambda stop: work(wrote))
+
+    @app.get("/api/writings/{id}/python")
+    async def code(id: str) -> Response:
+        wrote = kept.find(id)
+        return as_json(wire.Python(code=python.writing(wrote, models[wrote.ask.model])))
 
     @app.get("/api/writings/{id}/attention/{stack}/{layer}")
     async def attention(
@@ -81,7 +89,9 @@ def _layers(app: FastAPI, runs: Runs, desk: Desk) -> None:
         return as_json(await desk.do(request, lambda stop: layers.way(run, stack, token, pair)))
 
 
-def _positions(app: FastAPI, models: Mapping[str, Served], runs: Runs, desk: Desk) -> None:
+def _positions(
+    app: FastAPI, models: Mapping[str, Served], runs: Runs, desk: Desk, opened: Opened
+) -> None:
     kept = positions.Shuffles()
 
     @app.get("/api/positions")
@@ -89,9 +99,15 @@ def _positions(app: FastAPI, models: Mapping[str, Served], runs: Runs, desk: Des
         return as_json(await desk.do(request, lambda stop: positions.lecture()))
 
     @app.get("/api/positions/{model}/{stack}")
-    async def places(request: Request, model: str, stack: wire.StackName) -> Response:
-        found = _served(models, model).model
-        return as_json(await desk.do(request, lambda stop: positions.places(found, stack)))
+    async def places(
+        request: Request, model: str, stack: wire.StackName, step: int | None = None
+    ) -> Response:
+        served = _served(models, model)
+
+        def work(stop: Event) -> wire_pages.Places:
+            return positions.places(opened.model(served, step), stack)
+
+        return as_json(await desk.do(request, work))
 
     @app.post("/api/shuffles")
     async def shuffle(request: Request) -> Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import groupby
 from threading import Event
 
@@ -128,7 +129,7 @@ def shuffle(run: Run, ask: ShuffleAsk, id: str, stop: Event) -> Shuffled:
     for name, places in (("before", list(range(len(order)))), ("after", order)):
         if stop.is_set():
             raise Stopped
-        said[name], looked[name] = _again(run, places, edit)
+        said[name], looked[name] = _again(run, places, _moved(edit, moving, places))
     moved = {
         stack: float((looked["after"][stack] - found).abs().sum(-1).mean() / 2)
         for stack, found in looked["before"].items()
@@ -162,6 +163,22 @@ def _word(numbered: tuple[int, Token]) -> tuple[str, int]:
     """Pieces of one word are one; a special token is one by itself."""
     i, token = numbered
     return ("special", i) if token.word is None else ("word", token.word)
+
+
+def _moved(edit: Edit, side: StackName, order: list[int]) -> Edit:
+    """What was changed at a token goes where the token goes; heads are off wherever."""
+    back = torch.tensor(order).argsort().tolist()
+
+    def follow(change: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        return lambda x: change(x[back])[order]
+
+    rows = (f"{side}.embedding.tokens", f"{side}.blocks.*.out")
+    return {
+        name: follow(change)
+        if callable(change) and any(fnmatchcase(name, each) for each in rows)
+        else change
+        for name, change in edit.items()
+    }
 
 
 def _again(run: Run, order: list[int], edit: Edit) -> tuple[Says, dict[StackName, Tensor]]:

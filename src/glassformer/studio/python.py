@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from glassformer.studio.reading import read
 from glassformer.studio.runs import Run
 from glassformer.studio.samples import Served
-from glassformer.studio.toys import TOYS
 from glassformer.studio.training import at_step
+from glassformer.studio.writing import Wrote
 
 
 def code(run: Run, served: Served | None) -> str:
@@ -33,17 +32,17 @@ def _imports(run: Run, served: Served) -> list[str]:
     calls = {"heads_off": ask.off, "patched": ask.patches, "swapped": ask.swaps}
     used = [name for name, changes in calls.items() if changes]
     lines = [f"from glassformer.glass import {', '.join(used)}"] if used else []
-    if served.name in TOYS:
+    if not served.folder:
         lines.append("from glassformer.studio.toys import toy")
     return lines
 
 
-def _opened(run: Run, served: Served) -> str:
-    if served.name in TOYS:
+def _opened(run: Run | Wrote, served: Served) -> str:
+    if not served.folder:
         return f"model = toy({served.name!r}).model"
-    if run.ask.step is not None:
-        return f"model = gf.load({at_step(Path(served.name), run.ask.step).as_posix()!r})"
-    return f"model = gf.load({served.name!r})"
+    if served.run is not None and run.ask.step is not None:
+        return f"model = gf.load({at_step(served.run, run.ask.step).as_posix()!r})"
+    return f"model = gf.load({served.folder!r})"
 
 
 def _recorded(run: Run) -> list[str]:
@@ -73,3 +72,24 @@ def _other(run: Run) -> Any:
     """The other text, as `record` takes it: with the same target, where there is one."""
     found = read(run.whole, run.ask.other or "")
     return (found.ids, run.what[1]) if run.trace.source_tokens else found.what
+
+
+def writing(wrote: Wrote, served: Served) -> str:
+    """Ends with `written`: the text of Generate, and its log-probabilities."""
+    ask = wrote.ask
+    given = ask.model_dump(
+        exclude={"model", "step", "text", "taken"}, exclude_unset=True, exclude_none=True
+    )
+    settings = [f"{name}={value!r}" for name, value in given.items()]
+    toy = ["from glassformer.studio.toys import toy"] if not served.folder else []
+    return "\n".join(
+        [
+            "import glassformer as gf",
+            *toy,
+            "",
+            _opened(wrote, served),
+            f"text = {read(served.model, ask.text).what!r}",
+            *(["# the words that were taken by hand are not in this"] if ask.taken else []),
+            f"(written,) = model.generate({', '.join(['text', *settings, 'logprobs=True'])})",
+        ]
+    )

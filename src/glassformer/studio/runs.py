@@ -65,11 +65,15 @@ class Run:
 class Runs(Shelf[Run]):
     def __init__(self, most: int = MOST_RUNS, most_bytes: int = MOST_BYTES) -> None:
         super().__init__(most, most_bytes)
+        self.traces: Shelf[Run] = Shelf(most, most_bytes)  # nobody can run these again
+
+    def find(self, id: str) -> Run:
+        return self.traces.find(id) if id in self.traces.kept else super().find(id)
 
     def alone(self) -> list[Run]:
         """Traces that came without a model."""
-        with self.lock:
-            return [run for run in self.kept.values() if run.model is None]
+        with self.traces.lock:
+            return list(self.traces.kept.values())
 
     def recorded(self, ask: Ask) -> Run:
         """The trace that is asked for in place of a model; it has its own text, and no other."""

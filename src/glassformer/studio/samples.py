@@ -36,6 +36,8 @@ class Served:
     model: Model
     texts: tuple[str, ...] = ()
     run: Path | None = None  # the folder of its training
+    step: int | None = None  # of that, where it is known: the model does not change when it goes on
+    folder: str = ""  # or the name that it was loaded by; none: it was made here
 
 
 def samples(served: Served) -> list[Sample]:

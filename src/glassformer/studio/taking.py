@@ -41,7 +41,7 @@ def serve(app: FastAPI, models: Mapping[str, Served], runs: Runs, desk: Desk) ->
         data = await request.body()
 
         def opened(_: object) -> Run:
-            return runs.keep(alone(Trace.from_bytes(data), f"t{runs.number()}"))
+            return runs.traces.keep(alone(Trace.from_bytes(data), f"t{runs.number()}"))
 
         run = await desk.do(request, opened)
         return as_json(wire.Brought(model=run.id))

@@ -9,7 +9,7 @@ from threading import Lock
 
 from fastapi import FastAPI, Request, Response
 
-from glassformer.errors import InputError
+from glassformer.errors import CheckpointError, InputError
 from glassformer.loaded import Model, load
 from glassformer.studio.answers import as_json
 from glassformer.studio.desk import Desk
@@ -17,7 +17,8 @@ from glassformer.studio.guard import Refused
 from glassformer.studio.samples import Served
 from glassformer.studio.wire import Training
 from glassformer.train.curves import Line, read
-from glassformer.train.run import checkpoints
+from glassformer.train.run import STEP, checkpoints
+from glassformer.train.state import Facts, read_facts
 from glassformer.train.toml import RECIPE
 
 MOST_OPEN = 3  # checkpoints in memory
@@ -39,6 +40,19 @@ def newest(folder: Path) -> Path:
     if not steps:
         raise InputError(f"{folder}: this run has no checkpoint yet: try again later")
     return at_step(folder, steps[-1])
+
+
+def step_of(model: Path) -> int | None:
+    """The step whose weights these are; of a result, the one that was the best or the last."""
+    found = STEP.fullmatch(model.name)
+    if found is not None:
+        return int(found[1])
+    steps = checkpoints(model.parent)
+    try:
+        facts = read_facts(at_step(model.parent, steps[-1])) if steps else Facts()
+    except CheckpointError:
+        return None
+    return (facts.step if facts.best is None else facts.best_step) or None
 
 
 def at_step(folder: Path, step: int) -> Path:
@@ -68,13 +82,14 @@ class Opened:
             return self.kept[key]
 
 
-def progress(folder: Path) -> Training:
+def progress(folder: Path, step: int | None) -> Training:
     curve = read(folder)
     return Training(
         steps=checkpoints(folder),
         losses=_thinned(curve.train),
         evaluations=curve.valid,
         ended=(folder / "model").is_dir(),
+        shown=step,
     )
 
 
@@ -89,7 +104,7 @@ def serve(app: FastAPI, models: Mapping[str, Served], desk: Desk) -> None:
     async def training(request: Request, id: str) -> Response:
         if id not in models:
             raise Refused(404, "there is no such model: ask /api/models")
-        folder = models[id].run
+        folder, step = models[id].run, models[id].step
         if folder is None:
             raise InputError("this model came without its training: open the folder of a run")
-        return as_json(await desk.do(request, lambda _: progress(folder)))
+        return as_json(await desk.do(request, lambda _: progress(folder, step)))

@@ -111,6 +111,7 @@ class Training(BaseModel):
     losses: list[tuple[float, float]]  # (step, loss), smoothed
     evaluations: list[tuple[float, float]]  # of what was held out
     ended: bool
+    shown: int | None  # the step that the model itself is of, where that is known
 
 
 class Python(BaseModel):

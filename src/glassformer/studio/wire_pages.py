@@ -13,17 +13,19 @@ from glassformer.studio.wire import Guess, Says, StackName, Token
 Part = Literal["embedding", "attention", "cross", "block"]
 MOST_STEPS = 64
 MOST_BEAMS = 8
+COLDEST = 0.01  # scores divided by less leave the numbers there are
 
 
 class WriteAsk(Strict):
     """Go on from a text, and let me watch."""
 
     model: str = Field(max_length=64)
+    step: int | None = None  # a checkpoint; none is the model itself
     text: str
     taken: tuple[tuple[int, int], ...] = Field(default=(), max_length=MOST_STEPS)  # (step, token)
     max_new_tokens: int = Field(default=12, ge=1, le=MOST_STEPS)
     do_sample: bool = False
-    temperature: float | None = None
+    temperature: float | None = Field(default=None, ge=COLDEST)
     top_k: int | None = None
     top_p: float | None = None
     seed: int | None = None
@@ -104,6 +106,7 @@ class Beams(BaseModel):
     nodes: list[Node]
     best: list[Ending]
     caches: list[CacheRow]  # one a turn
+    penalty: float  # a score is the sum divided by length ** this
 
 
 class WritingRow(BaseModel):

@@ -75,7 +75,7 @@ class Writings(Shelf[Wrote]):
 
 def start(model: Model, ask: WriteAsk, id: str, stop: Event) -> Wrote:
     source = read(model, ask.text).ids
-    given = ask.model_dump(exclude={"model", "text", "taken"}, exclude_none=True)
+    given = ask.model_dump(exclude={"model", "step", "text", "taken"}, exclude_none=True)
     writing = prepare(model.task, model.tokenizer, model.origin, [source], given | LOGPROBS)
     fits(model, source)
     vocab = model.task.backbone.config.vocab_size
@@ -180,10 +180,11 @@ def spoken(model: Model, token: int) -> str:
 def _cache_row(engine: Engine, before: CacheRow | None) -> CacheRow:
     """The first step reads nothing back: all that it looks at was made in it."""
     kept, source = sum(engine.cache.counts), sum(engine.sources)
+    earlier = before.kept if before else 0
     return CacheRow(
         kept=kept,
-        written=kept - (before.kept if before else 0),
-        read=kept if before else 0,
+        written=kept - earlier,
+        read=earlier,
         source=source,
         bytes=(kept + source) * engine.cache.token_bytes,
     )
@@ -266,7 +267,8 @@ def _search(model: Model, writing: Writing, ask: WriteAsk, id: str, stop: Event)
     )[0]  # fmt: skip
     row = _row(model, writing, id, found[0].ids, found[0].stopped, engine)
     best = [_ending(model, each) for each in tree.pool]
-    beams = Beams(nodes=tree.nodes, best=best, caches=tree.caches)
+    penalty = writing.settings.length_penalty
+    beams = Beams(nodes=tree.nodes, best=best, caches=tree.caches, penalty=penalty)
     return Wrote(id, ask, row.model_copy(update={"beams": beams}), None)
 
 

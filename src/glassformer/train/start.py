@@ -36,7 +36,8 @@ def check_start(recipe: Recipe, source: str) -> None:
         raise ConfigError(f"{folder}: no such folder: write the folder of a model")
     if not (folder / "config.json").exists() and (folder / "model" / "config.json").exists():
         raise ConfigError(f"{folder}: this is the folder of a run: write {folder / 'model'}")
-    config = dropped(recipe, read_configs(folder)[0], source)
+    stated, _ = read_configs(folder)
+    config = dropped(recipe, stated, source)
     family = FAMILY[learn.kind][0]
     reads = learn.kind in LABELLED and config.family == "decoder"  # it labels what it has read
     if config.family != family and not reads:
@@ -49,7 +50,20 @@ def check_start(recipe: Recipe, source: str) -> None:
             f"{source}: objective.length = {learn.length}: the model reads at most "
             f"{config.max_length} tokens"
         )
+    if recipe.model and _layout(recipe, config) != _layout(recipe, stated):
+        raise ConfigError(
+            f"model.dropout = {shown(recipe.model['dropout'])}: no known layout of this model "
+            "holds it: give embedding and residual the same rate"
+        )
     spec_of(recipe, config, ("a", "b"))
+
+
+def _layout(recipe: Recipe, config: ModelConfig) -> str | None:
+    """The kind of folder that it would be saved as."""
+    try:
+        return layout_of(config, spec_of(recipe, config, ("a", "b")))[0].model_type
+    except (CheckpointError, ConfigError):
+        return None
 
 
 def spec_of(recipe: Recipe, config: ModelConfig, labels: Sequence[str]) -> TaskConfig:
@@ -60,11 +74,6 @@ def spec_of(recipe: Recipe, config: ModelConfig, labels: Sequence[str]) -> TaskC
         return task_config(recipe, config)
     kind = FAMILY[learn.kind][1]
     found = fitting(config, kind, labels)  # type: ignore[arg-type]
-    if not found and recipe.start is not None and recipe.model:
-        raise ConfigError(
-            f"model.dropout = {shown(recipe.model['dropout'])}: no known layout of this model "
-            "holds it: give embedding and residual the same rate"
-        )
     if not found:
         raise ConfigError(f"objective.kind = {learn.kind!r}: no known layout of this model has it")
     pool = learn.pool if learn.kind == "classify" else None

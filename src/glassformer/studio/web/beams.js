@@ -72,9 +72,10 @@ export function candidates({ nodes }, turn) {
 }
 
 /** The texts that were found; one can be walked through. */
-export function endings({ best }, walk) {
+export function endings({ best, penalty }, walk) {
+  const length = penalty === 1 ? " ÷ length" : penalty === 0 ? "" : ` ÷ length^${penalty}`;
   return el("section", { class: "card", "aria-label": "Texts found" },
-    el("h2", {}, "Texts found", el("span", { class: "quiet", text: "score = sum ÷ length" })),
+    el("h2", {}, "Texts found", el("span", { class: "quiet", text: `score = sum${length}` })),
     table("Texts found, the best first", ["text", "score", ""], best.map((each) => [
       el("span", { class: "brief", title: each.text, text: visible(each.text) }), exact(each.score),
       el("button", { type: "button", class: "plain", text: "Walk", "aria-label": `Walk through “${visible(each.text)}”`, on: { click: () => walk(each) } }),

@@ -3,13 +3,11 @@
 import * as api from "./api.js";
 import { colours, words } from "./colour.js";
 import { el, select, share, swap, table, visible } from "./dom.js";
-import { whichHead } from "./head.js";
+import { movers, whichHead } from "./head.js";
 import { matrix } from "./matrix.js";
 import { legend } from "./picture.js";
 import { changeOf, diverging, signedLegend } from "./signed.js";
 import { groups, sides } from "./tokens.js";
-
-const HEADS = 5; // in the list of those that differ most
 
 export const compare = {
   id: "compare",
@@ -57,13 +55,13 @@ function build(app) {
         .catch((error) => { if (error.status !== 400) throw error; return error; }),
     ]);
     if (!fresh()) return;
-    const able = Array.isArray(difference);
-    first.title.textContent = names(app, state.saved, app.model.id, state.text);
-    second.title.textContent = names(app, state.rivalAt, state.rival || app.model.id, state.other || state.text);
+    const same = Array.isArray(difference); // as many rows and columns
+    first.title.textContent = named(app.model, state.saved, changes(state), state.text);
+    second.title.textContent = named(rivalOf(app), state.rivalAt, "", state.other || state.text);
     between.title.textContent = "The difference";
-    still.hidden = able;
-    [between.fit.hidden, between.foot.hidden, list.hidden] = [!able, !able, !able];
-    if (!able) still.textContent = difference.message;
+    still.hidden = same;
+    [between.fit.hidden, between.foot.hidden, list.hidden] = [!same, !same, !same];
+    if (!same) still.textContent = difference.message;
     const palette = words(colours(theme(), state.faint));
     const plain = { special: true, pieces: true };
     const draw = (part, bytes, of, table256, value, drawn) => {
@@ -74,49 +72,48 @@ function build(app) {
     for (const part of [first, second]) swap(part.foot, legend(theme(), state.faint, "0", "1", "weight"));
     swap(between.foot, signedLegend(theme(), "change"));
     swap(spoken, ...said(app, run, other)); // before the pictures: it takes room
-    if (able) swap(list, ...movers(app, difference[1].moved));
+    if (same) swap(list, ...movers(app, "differ most:", difference[1].moved));
     draw(first, a.bytes, run, palette, undefined, [run.run]);
     draw(second, b.bytes, other, palette, undefined, [other.run]);
-    if (able) draw(between, difference[0].bytes, run, words(diverging(theme())), changeOf, [run.run, other.run]);
-    app.say(able ? `layer ${layer}, head ${head}: ${Math.round(100 * difference[1].moved[layer][head])} % of its attention is elsewhere` : difference.message);
+    if (same) draw(between, difference[0].bytes, run, words(diverging(theme())), changeOf, [run.run, other.run]);
+    app.say(same ? `layer ${layer}, head ${head}: ${Math.round(100 * difference[1].moved[layer][head])} % of its attention is elsewhere` : difference.message);
   }
 
   return { node, show };
 }
 
-/** The second run: what is not chosen is as in the first. */
-function rivalRun({ state, model }) {
-  const { rival, rivalAt, other, text, second } = state;
-  return api.run(rival || model.id, other || text, other ? "" : second, [], rivalAt < 0 ? {} : { step: rivalAt });
+/** Models that can be compared with this one: heads of other families are others altogether. */
+export const able = ({ models, model }) => models.filter(({ id, family }) => family === model.family && id !== model.id);
+
+const rivalOf = (app) => able(app).find(({ id }) => id === app.state.rival) ?? app.model;
+
+/** The second run: what is not chosen is as in the first, but nothing is changed in it. */
+function rivalRun(app) {
+  const { rivalAt, other, text, second } = app.state;
+  return api.run(rivalOf(app).id, other || text, other ? "" : second, [], rivalAt < 0 ? {} : { step: rivalAt });
 }
 
-function names({ models }, saved, id, text) {
-  const model = models.find((each) => each.id === id);
-  return `${model?.name ?? id}${saved < 0 ? "" : `, step ${saved}`}: “${text}”`;
+const named = ({ name }, saved, more, text) => `${name}${saved < 0 ? "" : `, step ${saved}`}${more}: “${text}”`;
+
+/** What was changed in Lab, or by a click. */
+function changes({ off, swaps, patches }) {
+  const told = [[off, "head", " off"], [swaps, "word", " changed"], [patches, "vector", " patched"]];
+  return told.filter(([each]) => each.length).map(([{ length }, what, how]) => `, ${length} ${what}${length > 1 ? "s" : ""}${how}`).join("");
 }
 
 /** Which second: its model, its checkpoint, its sentence. */
 function rivals(app) {
-  const { state, models, model } = app;
-  const chosen = models.find(({ id }) => id === state.rival) ?? model;
-  const able = models.filter(({ family }) => family === model.family);
+  const { state, model } = app;
+  const chosen = rivalOf(app);
   const steps = (of, at, change, label) => (of.steps?.length ? el("label", { class: "field" }, label,
     select([["-1", "the model"], ...of.steps.map((step) => [String(step), `step ${step}`])], String(at), (to) => change(Number(to)))) : null);
   return [
     steps(model, state.saved, (saved) => app.update({ saved }), "first"),
-    el("label", { class: "field" }, "compare with", select([["", "the same model"], ...able.filter(({ id }) => id !== model.id).map(({ id, name }) => [id, name])], state.rival, (rival) => app.update({ rival, rivalAt: -1 }))),
+    el("label", { class: "field" }, "compare with", select([["", "the same model"], ...able(app).map(({ id, name }) => [id, name])], chosen === model ? "" : chosen.id, (rival) => app.update({ rival, rivalAt: -1 }))),
     steps(chosen, state.rivalAt, (rivalAt) => app.update({ rivalAt }), "at"),
     el("label", { class: "field wide" }, "on", el("input", { type: "text", name: "other", value: state.other, placeholder: "the same sentence", "aria-label": "Second sentence", spellcheck: "false" })),
     el("button", { class: "plain", text: "Compare" }),
   ];
-}
-
-function movers(app, moved) {
-  const all = moved.flatMap((row, layer) => row.map((by, head) => ({ layer, head, by }))).sort((a, b) => b.by - a.by).slice(0, HEADS);
-  return [el("span", { class: "quiet", text: "differ most:" }), ...all.map(({ layer, head, by }) => el("button", {
-    type: "button", "aria-pressed": String(layer === app.state.layer && head === app.state.head), text: `${layer}.${head}`,
-    title: `layer ${layer}, head ${head}`, on: { click: () => app.update({ layer, head }) },
-  }, el("span", { class: "quiet", text: ` ${Math.round(100 * by)} %` })))];
 }
 
 /** Their best answers, side by side: at the chosen token, else at the last. */

@@ -19,6 +19,7 @@ const LENGTHS = [4, 8, 12, 16, 24, 32, 48, 64];
 const KEPT = [0, 1, 2, 3, 5, 8, 10, 20, 40, 100];
 const ROWS = 3; // of the table of weights
 const MOST_BEAMS = 8;
+const HEAT = [0.1, 2]; // the coldest and the hottest
 
 export const generate = {
   id: "generate",
@@ -52,17 +53,21 @@ function build(app) {
     const fresh = app.fresh();
     const able = writes(model);
     [none.hidden, body.hidden] = [able, !able];
+    app.wrote = null;
     if (!able) {
       swap(none, ...others(app));
       return app.say("This model writes no text");
     }
     if (!HOWS.includes(state.how)) state.how = "greedy";
+    state.heat = Math.max(HEAT[0], Math.min(HEAT[1], state.heat)); // an address may say anything
+    state.beams = Math.max(2, Math.min(MOST_BEAMS, Math.round(state.beams)));
     const beams = state.how === "beam";
     body.classList.toggle("beamed", beams);
     [step.hidden, attention.hidden, search.hidden] = [beams, beams, !beams];
     swap(tools, ...toolbar());
     const wrote = await api.post("writings", question(app));
     if (!fresh()) return undefined;
+    app.wrote = wrote.writing;
     const last = (beams ? wrote.beams.caches.length : wrote.steps.length) - 1;
     state.at = Math.max(0, Math.min(last, state.at));
     swap(text, written(app, wrote, beams));
@@ -109,12 +114,12 @@ function build(app) {
 const writes = ({ kind }) => kind === "causal_lm" || kind === "seq2seq";
 
 /** What the state asks the server for. */
-function question({ state, model }) {
-  const asked = { model: model.id, text: state.text, max_new_tokens: Math.max(1, Math.min(64, Math.round(state.most))) };
-  if (state.how === "beam") return { ...asked, num_beams: Math.max(2, Math.min(MOST_BEAMS, Math.round(state.beams))) };
+function question({ state, model, saved }) {
+  const asked = { model: model.id, ...saved(), text: state.text, max_new_tokens: Math.max(1, Math.min(64, Math.round(state.most))) };
+  if (state.how === "beam") return { ...asked, num_beams: state.beams };
   asked.taken = branches(state.taken).slice(0, 64);
   if (state.how !== "chance") return asked;
-  return { ...asked, do_sample: true, temperature: state.heat || 0.1, top_k: Math.round(state.best), top_p: Math.min(1, state.mass || 1), seed: Math.round(state.seed) };
+  return { ...asked, do_sample: true, temperature: state.heat, top_k: Math.round(state.best), top_p: Math.min(1, state.mass || 1), seed: Math.round(state.seed) };
 }
 
 /** The settings. Sliders are made once: one that is drawn anew would slip from the hand. */
@@ -130,7 +135,7 @@ function settings(app) {
       return node;
     };
   };
-  const [heat, mass] = [slider("temperature", "heat", "0.1", "2"), slider("top-p", "mass", "0.05", "1")];
+  const [heat, mass] = [slider("temperature", "heat", ...HEAT.map(String)), slider("top-p", "mass", "0.05", "1")];
   const options = (numbers, now, say) => [...new Set([...numbers, now])].sort((a, b) => a - b).map((n) => [String(n), say(n)]);
   return () => {
     const { how, best, beams, most } = app.state;

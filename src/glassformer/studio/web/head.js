@@ -8,6 +8,7 @@ import { matrix } from "./matrix.js";
 import { legend } from "./picture.js";
 import { gather, groups, sides } from "./tokens.js";
 
+const MOST_MOVED = 5; // heads in the list of those that changed most
 const VIEWS = [
   ["raw", "raw", "The weights after the softmax"],
   ["value", "value-weighted", "Each weight times the length of what it brings home (Kobayashi 2020)"],
@@ -119,4 +120,13 @@ function rowTable(app, token, asked, { weights, scores }, best) {
       rest > 0 ? el("p", { class: "quiet", text: `and ${rest} more, with ${share(best.slice(ROWS).reduce((sum, i) => sum + weights[i], 0))} together` }) : null),
     !app.has("numbers") || app.model.kind === "trace" ? null : el("div", { class: "buttons" }, el("button", { type: "button", class: "main", text: "How are these computed?", on: { click: () => app.update({ page: "numbers" }) } })),
   ];
+}
+
+/** The heads whose attention moved most; a click opens one. */
+export function movers(app, label, by) {
+  const all = by.flatMap((row, layer) => row.map((share_, head) => ({ layer, head, by: share_ }))).sort((a, b) => b.by - a.by).slice(0, MOST_MOVED);
+  return [el("span", { class: "quiet", text: label }), ...all.map(({ layer, head, by: much }) => el("button", {
+    type: "button", "aria-pressed": String(layer === app.state.layer && head === app.state.head), text: `${layer}.${head}`,
+    title: `layer ${layer}, head ${head}: ${number(100 * much)} % of its attention goes elsewhere`, on: { click: () => app.update({ layer, head }) },
+  }, el("span", { class: "quiet", text: ` ${Math.round(100 * much)} %` })))];
 }

@@ -1,5 +1,6 @@
 // The one table of shortcuts: it is what the keys do, and what `?` shows.
 
+import { able } from "./compare.js";
 import { el, table } from "./dom.js";
 import { HOWS } from "./generate.js";
 import { viewsOf } from "./head.js";
@@ -72,7 +73,7 @@ export const KEYS = [
   ["p", "patch this token from the other sentence", () => document.querySelector("[data-do=patch]")?.click(), ["lab"]],
   ["z", "undo", (app) => app.undo(), ["lab"]],
   ["Z", "redo", (app) => app.redo(), ["lab"]],
-  ["w", "next model to compare with", (app) => app.update({ rival: next(["", ...app.models.filter(({ family }) => family === app.model.family).map(({ id }) => id)], app.state.rival, 1) }), ["compare"]],
+  ["w", "next model to compare with", (app) => app.update({ rival: next(["", ...able(app).map(({ id }) => id)], app.state.rival, 1), rivalAt: -1 }), ["compare"]],
   ["n", "next checkpoint", (app) => app.checkpoint(1), ["training"]],
   ["b", "checkpoint before", (app) => app.checkpoint(-1), ["training"]],
   ["f", "show faint weights too", (app) => app.update({ faint: !app.state.faint })],

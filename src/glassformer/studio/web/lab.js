@@ -2,14 +2,12 @@
 
 import * as api from "./api.js";
 import { words } from "./colour.js";
-import { el, number, share, swap, visible } from "./dom.js";
-import { whichHead } from "./head.js";
+import { el, share, swap, visible } from "./dom.js";
+import { movers, whichHead } from "./head.js";
 import { matrix } from "./matrix.js";
 import { says } from "./says.js";
 import { changeOf, diverging, signedLegend } from "./signed.js";
 import { groups, sides, strip } from "./tokens.js";
-
-const MOST_MOVED = 5; // heads in the list of those that changed most
 
 export const lab = {
   id: "lab",
@@ -53,9 +51,9 @@ function build(app) {
   const still = el("p", { class: "quiet still", hidden: true });
   const centre = el("section", { class: "card cells", "aria-label": "What changes in the picture" }, tools, still, fit, el("div", { class: "foot" }, readout, scale), moved);
   const right = el("div", { class: "right" });
-  const node = el("div", { class: "page-lab" }, left, centre, right);
   const fixed = el("section", { class: "card none" }, el("h2", { text: "Nothing can be changed here" }),
     el("p", { text: "A trace holds one run as it was. Open its model in the studio." }));
+  const node = el("div", { class: "page-lab" }, fixed, left, centre, right);
   const shown = { rows: [], columns: [], bytes: new Uint8Array() };
   const time = { past: [], future: [], now: null, text: null };
 
@@ -87,7 +85,9 @@ function build(app) {
   async function show() {
     const { state, run, before, model } = app;
     const fresh = app.fresh();
-    if (model.kind === "trace") { node.replaceChildren(fixed); app.say("nothing can be changed"); return; }
+    fixed.hidden = model.kind !== "trace";
+    for (const part of [left, centre, right]) part.hidden = !fixed.hidden;
+    if (!fixed.hidden) { app.say("nothing can be changed"); return; }
     remember(state);
     const other = state.other ? await api.run(model.id, state.other, "", [], state.saved < 0 ? {} : { step: state.saved }).catch((error) => error) : null;
     if (!fresh()) return;
@@ -118,7 +118,7 @@ function build(app) {
     [shown.rows, shown.columns] = sides(run, stack).map((tokens) => groups(tokens, { special: true, pieces: true }));
     shown.bytes = bytes;
     hover(-1, -1);
-    swap(moved, ...movers(app, by));
+    swap(moved, ...movers(app, "moved most:", by));
     cells.show({ ...shown, chosen: state.query, zoom: 0, palette: words(diverging(theme())), value: changeOf });
     cells.view.canvas.dataset.drawn = [run.run, before.run, stack, layer, head, theme()].join();
   }
@@ -206,13 +206,4 @@ function history(app, time) {
 function code(text) {
   return el("section", { class: "card python", "aria-label": "The same in Python" },
     el("h2", { text: "The same in Python" }), el("pre", { class: "code", tabindex: "0", "aria-label": "Python", text }));
-}
-
-/** The heads whose attention moved most; a click opens one. */
-function movers(app, by) {
-  const all = by.flatMap((row, layer) => row.map((share_, head) => ({ layer, head, by: share_ }))).sort((a, b) => b.by - a.by).slice(0, MOST_MOVED);
-  return [el("span", { class: "quiet", text: "moved most:" }), ...all.map(({ layer, head, by: much }) => el("button", {
-    type: "button", "aria-pressed": String(layer === app.state.layer && head === app.state.head), text: `${layer}.${head}`,
-    title: `layer ${layer}, head ${head}: ${number(100 * much)} % of its attention goes elsewhere`, on: { click: () => app.update({ layer, head }) },
-  }, el("span", { class: "quiet", text: ` ${Math.round(100 * much)} %` })))];
 }

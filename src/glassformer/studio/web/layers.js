@@ -129,7 +129,7 @@ async function partner(app, own) {
   const holds = ({ text }) => text !== state.text && text.toLowerCase().match(/[\p{L}\p{N}]+/gu)?.includes(word);
   const text = state.other || (own.special ? "" : model.samples.find(holds)?.text ?? "");
   if (!text) return null;
-  const run = await api.run(model.id, text, "", state.off);
+  const run = await api.run(model.id, text, "", state.off, app.saved());
   const tokens = run.tokens.queries[sideOf(app)];
   const same = tokens.findIndex((token) => token.text.toLowerCase() === word);
   const first = tokens.findIndex(({ special }) => !special);

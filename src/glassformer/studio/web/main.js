@@ -31,7 +31,7 @@ const app = {
   state: understood(location.hash || api.held?.address || ""),
   address: write,
   seen: new Set(), // pages that showed this run
-  models: [], model: null, run: null, before: null, known: null, scale: 1,
+  models: [], model: null, run: null, before: null, known: null, wrote: null, scale: 1,
 
   /** Changes the state, the address and the screen. */
   update(change) {
@@ -41,8 +41,7 @@ const app = {
     const turned = next.page !== app.state.page;
     app.state = next;
     if (app.run) fit();
-    if (!framed) history[turned ? "pushState" : "replaceState"](null, "", write(app.state));
-    if (parent !== window) parent.postMessage({ glassformer: write(app.state) }, "*");
+    tell(turned);
     show();
   },
   theme: () => app.state.theme || (dark.matches ? "dark" : "light"),
@@ -52,6 +51,8 @@ const app = {
   isOff: ({ layer, head: h }) => app.state.off.includes(`${app.state.stack}.${layer}.${h}`),
   /** Whether nothing here can be run again: a trace, or a page that was taken away. */
   fixed: () => api.held !== null || app.model.kind === "trace",
+  /** Which checkpoint is asked, if not the model itself. */
+  saved: () => (app.state.saved < 0 ? {} : { step: app.state.saved }),
   has: (id) => PAGES.some((page) => page.id === id),
   toggle({ layer, head: h } = app.state) {
     if (app.fixed()) return;
@@ -80,6 +81,12 @@ const app = {
 /** What belonged to the text before: the words chosen for it, the place looked at. */
 const afresh = () => ({ taken: "", at: 0, mate: -1 });
 
+/** The address says what is shown. */
+function tell(turned = false) {
+  if (!framed) history[turned ? "pushState" : "replaceState"](null, "", write(app.state));
+  if (parent !== window) parent.postMessage({ glassformer: write(app.state) }, "*");
+}
+
 /** Layer, head, token and stack exist in this run. */
 function fit() {
   const { state, run } = app;
@@ -103,8 +110,9 @@ async function show() {
   const mine = ++turn;
   api.turn();
   dress();
+  if (current?.id !== app.state.page) api.again("models"); // a run that goes on has new checkpoints
   try {
-    await ready();
+    const refused = await ready();
     if (mine !== turn) return;
     open(PAGES.find(({ id }) => id === app.state.page));
     bar();
@@ -112,7 +120,7 @@ async function show() {
     await current.show();
     if (mine !== turn) return;
     app.seen.add(app.state.page);
-    complain("");
+    complain(refused);
   } catch (error) {
     if (mine !== turn) return;
     if (error.status === 404 && !show.again) { // the server has dropped the run: once more
@@ -128,7 +136,23 @@ async function show() {
   }
 }
 
-/** The models and the run that the state asks for. */
+const PLAIN = { off: [], swaps: [], patches: [], saved: -1 };
+const changesOf = ({ off, swaps, patches, saved }) => ({ off, swaps, patches, saved });
+let sound = { of: "", changes: PLAIN }; // the changes that could be run last, and of what
+
+/** The run of a state, and the one before its changes, if it has some. */
+function runs({ model, text, second, off, saved, ...state }) {
+  const changes = changed(state);
+  const from = saved < 0 ? {} : { step: saved };
+  const asked = [api.run(model, text, second, off, { ...from, ...changes })];
+  if (off.length || changes.swaps || changes.patches) asked.push(api.run(model, text, second, [], from));
+  return Promise.all(asked);
+}
+
+/**
+ * The models and the run that the state asks for. Changes that cannot be are taken back.
+ * @returns {Promise<string>} why they were
+ */
 async function ready() {
   app.models = (await api.json("models")).models;
   const { state } = app;
@@ -137,17 +161,26 @@ async function ready() {
   const sample = app.model.samples[0];
   if (!state.text && sample) Object.assign(state, { text: sample.text, second: sample.second ?? "" });
   state.model = app.model.id;
-  const { text, second, off } = state;
-  const changes = changed(state);
-  const from = state.saved < 0 ? {} : { step: state.saved };
-  const asked = [api.run(app.model.id, text, second, off, { ...from, ...changes })];
-  if (off.length || changes.swaps || changes.patches) asked.push(api.run(app.model.id, text, second, [], from));
+  const of = [state.model, state.text, state.second].join("\n");
   const mine = turn;
-  const [run, before = null] = await Promise.all(asked);
-  if (mine !== turn) return;
+  const back = sound.of === of ? sound.changes : PLAIN;
+  let refused = "";
+  const [run, before = null] = await runs(state).catch(async (error) => {
+    if (error.status !== 400 || JSON.stringify(back) === JSON.stringify(changesOf(state))) throw error;
+    const found = await runs({ ...state, ...back }).catch(() => { throw error; });
+    refused = error.message;
+    return found;
+  });
+  if (mine !== turn) return "";
+  if (refused) {
+    Object.assign(state, back);
+    tell();
+  }
+  sound = { of, changes: changesOf(state) };
   if (app.run?.run !== run.run) app.seen.clear();
   Object.assign(app, { run, before });
   fit();
+  return refused;
 }
 
 function open(page) {

@@ -56,7 +56,7 @@ function build(app) {
     if (!SHOWN.includes(state.show)) state.show = "lecture";
     const shuffles = state.show === "shuffle";
     const stack = state.stack === "encoder" ? "encoder" : "decoder";
-    const found = shuffles ? null : await api.json(state.show === "lecture" ? "positions" : `positions/${model.id}/${stack}`);
+    const found = shuffles ? null : await api.json(state.show === "lecture" ? "positions" : `positions/${model.id}/${stack}${state.saved < 0 ? "" : `?step=${state.saved}`}`);
     if (!fresh()) return undefined;
     const empty = found?.kind === "none";
     [pictures.hidden, mixed.node.hidden, none.hidden, about.hidden] = [shuffles || empty, !shuffles, !empty, shuffles || empty];

@@ -83,11 +83,17 @@ function answers({ state }, found) {
   return [el("h2", { text: "What the model says" }), candidates(now, then, "What the model says", "before and after the shuffle")];
 }
 
+/** How much a chance has changed at least: of a word that is not listed, only the most it can be is known. */
+function apart([before, after]) {
+  const chance = (list, { text, p }) => list.find((each) => each.text === text)?.p ?? Math.min(p, list[list.length - 1].p);
+  const by = (one, two) => one.map((each) => Math.abs(each.p - chance(two, each)));
+  return Math.max(...by(before, after), ...by(after, before));
+}
+
 function verdict({ state }, found) {
   const places = found.says.at.map(({ token, top }) => [top, found.says_after.at.find((each) => each.token === token)?.top]).filter(([, top]) => top);
-  const apart = ([a, b]) => Math.max(...a.map(({ text, p }) => Math.abs(p - (b.find((each) => each.text === text)?.p ?? 0))));
   const most = Math.max(0, ...places.map(apart));
   const still = Math.max(...Object.values(found.moved)) < SAME && most < SAME;
   if (still) return state.flat ? "Without positions nothing changes: the words are a bag." : "Nothing changes: this model does not know where its words stand.";
-  return places.length ? `A chance changes by up to ${share(most)}.` : "The attention changes.";
+  return places.length ? `A chance changes by ${share(most)} or more.` : "The attention changes.";
 }

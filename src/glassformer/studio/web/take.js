@@ -84,7 +84,8 @@ function whole({ run, state }) {
 }
 
 /** The Python that shows the same: what was run comes from the server, the page from here. */
-async function python({ run, state }) {
+async function python({ run, state, wrote }) {
+  if (state.page === "generate" && wrote) return (await api.json(`writings/${wrote}/python`)).code;
   const { code } = await api.json(`runs/${run.run}/python`);
   const page = state.page === "map" ? "map" : "head";
   return `${code}\ntrace.view("${page}", stack="${state.stack}", layer=${state.layer}, head=${state.head}, token=${state.query})\n`;

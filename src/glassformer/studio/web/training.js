@@ -64,8 +64,10 @@ function build(app) {
     slider.max = String(Math.max(0, steps.length - 1));
     slider.value = String(chosen < 0 ? steps.length - 1 : chosen);
     slider.disabled = !steps.length;
-    at.textContent = state.saved < 0 ? "the model" : `step ${state.saved}`;
-    curve.show({ ...found, at: state.saved < 0 ? found.losses.at(-1)?.[0] ?? -1 : state.saved });
+    const own = found.shown === null ? "the model" : `model, step ${found.shown}`;
+    const step = state.saved < 0 ? found.shown : state.saved;
+    at.textContent = state.saved < 0 ? own : `step ${state.saved}`;
+    curve.show({ ...found, at: step ?? -1 });
     curve.canvas.dataset.drawn = [model.id, found.losses.length, state.saved, theme()].join();
     swap(tools, ...whichHead(app), el("span", { class: "quiet", text: found.ended ? "the run has ended" : "the run goes on: this page follows it" }));
     const { stack, layer, head } = state;
@@ -74,7 +76,7 @@ function build(app) {
     if (!fresh()) return;
     swap(right, says(run, before, state.query, model));
     last.node.hidden = state.saved < 0;
-    [then.title.textContent, last.title.textContent] = [state.saved < 0 ? "The model" : `After step ${state.saved}`, "The model"];
+    [then.title.textContent, last.title.textContent] = [state.saved < 0 ? named(own) : `After step ${state.saved}`, named(own)];
     for (const [i, part] of [then, last].entries()) {
       if (part.node.hidden) continue;
       const [rows, columns] = sides(runs[i], stack).map((tokens) => groups(tokens, { special: true, pieces: true }));
@@ -82,15 +84,16 @@ function build(app) {
       part.cells.show({ bytes: pictures[i].bytes, rows, columns, chosen: state.query < rows.length ? state.query : -1, zoom: 0, palette: words(colours(theme(), state.faint)) });
       part.cells.view.canvas.dataset.drawn = [runs[i].run, stack, layer, head, theme(), i ? -1 : state.saved].join();
     }
-    const loss = nearest(found.losses, state.saved);
+    const loss = step === null ? undefined : nearest(found.losses, step);
     app.say(`${at.textContent}${loss === undefined ? "" : `, loss ${number(loss)}`}`);
-    if (!found.ended && !api.held) waiting = setTimeout(() => { if (fresh()) { api.again(`models/${model.id}/training`); app.update({}); } }, AGAIN);
+    if (!found.ended && !api.held) waiting = setTimeout(() => { if (fresh()) { api.again(`models/${model.id}/training`); api.again("models"); app.update({}); } }, AGAIN);
   }
 
   return { node: holder, show };
 }
 
-const nearest = (losses, step) => losses.findLast(([at]) => step < 0 || at <= step)?.[1];
+const named = (text) => text[0].toUpperCase() + text.slice(1);
+const nearest = (losses, step) => losses.findLast(([at]) => at <= step)?.[1];
 
 /** Loss by step: what was trained on as a line, what was held out as points; the chosen step is marked. */
 function chart() {

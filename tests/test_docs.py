@@ -1,0 +1,191 @@
+"""What the pages of docs/ say is so."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import typer
+from typer.main import get_command
+
+from furnished import furnish
+from glassformer.cli.main import ANY_FIELD, app
+from glassformer.cli.training import sorted_out
+from glassformer.train.recipe import Recipe
+from sitebuild import build_site
+from verbs import glassformer
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+HOWTO = [DOCS / f"{name}.md" for name in (
+    "index", "howto/train", "howto/checkpoints", "howto/finetune", "howto/pictures",
+    "howto/machines",
+)]  # fmt: skip
+CONLL = "".join(
+    f"{who}\tB-PER\nmade\tO\ncoffee\tO\nin\tO\n{where}\tB-LOC\n.\tO\n\n"
+    for who in ("Ramona", "Paul", "Anna", "Ivan")
+    for where in ("Paris", "London", "Rome", "Berlin", "Vienna")
+)
+
+
+def the_hook() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("pages", DOCS / "pages.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def fenced(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def fenced_commands(page: Path, *languages: str) -> list[list[str]]:
+    """What is told to type, as the words after `glassformer`."""
+    lines = "".join(block for name in languages for block in fenced(page, name)).splitlines()
+    split = [shlex.split(line, comments=True) for line in lines if "glassformer " in line]
+    return [words[words.index("glassformer") + 1 :] for words in split if "glassformer" in words]
+
+
+def named_commands(page: Path) -> list[list[str]]:
+    """In the text itself."""
+    return [each.split()[1:] for each in re.findall(r"`(glassformer [^`]+)`", page.read_text())]
+
+
+def test_every_formula_stands_beside_its_line() -> None:
+    hook, page = the_hook(), (DOCS / "lecturers.md").read_text()
+    listings = hook.CODE.findall(page)
+    assert len(listings) > 40 and len(hook.MATH.findall(page)) > 25
+    assert page.count("```python ") == len(listings)
+    for file, scope, code in listings:
+        line = hook.find(file, scope, code)
+        first = (ROOT / "src/glassformer" / file).read_text().splitlines()[line - 1]
+        assert first.strip() == code.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("scope", "code"),
+    [
+        ("attend_in_the_open", "scores = q @ k.transpose(-1, -2)\n"),  # changed
+        ("attend", "return weights @ v\n"),  # moved to another function
+        ("attend_in_the_open", "\n"),
+        ("no_such_function", "return weights @ v\n"),
+        ("visible", "return None\nrow = torch.arange(T)\n"),  # the second line differs
+    ],
+)
+def test_a_line_that_changed_or_moved_stops_the_build(scope: str, code: str) -> None:
+    with pytest.raises(LookupError):
+        the_hook().on_page_markdown(f"```python model/attention.py {scope}\n{code}```\n")
+
+
+def test_a_line_that_stands_twice_stops_the_build() -> None:
+    code = "if self.cross is not None and self.cross_norm is not None:"
+    with pytest.raises(LookupError, match="2 times"):
+        the_hook().find("model/block.py", "Block.forward", code)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_commands_name_verbs_and_options_that_are(page: Path) -> None:
+    for words in fenced_commands(page, "bash", "text") + named_commands(page):
+        command, rest = get_command(app), words
+        while hasattr(command, "commands") and not rest[0].startswith("-"):
+            assert rest[0] in command.commands, words
+            command, rest = command.commands[rest[0]], rest[1:]
+        if not rest:  # a verb that is only named
+            continue
+        with contextlib.suppress(typer.Exit):  # --version
+            extra = command.make_context(words[0], rest).args
+            assert not extra or words[0] in ANY_FIELD, words
+            for name in sorted_out(extra)[0]:
+                group, field = name.split(".")
+                assert field in Recipe.model_fields[group].annotation.model_fields, words
+
+
+def test_commands_with_a_typo_are_found() -> None:
+    command = get_command(app).commands["inspect"]
+    with pytest.raises(Exception, match="No such option"):
+        command.make_context("inspect", ["copy", "--lense"])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+        assert "://" not in link, f"{link}: pages are read without the network"
+        assert (page.parent / link.split("#")[0]).exists(), link
+
+
+def test_every_page_is_in_the_menu() -> None:
+    menu = (ROOT / "mkdocs.yml").read_text()
+    for page in PAGES:
+        assert f": {page.relative_to(DOCS)}\n" in menu
+
+
+def test_figures_are_those_of_the_readme() -> None:
+    told = the_hook().on_page_markdown((DOCS / "figures.md").read_text())
+    assert told.count("\n| ") > 10 and "](" not in told
+    row = next(line for line in (ROOT / "README.md").read_text().split("\n") if "H200" in line)
+    assert row in told
+
+
+def test_reference_names_all_that_is_public() -> None:
+    import glassformer as gf
+    from glassformer import glass
+
+    hook = the_hook()
+    for module, told in ((gf, hook.python()), (glass, hook.glass())):
+        for name in module.__all__:
+            assert name.startswith("__") or f"## `{name}`" in told, name
+    assert "### `Model.generate`" in hook.python()
+    for verb in get_command(app).commands:
+        assert f"## `glassformer {verb}`" in hook.cli()
+
+
+@pytest.mark.slow
+def test_commands_and_python_of_the_pages_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One page after the other, as a reader would, in one folder."""
+    tomls = [toml for page in HOWTO for toml in fenced(page, "toml") if toml.startswith("# ")]
+    furnish(tmp_path, *tomls)
+    (tmp_path / "names.conll").write_text(CONLL)
+    monkeypatch.chdir(tmp_path)
+    ran = 0
+    for page in HOWTO:
+        for words in fenced_commands(page, "bash"):
+            assert glassformer(*words).strip(), words
+            ran += 1
+        script = "\n".join(fenced(page, "python"))
+        run = [sys.executable, "-W", "error", "-c", script]
+        done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert ran > 25
+
+
+@pytest.mark.slow
+def test_the_site_has_no_warning_no_dead_link_and_asks_nothing_of_the_network(
+    tmp_path: Path,
+) -> None:
+    assert "WARNING" not in build_site(tmp_path)
+    texts = {page.resolve(): page.read_text() for page in tmp_path.rglob("*.html")}
+    assert len(texts) > 12
+    for page, text in texts.items():
+        links = re.findall(r'<[a-z]+ [^>]*?(?:src|href)="?([^">\s]+)', text)
+        assert links
+        for link in links:
+            file, _, place = link.partition("#")
+            assert "//" not in file, (page, link)
+            if page.name == "404.html":  # is served from anywhere: its links begin with /
+                continue
+            target = (page.parent / file).resolve() if file else page
+            target = target / "index.html" if target.is_dir() else target
+            assert target.is_file(), (page, link)
+            known = re.search(rf'id="?{re.escape(place)}["\s>]', texts.get(target, ""))
+            assert not place or place == "only-light" or place == "only-dark" or known, (page, link)
+    assert (tmp_path / "lecturers.html").read_text().count("<math") > 25
