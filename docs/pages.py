@@ -3,6 +3,7 @@
 ```python model/block.py MLP.forward     these lines stand there, once: else nothing is built
 ```math                                  LaTeX, drawn by the browser itself
 {{readme Figures}}                       a part of the README
+{{course}}                               what notebooks/README.md says
 {{fields train/recipe.py Train}}         the fields of a class, with their comments
 {{python}}  {{glass}}  {{cli}}           every public name, every verb
 """
@@ -68,10 +69,20 @@ def drawn(latex: str) -> str:
 
 
 def readme(heading: str) -> str:
-    """The part under a heading; files it links to are not among the pages, and only named."""
+    """The part under a heading."""
     parts = (ROOT / "README.md").read_text().split("\n## ")
     (part,) = [each for each in parts if each.startswith(heading + "\n")]
-    return re.sub(r"\[([^]]+)\]\((?!https?:)[^)]+\)", r"`\1`", part.removeprefix(heading).strip())
+    return _named(part.removeprefix(heading).strip())
+
+
+def course() -> str:
+    """The list of the notebooks, without its title; they are not among the pages."""
+    return _named((ROOT / "notebooks" / "README.md").read_text().split("\n", 1)[1].strip())
+
+
+def _named(text: str) -> str:
+    """Links to files that are not among the pages become names."""
+    return re.sub(r"\[([^]]+)\]\((?!https?:)[^)]+\)", r"`\1`", text)
 
 
 def fields(file: str, name: str) -> str:
@@ -190,5 +201,6 @@ def _fence(code: str, language: str) -> str:
 
 
 MARKS = {
-    "readme": readme, "fields": fields, "cli": cli, "python": python, "glass": glass,
+    "readme": readme, "course": course, "fields": fields, "cli": cli, "python": python,
+    "glass": glass,
 }  # fmt: skip

@@ -134,6 +134,14 @@ def test_figures_are_those_of_the_readme() -> None:
     assert row in told
 
 
+def test_the_course_lists_every_notebook() -> None:
+    told = the_hook().on_page_markdown((DOCS / "course.md").read_text())
+    books = sorted(ROOT.glob("notebooks/*.ipynb"))
+    listed = (ROOT / "notebooks" / "README.md").read_text()
+    assert len(books) >= 4 and told.count("| `") == len(books) and "](" not in told
+    assert all(f"]({book.name})" in listed for book in books)
+
+
 def test_reference_names_all_that_is_public() -> None:
     import glassformer as gf
     from glassformer import glass

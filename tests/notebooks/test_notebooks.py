@@ -2,23 +2,12 @@
 
 import ast
 import re
-import sys
-import warnings
 from pathlib import Path
-from typing import Any
 
 import pytest
+from cells import HOME, read, run_here, run_in_jupyter, with_solutions
 
-HOME = Path(__file__).parents[2] / "notebooks"
 COURSE = sorted(HOME.glob("*.ipynb"))
-LONG = [path for path in COURSE if "GLASSFORMER_QUICK" in path.read_text("utf-8")]
-GUARD = """
-import socket, sys
-assert sys.executable == {python!r}
-def refuse(*_, **__): raise OSError("the course needs no network")
-socket.getaddrinfo = socket.create_connection = refuse
-"""
-SOLUTION = re.compile(r"```python\n(.*?)```", re.DOTALL)
 # fmt: off
 WORKED = {  # what the lectures work out must be asserted, to the digit
     "1-one-head": ("[1, 2, 3, 5, 2, 4]", "[0, 0, 0.5, 0.5, 0]", "> 0.99", "< 1e-06"),
@@ -40,56 +29,22 @@ WORKED = {  # what the lectures work out must be asserted, to the digit
 # fmt: on
 
 
-def read(path: Path) -> Any:
-    import nbformat
-
-    return nbformat.read(path, as_version=4)
-
-
-def with_solutions(book: Any) -> Any:
-    """Each solution as a cell of its own, below its text."""
-    import nbformat
-
-    cells = []
-    for cell in book.cells:
-        cells.append(cell)
-        if cell.cell_type == "markdown":
-            cells += [nbformat.v4.new_code_cell(code) for code in SOLUTION.findall(cell.source)]
-    book.cells = cells
-    return book
-
-
-def execute(book: Any, home: Path) -> None:
-    """A cell that fails raises, with its traceback. The kernel is this interpreter, offline."""
-    import nbformat
-    from nbclient import NotebookClient
-
-    book.cells.insert(0, nbformat.v4.new_code_cell(GUARD.format(python=sys.executable)))
-    where = {"metadata": {"path": str(home)}}
-    options = {"timeout": 540, "startup_timeout": 300, "resources": where}
-    NotebookClient(book, kernel_name="python3", **options).execute()
-
-
-def run(path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, *, quick: bool) -> None:
-    for name in ("IPYTHONDIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR"):
-        monkeypatch.setenv(name, str(home / "jupyter"))
-    monkeypatch.setenv("GLASSFORMER_QUICK", "1" if quick else "")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Jupyter's packages warn about each other
-        execute(with_solutions(read(path)), home)
-
-
 @pytest.mark.parametrize("path", COURSE, ids=lambda path: path.stem)
 def test_every_cell_and_every_solution_runs(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(path, tmp_path, monkeypatch, quick=True)
+    monkeypatch.setenv("GLASSFORMER_QUICK", "1")
+    monkeypatch.chdir(tmp_path)
+    run_here(with_solutions(read(path)), monkeypatch)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", LONG, ids=lambda path: path.stem)
-def test_it_runs_whole(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(path, tmp_path, monkeypatch, quick=False)
+@pytest.mark.parametrize("path", COURSE, ids=lambda path: path.stem)
+def test_it_runs_whole_in_a_kernel(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GLASSFORMER_QUICK", "")
+    run_in_jupyter(with_solutions(read(path)), tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("path", COURSE, ids=lambda path: path.stem)
