@@ -169,3 +169,14 @@ def test_what_cannot_be_told_is_one_line(tmp_path: Path) -> None:
     glassformer("pretrain", recipe, "--out", tmp_path / "run")
     said = refused("classify", tmp_path / "run/model", TEXT, "--why", 3)
     assert "why: this model's pool = 'mean', and only one of 'words' or 'hierarchy' tells" in said
+
+
+def test_static_vectors_are_compared_as_any_model(tmp_path: Path) -> None:
+    recipe, vectors = written(tmp_path, train={"steps": 2}), tmp_path / "vectors.txt"
+    words = ("compare", vectors, "--task", recipe, "--seeds", 1, "--out", tmp_path / "out")
+    (model,) = json.loads(glassformer(*words, "--json"))["models"]
+    assert "20 pieces" in glassformer("params", vectors)
+    assert model["parameters"] > 20 * 8 and 0 <= model["means"]["accuracy"] <= 1
+    assert "it is done" in glassformer(*words).errors
+    vectors.write_text(vectors.read_text().replace("late", "soon"))
+    assert "vectors.txt: this file has changed since" in refused(*words)

@@ -32,8 +32,8 @@ LONGEST = 40  # characters of a name in the picture
 
 def run(
     models: list[str] = typer.Argument(
-        help="Presets (fresh weights) and model folders; and fields of the recipe with their "
-        "values: --train.steps 100",
+        help="Presets (fresh weights), model folders, static vectors; and fields of the recipe "
+        "with their values: --train.steps 100",
         metavar="MODEL",
     ),
     task: Path = typer.Option(..., help="A recipe: a TOML file, or a run's folder."),
