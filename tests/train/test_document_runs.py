@@ -180,3 +180,19 @@ def test_static_vectors_are_compared_as_any_model(tmp_path: Path) -> None:
     assert "it is done" in glassformer(*words).errors
     vectors.write_text(vectors.read_text().replace("late", "soon"))
     assert "vectors.txt: this file has changed since" in refused(*words)
+
+
+def test_a_model_that_reads_documents_goes_on_with_documents(tmp_path: Path) -> None:
+    """Its pool is nowhere in the recipe: what does not go with it is told all the same."""
+    recipe = written(tmp_path, train={"steps": 2})
+    glassformer("pretrain", recipe, "--out", tmp_path / "run")
+    model, table = tmp_path / "run/model", tmp_path / "table.tsv"
+    table.write_text("sentence1\tsentence2\tlabel\n" + "a film\tbad\tneg\na film\tgood\tpos\n" * 9)
+    words = ("finetune", "classify", "--model", model, "--data", table, "--out", tmp_path / "out")
+    own = f"with objective.pool = 'hierarchy', as {model} has it: write one"
+    said = refused(*words, "--data.text", "sentence1", "--data.label_separator", "|", code=2)
+    assert f"data.label_separator = '|' {own} label a text" in said
+    columns = ("--data.text", "sentence1", "--data.second", "sentence2")
+    assert f"data.second = 'sentence2' {own} text" in refused(*words, *columns, code=2)
+    said = glassformer(*words, code=2).errors.splitlines()[-1]
+    assert "a pair, and objective.pool = 'hierarchy' reads one text: write data.text" in said

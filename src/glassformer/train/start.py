@@ -9,6 +9,8 @@ from glassformer.config import ModelConfig, TaskConfig, TokenIds
 from glassformer.errors import CheckpointError, ConfigError, shown
 from glassformer.pretrained import named
 from glassformer.tasks import Task, build_task
+from glassformer.train.agreement import check_pool
+from glassformer.train.labelled import pooling_of
 from glassformer.train.recipe import (
     FAMILY,
     LABELLED,
@@ -56,6 +58,10 @@ def check_start(recipe: Recipe, source: str) -> None:
             "holds it: give embedding and residual the same rate"
         )
     spec_of(recipe, config, ("a", "b"))
+    try:
+        check_pool(recipe, pooling_of(recipe))  # it may be the model's own
+    except ValueError as error:
+        raise ConfigError(f"{source}: {error}") from None
 
 
 def _layout(recipe: Recipe, config: ModelConfig) -> str | None:
