@@ -65,11 +65,19 @@ def of_model(recipe: Recipe, model: str) -> Recipe:
     from glassformer.checkpoint import read_configs
     from glassformer.train.recipe import FAMILY, Tokenize
 
-    kind, wanted = read_configs(model)[1].kind, FAMILY[recipe.objective.kind][1]
-    if kind != wanted:
+    known, wanted = read_configs(model)[1], FAMILY[recipe.objective.kind][1]
+    if known.kind != wanted:
         raise ConfigError(
-            f"{model}: this model is for {kind}, and the recipe's objective.kind = "
+            f"{model}: this model is for {known.kind}, and the recipe's objective.kind = "
             f"{recipe.objective.kind!r} needs one for {wanted}"
+        )
+    separator = recipe.data.label_separator
+    if known.several != (separator is not None):
+        tells = "any number of labels" if known.several else "one label"
+        write = "write it" if known.several else "leave it out"
+        raise ConfigError(
+            f"{model}: this model tells {tells} of a text, and the recipe's data.label_separator "
+            f"= {separator!r}: {write}"
         )
     tokens = recipe.train.tokens
     tokens = max(USUAL, recipe.objective.length) if tokens == "auto" else tokens
