@@ -105,6 +105,16 @@ def test_a_free_slot_steps_along_for_ever(task: Task) -> None:
         engine.leave(0)
 
 
+def test_a_free_slot_looks_at_something() -> None:
+    """The first token of an empty source, not at nothing: some kernels make NaN of that."""
+    task = MODELS["seq2seq"]
+    engine = Engine(task, slots=3, capacity=20, memory_capacity=9)
+    engine.read([PROMPTS[1]], [1], sources=[SOURCES[1]])
+    assert engine.cache.memory is not None
+    assert engine.cache.memory.sizes.tolist() == [1, len(SOURCES[1]), 1]
+    assert engine.step(torch.tensor([1, 2, 3])).isfinite().all()
+
+
 @pytest.fixture
 def poisoned() -> Iterator[None]:
     """Memory that nobody has written holds NaN: whoever reads it is found out."""
