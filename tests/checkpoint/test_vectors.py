@@ -112,6 +112,8 @@ BAD = {
     "latin.txt": (glove() + b"\xe9t\xe9 1 2 3\n", "line 6: not UTF-8"),
     "prose.txt": (b"hello\n", "line 1: vectors of 0 numbers"),
     "empty.txt": (b"", "there is no word in it"),
+    "few.vec": (b"9 3\n" + glove(), "line 1: 9 words, and there are 5: write their number"),
+    "more.vec": (b"4 3\n" + glove(), "line 1: 4 words, and there are 5"),
     "wide.vec": (b"2 99999\n", "line 1: vectors of 99,999 numbers"),
     "cut.txt.gz": (gzip.compress(glove())[:-9], "cannot be read"),
     "huge.bin": (HUGE, "1,000,000,000 words of 300 numbers take at least 1,202,000,000,000 bytes"),
