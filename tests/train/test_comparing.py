@@ -184,7 +184,7 @@ def wrong(place: Path) -> dict[str, tuple[list[object], int, str]]:
         "no recipe": (["--task", place / "no.toml", model], 2, "no.toml: No such file"),
         "a typo": ([*own, "--train.stepps", 3], 2, "'train.stepps' (value 3): did you mean"),
         "no value": ([*own, "--train.steps"], 2, "--train.steps 100"),
-        "the run's folder": (["--task", task, model.parent], 2, f"write {model}"),
+        "the run's folder": (["--task", task, model.parent], 1, f"write {model}"),
         "twice": ([*own, model], 2, "would share a folder"),
         "no data": ([*own, "--data.train", "none.tsv"], 1, "none.tsv: no such file"),
         "no test": ([*own, "--test", "none.tsv"], 1, "none.tsv: no such file"),

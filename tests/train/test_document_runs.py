@@ -134,6 +134,9 @@ def test_folds_are_cut_by_the_names_of_files(tmp_path: Path) -> None:
     for label in TELLING:
         held = [tmp_path / "reviews" / label / f"cv{i:03}.txt" for i in range(10, 20)]
         assert all(file.read_text().rstrip("\n") in texts for file in held)
+    said = glassformer("pretrain", recipe, "--out", tmp_path / "few", "--data.fold", "1/500",
+                       code=2).errors.splitlines()[-1]  # fmt: skip
+    assert "with data.fold = '1/500' there is nothing to test on: write fewer folds" in said
     (tmp_path / "table.tsv").write_text("text\tlabel\na film\tneg\nthe film\tpos\n")
     said = glassformer("pretrain", recipe, "--out", tmp_path / "other", "--data.train",
                        "table.tsv", code=2).errors.splitlines()[-1]  # fmt: skip

@@ -124,11 +124,11 @@ def _picture(figure: Path | None, out: Path) -> Path | None:
 
 def _all(runs: list[Planned], root: Path, source: str, evaluate_only: bool) -> list[Result]:
     """First it is made sure that all can be run, then those are run that were not before."""
-    from glassformer.cli.evaluating import of_model
+    from glassformer.cli.evaluating import lines_told, of_model
     from glassformer.train.results import check, keep
     from glassformer.train.texts import Place
 
-    found, place = [], Place(root, Path(), source)
+    found, place = [], Place(root, Path(), source, lines_told())
     if evaluate_only:
         for each in runs:
             of_model(each.recipe, each.model)

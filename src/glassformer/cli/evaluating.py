@@ -18,7 +18,7 @@ from glassformer.errors import ConfigError, check_installed
 
 if TYPE_CHECKING:
     from glassformer.train.recipe import Recipe
-    from glassformer.train.texts import Place
+    from glassformer.train.texts import Place, Progress, Tell
 
 USUAL = 4_096  # tokens in a row, where the recipe leaves it open
 SHOWN = 32  # characters of a document
@@ -51,7 +51,7 @@ def run(
     from glassformer.train.texts import Place
 
     with tempfile.TemporaryDirectory() as folder:
-        place = Place(root_of(wanted, data, recipe), Path(folder), str(recipe))
+        place = Place(root_of(wanted, data, recipe), Path(folder), str(recipe), lines_told())
         search = {"num_beams": num_beams, "length_penalty": length_penalty}
         found = measure(wanted, place, translate, search, per_document)
     if as_json:
@@ -84,6 +84,18 @@ def of_model(recipe: Recipe, model: str) -> Recipe:
     train = recipe.train.model_copy(update={"compile": False, "tokens": tokens})
     own = {"start": model, "model": {}, "tokenizer": Tokenize(), "train": train}
     return recipe.model_copy(update=own)
+
+
+def lines_told() -> Tell:
+    """Each line once: what was left out or skipped; how far preparing has come is not told."""
+    said: set[str] = set()
+
+    def tell(line: str, progress: Progress | None) -> None:
+        if progress is None and line not in said:
+            said.add(line)
+            typer.echo(line, err=True)
+
+    return tell
 
 
 def measure(

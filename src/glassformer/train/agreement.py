@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from glassformer.config import DOCUMENTS
@@ -85,7 +86,8 @@ def _check_labelled(recipe: Recipe) -> None:
     check_pool(recipe, learn.pool)
     if data.fold is None:
         return
-    number, count = map(int, data.fold.split("/"))
+    parts = re.fullmatch(r"(\d{1,9})/(\d{1,9})", data.fold, re.ASCII)
+    number, count = map(int, parts.groups()) if parts else (0, 0)
     if not 1 <= number <= count or count < 2:
         raise ValueError(f"data.fold = {data.fold!r}: write 1/10 to 10/10, of any number from 2 on")
     if data.valid is not None:

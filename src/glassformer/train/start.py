@@ -36,8 +36,6 @@ def check_start(recipe: Recipe, source: str) -> None:
     folder, learn = named(recipe.start), recipe.objective
     if not folder.exists():
         raise ConfigError(f"{folder}: no such folder: write the folder of a model")
-    if not (folder / "config.json").exists() and (folder / "model" / "config.json").exists():
-        raise ConfigError(f"{folder}: this is the folder of a run: write {folder / 'model'}")
     stated, _ = read_configs(folder)
     config = dropped(recipe, stated, source)
     family = FAMILY[learn.kind][0]
