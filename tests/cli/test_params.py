@@ -199,4 +199,7 @@ def test_help_and_wrong_names_import_no_torch(word, code):
     )
     assert done.stdout.splitlines()[-2:] == [f"code {code}", "False"], done.stderr
     if code:
-        assert done.stderr == "glassformer: gpt3: no preset, no folder and no file: did you mean 'gpt2'?\n"
+        assert (
+            done.stderr
+            == "glassformer: gpt3: no preset, no folder and no file: did you mean 'gpt2'?\n"
+        )

@@ -178,7 +178,11 @@ def wrong(place: Path) -> dict[str, tuple[list[object], int, str]]:
     task, model = place / "task/recipe.toml", place / "wide/run/model"
     own = ["--task", task, model]
     return {
-        "no preset": ([*own, "bert-tyni"], 2, "bert-tyni: no preset, no folder and no file: did you mean"),
+        "no preset": (
+            [*own, "bert-tyni"],
+            2,
+            "bert-tyni: no preset, no folder and no file: did you mean",
+        ),
         "no model": (["--task", task, *STEPS], 2, "write the models"),
         "another family": ([*own, "gpt2"], 2, "'gpt2' is a decoder"),
         "no recipe": (["--task", place / "no.toml", model], 2, "no.toml: No such file"),
