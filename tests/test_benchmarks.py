@@ -1,7 +1,8 @@
 """What benchmarks print, beyond that they run: that all in the README do, its test sees to."""
 
 import re
-import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,20 +10,13 @@ import pytest
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 
 
-@pytest.fixture
-def said(monkeypatch, capsys):
+def said(name, *words):
     """What a benchmark prints when it is called with these words."""
-
-    def run(name, *words):
-        monkeypatch.syspath_prepend(FOLDER)
-        monkeypatch.setattr("sys.argv", [name, *words])
-        runpy.run_path(str(FOLDER / name), run_name="__main__")
-        return capsys.readouterr().out
-
-    return run
+    command = [sys.executable, str(FOLDER / name), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_decode_shows_what_a_step_costs(said):
+def test_decode_shows_what_a_step_costs():
     told = said("decode.py", "--tiny", "--only", "growth", "--rounds", "1")
     rows = [line.split() for line in told.splitlines()[3:]]
     assert [row[0] for row in rows[:5]] == ["64", "128", "256", "512", "960"]
@@ -32,7 +26,7 @@ def test_decode_shows_what_a_step_costs(said):
 
 
 @pytest.mark.slow
-def test_finetune(said):
+def test_finetune():
     told = said("finetune.py", "--tiny")
     assert re.findall(r"^(\S+): 8 steps", told, re.MULTILINE) == ["sst2", "mrpc", "ewt-pos", "qa"]
     assert told.count("  glassformer ") == told.count("  transformers ") == 4
