@@ -11,7 +11,7 @@ import torch
 
 import glassformer as gf
 from glassformer.checkpoint import read_configs
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, InputError
 
 WORDS = ("the", "film", ".", "loved", "ünder")
 ROWS = np.arange(15, dtype=np.float32).reshape(5, 3) / 8 - 1
@@ -59,6 +59,8 @@ def test_every_format_gives_the_same_table(name, tmp_path):
     (vector,) = model.embed(["loved film"])
     torch.testing.assert_close(vector, torch.from_numpy((ROWS[3] + ROWS[1]) / 2))
     assert read_configs(path)[0] == model.task.backbone.config
+    with pytest.raises(InputError, match="layer = 0: it has none: leave it out"):
+        model.word("loved film", "film", layer=0)
 
 
 def test_saved_as_a_folder_it_is_the_same(tmp_path):

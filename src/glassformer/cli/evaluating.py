@@ -17,8 +17,9 @@ from glassformer.cli.training import DATA, JSON, RECIPE, given, root_of
 from glassformer.errors import ConfigError, check_installed
 
 if TYPE_CHECKING:
+    from glassformer.data.prepare import Progress
     from glassformer.train.recipe import Recipe
-    from glassformer.train.texts import Place, Progress, Tell
+    from glassformer.train.texts import Place, Tell
 
 USUAL = 4_096  # tokens in a row, where the recipe leaves it open
 SHOWN = 32  # characters of a document

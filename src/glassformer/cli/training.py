@@ -250,9 +250,10 @@ class Screen:
         now = time.monotonic()
         if self.quiet or (progress is not None and line == self.doing and now < self.last + EVERY):
             return
-        if progress is None and line in self.told:  # of both parts of a file
-            return
-        self.told.add(line)
+        if progress is None:
+            if line in self.told:  # of train before, and valid is of the same file
+                return
+            self.told.add(line)
         self.doing, self.last = line, now
         if progress is not None and progress.documents:
             line += f": {progress.documents:,} documents, {progress.tokens:,} tokens"

@@ -79,7 +79,10 @@ def spec_of(recipe: Recipe, config: ModelConfig, labels: Sequence[str]) -> TaskC
     kind = FAMILY[learn.kind][1]
     found = fitting(config, kind, labels)  # type: ignore[arg-type]
     if not found:
-        raise ConfigError(f"objective.kind = {learn.kind!r}: no known layout of this model has it")
+        raise ConfigError(
+            f"objective.kind = {learn.kind!r}: no known layout of this model has it: start from "
+            "another one"
+        )
     pool = learn.pool if learn.kind == "classify" else None
     fits = [spec for spec in found if pool in (None, spec.pool)]
     if not fits:

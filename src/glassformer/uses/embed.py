@@ -110,7 +110,8 @@ def _after(task: Task, ids: list[int], layer: int) -> Tensor:
     stack = "encoder" if isinstance(backbone, Encoder) else "decoder"
     depth = len(getattr(backbone, stack).blocks)
     if not 0 <= layer < depth:
-        raise InputError(f"word: layer = {layer!r}: write a number from 0 to {depth - 1}")
+        write = f"write a number from 0 to {depth - 1}" if depth else "it has none: leave it out"
+        raise InputError(f"word: layer = {layer!r}: {write}")
     name = f"{stack}.blocks.{layer}.out"
     recorder = Recorder(task, name)
     for batch in task.batches([ids]):
