@@ -3,42 +3,30 @@
     python benchmarks/documents.py --data DATA --vectors VECTORS     recipes/reviews-*.toml
     python benchmarks/documents.py --tiny                            does it run at all?
 
-The recipes say nothing that was chosen on these reviews, and of each fold the last step counts.
+The recipes say nothing that was chosen on these reviews, and of each fold the last step counts. The
+folds are those of `glassformer compare --folds 10`.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
+import contextlib
+import io
+import json
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import glassformer as gf
+from glassformer.cli import compare
 from glassformer.data.examples import FOLDERS, examples
 from glassformer.errors import GlassformerError
-from glassformer.train.build import Place, build_session
-from glassformer.train.distributed import join
 from glassformer.train.recipe import Recipe, read_recipe
-from glassformer.train.setup import finish, ready
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 NAMES = ("reviews-words", "reviews-hierarchy")
 WHY, SHOWN = 8, 100  # words; letters of a sentence
-
-
-def learnt(recipe: Recipe, root: Path, out: Path) -> tuple[gf.Model, float]:
-    """The model of a recipe, and how many of the held-out documents it tells right."""
-    world = join("cpu")
-    session = build_session(recipe, Place(root, out, recipe.name), world)
-    recipe = recipe.model_copy(update={"train": session.state.train})
-    ready(session, recipe, lambda line: None)
-    for _ in session.pursue():
-        pass
-    result = finish(session, recipe)
-    return gf.load(result["model"]), float(result["valid"]["accuracy"])
 
 
 def pointed_at(model: gf.Model, recipe: Recipe, root: Path, count: int) -> None:
@@ -60,23 +48,21 @@ def pointed_at(model: gf.Model, recipe: Recipe, root: Path, count: int) -> None:
 
 def folds(
     path: Path, vectors: Path, root: Path, count: int, show: int, changes: Mapping[str, str]
-) -> list[float]:
-    begun, found = time.monotonic(), []
-    for number in range(1, count + 1):
-        wanted = {"start": str(vectors), "data.fold": f"{number}/{count}", **changes}
-        recipe = read_recipe(path, wanted)
-        with tempfile.TemporaryDirectory() as out:
-            model, accuracy = learnt(recipe, root, Path(out))
-        found.append(accuracy)
-        print(f"{recipe.name}  fold {number}/{count}  {100 * accuracy:.1f} %", flush=True)
-        if number == count:
-            pointed_at(model, recipe, root, show)
-    mean, spread = statistics.mean(found), statistics.pstdev(found)
-    seconds = time.monotonic() - begun
-    print(
-        f"\n{path.stem}: {100 * mean:.1f} ± {100 * spread:.1f} % of {count} folds, {seconds:.0f} s"
-    )
-    return found
+) -> None:
+    fields = [f"--{name}={value}" for name, value in changes.items()]
+    told = io.StringIO()
+    with tempfile.TemporaryDirectory() as out:
+        with contextlib.redirect_stdout(told):
+            compare.run(
+                [str(vectors), *fields], task=path, data=root, folds=count, out=Path(out),
+                seeds=None, test=None, evaluate_only=False, figure=None, as_json=True,
+            )  # fmt: skip
+        (line,) = json.loads(told.getvalue())["models"]
+        last = Path(line["runs"][-1]["folder"])
+        pointed_at(gf.load(last / "model"), read_recipe(last), root, show)
+    print(f"\n{path.stem}", *(f"{100 * run['figures']['accuracy']:.1f}" for run in line["runs"]))
+    mean, off = (100 * line[name]["accuracy"] for name in ("means", "deviations"))
+    print(f"  {mean:.1f} ± {off:.1f} % of {count} folds, {line['seconds']:.0f} s each", flush=True)
 
 
 def tiny(folder: Path) -> tuple[Path, Path, Mapping[str, str]]:
@@ -89,7 +75,7 @@ def tiny(folder: Path) -> tuple[Path, Path, Mapping[str, str]]:
         for i in range(3):
             text = f"The film was {word}. The film.\n" * (i + 1)
             (folder / "reviews" / label / f"cv{i}.txt").write_text(text)
-    return folder, folder / "tiny.txt", {"data.train": "reviews"}
+    return folder, folder / "tiny.txt", {"data.train": "reviews", "train.device": "cpu"}
 
 
 def main() -> None:
@@ -103,7 +89,7 @@ def main() -> None:
     if not given.tiny and (given.data is None or given.vectors is None):
         parser.error("write --data and --vectors, or --tiny")
     with tempfile.TemporaryDirectory() as scratch:
-        root, vectors, changes = given.data, given.vectors, {}
+        root, vectors, changes = given.data, given.vectors, {"train.device": "cpu"}
         if given.tiny:
             root, vectors, changes = tiny(Path(scratch))
         for name in given.recipe or NAMES:

@@ -2,7 +2,7 @@
 
     python benchmarks/finetune.py --model MINILM --data DATA              one GPU, bf16, compiled
     python benchmarks/finetune.py --model MINILM --data DATA --only mrpc --seeds 3
-    python benchmarks/finetune.py --model MINILM --data DATA --smoke      a CPU: does it run at all?
+    python benchmarks/finetune.py --tiny                                  does it run at all?
 
 The peer is a plain loop, as fast as is usual: batches made before the clock starts, texts of like
 length side by side, bf16 autocast, fused AdamW; as it is, and some steps compiled. Both read the
@@ -26,6 +26,7 @@ import numpy as np
 import torch
 import transformers
 
+import tinytasks
 from glassformer.train import metrics
 from glassformer.train.build import Place, build_measured, build_session, held_out
 from glassformer.train.distributed import World, join
@@ -89,7 +90,7 @@ def prepare(
     session = build_session(recipe, place, world)
     recipe = recipe.model_copy(update={"train": session.state.train})
     place = replace(place, labels=session.state.task.spec.labels)
-    documents, measured = held_out(recipe, place, "train"), judge(work, recipe, place, given.smoke)
+    documents, measured = held_out(recipe, place, "train"), judge(work, recipe, place, given.tiny)
     texts = len(session.rows.objective.samples(0)) / len(session.rows.plan(0))
     return session, Prepared(recipe, world, list(documents), measured, max(1, round(texts)))
 
@@ -106,17 +107,17 @@ def ours(session: Session, found: Prepared) -> Done:
 
 def changes(given: argparse.Namespace, seed: int) -> dict[str, str]:
     found = {"start": str(given.model), "train.seed": str(seed), "train.workers": "2"}
-    if given.smoke:
+    if given.tiny:
         return found | {"train.steps": "8", "train.tokens": "512", "train.precision": "float32",
-                        "train.compile": "false"}  # fmt: skip
+                        "train.compile": "false", "data.held_out": "0.3"}  # fmt: skip
     return found | {"train.compile": "true"}
 
 
-def judge(work: Work, recipe: Recipe, place: Place, smoke: bool) -> Measured:
+def judge(work: Work, recipe: Recipe, place: Place, tiny: bool) -> Measured:
     """What is to be told of the judged data; a few of it where only the code is tried."""
     data = recipe.data.model_copy(update={"valid": work.judged})
     found = build_measured(recipe.model_copy(update={"data": data}), place, place.labels)
-    return replace(found, documents=found.documents[:40]) if smoke else found
+    return replace(found, documents=found.documents[:40]) if tiny else found
 
 
 def timed(steps: Iterator[Any], count: int) -> tuple[float, float]:
@@ -367,7 +368,7 @@ def compare(work: Work, given: argparse.Namespace) -> None:
             mine.append(ours(session, found))
             print(f"  seed {seed}: {mine[-1]}", file=sys.stderr, flush=True)
         for name, runs in peers.items():
-            if name == "transformers" or (seed == 0 and not given.smoke):
+            if name == "transformers" or (seed == 0 and not given.tiny):
                 runs.append(theirs(work, found, seed, given.model, name != "transformers"))
                 print(f"  seed {seed}: {name} {runs[-1]}", file=sys.stderr, flush=True)
         torch._dynamo.reset()
@@ -380,18 +381,23 @@ def compare(work: Work, given: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--model", type=Path)
+    parser.add_argument("--data", type=Path)
     parser.add_argument("--only", nargs="*", default=[work.recipe for work in WORKS])
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--smoke", action="store_true")
+    parser.add_argument("--tiny", action="store_true")
     given = parser.parse_args()
+    if not given.tiny and (given.model is None or given.data is None):
+        parser.error("write --model and --data, or --tiny")
     transformers.utils.logging.set_verbosity_error()
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     print(f"torch {torch.__version__}, transformers {transformers.__version__}, {where}")
-    for work in WORKS:
-        if work.recipe in given.only:
-            compare(work, given)
+    with tempfile.TemporaryDirectory() as folder:
+        if given.tiny:
+            given.model, given.data = tinytasks.write(Path(folder))
+        for work in WORKS:
+            if work.recipe in given.only:
+                compare(work, given)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Do vectors of a word in its sentence tell its senses apart? Word-in-context pairs.
 
     python benchmarks/senses.py --model MINILM --data wic/train.jsonl        about 3 minutes, CPU
+    python benchmarks/senses.py --tiny                                       does it run at all?
 
 Two sentences with a word: is it meant in the same sense? The cosine of the two `model.word(…)` has
 to be above a threshold. The threshold is chosen on the first half of the pairs and judged on the
@@ -20,6 +21,7 @@ import torch
 from torch import Tensor
 
 import glassformer as gf
+from glassformer.text.training import train_tokenizer
 
 PAIR = re.compile(r"Word: (.+?)\. Sentence 1: (.+?) Sentence 2: (.+)", re.DOTALL)
 WORD = re.compile(r"\w+(?:[-']\w+)*")
@@ -81,19 +83,37 @@ def choose(cosines: Tensor, same: Tensor) -> tuple[float, float]:
     return float(tried[right.argmax()]), float(right.max())
 
 
+def tiny() -> tuple[gf.Model, list[Pair]]:
+    """A model that knows nothing, and four pairs."""
+    bank, money = "I sat by the river bank.", "I took money to the bank."
+    pairs = [
+        Pair("bank", (bank, money), False), Pair("bank", (bank, bank), True),
+        Pair("river", (bank, bank), True), Pair("take", (money, bank), False),
+    ]  # fmt: skip
+    tokenizer = train_tokenizer([bank, money], "wordpiece", 60, lowercase=True)
+    config = gf.ModelConfig(
+        family="encoder", vocab_size=tokenizer.highest + 1, width=16, depth=2, heads=2,
+        mlp_width=16, max_length=32,
+    )  # fmt: skip
+    return gf.Model(gf.build_task(config, gf.TaskConfig()), tokenizer).eval(), pairs
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--model", type=Path)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--tiny", action="store_true")
     given = parser.parse_args()
-    model, pairs = gf.load(given.model), read(given.data)
+    if not given.tiny and (given.model is None or given.data is None):
+        parser.error("write --model and --data, or --tiny")
+    model, pairs = tiny() if given.tiny else (gf.load(given.model), read(given.data))
     finder, half = Finder(model), len(pairs) // 2
     same = torch.tensor([pair.same for pair in pairs])
     tried: dict[int, float] = {}
     for layer in range(model.task.backbone.config.depth):
         some = cosines(model, finder, pairs[:TRIED], layer)
         tried[layer] = choose(some, same[:TRIED])[1]
-        print(f"after block {layer}: {tried[layer]:.1%} of {TRIED} pairs", flush=True)
+        print(f"after block {layer}: {tried[layer]:.1%} of {len(some)} pairs", flush=True)
     best = max(tried, key=lambda layer: tried[layer])
     for layer, name in ((None, "word(…)"), (best, f"word(…, layer={best})")):
         found = cosines(model, finder, pairs, layer)

@@ -149,8 +149,13 @@ class Model(nn.Module):
         """To write `texts` at once of up to `tokens` each, prompts counted.
 
         A GPU's steps are recorded once and then played: an engine that is kept has them ready.
-        `compiled` fuses their kernels before, which takes a minute.
+        `compiled` fuses their kernels before, which takes a minute. A translator's sources have up
+        to `source_tokens` each.
         """
+        if self.task.backbone.config.family == "seq2seq" and source_tokens < 1:
+            raise InputError(
+                f"engine: source_tokens = {source_tokens}: write how many the longest source has"
+            )
         return Engine(
             self.task, slots=texts, capacity=tokens, memory_capacity=source_tokens,
             compiled=compiled, kept=True,

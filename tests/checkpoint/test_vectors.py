@@ -11,7 +11,7 @@ import torch
 
 import glassformer as gf
 from glassformer.checkpoint import read_configs
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, InputError
 
 WORDS = ("the", "film", ".", "loved", "ünder")
 ROWS = np.arange(15, dtype=np.float32).reshape(5, 3) / 8 - 1
@@ -59,6 +59,8 @@ def test_every_format_gives_the_same_table(name, tmp_path):
     (vector,) = model.embed(["loved film"])
     torch.testing.assert_close(vector, torch.from_numpy((ROWS[3] + ROWS[1]) / 2))
     assert read_configs(path)[0] == model.task.backbone.config
+    with pytest.raises(InputError, match="layer = 0: it has none: leave it out"):
+        model.word("loved film", "film", layer=0)
 
 
 def test_saved_as_a_folder_it_is_the_same(tmp_path):
@@ -112,6 +114,8 @@ BAD = {
     "latin.txt": (glove() + b"\xe9t\xe9 1 2 3\n", "line 6: not UTF-8"),
     "prose.txt": (b"hello\n", "line 1: vectors of 0 numbers"),
     "empty.txt": (b"", "there is no word in it"),
+    "few.vec": (b"9 3\n" + glove(), "line 1: 9 words, and there are 5: write their number"),
+    "more.vec": (b"4 3\n" + glove(), "line 1: 4 words, and there are 5"),
     "wide.vec": (b"2 99999\n", "line 1: vectors of 99,999 numbers"),
     "cut.txt.gz": (gzip.compress(glove())[:-9], "cannot be read"),
     "huge.bin": (HUGE, "1,000,000,000 words of 300 numbers take at least 1,202,000,000,000 bytes"),

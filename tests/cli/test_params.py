@@ -177,7 +177,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
 def test_a_wrong_name_gets_the_nearest(name, hint):
     with pytest.raises(ConfigError) as caught:
         run("params", name)
-    assert str(caught.value) == f"{name}: no preset and no folder: {hint}"
+    assert str(caught.value) == f"{name}: no preset, no folder and no file: {hint}"
 
 
 VERB = """
@@ -199,4 +199,7 @@ def test_help_and_wrong_names_import_no_torch(word, code):
     )
     assert done.stdout.splitlines()[-2:] == [f"code {code}", "False"], done.stderr
     if code:
-        assert done.stderr == "glassformer: gpt3: no preset and no folder: did you mean 'gpt2'?\n"
+        assert (
+            done.stderr
+            == "glassformer: gpt3: no preset, no folder and no file: did you mean 'gpt2'?\n"
+        )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from glassformer.data.frame import Frame
 from glassformer.data.labelled import Question
-from glassformer.data.labelling import Alike, Answers, Classify, Tags
+from glassformer.data.labelling import Alike, Answers, Classify, Documents, Tags
 from glassformer.data.marking import (
     Marked,
     MarkedWords,
@@ -60,6 +60,20 @@ def test_each_part_of_a_text_has_its_label(tmp_path_factory, sizes, length, epoc
     long, empty = objective.left_out()
     assert long.count == sum(size > length - 2 for size in sizes)
     assert empty.count == sizes.count(0)
+
+
+def test_what_fits_exactly_is_not_read_in_parts(tmp_path):
+    """Documents of 5, 0, 10 and 6 tokens; with sentences, of 5, then 4 and 6, then 2 and 4."""
+    tokens, labels = counted([5, 0, 10, 6]), [[0], [1], [0], [1]]
+    plain = store(tmp_path / "a", tokens=tokens, labels=labels)
+    told = store(tmp_path / "b", tokens=tokens, labels=labels, sentences=[[0], [], [0, 4], [0, 2]])
+    for held, length, long in ((plain, 8, 1), (plain, 7, 2), (told, 8, 0), (told, 7, 1)):
+        objective = Documents(held, BERT, length, PAD, 0, 0.0)
+        parts, empty = objective.left_out()
+        assert (parts.count, empty.count) == (long, 1)
+        found = texts(objective.batch(objective.samples(0), 0, None))
+        whole = 3 if held is plain else 5
+        assert len(found) == whole + long  # each of them in two
 
 
 def test_pairs_and_values(tmp_path):

@@ -73,6 +73,9 @@ def test_an_engine_that_is_kept_writes_the_same_each_time(models):
     same(models.ours.generate(texts, engine=engine, **settings), expected)
     with pytest.raises(InputError, match="it has room for 2 tokens"):
         models.ours.generate(texts, engine=models.ours.engine(3, 2, source_tokens=2))
+    if models.ours.task.backbone.config.family == "seq2seq":
+        with pytest.raises(InputError, match="engine: source_tokens = 0: write how many"):
+            models.ours.engine(3, 40)
     with pytest.raises(InputError, match="for one beam"):
         models.ours.generate(texts, engine=engine, num_beams=2)
     other = copy.deepcopy(models.ours)

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.errors import InputError
@@ -103,6 +105,33 @@ def test_a_free_slot_steps_along_for_ever(task: Task) -> None:
             logits = engine.step(torch.tensor([11, 12]))
         torch.testing.assert_close(logits[0], whole(task, text, 1))
         engine.leave(0)
+
+
+def work(task: Task, lengths: list[int]) -> int:
+    """Multiplications and additions of one step, these many tokens in the cache."""
+    engine = Engine(task, slots=len(lengths), capacity=41, memory_capacity=9)
+    engine.read([[1] * length for length in lengths], sources=sources(task, [0] * len(lengths)))
+    with FlopCounterMode(display=False) as counted, sdpa_kernel(SDPBackend.MATH):
+        engine.step(torch.ones(len(lengths), dtype=torch.long))
+    return counted.get_total_flops()
+
+
+def test_the_work_of_a_step_grows_with_the_cache_and_in_any_order_it_is_the_same(
+    task: Task,
+) -> None:
+    five, ten, twenty, forty = (work(task, [length] * 3) for length in (5, 10, 20, 40))
+    assert forty - twenty == 2 * (twenty - ten) == 4 * (ten - five) > 0
+    assert work(task, [5, 20, 10]) == work(task, [20, 10, 5]) == work(task, [5, 10, 20]) <= twenty
+
+
+def test_a_free_slot_looks_at_something() -> None:
+    """The first token of an empty source, not at nothing: some kernels make NaN of that."""
+    task = MODELS["seq2seq"]
+    engine = Engine(task, slots=3, capacity=20, memory_capacity=9)
+    engine.read([PROMPTS[1]], [1], sources=[SOURCES[1]])
+    assert engine.cache.memory is not None
+    assert engine.cache.memory.sizes.tolist() == [1, len(SOURCES[1]), 1]
+    assert engine.step(torch.tensor([1, 2, 3])).isfinite().all()
 
 
 @pytest.fixture

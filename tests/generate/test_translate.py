@@ -108,6 +108,8 @@ def test_groups_hold_what_fits():
 def test_refused(model):
     with pytest.raises(InputError, match="text 1 is 7: write a string"):
         run(model, ["a", 7])
+    with pytest.raises(InputError, match="None: give a text, or a list of texts"):
+        model.translate(None)
     with pytest.raises(ConfigError, match="num_beams = 0"):
         run(model, ["a"], num_beams=0)
     with pytest.raises(ConfigError, match="num_beam"):

@@ -125,6 +125,10 @@ def test_what_the_scores_of_a_head_mean_is_said_by_the_data(tmp_path):
         assert config.get("problem_type") == means
         spec = gf.load(tmp_path / name / "model").task.spec
         assert spec.several == (means is not None) and spec.labels == ("cat", "none")
+    said = refused("evaluate", tmp_path / "run/model", recipe, code=2)
+    assert "any number of labels of a text, and the recipe's data.label_separator = None" in said
+    said = refused("evaluate", tmp_path / "one/model", recipe, *several, code=2)
+    assert "tells one label of a text, and the recipe's data.label_separator = '|'" in said
     said = refused(*words, *several, "--objective.balanced", "true", code=2)
     assert "objective.balanced = true weighs classes that exclude each other" in said
 
@@ -154,5 +158,7 @@ def test_a_mean_stands_for_a_text_where_the_layout_can_say_so(tmp_path):
         torch.testing.assert_close(scores, other, rtol=0, atol=1e-5)
     bert = write_recipe(tmp_path, "classify", objective={"pool": "mean"})
     glassformer("pretrain", bert, "--out", tmp_path / "bert")
-    assert json.loads((tmp_path / "bert/model/config.json").read_text())["model_type"] == "glassformer"
+    assert (
+        json.loads((tmp_path / "bert/model/config.json").read_text())["model_type"] == "glassformer"
+    )
     assert gf.load(tmp_path / "bert/model").task.spec.pool == "mean"

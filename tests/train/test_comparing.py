@@ -178,13 +178,17 @@ def wrong(place: Path) -> dict[str, tuple[list[object], int, str]]:
     task, model = place / "task/recipe.toml", place / "wide/run/model"
     own = ["--task", task, model]
     return {
-        "no preset": ([*own, "bert-tyni"], 2, "bert-tyni: no preset and no folder: did you mean"),
+        "no preset": (
+            [*own, "bert-tyni"],
+            2,
+            "bert-tyni: no preset, no folder and no file: did you mean",
+        ),
         "no model": (["--task", task, *STEPS], 2, "write the models"),
         "another family": ([*own, "gpt2"], 2, "'gpt2' is a decoder"),
         "no recipe": (["--task", place / "no.toml", model], 2, "no.toml: No such file"),
         "a typo": ([*own, "--train.stepps", 3], 2, "'train.stepps' (value 3): did you mean"),
         "no value": ([*own, "--train.steps"], 2, "--train.steps 100"),
-        "the run's folder": (["--task", task, model.parent], 2, f"write {model}"),
+        "the run's folder": (["--task", task, model.parent], 1, f"write {model}"),
         "twice": ([*own, model], 2, "would share a folder"),
         "no data": ([*own, "--data.train", "none.tsv"], 1, "none.tsv: no such file"),
         "no test": ([*own, "--test", "none.tsv"], 1, "none.tsv: no such file"),

@@ -134,6 +134,9 @@ def test_folds_are_cut_by_the_names_of_files(tmp_path: Path) -> None:
     for label in TELLING:
         held = [tmp_path / "reviews" / label / f"cv{i:03}.txt" for i in range(10, 20)]
         assert all(file.read_text().rstrip("\n") in texts for file in held)
+    said = glassformer("pretrain", recipe, "--out", tmp_path / "few", "--data.fold", "1/500",
+                       code=2).errors.splitlines()[-1]  # fmt: skip
+    assert "with data.fold = '1/500' there is nothing to test on: write fewer folds" in said
     (tmp_path / "table.tsv").write_text("text\tlabel\na film\tneg\nthe film\tpos\n")
     said = glassformer("pretrain", recipe, "--out", tmp_path / "other", "--data.train",
                        "table.tsv", code=2).errors.splitlines()[-1]  # fmt: skip
@@ -169,3 +172,30 @@ def test_what_cannot_be_told_is_one_line(tmp_path: Path) -> None:
     glassformer("pretrain", recipe, "--out", tmp_path / "run")
     said = refused("classify", tmp_path / "run/model", TEXT, "--why", 3)
     assert "why: this model's pool = 'mean', and only one of 'words' or 'hierarchy' tells" in said
+
+
+def test_static_vectors_are_compared_as_any_model(tmp_path: Path) -> None:
+    recipe, vectors = written(tmp_path, train={"steps": 2}), tmp_path / "vectors.txt"
+    words = ("compare", vectors, "--task", recipe, "--seeds", 1, "--out", tmp_path / "out")
+    (model,) = json.loads(glassformer(*words, "--json"))["models"]
+    assert "20 pieces" in glassformer("params", vectors)
+    assert model["parameters"] > 20 * 8 and 0 <= model["means"]["accuracy"] <= 1
+    assert "it is done" in glassformer(*words).errors
+    vectors.write_text(vectors.read_text().replace("late", "soon"))
+    assert "vectors.txt: this file has changed since" in refused(*words)
+
+
+def test_a_model_that_reads_documents_goes_on_with_documents(tmp_path: Path) -> None:
+    """Its pool is nowhere in the recipe: what does not go with it is told all the same."""
+    recipe = written(tmp_path, train={"steps": 2})
+    glassformer("pretrain", recipe, "--out", tmp_path / "run")
+    model, table = tmp_path / "run/model", tmp_path / "table.tsv"
+    table.write_text("sentence1\tsentence2\tlabel\n" + "a film\tbad\tneg\na film\tgood\tpos\n" * 9)
+    words = ("finetune", "classify", "--model", model, "--data", table, "--out", tmp_path / "out")
+    own = f"with objective.pool = 'hierarchy', as {model} has it: write one"
+    said = refused(*words, "--data.text", "sentence1", "--data.label_separator", "|", code=2)
+    assert f"data.label_separator = '|' {own} label a text" in said
+    columns = ("--data.text", "sentence1", "--data.second", "sentence2")
+    assert f"data.second = 'sentence2' {own} text" in refused(*words, *columns, code=2)
+    said = glassformer(*words, code=2).errors.splitlines()[-1]
+    assert "a pair, and objective.pool = 'hierarchy' reads one text: write data.text" in said

@@ -286,8 +286,10 @@ def test_a_bad_row_is_named_or_skipped(kind: str, rows: str, why: str, tmp_path:
         f"glassformer: {tmp_path / name}: {why}"
     )
     said = glassformer("pretrain", recipe, "--out", tmp_path / "run", "--skip-bad")
-    told = " ".join(said.errors.split())
-    assert "1 bad rows skipped, the first: " in told and why in told
+    again = glassformer("evaluate", tmp_path / "run/model", recipe, "--skip-bad")
+    for each in (said, again):
+        told = " ".join(each.errors.split())
+        assert told.count("1 bad rows skipped, the first: ") == 1 and why in told
 
 
 def test_a_label_that_training_did_not_have(tmp_path: Path) -> None:
@@ -320,8 +322,9 @@ def test_folds_share_the_texts_out(tmp_path: Path) -> None:
         sizes.append(made.valid.objective.store.documents)
         assert sizes[-1] + made.rows.objective.store.documents == 120
     assert sum(sizes) == 120 and min(sizes) > 20
-    said = refused("pretrain", write_recipe(tmp_path, "tag", data={"fold": "4/3"}), code=2)
-    assert "data.fold = '4/3': write 1/10 to 10/10" in said
+    for fold in ("4/3", "x", "1/1"):
+        said = refused("pretrain", write_recipe(tmp_path, "tag", data={"fold": fold}), code=2)
+        assert f"data.fold = {fold!r}: write 1/10 to 10/10" in said
 
 
 def test_the_best_is_chosen_by_a_figure_of_the_data(tmp_path: Path) -> None:

@@ -67,6 +67,37 @@ def test_a_bare_model_says_what_it_is_for(model: gf.Model) -> None:
     one_line(caught.value, "fill: this is a features model, use embed", "masked_lm")
 
 
+SENSES = {  # two sentences with the word in one sense, and one in another
+    "bank": (
+        "I sat by the river bank.", "Trees grow along the bank of the stream.",
+        "I deposited money in the bank.",
+    ),
+    "bat": (
+        "A bat flew out of the cave at night.", "The bat hung upside down and slept.",
+        "He hit the ball with a wooden bat.",
+    ),
+    "match": (
+        "The match between the two teams was a draw.", "They won the match in the last minute.",
+        "She lit the candle with a match.",
+    ),
+    "plant": (
+        "She watered the plant on the window sill.", "This plant needs more light and soil.",
+        "He works at a car plant in the city.",
+    ),
+    "seal": (
+        "The seal swam under the ice.", "A seal lay on the rocks and barked.",
+        "He broke the seal of the letter.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("word", SENSES)
+def test_a_word_is_nearest_to_itself_in_the_same_sense(word: str, model: gf.Model) -> None:
+    found = torch.stack([model.word(sentence, word) for sentence in SENSES[word]])
+    (_, same, one), (_, _, other), _ = cosines(found, found).tolist()
+    assert same > max(one, other) + 0.02
+
+
 def test_a_word_after_a_layer_is_what_the_glass_shows_there(model: gf.Model) -> None:
     sentence = "I sat by the river bank."
     trace = gf.record(model, sentence, keep="*.out")

@@ -101,6 +101,8 @@ def open_config(path: str | os.PathLike[str]) -> tuple[Json, str]:
     folder = Path(path)
     _check_folder(folder)
     data = read(folder, CONFIG, MOST_BYTES)
+    if data is None and os.path.isfile(folder / "model" / CONFIG):  # noqa: PTH113 - never raises
+        raise CheckpointError(f"{folder}: this is the folder of a run: write {folder / 'model'}")
     if data is None:
         raise CheckpointError(f"{folder}: {CONFIG} is missing: this is not a model folder")
     return parse(data, f"{folder / CONFIG}"), data.decode("utf-8")

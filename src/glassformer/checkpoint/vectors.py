@@ -149,12 +149,12 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 def _text(path: Path) -> Found:
     with _opened(path) as file:
-        width = 0
+        width, said, number = 0, None, 0
         for number, line in enumerate(iter(lambda: file.readline(MOST_LINE), b""), 1):
             where = f"{path}: line {number}"
             header = HEADER.fullmatch(line) if number == 1 else None
             if header:
-                width = _width(int(header[2]), where)
+                said, width = int(header[1]), _width(int(header[2]), where)
                 continue
             try:
                 parts = line.decode("utf-8").rstrip("\r\n ").split(" ")
@@ -171,6 +171,11 @@ def _text(path: Path) -> Found:
                     f"{width} numbers, apart by spaces"
                 )
             yield where, " ".join(parts[:-width]), row
+        if said is not None and said != number - 1:
+            raise CheckpointError(
+                f"{path}: line 1: {said:,} words, and there are {number - 1:,}: write their "
+                "number, or get the whole file"
+            )
 
 
 def _width(width: int, where: str) -> int:

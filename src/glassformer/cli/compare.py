@@ -32,8 +32,8 @@ LONGEST = 40  # characters of a name in the picture
 
 def run(
     models: list[str] = typer.Argument(
-        help="Presets (fresh weights) and model folders; and fields of the recipe with their "
-        "values: --train.steps 100",
+        help="Presets (fresh weights), model folders, static vectors; and fields of the recipe "
+        "with their values: --train.steps 100",
         metavar="MODEL",
     ),
     task: Path = typer.Option(..., help="A recipe: a TOML file, or a run's folder."),
@@ -124,11 +124,11 @@ def _picture(figure: Path | None, out: Path) -> Path | None:
 
 def _all(runs: list[Planned], root: Path, source: str, evaluate_only: bool) -> list[Result]:
     """First it is made sure that all can be run, then those are run that were not before."""
-    from glassformer.cli.evaluating import of_model
+    from glassformer.cli.evaluating import lines_told, of_model
     from glassformer.train.results import check, keep
     from glassformer.train.texts import Place
 
-    found, place = [], Place(root, Path(), source)
+    found, place = [], Place(root, Path(), source, lines_told())
     if evaluate_only:
         for each in runs:
             of_model(each.recipe, each.model)

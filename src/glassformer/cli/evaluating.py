@@ -17,8 +17,9 @@ from glassformer.cli.training import DATA, JSON, RECIPE, given, root_of
 from glassformer.errors import ConfigError, check_installed
 
 if TYPE_CHECKING:
+    from glassformer.data.prepare import Progress
     from glassformer.train.recipe import Recipe
-    from glassformer.train.texts import Place
+    from glassformer.train.texts import Place, Tell
 
 USUAL = 4_096  # tokens in a row, where the recipe leaves it open
 SHOWN = 32  # characters of a document
@@ -51,7 +52,7 @@ def run(
     from glassformer.train.texts import Place
 
     with tempfile.TemporaryDirectory() as folder:
-        place = Place(root_of(wanted, data, recipe), Path(folder), str(recipe))
+        place = Place(root_of(wanted, data, recipe), Path(folder), str(recipe), lines_told())
         search = {"num_beams": num_beams, "length_penalty": length_penalty}
         found = measure(wanted, place, translate, search, per_document)
     if as_json:
@@ -65,17 +66,37 @@ def of_model(recipe: Recipe, model: str) -> Recipe:
     from glassformer.checkpoint import read_configs
     from glassformer.train.recipe import FAMILY, Tokenize
 
-    kind, wanted = read_configs(model)[1].kind, FAMILY[recipe.objective.kind][1]
-    if kind != wanted:
+    known, wanted = read_configs(model)[1], FAMILY[recipe.objective.kind][1]
+    if known.kind != wanted:
         raise ConfigError(
-            f"{model}: this model is for {kind}, and the recipe's objective.kind = "
+            f"{model}: this model is for {known.kind}, and the recipe's objective.kind = "
             f"{recipe.objective.kind!r} needs one for {wanted}"
+        )
+    separator = recipe.data.label_separator
+    if known.several != (separator is not None):
+        tells = "any number of labels" if known.several else "one label"
+        write = "write it" if known.several else "leave it out"
+        raise ConfigError(
+            f"{model}: this model tells {tells} of a text, and the recipe's data.label_separator "
+            f"= {separator!r}: {write}"
         )
     tokens = recipe.train.tokens
     tokens = max(USUAL, recipe.objective.length) if tokens == "auto" else tokens
     train = recipe.train.model_copy(update={"compile": False, "tokens": tokens})
     own = {"start": model, "model": {}, "tokenizer": Tokenize(), "train": train}
     return recipe.model_copy(update=own)
+
+
+def lines_told() -> Tell:
+    """Each line once: what was left out or skipped; how far preparing has come is not told."""
+    said: set[str] = set()
+
+    def tell(line: str, progress: Progress | None) -> None:
+        if progress is None and line not in said:
+            said.add(line)
+            typer.echo(line, err=True)
+
+    return tell
 
 
 def measure(

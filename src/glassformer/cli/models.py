@@ -29,6 +29,8 @@ def run(
     for folder in folders or ():
         if not folder.is_dir():
             raise InputError(f"{folder}: no such folder: write one that holds models")
+        if not any(_models(folder)):
+            raise InputError(f"{folder}: there is no model in it: write a folder that holds models")
     own = [found for folder in folders or [RUNS] for found in _models(folder)]
     facts: list[dict[str, Any]] = [
         {"name": name, "shipped": True} | _facts(path) for name, path in shipped().items()
@@ -39,7 +41,7 @@ def run(
         return
     console = Console(highlight=False)
     if not facts:
-        console.print(f"no model here: train one, or look elsewhere than in {folders or RUNS}")
+        console.print(f"no model here: train one, or look elsewhere than in {RUNS}")
         return
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for title in ("name", "family", "params", "size", "what it gives"):

@@ -27,7 +27,7 @@ ADAMW = 4 * FP32  # weight, gradient and two moments; activations come on top
 
 def run(
     name: str = typer.Argument(
-        help="A preset (see: glassformer presets), a model folder or a .gguf file."
+        help="A preset (see: glassformer presets), a model folder, a .gguf file or static vectors."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -55,17 +55,18 @@ def find(name: str) -> Preset:
 
     if name in PRESETS:
         return PRESETS[name]
-    packed = name.endswith(".gguf")
-    if not packed and not os.path.isdir(named(name)):  # noqa: PTH112 - it takes any string
+    packed, there = name.endswith(".gguf"), os.path.exists(named(name))  # noqa: PTH110
+    if not packed and not there:
         near = difflib.get_close_matches(name.lower(), PRESETS)
         hint = "`glassformer presets` lists the presets"
         if near:  # people get beginnings right
             nearest = min(near, key=lambda known: known[0] != name[:1].lower())
             hint = f"did you mean {nearest!r}?"
-        raise ConfigError(f"{name}: no preset and no folder: {hint}")
-    from glassformer.checkpoint import read_configs
+        raise ConfigError(f"{name}: no preset, no folder and no file: {hint}")
+    from glassformer.checkpoint import is_vectors, read_configs
 
-    return Preset("a GGUF file" if packed else "a model folder", *read_configs(name))
+    what = "a GGUF file" if packed else "vectors, one a word" if is_vectors(name) else None
+    return Preset(what or "a model folder", *read_configs(name))
 
 
 def gather(name: str, preset: Preset, sizes: Sizes) -> dict[str, Any]:
@@ -94,7 +95,7 @@ def gather(name: str, preset: Preset, sizes: Sizes) -> dict[str, Any]:
 def _structure(config: ModelConfig) -> str:
     depths = " + ".join(str(depth) for depth in (config.depth, config.decoder_depth) if depth)
     return (
-        f"{config.family}, {depths} blocks, width {config.width}, {config.heads} heads, "
+        f"{config.family}, {depths or 'no'} blocks, width {config.width}, {config.heads} heads, "
         f"{config.vocab_size:,} pieces, {config.position} positions"
     )
 
@@ -141,11 +142,14 @@ def _notes(preset: Preset, sizes: Sizes) -> Table:
     elif sizes.bare == sizes.with_head:
         headed += " (its words: the token table, once)"
     blocks = (f"{count:,} in the {stack}" for stack, count in sizes.per_block.items())
+    between = {
+        "one head": f"{sizes.per_head:,}: query, key and value",
+        "one block": ", ".join(blocks),
+    }
     notes = {
         "shape": "of one: in × out + bias",
         "times": "blocks, or blocks × heads",
-        "one head": f"{sizes.per_head:,}: query, key and value",
-        "one block": ", ".join(blocks),
+        **(between if preset.model.depth else {}),
         "bare": bare,
         "with head": headed,
         "AdamW": f"{ADAMW * sizes.with_head / 1e6:,.1f} MB to train in fp32 (weight, gradient, two "

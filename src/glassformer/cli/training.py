@@ -244,11 +244,16 @@ class Screen:
         self.seen: deque[tuple[float, int]] = deque(maxlen=50)
         self.last = 0.0
         self.doing = ""
+        self.told: set[str] = set()
 
     def tell(self, line: str, progress: Any) -> None:
         now = time.monotonic()
         if self.quiet or (progress is not None and line == self.doing and now < self.last + EVERY):
             return
+        if progress is None:
+            if line in self.told:  # of train before, and valid is of the same file
+                return
+            self.told.add(line)
         self.doing, self.last = line, now
         if progress is not None and progress.documents:
             line += f": {progress.documents:,} documents, {progress.tokens:,} tokens"

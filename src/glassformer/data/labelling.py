@@ -151,12 +151,15 @@ class Documents(Objective):
         return Ragged(text.values[stays], np.add.reduceat(stays, starts, dtype=np.int64))
 
     def left_out(self) -> list[Left]:
-        inside, sizes = self.length - self.frame.width, whole(self.store["tokens"])[:, 1]
+        tokens, inside = self.store["tokens"], self.length - self.frame.width
+        sizes = whole(tokens)[:, 1]
+        empty = Left(int((sizes == 0).sum()), "empty texts, left out")
         if "sentences" in self.store.columns:
-            sizes = self._texts(self.samples(0))[0][:, 1]
-        what = f"texts of {inside} tokens or more, read in parts"
-        empty = Left(int((whole(self.store["tokens"])[:, 1] == 0).sum()), "empty texts, left out")
-        return [Left(int((sizes >= inside).sum()), what, too_long=True), empty]
+            begins = self.store["sentences"]
+            starts = begins.row + np.repeat(tokens.offsets[:-1], np.diff(begins.offsets))
+            sizes = np.diff(starts, append=len(tokens))
+        what = f"texts of more than {inside} tokens, read in parts"
+        return [Left(int((sizes > inside).sum()), what, too_long=True), empty]
 
 
 @dataclass(frozen=True)

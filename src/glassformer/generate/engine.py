@@ -146,7 +146,8 @@ class Engine:
 
     def _settle(self) -> None:
         """Tell the cache how long its sources are, at a place where tapes find it."""
-        found = Sequences.of(self.sources, device=self.device)
+        least = min(1, self.cache.memory_capacity)  # softmax over nothing is no number
+        found = Sequences.of([max(least, each) for each in self.sources], device=self.device)
         if self._tapes is None:
             self.cache.memory = found
             return

@@ -64,6 +64,8 @@ def translate(
     config = task.backbone.config
     if config.family != "seq2seq":
         raise InputError(f"translate: this is a {config.family}: open a translation model")
+    if not isinstance(texts, Sequence):
+        raise InputError(f"translate: {shown(texts)}: give a text, or a list of texts")
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(f"translate: text {i} is {shown(text)}: write a string")

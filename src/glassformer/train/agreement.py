@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from glassformer.config import DOCUMENTS
@@ -82,26 +83,35 @@ def _check_labelled(recipe: Recipe) -> None:
             f"objective.word_dropout = {learn.word_dropout} is for objective.pool = 'words' or "
             f"'hierarchy', and here it is {learn.pool!r}: leave it out"
         )
-    if learn.pool in DOCUMENTS:
-        wrong = {
-            "objective.kind": learn.kind == "embed" and "'classify'",
-            "data.label_separator": data.label_separator is not None and "one label a text",
-            "data.second": data.second is not None and "one text",
-            "train.compile": recipe.train.compile and "false: documents are of all lengths",
-        }
-        for name, write in wrong.items():
-            if write:
-                raise ValueError(
-                    f"{name} = {_at(recipe, name)!r} with objective.pool = {learn.pool!r}: "
-                    f"write {write}"
-                )
+    check_pool(recipe, learn.pool)
     if data.fold is None:
         return
-    number, count = map(int, data.fold.split("/"))
+    parts = re.fullmatch(r"(\d{1,9})/(\d{1,9})", data.fold, re.ASCII)
+    number, count = map(int, parts.groups()) if parts else (0, 0)
     if not 1 <= number <= count or count < 2:
         raise ValueError(f"data.fold = {data.fold!r}: write 1/10 to 10/10, of any number from 2 on")
     if data.valid is not None:
         raise ValueError(f"data.fold = {data.fold!r}: with data.valid nothing is held out")
+
+
+def check_pool(recipe: Recipe, pool: str | None) -> None:
+    """Attention over words reads documents, of one text and one label each."""
+    if pool not in DOCUMENTS:
+        return
+    data, learn = recipe.data, recipe.objective
+    wrong = {
+        "objective.kind": learn.kind == "embed" and "'classify'",
+        "data.label_separator": data.label_separator is not None and "one label a text",
+        "data.second": data.second is not None and "one text",
+        "train.compile": recipe.train.compile and "false: documents are of all lengths",
+    }
+    whose = "" if learn.pool else f", as {recipe.start} has it"
+    for name, write in wrong.items():
+        if write:
+            raise ValueError(
+                f"{name} = {_at(recipe, name)!r} with objective.pool = {pool!r}{whose}: "
+                f"write {write}"
+            )
 
 
 def _check_read(recipe: Recipe, name: str, decides: str, values: tuple[str | None, ...]) -> None:

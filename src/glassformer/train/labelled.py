@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from glassformer import uses
 from glassformer.checkpoint import read_configs
+from glassformer.config import DOCUMENTS
 from glassformer.data import labelling
 from glassformer.data.examples import (
     Example,
@@ -117,7 +118,7 @@ def documents(
             continue
         if not data.splits or _is_held(each, document, recipe) == (part == "valid"):
             yield document
-    if wrong and (part == "train" or not data.splits):
+    if wrong:
         tell(f"{path}: {len(wrong):,} bad rows skipped, the first: {wrong[0]}")
 
 
@@ -181,8 +182,13 @@ def store_kind(recipe: Recipe, path: Path, labels: Sequence[str]) -> Kind:
     learn = recipe.objective
     if learn.kind in ("tag", "answer"):
         return "tags" if learn.kind == "tag" else "answers"
-    table = table_of(recipe, path)
-    if pooling_of(recipe) == "hierarchy":
+    table, pool = table_of(recipe, path), pooling_of(recipe)
+    if pool in DOCUMENTS and table.second is not None:
+        raise ConfigError(
+            f"{path}: {table}: a pair, and objective.pool = {pool!r} reads one text: write "
+            "data.text, the column to read"
+        )
+    if pool == "hierarchy":
         return "document_values" if len(labels) == 1 else "documents"
     if learn.kind == "embed":
         return "alike" if table.label is None else "value_pairs"

@@ -48,7 +48,7 @@ class Data(Source):
     label_separator: str | None = Field(default=None, min_length=1)  # a text has any number: a|b
     tag: int | str | None = None  # the column of CoNLL files; the last one if not given, or upos
     skip_bad: bool = False  # count and tell rows that cannot be used, instead of stopping
-    fold: str | None = Field(default=None, pattern=r"^\d+/\d+$")  # hold out part 3/10,
+    fold: str | None = None  # hold out part 3/10,
     fold_by: Literal["text", "name"] = "text"  # by hash; or of each label's files, by their names
 
     @property

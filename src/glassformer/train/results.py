@@ -63,6 +63,8 @@ def _files(planned: Planned, place: Place) -> dict[str, Path]:
         side = "train" if part == "train" else "valid"
         read = source_files(of, replace(place, out=planned.folder), side) or {}
         found |= {f"{part} {name}": file for name, file in read.items()}
-    for file in sorted(named(recipe.start).glob("*.safetensors")) if recipe.start else ():
-        found[file.name] = file
+    if recipe.start is not None:
+        start = named(recipe.start)
+        weights = [start] if start.is_file() else sorted(start.glob("*.safetensors"))
+        found |= {file.name: file for file in weights}
     return found

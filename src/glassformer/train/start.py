@@ -9,6 +9,8 @@ from glassformer.config import ModelConfig, TaskConfig, TokenIds
 from glassformer.errors import CheckpointError, ConfigError, shown
 from glassformer.pretrained import named
 from glassformer.tasks import Task, build_task
+from glassformer.train.agreement import check_pool
+from glassformer.train.labelled import pooling_of
 from glassformer.train.recipe import (
     FAMILY,
     LABELLED,
@@ -34,8 +36,6 @@ def check_start(recipe: Recipe, source: str) -> None:
     folder, learn = named(recipe.start), recipe.objective
     if not folder.exists():
         raise ConfigError(f"{folder}: no such folder: write the folder of a model")
-    if not (folder / "config.json").exists() and (folder / "model" / "config.json").exists():
-        raise ConfigError(f"{folder}: this is the folder of a run: write {folder / 'model'}")
     stated, _ = read_configs(folder)
     config = dropped(recipe, stated, source)
     family = FAMILY[learn.kind][0]
@@ -56,6 +56,10 @@ def check_start(recipe: Recipe, source: str) -> None:
             "holds it: give embedding and residual the same rate"
         )
     spec_of(recipe, config, ("a", "b"))
+    try:
+        check_pool(recipe, pooling_of(recipe))  # it may be the model's own
+    except ValueError as error:
+        raise ConfigError(f"{source}: {error}") from None
 
 
 def _layout(recipe: Recipe, config: ModelConfig) -> str | None:
@@ -75,7 +79,10 @@ def spec_of(recipe: Recipe, config: ModelConfig, labels: Sequence[str]) -> TaskC
     kind = FAMILY[learn.kind][1]
     found = fitting(config, kind, labels)  # type: ignore[arg-type]
     if not found:
-        raise ConfigError(f"objective.kind = {learn.kind!r}: no known layout of this model has it")
+        raise ConfigError(
+            f"objective.kind = {learn.kind!r}: no known layout of this model has it: start from "
+            "another one"
+        )
     pool = learn.pool if learn.kind == "classify" else None
     fits = [spec for spec in found if pool in (None, spec.pool)]
     if not fits:

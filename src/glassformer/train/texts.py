@@ -15,7 +15,7 @@ from glassformer.data.split import Pair, is_held, split_pairs
 from glassformer.data.store import META
 from glassformer.errors import ConfigError, InputError
 from glassformer.train import labelled
-from glassformer.train.recipe import LABELLED, Recipe, Source
+from glassformer.train.recipe import LABELLED, Data, Recipe, Source
 
 Tell = Callable[[str, Progress | None], None]
 
@@ -44,7 +44,7 @@ class Place:
 
 def held_out(recipe: Recipe, place: Place, part: str) -> Iterator[Document]:
     """The documents of one part; which one a document is in depends on its own text alone."""
-    path, share = place.root / _sources(recipe, part)[0].train, _share(recipe)
+    path = place.root / _sources(recipe, part)[0].train
     nothing = True
     if recipe.objective.kind in LABELLED:
         found = labelled.documents(recipe, path, place.labels, part, place.say)
@@ -54,11 +54,19 @@ def held_out(recipe: Recipe, place: Place, part: str) -> Iterator[Document]:
         nothing = False
         yield document
     if nothing:
-        raise ConfigError(
-            f"{path}: with data.held_out = {share} there is nothing to "
-            f"{'test on' if part == 'valid' and share else 'learn from'}: write another share, or "
-            "data.valid"
-        )
+        raise ConfigError(f"{path}: {_nothing(recipe.data, part)}")
+
+
+def _nothing(data: Data, part: str) -> str:
+    to = "test on" if part == "valid" else "learn from"
+    if not data.splits:
+        return f"there is nothing in it to {to}: write another file"
+    if data.fold is not None:
+        return f"with data.fold = {data.fold!r} there is nothing to {to}: write fewer folds"
+    return (
+        f"with data.held_out = {data.held_out} there is nothing to {to}: write another share, or "
+        "data.valid"
+    )
 
 
 def _sources(recipe: Recipe, part: str) -> tuple[Source, ...]:

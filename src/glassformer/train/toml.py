@@ -20,6 +20,10 @@ def read_fields(path: Path) -> dict[str, Any]:
     """What a file says, or the one in a run's folder."""
     try:
         file = path / RECIPE if path.is_dir() else path
+        if path.is_dir() and not file.is_file():
+            raise ConfigError(
+                f"{path}: there is no {RECIPE} in it: write a recipe (TOML), or the folder of a run"
+            )
         return tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}: write the path of a recipe (TOML)") from None

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.errors import CheckpointError, InputError, shown
+from glassformer.glass import Recorder
 from glassformer.model import Encoder
 from glassformer.strictjson import parse
 from glassformer.tasks import Task
@@ -104,30 +105,18 @@ def word(
         return hidden[pieces].mean(0)
 
 
-class _Keeper:
-    """A visitor who remembers what one block made."""
-
-    def __init__(self, block: nn.Module) -> None:
-        self.block, self.made = block, torch.empty(0)
-
-    def wants(self, module: nn.Module, name: str) -> bool:
-        return False
-
-    def visit(self, module: nn.Module, name: str, value: Tensor) -> Tensor:
-        if module is self.block and name == "out":
-            self.made = value
-        return value
-
-
 def _after(task: Task, ids: list[int], layer: int) -> Tensor:
     backbone = task.backbone
-    blocks = (backbone.encoder if isinstance(backbone, Encoder) else backbone.decoder).blocks
-    if not 0 <= layer < len(blocks):
-        raise InputError(f"word: layer = {layer!r}: write a number from 0 to {len(blocks) - 1}")
-    keeper = _Keeper(blocks[layer])
+    stack = "encoder" if isinstance(backbone, Encoder) else "decoder"
+    depth = len(getattr(backbone, stack).blocks)
+    if not 0 <= layer < depth:
+        write = f"write a number from 0 to {depth - 1}" if depth else "it has none: leave it out"
+        raise InputError(f"word: layer = {layer!r}: {write}")
+    name = f"{stack}.blocks.{layer}.out"
+    recorder = Recorder(task, name)
     for batch in task.batches([ids]):
-        backbone(batch, visitor=keeper)
-    return keeper.made
+        backbone(batch, visitor=recorder)
+    return recorder.tensors[name]
 
 
 def _cut(read: Sequence[Encoding], most: int) -> tuple[list[list[int]], list[list[int]]]:
