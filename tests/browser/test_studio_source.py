@@ -46,7 +46,7 @@ def test_sizes() -> None:
     assert sum(path.stat().st_size for path in WEB.iterdir()) <= 280_000
 
 
-EXPORTED = re.compile(r"^export (?:async )?(?:function|const|class) (\w+)", re.MULTILINE)
+EXPORTED = re.compile(r"^export (?:async )?(?:function\*?|const|class) (\w+)", re.MULTILINE)
 IMPORTED = re.compile(r"^import \{ (.*) \} from", re.MULTILINE)
 
 

@@ -55,13 +55,12 @@ def _generate(app: FastAPI, models: Mapping[str, Served], desk: Desk, opened: Op
             await about(request, id, lambda wrote: writing.picture(wrote, stack, layer, head))
         )
 
-    @app.get("/api/writings/{id}/row/{stack}/{layer}/{step}")
-    async def row(
-        request: Request, id: str, stack: wire.StackName, layer: int, step: int,
-        head: int | None = None,
-    ) -> Response:  # fmt: skip
+    @app.get("/api/writings/{id}/rows/{stack}/{layer}")
+    async def rows(
+        request: Request, id: str, stack: wire.StackName, layer: int, head: int | None = None
+    ) -> Response:
         return as_json(
-            await about(request, id, lambda wrote: writing.row(wrote, stack, layer, head, step))
+            await about(request, id, lambda wrote: writing.rows(wrote, stack, layer, head))
         )
 
 

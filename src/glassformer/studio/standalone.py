@@ -21,7 +21,7 @@ from torch import Tensor
 WEB = Path(__file__).parent / "web"
 MAIN = "main"
 IMPORT = re.compile(r'^import (?:\{ ([\w, ]+) \}|\* as (\w+)) from "\./(\w+)\.js";$', re.MULTILINE)
-EXPORT = re.compile(r"^export ((?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
+EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|const|class) (\w+))", re.MULTILINE)
 LEFT = re.compile(r"^(?:import|export)\b.*|</script|<!--", re.MULTILINE | re.IGNORECASE)
 SHEET = re.compile(r'<link rel="stylesheet" href="(.*)">\n *')
 PLACE = '<script type="application/json" id="held">null</script>'  # where the answers go
