@@ -9,13 +9,60 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
-from screens import Bytes, Server, drawn, painted, pixels, table
+from screens import Bytes, Server, drawn, painted, pixels, settle, table
 
 import glassformer as gf
 from glassformer.studio.toys import toy
 
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
-PAGES = ("map", "numbers", "translate", "generate", "layers", "positions", "lab", "compare")
+PAGES = (
+    "map", "head", "numbers", "translate", "generate", "layers", "positions", "lab", "compare",
+)  # fmt: skip
+COLOURS = """() => [...document.querySelectorAll("main canvas")]
+  .filter((canvas) => canvas.checkVisibility() && canvas.shows)
+  .flatMap((canvas) => {
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    return canvas.shows.map(({ name, bytes, columns, left, top, scale, tall = scale }) => {
+      const at = (i) => [left + (i % columns.length + 0.5) * scale,
+        top + (Math.floor(i / columns.length) + 0.5) * tall].map(Math.floor);
+      const colour = ([x, y]) => data.slice(...[0, 3].map((n) => 4 * (y * canvas.width + x) + n));
+      return [name, Array.from(bytes, (_, i) => colour(at(i)).join(" "))];
+    });
+  })"""
+FRAME = """([selector, colour]) => {
+  const [origin, box] = ["#page", `#page ${selector}`]
+    .map((each) => document.querySelector(each).getBoundingClientRect());
+  const style = getComputedStyle(document.documentElement);
+  const hex = style.getPropertyValue(colour).trim();
+  const rgb = [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+  return [box.x - origin.x, box.y - origin.y + box.height / 2, box.width, rgb];
+}"""
+EVERYTHING = """async () => {
+  const later = () => new Promise((done) => { setTimeout(done, 5); });
+  const tell = (node, event) => node.dispatchEvent(new Event(event, { bubbles: true }));
+  const acts = {
+    BUTTON: (node) => node.click(),
+    SELECT: (node) => { node.selectedIndex = node.length - 1; tell(node, "change"); },
+    INPUT: (node) => {
+      if (node.type !== "range") return node.click();
+      node.value = node.max;
+      return tell(node, "input");
+    },
+  };
+  const found = () => [...document.querySelectorAll("main :is(button, select, input):enabled")]
+    .filter((node) => node.checkVisibility());
+  const line = document.querySelector("#trouble");
+  let count = 0;
+  for (let i = 0; i < 2 * found().length; i++, count++) {
+    const node = found()[i % found().length];
+    acts[node.tagName](node);
+    await later();
+    if (!line.hidden) return `${node.ariaLabel ?? node.textContent}: ${line.textContent}`;
+  }
+  return count;
+}"""
+WEIGHTS = "Weights: rows look, columns are looked at"
+MEASURES = "Measures of this head"
 SVG = "{http://www.w3.org/2000/svg}"
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \x01 =1+1"
 
@@ -82,13 +129,32 @@ def test_a_picture_of_pixels(toys: Server, open_page: Callable[..., Page], tmp_p
     assert found.shape[1] == 2 * wide
     scale = 2 * pixels(page, MATRIX).shape[1] // weights.shape[1]
     wanted = painted(table(page), weights, scale)
+    chosen = 3  # the blank, framed
     box = page.evaluate("""() => {
       const [a, b] = ["#page", ".matrix-pane canvas"]
         .map((each) => document.querySelector(each).getBoundingClientRect());
       return [Math.round(2 * (b.y - a.y)), Math.round(2 * (b.x - a.x))];
     }""")
     part = found[box[0] : box[0] + wanted.shape[0], box[1] : box[1] + wanted.shape[1]]
-    assert np.array_equal(part, wanted)
+    inside = [i for i in range(len(wanted)) if chosen not in ((i - 1) // scale, (i + 1) // scale)]
+    assert np.array_equal(part[inside], wanted[inside])
+
+
+def test_frames_in_a_picture_of_pixels(
+    toys: Server, open_page: Callable[..., Page], tmp_path: Path
+) -> None:
+    """The chosen row, and free room in the cache: both are drawn as shadows on the screen."""
+    from PIL import Image
+
+    page = open_page(toys.address("generate", m=1))
+    settle(page)
+    with Image.open(taken(page, "PNG", tmp_path)) as image:
+        found = np.array(image.convert("RGB")).astype(int)
+    for selector, colour in ((".looking .mark", "--accent"), (".store .free", "--quiet")):
+        x, y, wide, wanted = page.evaluate(FRAME, [selector, colour])
+        line = found[round(2 * y), round(2 * x) : round(2 * (x + wide))]
+        near = np.abs(line - wanted).sum(-1) < 60
+        assert near[:4].any() and near[-4:].any() and not near.all()
 
 
 def test_a_table(toys: Server, open_page: Callable[..., Page], tmp_path: Path) -> None:
@@ -97,9 +163,50 @@ def test_a_table(toys: Server, open_page: Callable[..., Page], tmp_path: Path) -
     page.wait_for_function("() => document.querySelector('#live').textContent")
     rows = numbers(taken(page, "CSV", tmp_path))
     heads = toys.tensor(f"runs/{run}/map/{stack}")
-    values = np.array([float(row["value"]) for row in rows])
+    cells = [row for row in rows if row["picture"].startswith("encoder, layer")]
+    values = np.array([float(row["value"]) for row in cells])
     assert np.array_equal(np.floor(values * 255 + 0.5).astype(int), heads.flatten())
-    assert rows[-1]["picture"] == "layer 1, head 3" and rows[-1]["column name"] == "[SEP]"
+    last = cells[-1]
+    assert last["picture"] == "encoder, layer 1, head 3" and last["column name"] == "[SEP]"
+    told = {row["row name"]: float(row["value"]) for row in rows if row["picture"] == MEASURES}
+    known = toys.json(f"runs/{run}/measures")
+    wanted = {each["title"]: known["values"][stack][each["id"]][0][0] for each in known["names"]}
+    assert told == wanted
+
+
+def column(rows: list[dict[str, str]], picture: str, name: str) -> list[float]:
+    found = [row for row in rows if row["picture"].startswith(picture)]
+    return [float(row["value"]) for row in found if row["column name"] == name]
+
+
+def test_tables_with_all_their_digits(
+    toys: Server, strangers: Server, open_page: Callable[..., Page], tmp_path: Path
+) -> None:
+    """Chances of Generate, bits and cosines of Layers, the losses of a run: the server's own."""
+    page = open_page(toys.address("generate", m=1))
+    settle(page)
+    rows = numbers(taken(page, "CSV", tmp_path))
+    text = page.locator("#text").input_value()
+    wrote = toys.json("writings", {"model": "1", "text": text, "max_new_tokens": 12, "taken": []})
+    top = [each["p"][0] for each in wrote["steps"][0]["top"]]
+    assert column(rows, "Candidates", "model") == top
+    assert {"in use", "reserved"} <= {row["row name"] for row in rows}
+    page.goto(toys.address("layers", m=0))
+    settle(page)
+    rows = numbers(taken(page, "CSV", tmp_path))
+    asked = toys.json("runs", {"model": "0", "text": page.locator("#text").input_value()})
+    home, token = f"runs/{asked['run']}", asked["says"]["at"][0]["token"]
+    bits = [point[token] for point in toys.json(f"{home}/decided")["kl"]]
+    assert column(rows, "What would be said", "bits to end") == bits
+    way = toys.json(f"{home}/way/encoder/{token}")
+    assert column(rows, "Cosines of “[MASK]”", "end") == way["to_end"]
+    run = strangers.model("run")
+    page.goto(strangers.address("training", m=run))
+    settle(page)
+    rows = numbers(taken(page, "CSV", tmp_path))
+    losses = strangers.json(f"models/{run}/training")["losses"]
+    assert column(rows, "Loss on what it learns from", "loss") == [loss for _, loss in losses]
+    assert column(rows, "Loss on what is held out", "loss") == [3.9, 2.5]
 
 
 def test_a_page_without_a_studio(
@@ -121,7 +228,12 @@ def test_a_page_without_a_studio(
     found = pixels(alone, MATRIX)
     scale = found.shape[1] // weights.shape[1]
     assert np.array_equal(found, painted(table(page), weights, scale))
+    expect(alone.get_by_role("alert")).to_be_hidden()
+    alone.goto(alone.url.replace("#/head?", "#/head?x=another+text&"))
     expect(alone.get_by_role("alert")).to_contain_text("holds only what was taken along")
+    drawn(alone, MATRIX, "0")
+    assert "another" not in alone.url
+    assert np.array_equal(pixels(alone, MATRIX), found)
 
 
 def assert_same(server: Server, one: Page, other: Page) -> None:
@@ -141,6 +253,7 @@ def test_any_page_without_a_studio(
     tmp_path: Path,
     name: str,
 ) -> None:
+    """Its pictures are the studio's; whatever can be clicked there has its answer."""
     state = {"m": toys.model("toy translator"), "off": "cross.0.1"}
     page = open_page(toys.address(name, **state), theme="dark")
     page.wait_for_function("() => document.querySelector('#live').textContent")
@@ -148,17 +261,28 @@ def test_any_page_without_a_studio(
     alone.wait_for_function("() => document.querySelector('#live').textContent")
     expect(alone.get_by_role("alert")).to_be_hidden()
     assert alone.locator("#live").text_content() == page.locator("#live").text_content()
-    if name == "map":
-        assert drawn(alone, MAP) == drawn(page, MAP)
-        run, stack, *_ = drawn(page, MAP)
-        heads = toys.tensor(f"runs/{run}/map/{stack}")
-        found = pixels(alone, MAP)
-        scale = int(alone.locator(MAP).get_attribute("data-scale") or 0)
-        for column in range(heads.shape[1]):
-            left = column * (found.shape[1] // heads.shape[1])
-            wanted = painted(table(page, "dark"), heads[0, column], scale)
-            part = found[: wanted.shape[0], left : left + wanted.shape[1]]
-            assert np.array_equal(part, wanted)
+    pictures = page.evaluate(COLOURS)
+    assert pictures or name == "numbers"
+    assert alone.evaluate(COLOURS) == pictures
+    assert int(alone.evaluate(EVERYTHING)) >= (0 if name == "translate" else 6)
+
+
+def test_what_takes_the_server_is_switched_off(
+    toys: Server, open_page: Callable[..., Page], open_file: Callable[..., Page], tmp_path: Path
+) -> None:
+    page = open_page(toys.address("generate", m=1, how="chance"))
+    settle(page)
+    alone = open_file(taken(page, "HTML", tmp_path).as_uri())
+    alone.wait_for_function("() => document.querySelector('#live').textContent")
+    for role, name in (
+        ("combobox", "Model"), ("button", "greedy"), ("button", "beam search"),
+        ("slider", "temperature"), ("button", "Draw again"), ("combobox", "at most"),
+        ("button", "Take “chicken” here"),
+    ):  # fmt: skip
+        expect(page.get_by_role(role, name=name)).to_be_enabled()  # type: ignore[arg-type]
+        expect(alone.get_by_role(role, name=name)).to_be_disabled()  # type: ignore[arg-type]
+    alone.get_by_role("button", name="Next").click()
+    expect(alone.locator(".choosing h2")).to_contain_text("“chicken”")
 
 
 def test_a_frame_in_another_page(
@@ -244,7 +368,7 @@ def test_hostile_words_in_what_is_taken(open_file: Callable[..., Page], tmp_path
         f"{SVG}foreignObject",
     }
     rows = numbers(taken(page, "CSV", tmp_path))
-    assert len(rows) == len(trace.tokens) ** 2
+    assert len([row for row in rows if row["picture"] == WEIGHTS]) == len(trace.tokens) ** 2
 
 
 def test_links_and_python(toys: Server, open_page: Callable[..., Page]) -> None:
