@@ -101,6 +101,9 @@ export const exact = (value) => value.toFixed(3).replace("-", "−");
 /** A cell of a table: a number in a few digits; who takes it away gets all of them. */
 export const valued = (value, say = share, props = {}) => el("td", { ...props, "data-value": value, text: say(value) });
 
+/** What the marks in a picture mean: [its class, text] each. */
+export const key = (...marks) => el("p", { class: "key quiet" }, ...marks.map(([kind, text]) => el("span", {}, el("i", { class: kind }), text)));
+
 /** Large counts: 22.7 M. */
 export function count(value) {
   for (const [size, sign] of [[1e9, " G"], [1e6, " M"], [1e3, " k"]]) {

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { chart } from "./charts.js";
 import { colours, words } from "./colour.js";
-import { choice, el, exact, share, swap, table, valued, visible } from "./dom.js";
+import { choice, el, exact, key, share, swap, table, valued, visible } from "./dom.js";
 import { matrix } from "./matrix.js";
 import { legend } from "./picture.js";
 import { strip } from "./tokens.js";
@@ -83,7 +83,7 @@ function build(app) {
     swap(title, el("span", { text: `${name} on its way` }), el("span", { class: "quiet", text: "cosines of its vector" }));
     if (box !== document.activeElement) box.value = mate?.text ?? app.state.other;
     swap(mates, mate ? strip("The word of the other sentence", mate.tokens, mate.token, (to) => app.update({ mate: to, other: mate.text }), {}, true) : el("p", { class: "quiet", text: refused }),
-      el("p", { class: "key quiet" }, ...WAY.slice(0, mate ? 3 : 2).flatMap(([kind, text]) => [el("i", { class: kind }), text])));
+      key(...WAY.slice(0, mate ? 3 : 2)));
     const lines = [steps.to_start, steps.to_end, steps.between];
     const series = WAY.map(([kind, told], i) => ({ kind, name: told, values: lines[i] })).filter(({ values }) => values);
     const low = Math.min(0, ...series.flatMap(({ values }) => values));

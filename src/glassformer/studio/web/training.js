@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { colours, words } from "./colour.js";
-import { el, number, swap } from "./dom.js";
+import { el, key, number, swap } from "./dom.js";
 import { everyHead, weights, whichHead } from "./head.js";
 import { matrix } from "./matrix.js";
 import { pane } from "./pane.js";
@@ -36,7 +36,7 @@ function build(app) {
   const right = el("div", { class: "right" });
   const node = el("div", { class: "page-training" },
     el("section", { class: "card", "aria-label": "Loss" },
-      el("p", { class: "key quiet" }, "loss", el("i", { class: "s0" }), "on what it learns from", el("i", { class: "s1" }), "on what is held out"), curve.node),
+      key(["s0", "loss on what it learns from"], ["s1", "on what is held out"]), curve.node),
     el("div", { class: "tools" }, el("label", { class: "field slide" }, "checkpoint", slider, at), tools), then.node, last.node, right);
   const none = el("section", { class: "card none" }, el("h2", { text: "This model came without its training" }),
     el("p", { text: "Open the folder of a run, with its metrics and checkpoints: glassformer studio runs/NAME" }));
