@@ -198,6 +198,7 @@ def test_a_trace_comes_back(toys: Server, open_page: Callable[..., Page], tmp_pa
     assert np.array_equal(np.floor(kept * 255 + 0.5).astype(int), weights)
     drop(page, path.read_bytes())
     expect(page.get_by_label("Model", exact=True)).to_contain_text("trace: i deposited in the bank")
+    drawn(page, MATRIX, "0")  # its first head
     page.goto(page.url.replace("#/map", "#/head") + "&l=1&h=2")
     run = drawn(page, MATRIX, "1", "2")[0]
     assert run.startswith("t")

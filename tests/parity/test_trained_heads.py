@@ -154,5 +154,7 @@ def test_a_mean_stands_for_a_text_where_the_layout_can_say_so(tmp_path):
         torch.testing.assert_close(scores, other, rtol=0, atol=1e-5)
     bert = write_recipe(tmp_path, "classify", objective={"pool": "mean"})
     glassformer("pretrain", bert, "--out", tmp_path / "bert")
-    assert json.loads((tmp_path / "bert/model/config.json").read_text())["model_type"] == "glassformer"
+    assert (
+        json.loads((tmp_path / "bert/model/config.json").read_text())["model_type"] == "glassformer"
+    )
     assert gf.load(tmp_path / "bert/model").task.spec.pool == "mean"

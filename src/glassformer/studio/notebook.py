@@ -85,9 +85,8 @@ def view(
     ):  # fmt: skip
         if value not in known:
             raise ConfigError(f"view: {name} = {value!r}: write {', '.join(map(repr, known))}")
-    layer, head, height = (
-        _whole(name, value) for name, value in (("layer", layer), ("head", head), ("height", height))
-    )
+    numbers = {"layer": layer, "head": head, "height": height}
+    layer, head, height = (_whole(name, value) for name, value in numbers.items())
     run = alone(trace, ID)
     stack = stack or run.row.stacks[0].name
     place(trace, stack, layer, head)

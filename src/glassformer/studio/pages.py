@@ -126,4 +126,3 @@ def _positions(
         return as_bytes(
             await desk.do(request, lambda stop: positions.picture(found, when, stack, layer, head))
         )
-

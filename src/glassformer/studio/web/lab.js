@@ -166,7 +166,7 @@ function controls(app, other) {
     ...state.swaps.filter((each) => each.startsWith(`${side}.`)).map((each) => [each.split(".")[1], "asked"]),
     ...state.patches.filter((each) => each.startsWith(`${side}.`)).map((each) => [each.split(".")[2], "asked"])]);
   const exchange = (word) => app.update({ swaps: [...state.swaps.filter((each) => !each.startsWith(`${side}.${query}.`)), `${side}.${query}.${encodeURIComponent(word)}`] });
-  const word = el("input", { type: "text", name: "word", "aria-label": "Another word", placeholder: "another word", spellcheck: "false", asks: true });
+  const word = el("input", { type: "text", name: "word", "aria-label": "Another word", placeholder: "a word", spellcheck: "false", asks: true });
   const name = visible(tokens[query]?.text ?? "");
   return [
     el("h2", { text: "The sentence" }), strip(`Tokens of the ${side}`, tokens, query, (to) => app.update({ query: to }), marks),
