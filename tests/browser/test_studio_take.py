@@ -73,6 +73,7 @@ def test_a_picture_of_shapes(toys: Server, open_page: Callable[..., Page], tmp_p
 def test_every_page_has_a_picture(
     toys: Server, open_page: Callable[..., Page], tmp_path: Path, name: str
 ) -> None:
+    """It parses, and holds the values of the table."""
     state = {"m": toys.model("toy translator"), "off": "cross.0.1"}
     page = open_page(toys.address(name, **state), theme="dark")
     page.wait_for_function("() => document.querySelector('#live').textContent")
@@ -81,6 +82,12 @@ def test_every_page_has_a_picture(
     assert shown in {each.text for each in root.iter(f"{SVG}text")}
     rows = numbers(taken(page, "CSV", tmp_path))
     assert len(rows) > 10 and all(row["value"] for row in rows)
+    drawings = [each for each in root.iter(f"{SVG}g") if each.get("role") == "img"]
+    assert drawings or name == "numbers"
+    for each in drawings:
+        values = [cell.get("data-value") for cell in each]
+        told = [row["value"] for row in rows if row["picture"] == each.get("aria-label")]
+        assert values == told
 
 
 def test_a_picture_of_pixels(toys: Server, open_page: Callable[..., Page], tmp_path: Path) -> None:
