@@ -108,6 +108,22 @@ def test_any_page_without_a_studio(
     assert int(alone.evaluate(EVERYTHING)) >= (0 if name == "translate" else 6)
 
 
+def test_a_run_without_a_studio(
+    strangers: Server,
+    open_page: Callable[..., Page],
+    open_file: Callable[..., Page],
+    tmp_path: Path,
+) -> None:
+    """One checkpoint beside the model; the others take the server."""
+    page = open_page(strangers.address("training", m=strangers.model("run"), cp=20))
+    settle(page)
+    alone = open_file(taken(page, "HTML", tmp_path).as_uri())
+    alone.wait_for_function("() => document.querySelector('#live').textContent")
+    assert alone.locator("#live").text_content() == page.locator("#live").text_content()
+    expect(alone.get_by_role("slider", name="Checkpoint")).to_be_disabled()
+    assert int(alone.evaluate(EVERYTHING)) >= 4
+
+
 def test_what_takes_the_server_is_switched_off(
     toys: Server, open_page: Callable[..., Page], open_file: Callable[..., Page], tmp_path: Path
 ) -> None:
