@@ -22,7 +22,9 @@ import folders
 import speakers
 
 sync_api = pytest.importorskip("playwright.sync_api")
-from playwright.sync_api import Browser, BrowserContext, Dialog, Page  # noqa: E402
+from playwright.sync_api import Browser, BrowserContext, Dialog, Page, expect  # noqa: E402
+
+expect.set_options(timeout=20_000)  # as long as a page's own: machines are busy
 
 CHROMIUM = os.environ.get("GLASSFORMER_CHROMIUM") or shutil.which("chromium")
 EVIL = "<img src=x onerror=alert(1)>"  # a folder's name, and a label

@@ -1,22 +1,17 @@
-"""Reading a page back: pixels, colours, and what the server said about them.
-
-As a script it takes the pictures of docs/: python tests/browser/screens.py URL NAME …
-"""
+"""Reading a page back: pixels, colours, and what the server said about them."""
 
 import base64
 import json
-import shutil
-import sys
+import re
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
 from numpy.typing import NDArray
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Page
 
 PIXELS = """(selector) => {
   const canvas = document.querySelector(selector);
@@ -30,6 +25,18 @@ PIXELS = """(selector) => {
 }"""
 TABLE = """async ([theme, faint]) => (await import("./colour.js")).colours(theme, faint)"""
 Bytes = NDArray[np.uint8]
+READY = {
+    "map": ".one-head .measures",
+    "head": ".page-head .row table",
+    "numbers": ".step .shown",
+    "translate": ".minis canvas",
+    "generate": ".looking table",
+    "layers": ".cosines",
+    "positions": ".page-positions .squiggles",
+    "lab": ".page-lab .code",
+    "compare": ".page-compare .two",
+    "training": ".page-training .says, .none",
+}
 
 
 @dataclass(frozen=True)
@@ -96,43 +103,8 @@ def nearest_bytes(values: Sequence[Any]) -> Bytes:
     return np.floor(np.clip(np.array(values, np.float64), 0, 1) * 255 + 0.5).astype(np.uint8)
 
 
-DOCS = Path(__file__).parents[2] / "docs"
-SIZES = {"": (1280, 720), "-small": (390, 844)}
-CAT = {"x": "The cat sat on the", "g": 2}
-SHOTS = {  # of a studio with SmolLM2-135M, a decoder, and all-MiniLM-L6-v2, an encoder
-    "generate": ("generate", {**CAT, "how": "chance", "k": 8, "p": 0.9, "l": 10, "w": "mean"}),
-    "beams": ("generate", {**CAT, "how": "beam", "n": 7}),
-    "layers": ("layers", {"x": "The capital of France is", "o": "The capital of Italy is"}),
-    "positions": ("positions", {"x": "The cat sat on the"}),
-    "shuffle": (
-        "positions",
-        {"m": 1, "x": "The pizza came out of the oven and it tasted good!", "show": "shuffle",
-         "l": 2, "h": 11, "q": 5},
-    ),
-}  # fmt: skip
-
-
-def shoot(browser: Browser, server: Server, name: str, theme: str, size: str) -> None:
-    """One page of the documentation, when it has said what it shows."""
-    wide, high = SIZES[size]
-    page = browser.new_page(
-        viewport={"width": wide, "height": high},
-        color_scheme="dark" if theme == "dark" else "light",
-        reduced_motion="reduce",
-    )
-    page.goto(server.address(SHOTS[name][0], **SHOTS[name][1]))
-    page.wait_for_function("() => document.querySelector('#live').textContent", timeout=120_000)
-    page.wait_for_timeout(300)
-    page.screenshot(path=DOCS / f"studio-{name}-{theme}{size}.png")
-    page.close()
-
-
-if __name__ == "__main__":
-    url, *names = sys.argv[1:]
-    flags = ["--no-sandbox", "--force-color-profile=srgb"]
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
-        for name in names or SHOTS:
-            for theme in ("light", "dark"):
-                for size in SIZES:
-                    shoot(chromium, Server(url), name, theme, size)
+def settle(page: Page) -> None:
+    """The page that the address names has all its parts."""
+    name = re.search(r"#/(\w+)", page.url)
+    page.locator(READY[name[1] if name else "map"]).first.wait_for()
+    page.wait_for_function("() => document.querySelector('#live').textContent")

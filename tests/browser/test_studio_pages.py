@@ -189,6 +189,17 @@ def test_two_sentences(toys: Server, open_page: Callable[..., Page]) -> None:
     expect(page).to_have_url(re.compile("o=I.deposited.*om=0"))
 
 
+def test_another_sentence_that_is_too_long(toys: Server, open_page: Callable[..., Page]) -> None:
+    """It is one line beside its box; all the rest is there."""
+    page = open_page(toys.address("layers", o="the " * 99))
+    way = page.get_by_role("region", name="A word's way")
+    expect(way).to_contain_text("shorten it")
+    expect(way.locator(".cosines tbody tr").first.locator("td")).to_have_count(2)
+    expect(page.locator(".lensed tbody tr")).to_have_count(5)
+    drawn(page, ".lens canvas", "lens")
+    expect(page.get_by_role("alert")).to_be_hidden()
+
+
 def test_a_model_without_words_says_so(strangers: Server, open_page: Callable[..., Page]) -> None:
     evil = strangers.model("<img src=x onerror=alert(1)>")
     page = open_page(strangers.address("layers", m=evil, x="the cat sat"))

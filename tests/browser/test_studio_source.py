@@ -35,8 +35,10 @@ def test_the_page_has_nothing_inline() -> None:
     assert re.findall(r"<script[^>]*>", text) == ['<script type="module" src="main.js">']
     ahead = re.findall(r'<link rel="modulepreload" href="(.*?)">', text)
     assert ahead == [path.name for path in MODULES if path.name != "main.js"]
-    style = (WEB / "style.css").read_text()
-    assert "url(" not in style and "@import" not in style
+    sheets = re.findall(r'<link rel="stylesheet" href="(.*?)">', text)
+    assert sorted(sheets) == sorted(path.name for path in WEB.glob("*.css"))
+    for style in ((WEB / name).read_text() for name in sheets):
+        assert "url(" not in style and "@import" not in style and style.count("\n") < 400
 
 
 def test_sizes() -> None:
@@ -44,7 +46,7 @@ def test_sizes() -> None:
     assert sum(path.stat().st_size for path in WEB.iterdir()) <= 280_000
 
 
-EXPORTED = re.compile(r"^export (?:async )?(?:function|const|class) (\w+)", re.MULTILINE)
+EXPORTED = re.compile(r"^export (?:async )?(?:function\*?|const|class) (\w+)", re.MULTILINE)
 IMPORTED = re.compile(r"^import \{ (.*) \} from", re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""What is taken away is what was seen: pictures, tables, a page without a server, a trace."""
+"""What is taken away is what was seen: pictures, tables, a trace, a link, Python."""
 
 import csv
 from collections.abc import Callable
@@ -9,13 +9,25 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
-from screens import Bytes, Server, drawn, painted, pixels, table
+from screens import Bytes, Server, drawn, painted, pixels, settle, table
 
 import glassformer as gf
 from glassformer.studio.toys import toy
 
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
-PAGES = ("map", "numbers", "translate", "generate", "layers", "positions", "lab", "compare")
+PAGES = (
+    "map", "head", "numbers", "translate", "generate", "layers", "positions", "lab", "compare",
+)  # fmt: skip
+FRAME = """([selector, colour]) => {
+  const [origin, box] = ["#page", `#page ${selector}`]
+    .map((each) => document.querySelector(each).getBoundingClientRect());
+  const style = getComputedStyle(document.documentElement);
+  const hex = style.getPropertyValue(colour).trim();
+  const rgb = [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+  return [box.x - origin.x, box.y - origin.y + box.height / 2, box.width, rgb];
+}"""
+WEIGHTS = "Weights: rows look, columns are looked at"
+MEASURES = "Measures of this head"
 SVG = "{http://www.w3.org/2000/svg}"
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \x01 =1+1"
 
@@ -61,6 +73,7 @@ def test_a_picture_of_shapes(toys: Server, open_page: Callable[..., Page], tmp_p
 def test_every_page_has_a_picture(
     toys: Server, open_page: Callable[..., Page], tmp_path: Path, name: str
 ) -> None:
+    """It parses, and holds the values of the table."""
     state = {"m": toys.model("toy translator"), "off": "cross.0.1"}
     page = open_page(toys.address(name, **state), theme="dark")
     page.wait_for_function("() => document.querySelector('#live').textContent")
@@ -69,6 +82,12 @@ def test_every_page_has_a_picture(
     assert shown in {each.text for each in root.iter(f"{SVG}text")}
     rows = numbers(taken(page, "CSV", tmp_path))
     assert len(rows) > 10 and all(row["value"] for row in rows)
+    drawings = [each for each in root.iter(f"{SVG}g") if each.get("role") == "img"]
+    assert drawings or name == "numbers"
+    for each in drawings:
+        values = [cell.get("data-value") for cell in each]
+        told = [row["value"] for row in rows if row["picture"] == each.get("aria-label")]
+        assert values == told
 
 
 def test_a_picture_of_pixels(toys: Server, open_page: Callable[..., Page], tmp_path: Path) -> None:
@@ -82,13 +101,32 @@ def test_a_picture_of_pixels(toys: Server, open_page: Callable[..., Page], tmp_p
     assert found.shape[1] == 2 * wide
     scale = 2 * pixels(page, MATRIX).shape[1] // weights.shape[1]
     wanted = painted(table(page), weights, scale)
+    chosen = 3  # the blank, framed
     box = page.evaluate("""() => {
       const [a, b] = ["#page", ".matrix-pane canvas"]
         .map((each) => document.querySelector(each).getBoundingClientRect());
       return [Math.round(2 * (b.y - a.y)), Math.round(2 * (b.x - a.x))];
     }""")
     part = found[box[0] : box[0] + wanted.shape[0], box[1] : box[1] + wanted.shape[1]]
-    assert np.array_equal(part, wanted)
+    inside = [i for i in range(len(wanted)) if chosen not in ((i - 1) // scale, (i + 1) // scale)]
+    assert np.array_equal(part[inside], wanted[inside])
+
+
+def test_frames_in_a_picture_of_pixels(
+    toys: Server, open_page: Callable[..., Page], tmp_path: Path
+) -> None:
+    """The chosen row, and free room in the cache: both are drawn as shadows on the screen."""
+    from PIL import Image
+
+    page = open_page(toys.address("generate", m=1))
+    settle(page)
+    with Image.open(taken(page, "PNG", tmp_path)) as image:
+        found = np.array(image.convert("RGB")).astype(int)
+    for selector, colour in ((".looking .mark", "--accent"), (".store .free", "--quiet")):
+        x, y, wide, wanted = page.evaluate(FRAME, [selector, colour])
+        line = found[round(2 * y), round(2 * x) : round(2 * (x + wide))]
+        near = np.abs(line - wanted).sum(-1) < 60
+        assert near[:4].any() and near[-4:].any() and not near.all()
 
 
 def test_a_table(toys: Server, open_page: Callable[..., Page], tmp_path: Path) -> None:
@@ -97,93 +135,50 @@ def test_a_table(toys: Server, open_page: Callable[..., Page], tmp_path: Path) -
     page.wait_for_function("() => document.querySelector('#live').textContent")
     rows = numbers(taken(page, "CSV", tmp_path))
     heads = toys.tensor(f"runs/{run}/map/{stack}")
-    values = np.array([float(row["value"]) for row in rows])
+    cells = [row for row in rows if row["picture"].startswith("encoder, layer")]
+    values = np.array([float(row["value"]) for row in cells])
     assert np.array_equal(np.floor(values * 255 + 0.5).astype(int), heads.flatten())
-    assert rows[-1]["picture"] == "layer 1, head 3" and rows[-1]["column name"] == "[SEP]"
+    last = cells[-1]
+    assert last["picture"] == "encoder, layer 1, head 3" and last["column name"] == "[SEP]"
+    told = {row["row name"]: float(row["value"]) for row in rows if row["picture"] == MEASURES}
+    known = toys.json(f"runs/{run}/measures")
+    wanted = {each["title"]: known["values"][stack][each["id"]][0][0] for each in known["names"]}
+    assert told == wanted
 
 
-def test_a_page_without_a_studio(
-    toys: Server, open_page: Callable[..., Page], open_file: Callable[..., Page], tmp_path: Path
+def column(rows: list[dict[str, str]], picture: str, name: str) -> list[float]:
+    found = [row for row in rows if row["picture"].startswith(picture)]
+    return [float(row["value"]) for row in found if row["column name"] == name]
+
+
+def test_tables_with_all_their_digits(
+    toys: Server, strangers: Server, open_page: Callable[..., Page], tmp_path: Path
 ) -> None:
-    """Opened from disk it shows the same pixels, and the other heads too; it asks for nothing."""
-    page = open_page(toys.address("head", l=1, h=2))
-    head(toys, page)
-    page.wait_for_function("() => document.querySelector('#live').textContent")
-    path = taken(page, "HTML", tmp_path)
-    assert path.stat().st_size < 400_000
-    alone = open_file(path.as_uri())
-    assert drawn(alone, MATRIX) == drawn(page, MATRIX)
-    assert_same(toys, alone, page)
-    expect(alone.locator("#ask")).to_be_hidden()
-    alone.keyboard.press("[")
-    drawn(alone, MATRIX, "0")
-    weights = toys.tensor(f"runs/{drawn(page, MATRIX)[0]}/head/encoder/0/2?view=raw")
-    found = pixels(alone, MATRIX)
-    scale = found.shape[1] // weights.shape[1]
-    assert np.array_equal(found, painted(table(page), weights, scale))
-    expect(alone.get_by_role("alert")).to_contain_text("holds only what was taken along")
-
-
-def assert_same(server: Server, one: Page, other: Page) -> None:
-    """The same cells in the same colours, whatever the room on the screen."""
-    weights = head(server, other)
-    for each in (one, other):
-        found = pixels(each, MATRIX)
-        scale = found.shape[1] // weights.shape[1]
-        assert np.array_equal(found, painted(table(other), weights, scale))
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_any_page_without_a_studio(
-    toys: Server,
-    open_page: Callable[..., Page],
-    open_file: Callable[..., Page],
-    tmp_path: Path,
-    name: str,
-) -> None:
-    state = {"m": toys.model("toy translator"), "off": "cross.0.1"}
-    page = open_page(toys.address(name, **state), theme="dark")
-    page.wait_for_function("() => document.querySelector('#live').textContent")
-    alone = open_file(taken(page, "HTML", tmp_path).as_uri(), theme="dark")
-    alone.wait_for_function("() => document.querySelector('#live').textContent")
-    expect(alone.get_by_role("alert")).to_be_hidden()
-    assert alone.locator("#live").text_content() == page.locator("#live").text_content()
-    if name == "map":
-        assert drawn(alone, MAP) == drawn(page, MAP)
-        run, stack, *_ = drawn(page, MAP)
-        heads = toys.tensor(f"runs/{run}/map/{stack}")
-        found = pixels(alone, MAP)
-        scale = int(alone.locator(MAP).get_attribute("data-scale") or 0)
-        for column in range(heads.shape[1]):
-            left = column * (found.shape[1] // heads.shape[1])
-            wanted = painted(table(page, "dark"), heads[0, column], scale)
-            part = found[: wanted.shape[0], left : left + wanted.shape[1]]
-            assert np.array_equal(part, wanted)
-
-
-def test_a_frame_in_another_page(
-    toys: Server, open_page: Callable[..., Page], open_file: Callable[..., Page], tmp_path: Path
-) -> None:
-    """As a notebook shows it, two at once, each in its sandbox; the pixels are the studio's."""
-    model = toy("toy encoder").model
-    trace = gf.record(model, "I deposited [MASK] in the bank.")
-    views = [trace.view("head", layer=1, head=2, token="[MASK]"), trace.view("map")]
-    whole = "<!doctype html><body>" + "".join(each._repr_html_() for each in views)
-    (tmp_path / "notebook.html").write_text(whole)
-    page = open_page(toys.address("head", l=1, h=2))
-    weights = head(toys, page)
-    alone = open_file((tmp_path / "notebook.html").as_uri(), height=1500)
-    first, second = (alone.frames[i] for i in (1, 2))
-    for frame, selector in ((first, MATRIX), (second, MAP)):
-        frame.locator(f"{selector}[data-drawn]").wait_for()
-    found = pixels(first, MATRIX)
-    scale = found.shape[1] // weights.shape[1]
-    assert np.array_equal(found, painted(table(page), weights, scale))
-    first.get_by_role("link", name="Map").click()
-    first.locator(f"{MAP}[data-drawn]").wait_for()
-    assert np.array_equal(pixels(first, MAP), pixels(second, MAP))
-    assert first.evaluate("window.origin") == "null"
-    assert first.locator("#trouble").is_hidden()
+    """Chances of Generate, bits and cosines of Layers, the losses of a run: the server's own."""
+    page = open_page(toys.address("generate", m=1))
+    settle(page)
+    rows = numbers(taken(page, "CSV", tmp_path))
+    text = page.locator("#text").input_value()
+    wrote = toys.json("writings", {"model": "1", "text": text, "max_new_tokens": 12, "taken": []})
+    top = [each["p"][0] for each in wrote["steps"][0]["top"]]
+    assert column(rows, "Candidates", "model") == top
+    assert {"in use", "reserved"} <= {row["row name"] for row in rows}
+    page.goto(toys.address("layers", m=0))
+    settle(page)
+    rows = numbers(taken(page, "CSV", tmp_path))
+    asked = toys.json("runs", {"model": "0", "text": page.locator("#text").input_value()})
+    home, token = f"runs/{asked['run']}", asked["says"]["at"][0]["token"]
+    bits = [point[token] for point in toys.json(f"{home}/decided")["kl"]]
+    assert column(rows, "What would be said", "bits to end") == bits
+    way = toys.json(f"{home}/way/encoder/{token}")
+    assert column(rows, "Cosines of “[MASK]”", "end") == way["to_end"]
+    run = strangers.model("run")
+    page.goto(strangers.address("training", m=run))
+    settle(page)
+    rows = numbers(taken(page, "CSV", tmp_path))
+    losses = strangers.json(f"models/{run}/training")["losses"]
+    assert column(rows, "Loss on what it learns from", "loss") == [loss for _, loss in losses]
+    assert column(rows, "Loss on what is held out", "loss") == [3.9, 2.5]
 
 
 def drop(page: Page, data: bytes) -> None:
@@ -210,6 +205,7 @@ def test_a_trace_comes_back(toys: Server, open_page: Callable[..., Page], tmp_pa
     assert np.array_equal(np.floor(kept * 255 + 0.5).astype(int), weights)
     drop(page, path.read_bytes())
     expect(page.get_by_label("Model", exact=True)).to_contain_text("trace: i deposited in the bank")
+    drawn(page, MATRIX, "0")  # its first head
     page.goto(page.url.replace("#/map", "#/head") + "&l=1&h=2")
     run = drawn(page, MATRIX, "1", "2")[0]
     assert run.startswith("t")
@@ -244,7 +240,7 @@ def test_hostile_words_in_what_is_taken(open_file: Callable[..., Page], tmp_path
         f"{SVG}foreignObject",
     }
     rows = numbers(taken(page, "CSV", tmp_path))
-    assert len(rows) == len(trace.tokens) ** 2
+    assert len([row for row in rows if row["picture"] == WEIGHTS]) == len(trace.tokens) ** 2
 
 
 def test_links_and_python(toys: Server, open_page: Callable[..., Page]) -> None:

@@ -1,13 +1,12 @@
-"""Everything by keyboard and by ear: shortcuts, focus, roles, addresses, errors."""
+"""Everything by keyboard and by ear: shortcuts, focus, roles."""
 
 import re
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
-from screens import Server, drawn
+from screens import Server, settle
 
-MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
 KEYS = """async () => (await import("./keys.js")).KEYS
   .map(([key, does, , pages]) => [key, does, pages ?? null])"""
 TABBED = """() => [...document.querySelectorAll("a, button, input, select, [tabindex='0']")]
@@ -21,33 +20,7 @@ NAMELESS = """() => [...document.querySelectorAll("button, select, input, a, can
   .filter((e) => !(e.textContent.trim() || e.ariaLabel || e.labels?.length
     || e.closest("[aria-hidden], [aria-label]")))
   .map((e) => e.outerHTML)"""
-THERE_AND_BACK = """async (text) => {
-  const { read, write } = await import("./state.js");
-  const off = ["encoder.0.1", "cross.2.3"];
-  const usual = read("", ["map", "head"]);
-  const first = { ...usual, page: "head", text, off, threshold: 0.35, special: false };
-  return [first, read(write(first), ["map", "head"])];
-}"""
 PAGES = ("map", "head", "numbers", "translate", "generate", "layers", "positions")
-READY = {
-    "map": ".one-head .measures",
-    "head": ".page-head .row table",
-    "numbers": ".step .shown",
-    "translate": ".minis canvas",
-    "generate": ".looking table",
-    "layers": ".cosines",
-    "positions": ".page-positions .squiggles",
-    "lab": ".page-lab .code",
-    "compare": ".page-compare .two",
-    "training": ".page-training .says, .none",
-}
-
-
-def settle(page: Page) -> None:
-    """The page that the address names has all its parts."""
-    name = re.search(r"#/(\w+)", page.url)
-    page.locator(READY[name[1] if name else "map"]).first.wait_for()
-    page.wait_for_function("() => document.querySelector('#live').textContent")
 
 
 def look(page: Page) -> tuple[str, object]:
@@ -306,122 +279,3 @@ def test_what_a_screen_reader_finds(
     settle(page)
     expect(page.get_by_role("main")).to_match_aria_snapshot(SNAPSHOTS[name])
     assert page.evaluate(NAMELESS) == []
-
-
-def test_the_address_is_the_state(toys: Server, open_page: Callable[..., Page]) -> None:
-    """What was clicked together opens again from its address, part for part."""
-    page = open_page(toys.address("head", m=toys.model("toy translator")))
-    settle(page)
-    page.get_by_role("button", name="cross", exact=True).click()
-    page.get_by_role("button", name="layer after").click()
-    page.get_by_role("button", name="mean", exact=True).click()
-    page.get_by_label("special tokens").uncheck()
-    for key in ("j", "T", "f", "d", "."):
-        page.keyboard.press(key)
-    drawn(page, MATRIX, "cross", "1", "mean", "dark")
-    page.wait_for_timeout(300)
-    again = open_page(page.url)
-    settle(again)
-    drawn(again, MATRIX, "cross", "1", "mean", "dark")
-    assert again.url == page.url
-    expect(again.get_by_role("main")).to_match_aria_snapshot(
-        page.get_by_role("main").aria_snapshot()
-    )
-
-
-def test_addresses_are_read_as_they_are_written(
-    toys: Server, open_page: Callable[..., Page]
-) -> None:
-    page = open_page(toys.url)
-    texts = ["a & b = c? #1 %41 + “”", "кот сел", "<b>", "\n\t"]
-    for text in texts:
-        state = page.evaluate(THERE_AND_BACK, text)
-        assert state[0] == state[1]
-
-
-def test_back_and_forth(toys: Server, open_page: Callable[..., Page]) -> None:
-    page = open_page(toys.url)
-    settle(page)
-    for key, question in (
-        ("2", "What does this head look at?"),
-        ("3", "How is this weight computed?"),
-    ):
-        page.keyboard.press(key)
-        expect(page.get_by_role("heading", level=1)).to_have_text(question)
-    page.go_back()
-    expect(page.get_by_role("heading", level=1)).to_have_text("What does this head look at?")
-    page.get_by_role("link", name="Translate").click()
-    expect(page.get_by_role("heading", level=2).first).to_have_text("This model does not translate")
-    page.get_by_role("button", name="toy translator").click()
-    page.locator(READY["translate"]).first.wait_for()
-
-
-def test_a_head_clicked_off_changes_the_answer(
-    toys: Server, open_page: Callable[..., Page]
-) -> None:
-    """Before and after stand side by side, as the server gives them."""
-    page = open_page(toys.url)
-    settle(page)
-    text = page.locator("#text").input_value()
-    asked = {"model": "0", "text": text}
-    before = toys.json("runs", asked)["says"]["at"][0]["top"]
-    expect(page.locator("table.says tbody tr")).to_have_count(len(before))
-    page.locator("[data-at='1.2']").hover()
-    page.get_by_role("button", name="switch layer 1, head 2 off").click()
-    page.locator("table.both").wait_for()
-    after = toys.json("runs", {**asked, "off": [["encoder", 1, 2]]})["says"]["at"][0]["top"]
-    assert [each["p"] for each in after] != [each["p"] for each in before]
-    first = page.locator("table.both tbody tr").first.locator("th, td").all_text_contents()
-    now = {each["text"]: each["p"] for each in after}
-    assert first[:3] == [
-        before[0]["text"],
-        f"{before[0]['p']:.2f}",
-        f"{now[before[0]['text']]:.2f}",
-    ]
-    page.get_by_role("button", name="All heads on").click()
-    expect(page.locator("table.both")).to_have_count(0)
-
-
-def test_a_refusal_is_one_calm_line(strangers: Server, open_page: Callable[..., Page]) -> None:
-    page = open_page(strangers.address(m=strangers.model("mute"), x="words, not numbers"))
-    line = page.get_by_role("alert")
-    expect(line).to_contain_text("this model came without a tokenizer")
-    page.locator("#text").fill("5 7 9")
-    page.keyboard.press("Enter")
-    expect(line).to_be_hidden()
-    drawn(page, MAP)
-    page.get_by_role("link", name="Translate").click()
-    expect(page.get_by_role("heading", level=2).first).to_have_text("No words to align")
-    page.route("**/api/runs", lambda route: route.abort())
-    page.locator("#text").fill("5 7 11")
-    page.keyboard.press("Enter")
-    expect(line).to_contain_text("does not answer")
-
-
-def test_a_run_that_the_server_has_dropped_is_asked_for_again(
-    toys: Server, open_page: Callable[..., Page]
-) -> None:
-    page = open_page(toys.address("head"))
-    settle(page)
-    for number in range(17):  # more than it keeps
-        toys.json("runs", {"model": "1", "text": " ".join(["man"] * (number + 1))})
-    page.keyboard.press("]")
-    drawn(page, MATRIX, "1")
-    expect(page.get_by_role("alert")).to_be_hidden()
-
-
-@pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize(("width", "height"), [(1280, 720), (390, 844)])
-def test_nothing_is_wider_than_the_screen(
-    toys: Server, open_page: Callable[..., Page], name: str, width: int, height: int
-) -> None:
-    page = open_page(toys.address(name, m=toys.model("toy translator")), width=width, height=height)
-    settle(page)
-    for large in (False, True):
-        if large:
-            page.keyboard.press("l")
-            page.wait_for_timeout(150)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.keyboard.press("l")
-    if width > 1000:
-        assert page.evaluate("document.documentElement.scrollHeight") <= height

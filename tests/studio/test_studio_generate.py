@@ -198,8 +198,9 @@ def test_attention_is_what_the_engine_looked_at(served, client, ask, number):
             own = looked[step][f"decoder.blocks.{layer}.{parts[stack]}.weights"]  # (H, S)
             for head, wanted in ((None, own.mean(0)), (3, own[3])):
                 which = {} if head is None else {"head": head}
-                found = client.get(f"{home}/row/{stack}/{layer}/{step}", params=which).json()
-                assert torch.allclose(torch.tensor(found["weights"]), wanted, atol=1e-5)
+                found = client.get(f"{home}/rows/{stack}/{layer}", params=which).json()["weights"]
+                assert len(found) == len(looked)
+                assert torch.allclose(torch.tensor(found[step]), wanted, atol=1e-5)
                 answer = client.get(f"{home}/attention/{stack}/{layer}", params=which)
                 shape = tuple(map(int, answer.headers["x-shape"].split(",")))
                 picture = np.frombuffer(answer.content, np.uint8).reshape(shape)
@@ -233,12 +234,11 @@ def test_what_cannot_be_written_is_one_line(served, client):
     assert "max_new_tokens" in refused(client, max_new_tokens=1000)
     assert "at most" in refused(client, text="man " * 99)
     assert client.post("/api/writings", json={"model": "9", "text": "man"}).status_code == 404
-    assert client.get("/api/writings/w9/row/decoder/0/0").status_code == 404
+    assert client.get("/api/writings/w9/rows/decoder/0").status_code == 404
     row = client.post("/api/writings", json={"model": "1", "text": "man"}).json()
     for path in (
-        "row/decoder/0/99",
-        "row/cross/0/0",
-        "row/decoder/7/0",
+        "rows/cross/0",
+        "rows/decoder/7",
         "attention/decoder/0?head=9",
     ):
         answer = client.get(f"/api/writings/{row['writing']}/{path}")

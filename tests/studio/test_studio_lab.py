@@ -254,3 +254,23 @@ def test_only_a_trace_may_be_large(client):
     assert client.post("/api/runs", content=big, headers=json_too).status_code == 413
     assert client.post("/api/traces", content=big, headers=json_too).status_code == 415
     assert client.post("/api/traces", content=big, headers=send).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"layer": "a"}, {"head": 1.5}, {"layer": None}, {"head": -1}, {"height": "9px\" onload=x"},
+        {"height": -1}, {"theme": "blue"}, {"weights": "value"}, {"layer": 2},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_a_view_cannot_show_is_one_line(told):
+    (name,) = told
+    with pytest.raises(ConfigError) as refused:
+        trace_with().view("head", **told)
+    line = str(refused.value)
+    assert name in line and str(*told.values()) in line and "\n" not in line
+
+
+def test_the_height_of_a_view():
+    assert "height: 300px" in trace_with().view(height=np.int64(300))._repr_html_()

@@ -90,7 +90,8 @@ class Trace(Mapping[str, Tensor]):
 
         `page` is map (all heads) or head: see `studio.notebook` for what each can be told.
         """
-        import glassformer  # by its front door: the studio is built on top of this
+        # The studio stands on this room, which must not import it: only the front door knows both.
+        import glassformer
 
         return glassformer.view(self, page, **options)
 

@@ -47,6 +47,10 @@ class Refused(Exception):
         return json.dumps({"error": self.line}, ensure_ascii=False).encode()
 
 
+def no_model() -> Refused:
+    return Refused(404, "there is no such model: ask /api/models")
+
+
 class Guard:
     """Stands around the whole app: what it refuses, no route ever sees."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import html
 import json
+import operator
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -34,7 +35,7 @@ ID = "t1"
 MOST_HELD = 6 << 20  # bytes of heads and rows, as they stand in the page
 FRAME = (
     '<iframe title="glassformer: {title}" sandbox="allow-scripts allow-downloads" '
-    'style="width: 100%; height: {height}px; border: 0" srcdoc="{page}"></iframe>'
+    'style="width: 100%; height: {height:d}px; border: 0" srcdoc="{page}"></iframe>'
 )
 
 
@@ -84,6 +85,8 @@ def view(
     ):  # fmt: skip
         if value not in known:
             raise ConfigError(f"view: {name} = {value!r}: write {', '.join(map(repr, known))}")
+    numbers = {"layer": layer, "head": head, "height": height}
+    layer, head, height = (_whole(name, value) for name, value in numbers.items())
     run = alone(trace, ID)
     stack = stack or run.row.stacks[0].name
     place(trace, stack, layer, head)
@@ -94,6 +97,16 @@ def view(
     held = dict(_answers(run, stack, layer, head))
     title = f"{page} of {' '.join(trace.tokens)}"
     return View(standalone.page(address, PAGES, held), title=title, height=height)
+
+
+def _whole(name: str, value: int) -> int:
+    try:
+        found = operator.index(value)
+    except TypeError:
+        found = -1
+    if found < 0:
+        raise ConfigError(f"view: {name} = {value!r}: write a whole number, 0 or more")
+    return found
 
 
 def _answers(

@@ -12,9 +12,8 @@ from glassformer.errors import InputError
 from glassformer.studio import layers, positions, python, wire, wire_pages, writing
 from glassformer.studio.answers import as_bytes, as_json, parsed
 from glassformer.studio.desk import Desk
-from glassformer.studio.guard import Refused
 from glassformer.studio.runs import Runs
-from glassformer.studio.samples import Served
+from glassformer.studio.samples import Served, served
 from glassformer.studio.training import Opened
 
 
@@ -32,10 +31,10 @@ def _generate(app: FastAPI, models: Mapping[str, Served], desk: Desk, opened: Op
     @app.post("/api/writings")
     async def write(request: Request) -> Response:
         ask = parsed(wire_pages.WriteAsk, await request.body())
-        served = _served(models, ask.model)
+        model = served(models, ask.model)
 
         def work(stop: Event) -> writing.Wrote:
-            return kept.same(ask) or kept.add(opened.model(served, ask.step), ask, stop)
+            return kept.same(ask) or kept.add(opened.model(model, ask.step), ask, stop)
 
         return as_json((await desk.do(request, work)).row)
 
@@ -56,13 +55,12 @@ def _generate(app: FastAPI, models: Mapping[str, Served], desk: Desk, opened: Op
             await about(request, id, lambda wrote: writing.picture(wrote, stack, layer, head))
         )
 
-    @app.get("/api/writings/{id}/row/{stack}/{layer}/{step}")
-    async def row(
-        request: Request, id: str, stack: wire.StackName, layer: int, step: int,
-        head: int | None = None,
-    ) -> Response:  # fmt: skip
+    @app.get("/api/writings/{id}/rows/{stack}/{layer}")
+    async def rows(
+        request: Request, id: str, stack: wire.StackName, layer: int, head: int | None = None
+    ) -> Response:
         return as_json(
-            await about(request, id, lambda wrote: writing.row(wrote, stack, layer, head, step))
+            await about(request, id, lambda wrote: writing.rows(wrote, stack, layer, head))
         )
 
 
@@ -102,10 +100,10 @@ def _positions(
     async def places(
         request: Request, model: str, stack: wire.StackName, step: int | None = None
     ) -> Response:
-        served = _served(models, model)
+        found = served(models, model)
 
         def work(stop: Event) -> wire_pages.Places:
-            return positions.places(opened.model(served, step), stack)
+            return positions.places(opened.model(found, step), stack)
 
         return as_json(await desk.do(request, work))
 
@@ -128,9 +126,3 @@ def _positions(
         return as_bytes(
             await desk.do(request, lambda stop: positions.picture(found, when, stack, layer, head))
         )
-
-
-def _served(models: Mapping[str, Served], id: str) -> Served:
-    if id not in models:
-        raise Refused(404, "there is no such model: ask /api/models")
-    return models[id]

@@ -14,7 +14,7 @@ from glassformer.generate.writing import prepare
 from glassformer.glass import Edit, Recorder, Trace, stacks
 from glassformer.loaded import Model, record
 from glassformer.studio import whatif
-from glassformer.studio.guard import Refused
+from glassformer.studio.guard import no_model
 from glassformer.studio.reading import mask_of, of_ids, read, read_target
 from glassformer.studio.says import says
 from glassformer.studio.shelf import Shelf
@@ -79,7 +79,7 @@ class Runs(Shelf[Run]):
         """The trace that is asked for in place of a model; it has its own text, and no other."""
         run = next((each for each in self.alone() if each.id == ask.model), None)
         if run is None:
-            raise Refused(404, "there is no such model: ask /api/models")
+            raise no_model()
         if ask != run.ask:
             raise InputError("a trace holds one text as it was recorded: run a model for another")
         return run

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from glassformer.loaded import Model
+from glassformer.studio.guard import no_model
 from glassformer.studio.reading import mask_of
 from glassformer.studio.wire import Sample
 
@@ -38,6 +40,12 @@ class Served:
     run: Path | None = None  # the folder of its training
     step: int | None = None  # of that, where it is known: the model does not change when it goes on
     folder: str = ""  # or the name that it was loaded by; none: it was made here
+
+
+def served(models: Mapping[str, Served], id: str) -> Served:
+    if id not in models:
+        raise no_model()
+    return models[id]
 
 
 def samples(served: Served) -> list[Sample]:

@@ -21,8 +21,9 @@ from torch import Tensor
 WEB = Path(__file__).parent / "web"
 MAIN = "main"
 IMPORT = re.compile(r'^import (?:\{ ([\w, ]+) \}|\* as (\w+)) from "\./(\w+)\.js";$', re.MULTILINE)
-EXPORT = re.compile(r"^export ((?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
+EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|const|class) (\w+))", re.MULTILINE)
 LEFT = re.compile(r"^(?:import|export)\b.*|</script|<!--", re.MULTILINE | re.IGNORECASE)
+SHEET = re.compile(r'<link rel="stylesheet" href="(.*)">\n *')
 PLACE = '<script type="application/json" id="held">null</script>'  # where the answers go
 Answer = BaseModel | Tensor
 
@@ -57,21 +58,21 @@ def _function(name: str, source: str) -> str:
 @functools.cache
 def shell() -> str:
     """The page without its answers."""
+    page = (WEB / "index.html").read_text()
+    style = "\n" + "".join((WEB / name).read_text() for name in SHEET.findall(page))
     script = "\n" + flat({path.stem: path.read_text() for path in WEB.glob("*.js")}, MAIN)
-    style = "\n" + (WEB / "style.css").read_text()
     icon = base64.b64encode((WEB / "icon.svg").read_bytes()).decode()
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
     )
-    page = (WEB / "index.html").read_text()
+    page = SHEET.sub("", page)
     page = re.sub(r' *<link rel="modulepreload".*\n', "", page)
     for old, new in {
         '<meta charset="utf-8">': '<meta charset="utf-8">\n'
         f'  <meta http-equiv="Content-Security-Policy" content="{policy}">',
         'href="icon.svg"': f'href="data:image/svg+xml;base64,{icon}"',
-        '<link rel="stylesheet" href="style.css">': f"<style>{style}</style>",
-        '<script type="module" src="main.js"></script>': "",
+        '<script type="module" src="main.js"></script>': f"<style>{style}</style>",
         "</body>": f'  {PLACE}\n  <script type="module">{script}</script>\n</body>',
     }.items():
         assert page.count(old) == 1, old  # noqa: S101 - our own page

@@ -13,8 +13,7 @@ from glassformer.errors import CheckpointError, InputError
 from glassformer.loaded import Model, load
 from glassformer.studio.answers import as_json
 from glassformer.studio.desk import Desk
-from glassformer.studio.guard import Refused
-from glassformer.studio.samples import Served
+from glassformer.studio.samples import Served, served
 from glassformer.studio.wire import Training
 from glassformer.train.curves import Line, read
 from glassformer.train.run import STEP, checkpoints
@@ -102,9 +101,8 @@ def _thinned(line: Line) -> Line:
 def serve(app: FastAPI, models: Mapping[str, Served], desk: Desk) -> None:
     @app.get("/api/models/{id}/training")
     async def training(request: Request, id: str) -> Response:
-        if id not in models:
-            raise Refused(404, "there is no such model: ask /api/models")
-        folder, step = models[id].run, models[id].step
+        model = served(models, id)
+        folder, step = model.run, model.step
         if folder is None:
             raise InputError("this model came without its training: open the folder of a run")
         return as_json(await desk.do(request, lambda _: progress(folder, step)))

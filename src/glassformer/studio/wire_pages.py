@@ -121,8 +121,10 @@ class WritingRow(BaseModel):
     beams: Beams | None
 
 
-class Weights(BaseModel):
-    weights: list[float]
+class Looked(BaseModel):
+    """What each step looked at, as far as there were tokens."""
+
+    weights: list[list[float]]
 
 
 class Point(BaseModel):

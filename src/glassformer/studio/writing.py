@@ -32,11 +32,11 @@ from glassformer.studio.wire_pages import (
     CacheRow,
     Candidate,
     Ending,
+    Looked,
     Node,
     Room,
     Rule,
     Step,
-    Weights,
     WriteAsk,
     WritingRow,
 )
@@ -247,13 +247,12 @@ def picture(wrote: Wrote, stack: StackName, layer: int, head: int | None) -> Ten
     return to_bytes(attention(wrote, stack, layer, head))
 
 
-def row(wrote: Wrote, stack: StackName, layer: int, head: int | None, step: int) -> Weights:
-    """One row of it, as far as there were tokens to look at."""
-    rows = attention(wrote, stack, layer, head)
-    if not 0 <= step < len(rows):
-        raise InputError(f"step {step}: this text has steps 0 to {len(rows) - 1}")
-    until = None if stack == "cross" else len(wrote.row.prompt) + step
-    return Weights(weights=rows[step, :until].tolist())
+def rows(wrote: Wrote, stack: StackName, layer: int, head: int | None) -> Looked:
+    """The same in all digits, as far as there were tokens to look at."""
+    first = len(wrote.row.prompt)
+    found = attention(wrote, stack, layer, head)
+    until = [None if stack == "cross" else first + step for step in range(len(found))]
+    return Looked(weights=[row[:end].tolist() for row, end in zip(found, until, strict=True)])
 
 
 def _search(model: Model, writing: Writing, ask: WriteAsk, id: str, stop: Event) -> Wrote:

@@ -1,14 +1,21 @@
 // The server's answers. Some are kept, so that going back is at once.
 
 const KEPT = 48;
+export const MISSING = -1; // the status of what was not taken along
 const kept = new Map();
 const used = new Set(); // by what is on the screen
+let heard = null; // what is asked while answers are gathered
 
 /** Where the studio is one file there is no server: all that it may ask stands in the file. */
 export const held = JSON.parse(document.getElementById("held")?.textContent ?? "null");
 
 /** What the server says when it cannot: one line. */
-export class Refused extends Error {}
+export class Refused extends Error {
+  constructor(line, status = 0) {
+    super(line);
+    this.status = status;
+  }
+}
 
 async function fetched(path, options) {
   let answer;
@@ -19,9 +26,7 @@ async function fetched(path, options) {
   }
   if (answer.ok) return answer;
   const told = await answer.json().catch(() => ({}));
-  const refused = new Refused(told.error ?? `The server answered ${answer.status}.`);
-  refused.status = answer.status;
-  throw refused;
+  throw new Refused(told.error ?? `The server answered ${answer.status}.`, answer.status);
 }
 
 /** Keeps the promise of an answer, and forgets it when it fails or others are wanted more. */
@@ -31,6 +36,7 @@ function keep(key, ask) {
   kept.delete(key);
   const answer = known ?? (held ? here(key) : ask());
   kept.set(key, answer);
+  heard?.push([key, answer]);
   if (!known) answer.catch(() => kept.delete(key));
   if (kept.size > KEPT) kept.delete(kept.keys().next().value);
   return answer;
@@ -38,7 +44,8 @@ function keep(key, ask) {
 
 async function here(key) {
   const answer = held.answers[key];
-  if (answer === undefined) throw new Refused("This page holds only what was taken along: the studio has the rest.");
+  if (answer === undefined) throw new Refused("This page holds only what was taken along: the studio has the rest.", MISSING);
+  if (answer.refused) throw new Refused(answer.refused, 400);
   if (!answer.bytes) return answer;
   return { bytes: Uint8Array.from(atob(answer.bytes), (each) => each.charCodeAt(0)), shape: answer.shape };
 }
@@ -74,13 +81,36 @@ export const again = (path) => kept.delete(path);
 /** What comes is a new screen: what it uses is counted anew. */
 export const turn = () => used.clear();
 
-/** The answers that the screen was made of, and those to these paths, as one file holds them. */
-export async function answers(wanted, more) {
+/**
+ * The answers that the screen was made of, as one file holds them, and those to more questions while there is room.
+ * @param {Iterable<() => Promise>} more
+ */
+export async function answers(more, room) {
   const found = {};
-  const hold = async (key, answer) => { found[key] = plain(await answer); };
-  for (const [key, answer] of [...kept]) if (used.has(key) || wanted(key)) await hold(key, answer);
-  for (const path of more) if (!(path in found)) await hold(path, bytes(path));
+  let size = 0;
+  const hold = async (key, answer) => {
+    if (key in found) return;
+    found[key] = plain(await answer.catch(refusal));
+    size += JSON.stringify(found[key]).length;
+  };
+  for (const [key, answer] of [...kept]) if (used.has(key)) await hold(key, answer);
+  try {
+    for (const ask of more) {
+      if (size > room) break;
+      heard = [];
+      await Promise.resolve(ask()).catch(() => null); // each answer is looked at below
+      for (const each of heard) await hold(...each);
+    }
+  } finally {
+    heard = null;
+  }
   return found;
+}
+
+/** A question that has no answer is refused in the file too. */
+function refusal(error) {
+  if (error.status !== 400) throw error;
+  return { refused: error.message };
 }
 
 function plain(answer) {

@@ -1,14 +1,13 @@
 // A beam search as a tree: every way to go on that was looked at, kept or dropped.
 
 import { svg } from "./charts.js";
-import { el, swap, table, visible } from "./dom.js";
+import { el, exact, swap, table, valued, visible } from "./dom.js";
 
 const [WIDE, HIGH, GAP, EDGE, TOP] = [92, 38, 30, 10, 28]; // of a node, and around it
 const [FAR, APART] = [180, 58]; // the most from one node to the next
 const LETTERS = 11;
 
 const clipped = (text) => (text.length > LETTERS ? `${text.slice(0, LETTERS - 1)}…` : text);
-const exact = (value) => value.toFixed(3).replace("-", "−");
 const STATES = { kept: "kept", done: "done", dropped: "dropped" };
 
 /** The nodes from the root to this one. */
@@ -37,6 +36,7 @@ export function tree(pick) {
       ...columns.map((_, i) => svg("text", { class: "count", x: EDGE + i * far + WIDE / 2, y: 17, "text-anchor": "middle", text: `step ${i + 1}` })),
       ...nodes.map(({ parent, state }, i) => (parent === null ? null : edge(at(parent), at(i), won.has(i) ? "won" : state))),
       ...nodes.map((each, i) => box(each, at(i), won.has(i), () => pick(each.turn))));
+    shown.shows = [{ name: "Every way that was tried", rows: nodes.map(({ text }) => visible(text)), columns: ["step", "sum"], values: nodes.flatMap((each) => [each.turn + 1, each.sum]) }];
     swap(node, shown);
     const left = EDGE + turn * far;
     if (left < node.scrollLeft || left + WIDE > node.scrollLeft + node.clientWidth) node.scrollLeft = left - node.clientWidth / 2;
@@ -67,7 +67,7 @@ export function candidates({ nodes }, turn) {
     el("h2", { text: `Step ${turn + 1}: ${here.length} ways to go on` }),
     el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of candidates" },
       table(`Candidates of step ${turn + 1}, the best first`, ["word", "after", "sum", ""], here.map((each) => [
-        visible(each.text), el("td", { class: "after", text: before(each) }), exact(each.sum), el("td", { class: `state ${each.state}`, text: STATES[each.state] }),
+        visible(each.text), el("td", { class: "after", text: before(each) }), valued(each.sum, exact), el("td", { class: `state ${each.state}`, text: STATES[each.state] }),
       ]), { class: "says ways" })));
 }
 
@@ -77,7 +77,7 @@ export function endings({ best, penalty }, walk) {
   return el("section", { class: "card", "aria-label": "Texts found" },
     el("h2", {}, "Texts found", el("span", { class: "quiet", text: `score = sum${length}` })),
     table("Texts found, the best first", ["text", "score", ""], best.map((each) => [
-      el("span", { class: "brief", title: each.text, text: visible(each.text) }), exact(each.score),
-      el("button", { type: "button", class: "plain", text: "Walk", "aria-label": `Walk through “${visible(each.text)}”`, on: { click: () => walk(each) } }),
+      el("span", { class: "brief", title: each.text, text: visible(each.text) }), valued(each.score, exact),
+      el("button", { type: "button", class: "plain", text: "Walk", asks: true, "aria-label": `Walk through “${visible(each.text)}”`, on: { click: () => walk(each) } }),
     ]), { class: "says found" }));
 }

@@ -1,6 +1,6 @@
 // The cache being filled: what is kept, written and read at one step.
 
-import { el, table } from "./dom.js";
+import { el, key, table } from "./dom.js";
 
 const CELLS = 96; // the most that are drawn; of more tokens each stands for several
 
@@ -31,7 +31,7 @@ export function cached(now, room, texts, again) {
     el("h2", {}, "The cache", el("span", { class: "quiet", text: "keys and values of what was read" })),
     cells(`${exactly(kept, "token")} of ${room.capacity}, ${now.written / texts} of them new`, kept, now.written / texts, room.capacity),
     now.source ? cells(`the source: ${exactly(now.source, "token")}, written once`, now.source, now.read ? 0 : now.source, now.source) : null,
-    el("p", { class: "key quiet" }, el("i", { class: "new" }), "written now", el("i", { class: "old" }), "read back", el("i", { class: "free" }), "free"),
+    key(["new", "written now"], ["old", "read back"], ["free", "free"]),
     table("The cache at this step", ["", ""], [
       ["kept", `${exactly(now.kept, "token")}${beams}`],
       ["written now", exactly(now.written, "token")],

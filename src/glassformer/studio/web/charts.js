@@ -39,10 +39,10 @@ function nearest(event, left, right, count) {
 
 /**
  * Curves over places, with one place marked.
- * @param {{label: string, wide: number, high: number, low: number, most: number, series: {kind: string, values: number[]}[],
+ * @param {{label: string, wide: number, high: number, low: number, most: number, title?: string, places?: string[], series: {kind: string, name?: string, values: number[]}[],
  *   ticks: [number, string][], slanted?: boolean, marked?: number, pick?: (place: number) => void}} what
  */
-export function chart({ label, wide, high, low, most, series, ticks, slanted = false, marked = -1, pick }) {
+export function chart({ label, title = label, places, wide, high, low, most, series, ticks, slanted = false, marked = -1, pick }) {
   const count = series[0].values.length;
   const bottom = slanted ? BOTTOM * 3 : BOTTOM;
   const left = slanted ? LEFT + 18 : LEFT;
@@ -50,7 +50,7 @@ export function chart({ label, wide, high, low, most, series, ticks, slanted = f
   const y = (value) => TOP + (1 - (value - low) / (most - low)) * (high - TOP - bottom);
   const step = even(most - low);
   const marks = Array.from({ length: 7 }, (_, i) => (Math.ceil(low / step - 1e-9) + i) * step).filter((value) => value <= most + 1e-9);
-  return svg("svg", { class: "chart", role: "img", "aria-label": label, width: wide, height: high,
+  const node = svg("svg", { class: "chart", role: "img", "aria-label": label, width: wide, height: high,
     on: pick ? { click: (event) => pick(nearest(event, left, RIGHT, count)) } : {} },
   ...marks.map((value) => svg("line", { class: "grid", x1: left, x2: wide - RIGHT, y1: y(value), y2: y(value) })),
   ...marks.map((value) => svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end", text: step >= 1 ? String(value) : value.toFixed(1).replace("-", "−") })),
@@ -62,6 +62,8 @@ export function chart({ label, wide, high, low, most, series, ticks, slanted = f
   ...series.flatMap(({ kind, values }) => (marked >= 0 || count <= 40
     ? values.map((value, i) => [value, i]).filter(([, i]) => marked < 0 || i === marked)
       .map(([value, i]) => svg("circle", { class: `dot ${kind}`, cx: x(i), cy: y(value), r: marked < 0 ? 2.5 : 4.5 })) : [])));
+  node.shows = [{ name: title, rows: series.map(({ name = "" }) => name), columns: places ?? series[0].values.map((_, i) => i), values: series.flatMap(({ values }) => values) }]; // for those who take it away
+  return node;
 }
 
 /**

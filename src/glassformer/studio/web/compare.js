@@ -3,7 +3,8 @@
 import * as api from "./api.js";
 import { colours, words } from "./colour.js";
 import { el, select, share, swap, table, visible } from "./dom.js";
-import { movers, whichHead } from "./head.js";
+import { everyHead, movers, weights, whichHead } from "./head.js";
+import { difference, moves } from "./lab.js";
 import { matrix } from "./matrix.js";
 import { legend } from "./picture.js";
 import { changeOf, diverging, signedLegend } from "./signed.js";
@@ -15,7 +16,7 @@ export const compare = {
   question: "What is different?",
   lead: "The same head twice, in two models, two checkpoints or on two sentences; on the right, where the second looks more and where less.",
   caveat: "Heads of two models that were trained apart need not have the same tasks: equal numbers do not make them a pair.",
-  build,
+  build, along,
 };
 
 function build(app) {
@@ -46,22 +47,15 @@ function build(app) {
     const { stack, layer, head } = state;
     const theirs = other.stacks.find(({ name }) => name === stack);
     if (!theirs) throw new api.Refused(`The second model has no ${stack}: choose one of the same family.`);
-    const at = [layer, head].map((value, i) => Math.min(value, [theirs.layers, theirs.heads][i] - 1));
-    const pair = `between/${run.run}/${other.run}`;
-    const [a, b, difference] = await Promise.all([
-      api.bytes(`runs/${run.run}/head/${stack}/${layer}/${head}?view=raw`),
-      api.bytes(`runs/${other.run}/head/${stack}/${at.join("/")}?view=raw`),
-      Promise.all([api.bytes(`${pair}/head/${stack}/${layer}/${head}`), api.json(`${pair}/changes/${stack}`)])
-        .catch((error) => { if (error.status !== 400) throw error; return error; }),
-    ]);
+    const [a, b, apart] = await looked(run, other, theirs, [stack, layer, head]);
     if (!fresh()) return;
-    const same = Array.isArray(difference); // as many rows and columns
+    const same = Array.isArray(apart); // as many rows and columns
     first.title.textContent = named(app.model, state.saved, changes(state), state.text);
     second.title.textContent = named(rivalOf(app), state.rivalAt, "", state.other || state.text);
     between.title.textContent = "The difference";
     still.hidden = same;
     [between.fit.hidden, between.foot.hidden, list.hidden] = [!same, !same, !same];
-    if (!same) still.textContent = difference.message;
+    if (!same) still.textContent = apart.message;
     const palette = words(colours(theme(), state.faint));
     const plain = { special: true, pieces: true };
     const draw = (part, bytes, of, table256, value, drawn) => {
@@ -72,14 +66,34 @@ function build(app) {
     for (const part of [first, second]) swap(part.foot, legend(theme(), state.faint, "0", "1", "weight"));
     swap(between.foot, signedLegend(theme(), "change"));
     swap(spoken, ...said(app, run, other)); // before the pictures: it takes room
-    if (same) swap(list, ...movers(app, "differ most:", difference[1].moved));
+    if (same) swap(list, ...movers(app, "differ most:", apart[1].moved));
     draw(first, a.bytes, run, palette, undefined, [run.run]);
     draw(second, b.bytes, other, palette, undefined, [other.run]);
-    if (same) draw(between, difference[0].bytes, run, words(diverging(theme())), changeOf, [run.run, other.run]);
-    app.say(same ? `layer ${layer}, head ${head}: ${Math.round(100 * difference[1].moved[layer][head])} % of its attention is elsewhere` : difference.message);
+    if (same) draw(between, apart[0].bytes, run, words(diverging(theme())), changeOf, [run.run, other.run]);
+    app.say(same ? `layer ${layer}, head ${head}: ${Math.round(100 * apart[1].moved[layer][head])} % of its attention is elsewhere` : apart.message);
   }
 
   return { node, show };
+}
+
+/** A head of both, and their difference if they have as many rows and columns. */
+function looked(run, other, { layers, heads }, at) {
+  const [stack, layer, head] = at;
+  return Promise.all([
+    weights(run, at),
+    weights(other, [stack, Math.min(layer, layers - 1), Math.min(head, heads - 1)]),
+    Promise.all([difference(run, other, at), moves(run, other, stack)]).catch((error) => { if (error.status !== 400) throw error; return error; }),
+  ]);
+}
+
+function* along(app) {
+  const { run } = app;
+  for (const at of everyHead(app)) {
+    yield async () => {
+      const other = await rivalRun(app);
+      await looked(run, other, other.stacks.find(({ name }) => name === at[0]), at);
+    };
+  }
 }
 
 /** Models that can be compared with this one: heads of other families are others altogether. */
@@ -106,13 +120,13 @@ function rivals(app) {
   const { state, model } = app;
   const chosen = rivalOf(app);
   const steps = (of, at, change, label) => (of.steps?.length ? el("label", { class: "field" }, label,
-    select([["-1", "the model"], ...of.steps.map((step) => [String(step), `step ${step}`])], String(at), (to) => change(Number(to)))) : null);
+    select([["-1", "the model"], ...of.steps.map((step) => [String(step), `step ${step}`])], String(at), (to) => change(Number(to)), { asks: true })) : null);
   return [
     steps(model, state.saved, (saved) => app.update({ saved }), "first"),
-    el("label", { class: "field" }, "compare with", select([["", "the same model"], ...able(app).map(({ id, name }) => [id, name])], chosen === model ? "" : chosen.id, (rival) => app.update({ rival, rivalAt: -1 }))),
+    el("label", { class: "field" }, "compare with", select([["", "the same model"], ...able(app).map(({ id, name }) => [id, name])], chosen === model ? "" : chosen.id, (rival) => app.update({ rival, rivalAt: -1 }), { asks: true })),
     steps(chosen, state.rivalAt, (rivalAt) => app.update({ rivalAt }), "at"),
-    el("label", { class: "field wide" }, "on", el("input", { type: "text", name: "other", value: state.other, placeholder: "the same sentence", "aria-label": "Second sentence", spellcheck: "false" })),
-    el("button", { class: "plain", text: "Compare" }),
+    el("label", { class: "field wide" }, "on", el("input", { type: "text", name: "other", value: state.other, placeholder: "the same sentence", "aria-label": "Second sentence", spellcheck: "false", asks: true })),
+    el("button", { class: "plain", text: "Compare", asks: true }),
   ];
 }
 

@@ -1,10 +1,13 @@
 // Small hands for building pages. Text always goes in as text, never as markup.
 
+import { held } from "./api.js";
+
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 
 /**
  * An element: `class`, `text`, `on` (listeners) and `vars` (CSS variables) are special,
  * `true` and `false` set or leave out an attribute, everything else is an attribute.
+ * What `asks` needs the server each time: in a page that was taken away it is switched off.
  * @returns {HTMLElement}
  */
 export function el(tag, props = {}, ...children) {
@@ -12,6 +15,7 @@ export function el(tag, props = {}, ...children) {
   for (const [name, value] of Object.entries(props)) {
     if (value === undefined || value === null || value === false) continue;
     if (name === "text") node.textContent = value;
+    else if (name === "asks") node.toggleAttribute("disabled", held !== null || node.disabled);
     else if (name === "on") for (const [event, act] of Object.entries(value)) node.addEventListener(event, act);
     else if (name === "vars") for (const [key, to] of Object.entries(value)) node.style.setProperty(`--${key}`, to);
     else node.setAttribute(name, value === true ? "" : value);
@@ -40,10 +44,10 @@ export function table(caption, heads, rows, props = {}) {
 }
 
 /** A row of buttons of which one is pressed. */
-export function choice(label, options, chosen, choose) {
+export function choice(label, options, chosen, choose, asks = false) {
   return el("div", { class: "choice", role: "group", "aria-label": label },
     ...options.map(([value, title, hint]) => el("button", {
-      type: "button", "aria-pressed": String(value === chosen), title: hint, text: title,
+      type: "button", "aria-pressed": String(value === chosen), title: hint, text: title, asks,
       on: { click: () => choose(value) },
     })));
 }
@@ -90,6 +94,15 @@ export function number(value) {
 export function share(value) {
   return value > 0 && value < 0.005 ? "<0.01" : value.toFixed(2);
 }
+
+/** A number in three digits after the point. */
+export const exact = (value) => value.toFixed(3).replace("-", "−");
+
+/** A cell of a table: a number in a few digits; who takes it away gets all of them. */
+export const valued = (value, say = share, props = {}) => el("td", { ...props, "data-value": value, text: say(value) });
+
+/** What the marks in a picture mean: [its class, text] each. */
+export const key = (...marks) => el("p", { class: "key quiet" }, ...marks.map(([kind, text]) => el("span", {}, el("i", { class: kind }), text)));
 
 /** Large counts: 22.7 M. */
 export function count(value) {

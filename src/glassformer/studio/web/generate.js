@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { candidates, endings, tree } from "./beams.js";
 import { cached } from "./cached.js";
 import { colours, words } from "./colour.js";
-import { choice, el, select, share, swap, table, visible } from "./dom.js";
+import { choice, el, select, share, swap, table, valued, visible } from "./dom.js";
 import { stepper } from "./head.js";
 import { matrix } from "./matrix.js";
 import { legend } from "./picture.js";
@@ -27,7 +27,7 @@ export const generate = {
   question: "Why this word next?",
   lead: "One step is one word: what the model says, what the settings leave of it, what is chosen. Take another word, and the text goes on from there.",
   caveat: "Chances are the model's, not the truth's: a likely word can be wrong, and an unlikely one right.",
-  build,
+  build, along,
 };
 
 function build(app) {
@@ -67,7 +67,7 @@ function build(app) {
     swap(tools, ...toolbar());
     const wrote = await api.post("writings", question(app));
     if (!fresh()) return undefined;
-    app.wrote = wrote.writing;
+    app.wrote = wrote;
     const last = (beams ? wrote.beams.caches.length : wrote.steps.length) - 1;
     state.at = Math.max(0, Math.min(last, state.at));
     swap(text, written(app, wrote, beams));
@@ -92,23 +92,38 @@ function build(app) {
     swap(right, cached(now.cache, wrote.room, 1, again(wrote, state.at)));
     const place = at(app);
     swap(which, el("h2", { text: "The last word looks at" }), ...whichRow(app, place));
-    const home = `writings/${wrote.writing}`;
-    const head = place.head === null ? "" : `?head=${place.head}`;
-    const [seen, exact] = await Promise.all([
-      api.bytes(`${home}/attention/${place.stack}/${place.layer}${head}`),
-      api.json(`${home}/row/${place.stack}/${place.layer}/${state.at}${head}`)]);
+    const [seen, { weights }] = await looked(wrote, place);
     if (!fresh()) return;
     const before = [...wrote.prompt, ...wrote.written];
     const name = (token) => ({ text: visible(token.text), special: token.special });
     const rows = wrote.steps.map((_, i) => name(before[wrote.prompt.length - 1 + i]));
     const columns = (place.stack === "cross" ? wrote.source : before.slice(0, seen.shape[1])).map(name);
-    swap(looks, rowTable(rows[state.at], columns, exact.weights, legend(app.theme(), state.faint, "0", "1", "colour")));
+    swap(looks, rowTable(rows[state.at], columns, weights[state.at], legend(app.theme(), state.faint, "0", "1", "colour")));
     cells.show({ bytes: seen.bytes, rows, columns, chosen: state.at, zoom: 0, stretch: true, palette: words(colours(app.theme(), state.faint)) });
     cells.view.canvas.dataset.drawn = [wrote.writing, place.stack, place.layer, place.head ?? "mean", app.theme(), state.faint].join();
     app.say(`step ${state.at + 1} of ${wrote.steps.length}: “${visible(wrote.written[state.at].text)}”, ${share(now.top.find(({ id }) => id === now.token).p[0])}`);
   }
 
   return { node, show };
+}
+
+/** What every step looked at, in colours and in numbers. */
+function looked({ writing }, { stack, layer, head }) {
+  const place = `${stack}/${layer}${head === null ? "" : `?head=${head}`}`;
+  return Promise.all([api.bytes(`writings/${writing}/attention/${place}`), api.json(`writings/${writing}/rows/${place}`)]);
+}
+
+/** The head in sight first, then the others; a search needs no more than it has. */
+function* along(app) {
+  const { model, wrote } = app;
+  if (!writes(model) || !wrote || wrote.beams) return;
+  const place = at(app);
+  yield () => looked(wrote, place);
+  for (const { name, layers, heads } of place.stacks) {
+    for (let layer = 0; layer < layers; layer++) {
+      for (const head of [null, ...Array(heads).keys()]) yield () => looked(wrote, { stack: name, layer, head });
+    }
+  }
 }
 
 const writes = ({ kind }) => kind === "causal_lm" || kind === "seq2seq";
@@ -126,7 +141,7 @@ function question({ state, model, saved }) {
 function settings(app) {
   const change = (name) => (value) => app.update({ [name]: Number(value), at: 0 });
   const slider = (label, name, min, max) => {
-    const box = el("input", { type: "range", min, max, step: "0.05", "aria-label": label, on: { input: () => change(name)(box.value) } });
+    const box = el("input", { type: "range", min, max, step: "0.05", "aria-label": label, asks: true, on: { input: () => change(name)(box.value) } });
     const told = el("output", {});
     const node = el("label", { class: "field short" }, label, box, told);
     return () => {
@@ -140,15 +155,15 @@ function settings(app) {
   return () => {
     const { how, best, beams, most } = app.state;
     return [
-      choice("How to choose", WAYS, how, (to) => app.update({ how: to, at: 0 })),
+      choice("How to choose", WAYS, how, (to) => app.update({ how: to, at: 0 }), true),
       ...(how === "chance" ? [
         heat(),
-        el("label", { class: "field" }, "top-k", select(options(KEPT, best, (n) => (n ? String(n) : "all")), String(best), change("best"))),
+        el("label", { class: "field" }, "top-k", select(options(KEPT, best, (n) => (n ? String(n) : "all")), String(best), change("best"), { asks: true })),
         mass(),
-        el("button", { type: "button", class: "plain", text: "Draw again", on: { click: () => app.update({ seed: app.state.seed + 1 }) } }),
+        el("button", { type: "button", class: "plain", text: "Draw again", asks: true, on: { click: () => app.update({ seed: app.state.seed + 1 }) } }),
       ] : []),
-      ...(how === "beam" ? [stepper("beams", beams, MOST_BEAMS, change("beams"), 2)] : []),
-      el("label", { class: "field" }, "at most", select(options(LENGTHS, most, (n) => `${n} tokens`), String(most), change("most"))),
+      ...(how === "beam" ? [stepper("beams", beams, MOST_BEAMS, change("beams"), 2, true)] : []),
+      el("label", { class: "field" }, "at most", select(options(LENGTHS, most, (n) => `${n} tokens`), String(most), change("most"), { asks: true })),
       app.state.off.length ? el("span", { class: "quiet", text: "here all heads are on" }) : null,
     ];
   };
@@ -201,10 +216,10 @@ function candidate(app, now, each, i) {
   const told = chosen ? (now.chosen ? "your choice" : "chosen") : gone ? `cut by ${now.rules[each.cut].name}` : "";
   const word = el("button", {
     type: "button", class: `word ${chosen ? "chosen" : ""} ${gone ? "gone" : ""}`, "aria-pressed": String(i === state.word), text: visible(each.text),
-    title: `Take “${visible(each.text)}” at this step`, on: { click: () => app.update({ word: i, taken: taking(state, each.id) }) },
+    title: `Take “${visible(each.text)}” at this step`, asks: true, on: { click: () => app.update({ word: i, taken: taking(state, each.id) }) },
   });
   return [
-    word, ...each.p.map((p, n) => el("td", { class: gone && n > each.cut ? "gone" : "", text: gone && n > each.cut ? "–" : share(p) })),
+    word, ...each.p.map((p, n) => (gone && n > each.cut ? el("td", { class: "gone", text: "–" }) : valued(p))),
     now.rules.length
       ? el("span", { class: "bars" }, el("span", { class: "bar then", vars: { p: String(each.p[0]) } }), el("span", { class: "bar now", vars: { p: String(left) } }))
       : el("span", { class: "bar now", vars: { p: String(left) } }),
@@ -224,9 +239,9 @@ function taken(app, now) {
   const { state } = app;
   const marked = now.top[state.word];
   return [
-    el("button", { type: "button", class: "plain", "data-take": true, disabled: marked.id === now.token && now.chosen,
+    el("button", { type: "button", class: "plain", "data-take": true, asks: true, disabled: marked.id === now.token && now.chosen,
       text: `Take “${visible(marked.text)}” here`, on: { click: () => app.update({ taken: taking(state, marked.id) }) } }),
-    state.taken ? el("button", { type: "button", class: "plain", text: "The model's own words again", on: { click: () => app.update({ taken: "" }) } }) : null,
+    state.taken ? el("button", { type: "button", class: "plain", text: "The model's own words again", asks: true, on: { click: () => app.update({ taken: "" }) } }) : null,
   ].filter(Boolean);
 }
 
@@ -254,7 +269,7 @@ function whichRow(app, place) {
 function rowTable(row, columns, weights, colour) {
   const best = weights.map((_, i) => i).sort((a, b) => weights[b] - weights[a]).slice(0, ROWS);
   return table(`“${row.text}” looks at, the most first`, [`“${row.text}” looks at`, "weight", colour], best.map((i) => [
-    columns[i].text, share(weights[i]), el("span", { class: "bar now", vars: { p: String(weights[i]) } }),
+    columns[i].text, valued(weights[i]), el("span", { class: "bar now", vars: { p: String(weights[i]) } }),
   ]), { class: "says" });
 }
 

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { arcs } from "./arcs.js";
 import { colours, words } from "./colour.js";
-import { choice, el, number, share, swap, table, tick, visible } from "./dom.js";
+import { choice, el, number, share, swap, table, tick, valued, visible } from "./dom.js";
 import { matrix } from "./matrix.js";
 import { legend } from "./picture.js";
 import { gather, groups, sides } from "./tokens.js";
@@ -25,12 +25,33 @@ export const head = {
   question: "What does this head look at?",
   lead: "On the left each line leads from a token to one it looks at; on the right all weights: rows look, columns are looked at.",
   caveat: "Weights say where a head looks, not what it does with what it finds: compare value-weighted ones.",
-  build,
+  build, along,
 };
 
-export function stepper(label, value, most, change, least = 0) {
+/** Every head of every stack, those of the chosen one first: [stack, layer, head]. */
+export function everyHead({ run, state }) {
+  const other = ({ name }) => name !== state.stack;
+  return run.stacks.toSorted((a, b) => other(a) - other(b)).flatMap(({ name, layers, heads }) =>
+    Array.from({ length: layers * heads }, (_, n) => [name, Math.floor(n / heads), n % heads]));
+}
+
+/** A head's picture. */
+export const weights = ({ run }, at, view = "raw") => api.bytes(`runs/${run}/head/${at.join("/")}?view=${view}`);
+
+const rowOf = ({ run }, at, query) => api.json(`runs/${run}/row/${at.join("/")}/${query}`);
+
+/** Pictures first, then all their numbers, then the other ways to look. */
+function* along(app) {
+  const { run, state, model } = app;
+  const heads = everyHead(app);
+  for (const at of heads) yield () => weights(run, at, state.view === "rollout" && at[0] === "cross" ? "raw" : state.view);
+  for (const at of heads) for (const query of sides(run, at[0])[0].keys()) yield () => rowOf(run, at, query);
+  for (const at of heads) for (const view of viewsOf(at[0], model)) yield () => weights(run, at, view);
+}
+
+export function stepper(label, value, most, change, least = 0, asks = false) {
   const step = (by, text, name) => el("button", {
-    type: "button", text, "aria-label": name, disabled: value + by < least || value + by > most, on: { click: () => change(value + by) },
+    type: "button", text, "aria-label": name, asks, disabled: value + by < least || value + by > most, on: { click: () => change(value + by) },
   });
   return el("div", { class: "stepper", role: "group", "aria-label": label },
     step(-1, "‹", `${label} before`), el("span", {}, `${label} `, el("b", { text: value })), step(1, "›", `${label} after`));
@@ -74,6 +95,7 @@ function build(app) {
     const { state, run } = app;
     const fresh = app.fresh();
     const { stack, layer, head: h, query } = state;
+    const at = [stack, layer, h];
     swap(tools, ...whichHead(app),
       choice("Weights", VIEWS.filter(([id]) => viewsOf(stack, app.model).includes(id)), state.view, (view) => app.update({ view })));
     slider.value = String(state.threshold);
@@ -83,7 +105,7 @@ function build(app) {
       tick("word pieces apart", state.pieces, (pieces) => app.update({ pieces }), "Together: added where looked at, averaged where looking"),
       tick("faint too", state.faint, (faint) => app.update({ faint }), "More of the colours for small weights"));
     swap(scale, legend(app.theme(), state.faint, "0", "1", "weight"));
-    const { bytes, shape: [, width] } = await api.bytes(`runs/${run.run}/head/${stack}/${layer}/${h}?view=${state.view}`);
+    const { bytes, shape: [, width] } = await weights(run, at, state.view);
     if (!fresh()) return;
     const [asking, asked] = sides(run, stack);
     shown.rows = groups(asking, state);
@@ -94,7 +116,7 @@ function build(app) {
     lines.show({ ...shown, threshold: state.threshold, chosen });
     app.scale = cells.show({ ...shown, chosen, zoom: state.zoom, palette: words(colours(app.theme(), state.faint)) });
     cells.view.canvas.dataset.drawn = [run.run, stack, layer, h, state.view, app.theme(), state.faint].join();
-    const exact = await api.json(`runs/${run.run}/row/${stack}/${layer}/${h}/${query}`);
+    const exact = await rowOf(run, at, query);
     if (!fresh()) return;
     const best = strongest(exact.weights);
     swap(row, ...rowTable(app, asking[query], asked, exact, best));
@@ -105,19 +127,19 @@ function build(app) {
   return { node, show };
 }
 
-const strongest = (weights) => weights.map((_, i) => i).sort((a, b) => weights[b] - weights[a]);
+const strongest = (all) => all.map((_, i) => i).sort((a, b) => all[b] - all[a]);
 
-function rowTable(app, token, asked, { weights, scores }, best) {
+function rowTable(app, token, asked, { weights: all, scores }, best) {
   const some = best.slice(0, ROWS);
-  const rest = weights.length - some.length;
+  const rest = all.length - some.length;
   return [
     el("h2", { text: `“${visible(token.text)}” looks at` }),
     el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of weights" },
       table(`Weights of “${visible(token.text)}”, largest first`, ["token", ...(scores.length ? ["score"] : []), "weight", ""], some.map((i) => [
-        visible(asked[i].text), ...(scores.length ? [number(scores[i])] : []), share(weights[i]),
-        el("span", { class: "bar now", vars: { p: String(weights[i]) } }),
+        visible(asked[i].text), ...(scores.length ? [valued(scores[i], number)] : []), valued(all[i]),
+        el("span", { class: "bar now", vars: { p: String(all[i]) } }),
       ]), { class: "says" }),
-      rest > 0 ? el("p", { class: "quiet", text: `and ${rest} more, with ${share(best.slice(ROWS).reduce((sum, i) => sum + weights[i], 0))} together` }) : null),
+      rest > 0 ? el("p", { class: "quiet", text: `and ${rest} more, with ${share(best.slice(ROWS).reduce((sum, i) => sum + all[i], 0))} together` }) : null),
     !app.has("numbers") || app.model.kind === "trace" ? null : el("div", { class: "buttons" }, el("button", { type: "button", class: "main", text: "How are these computed?", on: { click: () => app.update({ page: "numbers" }) } })),
   ];
 }

@@ -7,6 +7,8 @@ import { viewsOf } from "./head.js";
 import { SHOWN } from "./positions.js";
 
 const next = (list, now, by) => list[(list.indexOf(now) + by + list.length) % list.length];
+const STACKED = ["map", "head", "numbers", "positions", "lab", "compare", "training"];
+const TOKENS = ["map", "head", "numbers", "layers", "lab", "compare", "training"];
 const move = (name, by) => (app) => app.update({ [name]: Math.max(0, app.state[name] + by) });
 
 /** [key, what it does, act, on which pages (all, if none are named)] */
@@ -24,13 +26,13 @@ export const KEYS = [
   ["/", "write a sentence", (app) => app.write()],
   ["m", "next model", (app) => app.pick(next(app.models.map(({ id }) => id), app.model.id, 1))],
   ["e", "next example sentence", (app) => app.example()],
-  ["s", "next stack: encoder, decoder, cross", (app) => app.update({ stack: next(app.run.stacks.map(({ name }) => name), app.state.stack, 1) }), ["map", "head", "numbers"]],
+  ["s", "next stack: encoder, decoder, cross", (app) => app.update({ stack: next(app.run.stacks.map(({ name }) => name), app.state.stack, 1) }), STACKED],
   ["[", "layer before", move("layer", -1)],
   ["]", "layer after", move("layer", 1)],
   [",", "head before", move("head", -1)],
   [".", "head after", move("head", 1)],
-  ["k", "token before", move("query", -1), ["map", "head", "numbers", "layers"]],
-  ["j", "token after", move("query", 1), ["map", "head", "numbers", "layers"]],
+  ["k", "token before", move("query", -1), TOKENS],
+  ["j", "token after", move("query", 1), TOKENS],
   ["k", "word before", move("word", -1), ["translate"]],
   ["j", "word after", move("word", 1), ["translate"]],
   ["x", "switch this head off, or on again", (app) => app.toggle()],
@@ -63,10 +65,6 @@ export const KEYS = [
   ["j", "position after", move("place", 1), ["positions"]],
   ["r", "shuffle the words again", (app) => app.update({ show: "shuffle", shuffled: app.state.shuffled + 1 }), ["positions"]],
   ["o", "with or without positions", (app) => app.update({ show: "shuffle", flat: !app.state.flat }), ["positions"]],
-  ["s", "next stack: encoder, decoder, cross", (app) => app.update({ stack: next(app.run.stacks.map(({ name }) => name), app.state.stack, 1) }), ["positions"]],
-  ["s", "next stack: encoder, decoder, cross", (app) => app.update({ stack: next(app.run.stacks.map(({ name }) => name), app.state.stack, 1) }), ["lab", "compare", "training"]],
-  ["k", "token before", move("query", -1), ["lab", "compare", "training"]],
-  ["j", "token after", move("query", 1), ["lab", "compare", "training"]],
   ["n", "token after, in the other sentence", move("mate", 1), ["lab"]],
   ["b", "token before, in the other sentence", move("mate", -1), ["lab"]],
   ["h", "mask this token", () => document.querySelector("[data-do=mask]")?.click(), ["lab"]],

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { words } from "./colour.js";
 import { el, share, swap, visible } from "./dom.js";
-import { movers, whichHead } from "./head.js";
+import { everyHead, movers, whichHead } from "./head.js";
 import { matrix } from "./matrix.js";
 import { says } from "./says.js";
 import { changeOf, diverging, signedLegend } from "./signed.js";
@@ -15,7 +15,7 @@ export const lab = {
   question: "What if?",
   lead: "Mask a word, put another in its place, switch heads off, or bring in what the model thought of another sentence: see what becomes of the answer.",
   caveat: "A change that matters shows where the answer passes, not all that it needs: try the opposite change too.",
-  build,
+  build, along,
 };
 
 const NONE = { off: [], swaps: [], patches: [] };
@@ -89,11 +89,11 @@ function build(app) {
     for (const part of [left, centre, right]) part.hidden = !fixed.hidden;
     if (!fixed.hidden) { app.say("nothing can be changed"); return; }
     remember(state);
-    const other = state.other ? await api.run(model.id, state.other, "", [], state.saved < 0 ? {} : { step: state.saved }).catch((error) => error) : null;
+    const other = state.other ? await api.run(model.id, state.other, "", [], app.saved()).catch((error) => error) : null;
     if (!fresh()) return;
     swap(left, ...controls(app, other));
     swap(tools, ...whichHead(app));
-    const python = await api.json(`runs/${run.run}/python`);
+    const python = await written(run);
     if (!fresh()) return;
     swap(right, says(run, before, answering(app), model), history(app, time), code(python.code));
     await picture(app, fresh);
@@ -103,8 +103,8 @@ function build(app) {
   async function picture({ state, run, before, theme }, fresh) {
     const { stack, layer, head } = state;
     const found = before ? await Promise.all([
-      api.bytes(`between/${before.run}/${run.run}/head/${stack}/${layer}/${head}`),
-      api.json(`between/${before.run}/${run.run}/changes/${stack}`),
+      difference(before, run, [stack, layer, head]),
+      moves(before, run, stack),
     ]).catch((error) => { if (error.status !== 400) throw error; return error; }) : null;
     if (!fresh()) return;
     still.hidden = Array.isArray(found);
@@ -124,6 +124,22 @@ function build(app) {
   }
 
   return { node, show };
+}
+
+const written = ({ run }) => api.json(`runs/${run}/python`);
+
+/** What one run's head looks at more than another's, and less. */
+export const difference = (one, other, at) => api.bytes(`between/${one.run}/${other.run}/head/${at.join("/")}`);
+
+/** How much of each head's attention has moved. */
+export const moves = (one, other, stack) => api.json(`between/${one.run}/${other.run}/changes/${stack}`);
+
+function* along(app) {
+  const { run, before } = app;
+  yield () => written(run);
+  if (!before) return;
+  for (const { name } of run.stacks) yield () => moves(before, run, name);
+  for (const at of everyHead(app)) yield () => difference(before, run, at);
 }
 
 const signed = (text) => (text.startsWith("-") ? `−${text.slice(1)}` : `+${text}`);
@@ -150,18 +166,16 @@ function controls(app, other) {
     ...state.swaps.filter((each) => each.startsWith(`${side}.`)).map((each) => [each.split(".")[1], "asked"]),
     ...state.patches.filter((each) => each.startsWith(`${side}.`)).map((each) => [each.split(".")[2], "asked"])]);
   const exchange = (word) => app.update({ swaps: [...state.swaps.filter((each) => !each.startsWith(`${side}.${query}.`)), `${side}.${query}.${encodeURIComponent(word)}`] });
-  const word = el("input", { type: "text", name: "word", "aria-label": "Another word", placeholder: "another word", spellcheck: "false" });
+  const word = el("input", { type: "text", name: "word", "aria-label": "Another word", placeholder: "a word", spellcheck: "false", asks: true });
   const name = visible(tokens[query]?.text ?? "");
-  const sentence = [el("h2", { text: "The sentence" }), strip(`Tokens of the ${side}`, tokens, query, (to) => app.update({ query: to }), marks)];
-  if (api.held) return sentence; // nothing runs in a page that was taken away
   return [
-    ...sentence,
+    el("h2", { text: "The sentence" }), strip(`Tokens of the ${side}`, tokens, query, (to) => app.update({ query: to }), marks),
     el("h3", { text: `“${name}”` }),
     el("form", { class: "inline", on: { submit: (event) => { event.preventDefault(); if (word.value.trim()) exchange(word.value.trim()); } } },
-      el("button", { type: "button", class: "plain", "data-do": "mask", text: "Mask it", disabled: !model.mask, title: model.mask ? null : "This model knows no mask: put another word there", on: { click: () => exchange(model.mask) } }),
-      word, el("button", { class: "plain", text: "Swap" })),
+      el("button", { type: "button", class: "plain", "data-do": "mask", text: "Mask it", asks: true, disabled: !model.mask, title: model.mask ? null : "This model knows no mask: put another word there", on: { click: () => exchange(model.mask) } }),
+      word, el("button", { class: "plain", text: "Swap", asks: true })),
     el("h3", { text: `Layer ${state.layer}, head ${state.head}` }),
-    el("div", { class: "buttons" }, el("button", { type: "button", class: "plain", "aria-pressed": String(app.isOff(state)), text: app.isOff(state) ? "Switch on" : "Switch off", on: { click: () => app.toggle() } })),
+    el("div", { class: "buttons" }, el("button", { type: "button", class: "plain", "aria-pressed": String(app.isOff(state)), text: app.isOff(state) ? "Switch on" : "Switch off", asks: true, on: { click: () => app.toggle() } })),
     el("h3", { text: "From another sentence" }),
     ...patching(app, side, name, other),
   ];
@@ -169,9 +183,9 @@ function controls(app, other) {
 
 function patching(app, side, name, other) {
   const { state, model } = app;
-  const box = el("input", { type: "text", name: "other", value: state.other, "aria-label": "Another sentence", placeholder: model.samples[1]?.text ?? "another sentence", spellcheck: "false" });
+  const box = el("input", { type: "text", name: "other", value: state.other, "aria-label": "Another sentence", placeholder: model.samples[1]?.text ?? "another sentence", spellcheck: "false", asks: true });
   const form = el("form", { class: "inline", on: { submit: (event) => { event.preventDefault(); app.update({ other: box.value.trim() || box.placeholder, mate: -1, patches: [] }); } } },
-    box, el("button", { class: "plain", text: "Read" }));
+    box, el("button", { class: "plain", text: "Read", asks: true }));
   if (other instanceof Error) return [form, el("p", { class: "quiet", text: other.message })];
   if (!other) return [form, el("p", { class: "quiet", text: "Its vectors can take the place of this sentence's, token by token." })];
   const theirs = other.tokens.queries[side];
@@ -179,7 +193,7 @@ function patching(app, side, name, other) {
   state.mate = mate;
   return [form,
     strip("Tokens of the other sentence", theirs, mate, (to) => app.update({ mate: to })),
-    el("div", { class: "buttons" }, el("button", { type: "button", class: "plain", "data-do": "patch",
+    el("div", { class: "buttons" }, el("button", { type: "button", class: "plain", "data-do": "patch", asks: true,
       text: `After layer ${state.layer}: “${visible(theirs[mate].text)}” in place of “${name}”`,
       on: { click: () => app.update({ patches: [...state.patches.filter((each) => !each.startsWith(`${side}.${state.layer}.${state.query}.`)), `${side}.${state.layer}.${state.query}.${mate}`] }) } }))];
 }
@@ -195,10 +209,10 @@ function history(app, time) {
   };
   const rows = Object.entries(told).flatMap(([kind, tell]) => state[kind].map((each) => el("li", {},
     el("span", { text: tell(each.split("."), each) }),
-    api.held ? null : el("button", { type: "button", class: "drop", "aria-label": `take back: ${tell(each.split("."), each)}`, text: "×", on: { click: () => drop(kind, each) } }))));
-  const button = (text, act, able) => el("button", { type: "button", class: "plain", text, disabled: !able, on: { click: act } });
+    el("button", { type: "button", class: "drop", asks: true, "aria-label": `take back: ${tell(each.split("."), each)}`, text: "×", on: { click: () => drop(kind, each) } }))));
+  const button = (text, act, able) => el("button", { type: "button", class: "plain", text, asks: true, disabled: !able, on: { click: act } });
   return el("section", { class: "card changes", "aria-label": "Changes" },
-    el("div", { class: "step-head" }, el("h2", { text: before ? "Changes" : "No changes yet" }), api.held ? null : el("div", { class: "buttons small" }, button("Undo", app.undo, time.past.length), button("Redo", app.redo, time.future.length),
+    el("div", { class: "step-head" }, el("h2", { text: before ? "Changes" : "No changes yet" }), el("div", { class: "buttons small" }, button("Undo", app.undo, time.past.length), button("Redo", app.redo, time.future.length),
       button("All back", () => app.update(NONE), before))),
     rows.length ? el("ul", {}, ...rows) : null);
 }

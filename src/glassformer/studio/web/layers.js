@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { chart } from "./charts.js";
 import { colours, words } from "./colour.js";
-import { choice, el, share, swap, table, visible } from "./dom.js";
+import { choice, el, exact, key, share, swap, table, valued, visible } from "./dom.js";
 import { matrix } from "./matrix.js";
 import { legend } from "./picture.js";
 import { strip } from "./tokens.js";
@@ -14,10 +14,9 @@ export const layers = {
   question: "When is the answer decided?",
   lead: "Every vector on its way is read as if it were the last: what would the model say there, and how far is that from the end?",
   caveat: "The lens reads early layers with the last layer's eyes: what it cannot read there may be written all the same, in other words.",
-  build,
+  build, along,
 };
 
-const exact = (value) => value.toFixed(3).replace("-", "−");
 const SPEAKERS = ["masked_lm", "pretraining", "causal_lm", "seq2seq"];
 const WAY = [["s0", "to embedding"], ["s2", "to end"], ["s1", "to the other word"]];
 
@@ -31,7 +30,7 @@ function build(app) {
   const told = el("div", {});
   const distance = el("div", { class: "plot" });
   const said = el("section", { class: "card said", "aria-label": "What would be said" }, told, el("h3", { text: "How far from the end, in bits" }), distance);
-  const box = el("input", { "aria-label": "Another sentence", placeholder: "another sentence with the same word", spellcheck: "false",
+  const box = el("input", { "aria-label": "Another sentence", placeholder: "another sentence with the same word", spellcheck: "false", asks: true,
     on: { change: () => app.update({ other: box.value, mate: -1 }) } });
   const mates = el("div", {});
   const plot = el("div", { class: "plot" });
@@ -49,25 +48,20 @@ function build(app) {
     const both = model.family === "seq2seq";
     swap(tools, both ? choice("Stack", [["decoder", "decoder"], ["encoder", "encoder"]], side, (to) => app.update({ side: to })) : null,
       strip("The word", tokens, token, (query) => app.update({ query })));
-    const [found, mate] = await Promise.all([decided(app, side), partner(app, tokens[token])]);
+    const { found, mate, refused, steps, tops } = await asked(app, side, token);
     if (!fresh()) return;
     const missing = typeof found === "string";
     mute.textContent = missing ? found : "";
     [mute.hidden, cells.node.hidden, scale.hidden, said.hidden] = [!missing, missing, missing, missing];
     node.classList.toggle("mute", missing);
     if (!missing) drawLens(found, tokens, token);
-    const asked = mate ? `?other=${mate.run.run}&mate=${mate.token}` : "";
-    const [steps, tops] = await Promise.all([
-      api.json(`runs/${run.run}/way/${side}/${token}${asked}`),
-      missing ? null : api.json(`runs/${run.run}/decided/${token}`)]);
-    if (!fresh()) return;
     if (!missing) {
       swap(told, ...saying(found, tops, tokens[token], token));
       const values = found.kl.map((row) => row[token]);
-      swap(distance, chart({ label: `Bits from each point to the end: ${values.map((each) => each.toFixed(2)).join(", ")}`, wide: Math.max(180, distance.clientWidth), high: distance.clientHeight,
+      swap(distance, chart({ label: `Bits from each point to the end: ${values.map((each) => each.toFixed(2)).join(", ")}`, title: "Bits from each point to the end", places: found.points.map(({ name }) => name), wide: Math.max(180, distance.clientWidth), high: distance.clientHeight,
         low: 0, most: Math.max(...values, 0.1), series: [{ kind: "s0", values }], ticks: named(found.points), slanted: true }));
     }
-    drawWay(steps, tokens[token], mate);
+    drawWay(steps, tokens[token], mate, refused);
     const last = steps.points.length - 1;
     const turned = `“${visible(tokens[token].text)}”: cosine ${steps.to_start[last].toFixed(2)} from its embedding to its end`;
     const words2 = mate ? `; ${steps.between[last].toFixed(2)} to “${visible(mate.tokens[mate.token].text)}” of the other sentence` : "";
@@ -78,25 +72,25 @@ function build(app) {
     const { state, run } = app;
     const bytes = Uint8Array.from(tokens.flatMap((_, t) => found.p.map((row) => Math.round(255 * Math.min(1, row[t])))));
     swap(scale, legend(app.theme(), state.faint, "0", "1", "chance"));
-    cells.show({ bytes, rows: tokens.map(({ text, special }) => ({ text: visible(text), special })),
+    cells.show({ bytes, values: tokens.flatMap((_, t) => found.p.map((row) => row[t])), rows: tokens.map(({ text, special }) => ({ text: visible(text), special })),
       columns: found.points.map(({ name }) => ({ text: name, special: false })), chosen: token, zoom: 0, stretch: true,
       palette: words(colours(app.theme(), state.faint)) });
     cells.view.canvas.dataset.drawn = [run.run, "lens", app.theme(), state.faint].join();
   }
 
-  function drawWay(steps, own, mate) {
+  function drawWay(steps, own, mate, refused) {
     const name = `“${visible(own.text)}”`;
     swap(title, el("span", { text: `${name} on its way` }), el("span", { class: "quiet", text: "cosines of its vector" }));
     if (box !== document.activeElement) box.value = mate?.text ?? app.state.other;
-    swap(mates, mate ? strip("The word of the other sentence", mate.tokens, mate.token, (to) => app.update({ mate: to, other: mate.text })) : el("span"),
-      el("p", { class: "key quiet" }, ...WAY.slice(0, mate ? 3 : 2).flatMap(([kind, text]) => [el("i", { class: kind }), text])));
-    const series = [["s0", steps.to_start], ["s2", steps.to_end], ["s1", steps.between]].filter(([, values]) => values)
-      .map(([kind, values]) => ({ kind, values }));
+    swap(mates, mate ? strip("The word of the other sentence", mate.tokens, mate.token, (to) => app.update({ mate: to, other: mate.text }), {}, true) : el("p", { class: "quiet", text: refused }),
+      key(...WAY.slice(0, mate ? 3 : 2)));
+    const lines = [steps.to_start, steps.to_end, steps.between];
+    const series = WAY.map(([kind, told], i) => ({ kind, name: told, values: lines[i] })).filter(({ values }) => values);
     const low = Math.min(0, ...series.flatMap(({ values }) => values));
     const ticks = named(steps.points);
-    swap(plot, chart({ label: `Cosines of ${name} at ${steps.points.length} points`, wide: Math.max(180, plot.clientWidth), high: plot.clientHeight, low, most: 1, series, ticks, slanted: true }));
+    swap(plot, chart({ label: `Cosines of ${name} at ${steps.points.length} points`, places: steps.points.map(({ name: at }) => at), wide: Math.max(180, plot.clientWidth), high: plot.clientHeight, low, most: 1, series, ticks, slanted: true }));
     swap(numbers, table(`Cosines of ${name}`, ["point", "embedding", "end", ...(mate ? ["other word"] : [])], steps.points.map(({ name: at }, i) => [
-      at, exact(steps.to_start[i]), exact(steps.to_end[i]), ...(mate ? [exact(steps.between[i])] : []),
+      at, ...lines.filter(Boolean).map((values) => valued(values[i], exact)),
     ]), { class: "says cosines" }));
   }
 
@@ -122,15 +116,35 @@ async function decided({ run, model }, side) {
   return "This model has no words to say at a token, so there is no lens. Its vectors' way can be seen all the same.";
 }
 
+/** All that is shown of one token; `refused`: why there is no other word beside it. */
+async function asked(app, side, token) {
+  const { run } = app;
+  const own = run.tokens.queries[side][token];
+  const refusal = (error) => { if (error.status !== 400) throw error; return error; };
+  const [found, other] = await Promise.all([decided(app, side), partner(app, own, side).catch(refusal)]);
+  const refused = other instanceof api.Refused ? other.message : "";
+  const mate = refused ? null : other;
+  const beside = mate ? `?other=${mate.run.run}&mate=${mate.token}` : "";
+  const [steps, tops] = await Promise.all([
+    api.json(`runs/${run.run}/way/${side}/${token}${beside}`),
+    typeof found === "string" ? null : api.json(`runs/${run.run}/decided/${token}`)]);
+  return { found, mate, refused, steps, tops };
+}
+
+function* along(app) {
+  const sides = app.model.family === "seq2seq" ? [sideOf(app), sideOf(app) === "encoder" ? "decoder" : "encoder"] : [sideOf(app)];
+  for (const side of sides) for (const token of app.run.tokens.queries[side].keys()) yield () => asked(app, side, token);
+}
+
 /** The word of another sentence to stand beside this one; the same word, if it is there. */
-async function partner(app, own) {
+async function partner(app, own, side) {
   const { state, model } = app;
   const word = own.text.toLowerCase();
   const holds = ({ text }) => text !== state.text && text.toLowerCase().match(/[\p{L}\p{N}]+/gu)?.includes(word);
   const text = state.other || (own.special ? "" : model.samples.find(holds)?.text ?? "");
   if (!text) return null;
   const run = await api.run(model.id, text, "", state.off, app.saved());
-  const tokens = run.tokens.queries[sideOf(app)];
+  const tokens = run.tokens.queries[side];
   const same = tokens.findIndex((token) => token.text.toLowerCase() === word);
   const first = tokens.findIndex(({ special }) => !special);
   const token = state.mate >= 0 ? Math.min(tokens.length - 1, Math.round(state.mate)) : Math.max(0, same >= 0 ? same : first);
@@ -144,7 +158,7 @@ function saying({ points, words: last, p, kl }, { tops }, own, token) {
     el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of the lens" },
       table("What would be said at each point, and how far that is from the end", ["point", "says", "p", `p of “${visible(last[token])}”`, "bits to end", ""], points.map(({ name }, i) => [
         name, el("td", { class: "guess", title: tops[i].map(({ text, p: chance }) => `${visible(text)} ${share(chance)}`).join(", "), text: visible(tops[i][0].text) }),
-        share(tops[i][0].p), share(p[i][token]), kl[i][token].toFixed(2),
+        valued(tops[i][0].p), valued(p[i][token]), valued(kl[i][token], (bits) => bits.toFixed(2)),
         el("span", { class: "bar now", vars: { p: String(kl[i][token] / most) } }),
       ]), { class: "says lensed" })),
   ];

@@ -24,11 +24,12 @@ const at = (id) => document.getElementById(id);
 const dark = matchMedia("(prefers-color-scheme: dark)");
 let turn = 0;
 let current = null; // the page on the screen: {id, node, show}
+let shown = null; // the state that it showed last
 const framed = location.protocol === "about:"; // in a notebook: a page without an address of its own
-const understood = (hash) => read(hash, PAGES.map(({ id }) => id));
+const understood = (hash = location.hash) => read(hash || api.held?.address || "", PAGES.map(({ id }) => id));
 
 const app = {
-  state: understood(location.hash || api.held?.address || ""),
+  state: understood(),
   address: write,
   seen: new Set(), // pages that showed this run
   models: [], model: null, run: null, before: null, known: null, wrote: null, scale: 1,
@@ -36,6 +37,7 @@ const app = {
   /** Changes the state, the address and the screen. */
   update(change) {
     const next = { ...app.state, ...change };
+    if (!app.has(next.page)) return; // it was not taken along
     if (next.text !== app.state.text || next.model !== app.state.model) Object.assign(next, { swaps: [], patches: [] }); // their places are of that text
     if (next.model !== app.state.model) next.saved = -1;
     const turned = next.page !== app.state.page;
@@ -54,6 +56,11 @@ const app = {
   /** Which checkpoint is asked, if not the model itself. */
   saved: () => (app.state.saved < 0 ? {} : { step: app.state.saved }),
   has: (id) => PAGES.some((page) => page.id === id),
+  /** What the pages seen may still ask, the one in sight first. */
+  *along() {
+    const first = (page) => page.id !== app.state.page;
+    for (const page of PAGES.toSorted((a, b) => first(a) - first(b))) if (app.seen.has(page.id)) yield* page.along(app);
+  },
   toggle({ layer, head: h } = app.state) {
     if (app.fixed()) return;
     const name = `${app.state.stack}.${layer}.${h}`;
@@ -120,6 +127,7 @@ async function show() {
     await current.show();
     if (mine !== turn) return;
     app.seen.add(app.state.page);
+    shown = app.state;
     complain(refused);
   } catch (error) {
     if (mine !== turn) return;
@@ -129,6 +137,11 @@ async function show() {
       await show();
       show.again = false;
       return;
+    }
+    if (error.status === api.MISSING && shown && shown !== app.state) { // nothing but what was taken along
+      app.state = shown;
+      tell();
+      await show();
     }
     bar();
     if (app.model) ask();
@@ -206,7 +219,7 @@ function dress() {
 
 function bar() {
   const { state } = app;
-  const models = select(app.models.map(({ id, name }) => [id, name]), app.model?.id, app.pick, { "aria-label": "Model" });
+  const models = select(app.models.map(({ id, name }) => [id, name]), app.model?.id, app.pick, { "aria-label": "Model", asks: true });
   const about = app.model && `${FAMILIES[app.model.family] ?? app.model.family} · ${app.model.kind === "trace" ? "as recorded" : `${count(app.model.parameters)} parameters`}`;
   models.title = about ?? "";
   const button = (text, label, act, pressed) => el("button", {
@@ -263,7 +276,7 @@ at("ask").addEventListener("submit", (event) => {
 // A new address: from the bar, from the back button, or written by hand.
 const follow = () => {
   if (location.hash === "#page") return;
-  app.state = understood(location.hash);
+  app.state = understood();
   show();
 };
 addEventListener("popstate", follow);

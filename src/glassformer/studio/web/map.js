@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { colours, ink, words } from "./colour.js";
-import { choice, el, number, select, swap, table, tick } from "./dom.js";
+import { choice, el, number, select, swap, table, tick, valued } from "./dom.js";
 import { density, legend, paint, scaleFor, weightOf } from "./picture.js";
 import { says } from "./says.js";
 import { sides, strip } from "./tokens.js";
@@ -19,7 +19,7 @@ export const map = {
   lead: "Every picture is one head: each row is a token, and the darker a cell, the more that row looks at that column.",
   leadDark: "Every picture is one head: each row is a token, and the brighter a cell, the more that row looks at that column.",
   caveat: "A strong weight is not yet a cause. Switch a head off and see whether the answer changes.",
-  build,
+  build, along,
 };
 
 function build(app) {
@@ -64,13 +64,12 @@ function build(app) {
     const stack = run.stacks.find(({ name }) => name === state.stack);
     swap(right, answer(app), headCard(app, null));
     swap(left, ...tokenStrips(app));
-    const measured = () => api.json(`runs/${run.run}/measures`); // slower: the picture comes first
-    const [small, measures] = await Promise.all([
-      api.bytes(`runs/${run.run}/map/${stack.name}`),
-      state.colour === "weights" ? null : measured(),
+    const [heads, measures] = await Promise.all([
+      small(run, stack.name),
+      state.colour === "weights" ? null : measured(run), // slower: the picture comes first
     ]);
     if (!fresh()) return;
-    const size = room(centre, stack, small.shape);
+    const size = room(centre, stack, heads.shape);
     const values = measures?.values[stack.name]?.[state.colour] ?? null;
     const scale = values && range(values);
     const key = [stack.name, stack.layers, stack.heads].join();
@@ -79,13 +78,13 @@ function build(app) {
     board.style.setProperty("--wide", `${size.wide + GAP}px`);
     board.style.setProperty("--high", `${size.high + GAP}px`);
     const palette = colours(app.theme(), state.faint && !values);
-    draw(canvas, stack, small, size, values && ((l, h) => scale.byte(values[l][h])), words(palette));
-    canvas.shows = shows(app, canvas.shows, values);
+    draw(canvas, stack, heads, size, values && ((l, h) => scale.byte(values[l][h])), words(palette));
+    canvas.shows = shows(run, stack.name, canvas.shows, values);
     Object.assign(canvas.dataset, { scale: size.scale, gap: gapOf(size) }); // for those who read the pixels
     canvas.dataset.drawn = [run.run, stack.name, state.colour, app.theme(), state.faint].join();
     label(app, grid, stack, values, scale, palette);
     placeKnob();
-    const all = await measured();
+    const all = await measured(run);
     if (!fresh()) return;
     app.known = all;
     swap(tools, ...toolbar(app, all, scale));
@@ -94,6 +93,16 @@ function build(app) {
   }
 
   return { node, show };
+}
+
+/** All heads of a stack, as small pictures. */
+export const small = ({ run }, stack) => api.bytes(`runs/${run}/map/${stack}`);
+
+const measured = ({ run }) => api.json(`runs/${run}/measures`);
+
+function* along({ run }) {
+  yield () => measured(run);
+  for (const { name } of run.stacks) yield () => small(run, name);
 }
 
 function pickFrom(event, act) {
@@ -158,10 +167,10 @@ function draw(canvas, { layers, heads }, { bytes, shape: [, , rows, columns] }, 
 }
 
 /** For those who take it away: each head's cells by their tokens; of a long text, by their numbers. */
-function shows({ run, state }, heads, values) {
-  const [rows, columns] = sides(run, state.stack).map((tokens) => tokens.map(({ text }) => text));
+export function shows(run, stack, heads, values = null) {
+  const [rows, columns] = sides(run, stack).map((tokens) => tokens.map(({ text }) => text));
   return heads.map((each) => ({
-    ...each, name: `layer ${each.layer}, head ${each.head}`,
+    ...each, name: `${stack}, layer ${each.layer}, head ${each.head}`,
     rows: each.rows === rows.length ? rows : Array.from({ length: each.rows }, (_, i) => String(i)),
     columns: each.columns === columns.length ? columns : Array.from({ length: each.columns }, (_, i) => String(i)),
     value: values ? () => String(values[each.layer][each.head]) : weightOf,
@@ -227,7 +236,7 @@ function toolbar(app, all, scale) {
     el("label", { class: "field", title: paper }, "Colour by", by),
     scale ? null : tick("faint weights too", state.faint, (faint) => app.update({ faint }), "More of the colours for small weights"),
     legend(app.theme(), state.faint && !scale, number(scale?.low ?? 0), number(scale?.high ?? 1), scale ? "value" : "weight"),
-    state.off.length ? el("button", { type: "button", class: "plain", text: `All heads on (${state.off.length} off)`, on: { click: () => app.update({ off: [] }) } }) : null,
+    state.off.length ? el("button", { type: "button", class: "plain", text: `All heads on (${state.off.length} off)`, asks: true, on: { click: () => app.update({ off: [] }) } }) : null,
   ];
 }
 
@@ -249,7 +258,7 @@ function headCard(app, all) {
       !app.has("head") ? null : el("button", { type: "button", class: "main", text: "Look closer", on: { click: () => app.update({ page: "head" }) } }),
       app.fixed() ? null : el("button", { type: "button", class: "plain", "aria-pressed": String(off), text: off ? "Switch on" : "Switch off", on: { click: () => app.toggle() } })),
     all ? table("Measures of this head", ["measure", "value"], all.names.filter(({ id }) => values[id])
-      .map(({ id, title, paper }) => [el("span", { title: `${title}: ${paper}`, text: title }), number(values[id][layer][head])]), { class: "measures" }) : null);
+      .map(({ id, title, paper }) => [el("span", { title: `${title}: ${paper}`, text: title }), valued(values[id][layer][head], number)]), { class: "measures" }) : null);
 }
 
 function spoken(app, all) {

@@ -37,7 +37,7 @@ export function matrix(wishes) {
     const { bytes, rows, columns, scale, tall, palette } = now;
     const texts = (names) => names.map(({ text }) => text);
     view.canvas.shows = [{ // for those who take it away
-      name: wishes.name, bytes, rows: texts(rows), columns: texts(columns), palette, scale, tall, left: -x, top: -y, value: now.value ?? weightOf,
+      name: wishes.name, bytes, rows: texts(rows), columns: texts(columns), palette, scale, tall, left: -x, top: -y, values: now.values, value: now.value ?? weightOf,
     }];
     const [r0, c0] = [Math.floor(y / tall), Math.floor(x / scale)];
     const r1 = Math.min(rows.length, Math.ceil((y + high) / tall));
@@ -72,8 +72,8 @@ export function matrix(wishes) {
 
   return {
     node, view,
-    /** @param {{bytes: Uint8Array, rows: object[], columns: object[], palette: Uint32Array, chosen: number, zoom: number, round?: boolean, stretch?: boolean}} what
-     *   `round`: names are numbers; `stretch`: cells need not be squares */
+    /** @param {{bytes: Uint8Array, rows: object[], columns: object[], palette: Uint32Array, chosen: number, zoom: number, round?: boolean, stretch?: boolean, values?: number[]}} what
+     *   `round`: names are numbers; `stretch`: cells need not be squares; `values`: what the bytes are made of */
     show(what) {
       const k = density();
       const box = node.parentElement;

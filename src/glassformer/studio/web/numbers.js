@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { el, number, share, swap, table, visible } from "./dom.js";
 import { formula } from "./formulas.js";
-import { whichHead } from "./head.js";
+import { everyHead, whichHead } from "./head.js";
 import { sides, strip } from "./tokens.js";
 
 const KEYS_SHOWN = 16;
@@ -15,7 +15,7 @@ export const numbers = {
   question: "How is this weight computed?",
   lead: "One token at a time, from its embedding to the end of the block. Every number is the model's own.",
   caveat: "Long vectors show their first entries; sums and products are made of all of them.",
-  build,
+  build, along,
 };
 
 /** [name, title, in words, what is shown] */
@@ -71,7 +71,7 @@ function build(app) {
     swap(tools, ...whichHead(app));
     swap(tokens, strip("The token that looks", asking, query, (to) => app.update({ query: to })));
     tokens.querySelector("[aria-pressed=true]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
-    const found = await api.json(`runs/${run.run}/numbers/${stack}/${layer}/${head}/${query}`);
+    const found = await walked(run, [stack, layer, head], query);
     if (!fresh()) return;
     const at = ordered(found, asked);
     swap(list, ...STEPS.map(([name, title], i) => el("li", {}, el("button", {
@@ -83,6 +83,14 @@ function build(app) {
   }
 
   return { node, show };
+}
+
+const walked = ({ run }, at, query) => api.json(`runs/${run}/numbers/${at.join("/")}/${query}`);
+
+/** The chosen head first. */
+function* along(app) {
+  const { run, state: { stack, layer, head } } = app;
+  for (const at of [[stack, layer, head], ...everyHead(app)]) for (const query of sides(run, at[0])[0].keys()) yield () => walked(run, at, query);
 }
 
 /** The keys, strongest first, and the few that are shown, in the order of the text. */

@@ -33,6 +33,9 @@ export function scaleFor(rows, columns, high, wide) {
 /** What a byte stands for. */
 export const weightOf = (byte) => String(Math.round((10_000 * byte) / 255) / 10_000);
 
+/** The text of a picture's cell: its own number, where it is known, else what its byte stands for. */
+export const valueAt = ({ values, bytes, value }, i) => String(values ? values[i] : value(bytes[i]));
+
 /** What the colours mean: from `low` to `high`. */
 export function legend(theme, faint, low, high, title) {
   const steps = colours(theme, faint).filter((_, i) => i % 15 === 0).map(css);

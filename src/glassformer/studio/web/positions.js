@@ -3,10 +3,10 @@
 import * as api from "./api.js";
 import { chart, squiggles, ticksOf } from "./charts.js";
 import { colours, words } from "./colour.js";
-import { choice, el, number, swap, table } from "./dom.js";
+import { choice, el, exact, number, swap, table, valued } from "./dom.js";
 import { matrix } from "./matrix.js";
 import { legend } from "./picture.js";
-import { shuffle } from "./shuffle.js";
+import { shuffle, shuffles } from "./shuffle.js";
 
 const TABS = [["lecture", "the slides' waves"], ["model", "this model's positions"], ["shuffle", "shuffle the words"]];
 export const SHOWN = TABS.map(([id]) => id);
@@ -19,7 +19,7 @@ export const positions = {
   question: "How does it know the order?",
   lead: "Attention alone sees a bag of words. Something must tell it where each one stands.",
   caveat: "A decoder also knows some order from its mask: a word sees only those before it.",
-  build,
+  build, along,
 };
 
 const KINDS = {
@@ -54,17 +54,17 @@ function build(app) {
     const { state, model } = app;
     const fresh = app.fresh();
     if (!SHOWN.includes(state.show)) state.show = "lecture";
-    const shuffles = state.show === "shuffle";
+    const mixing = state.show === "shuffle";
     const stack = state.stack === "encoder" ? "encoder" : "decoder";
-    const found = shuffles ? null : await api.json(state.show === "lecture" ? "positions" : `positions/${model.id}/${stack}${state.saved < 0 ? "" : `?step=${state.saved}`}`);
+    const found = mixing ? null : await (state.show === "lecture" ? lecture() : placesOf(app, stack));
     if (!fresh()) return undefined;
     const empty = found?.kind === "none";
-    [pictures.hidden, mixed.node.hidden, none.hidden, about.hidden] = [shuffles || empty, !shuffles, !empty, shuffles || empty];
+    [pictures.hidden, mixed.node.hidden, none.hidden, about.hidden] = [mixing || empty, !mixing, !empty, mixing || empty];
     const sides = state.show === "model" && model.family === "seq2seq";
     swap(tools, choice("Show", TABS, state.show, (to) => app.update({ show: to })),
       sides ? choice("Stack", [["encoder", "encoder"], ["decoder", "decoder"]], stack, (to) => app.update({ stack: to })) : null,
-      ...(shuffles ? mixed.tools() : empty ? [] : [field]));
-    if (shuffles) return mixed.show(fresh);
+      ...(mixing ? mixed.tools() : empty ? [] : [field]));
+    if (mixing) return mixed.show(fresh);
     if (empty) return app.say("This model has no positions");
     return draw(found);
   }
@@ -92,7 +92,7 @@ function build(app) {
     swap(titles[1], el("span", { text: relative ? "All heads" : "All numbers of all positions" }));
     const bytes = Uint8Array.from(found.values.flat(), (value) => Math.round((255 * (value / most + 1)) / 2));
     swap(scale, legend(app.theme(), false, number(-most), number(most), "value"));
-    cells.show({ bytes, rows: found.values.map((_, i) => ({ text: called(i), special: false })), columns: found.columns.map((each) => ({ text: each, special: false })),
+    cells.show({ bytes, values: found.values.flat(), rows: found.values.map((_, i) => ({ text: called(i), special: false })), columns: found.columns.map((each) => ({ text: each, special: false })),
       chosen: row, zoom: 0, stretch: true, round: true, palette: words(colours(app.theme())) });
     cells.view.canvas.dataset.drawn = [state.show, found.kind, app.theme()].join();
     if (relative) buckets(found, row, ticks, called, pick);
@@ -107,7 +107,7 @@ function build(app) {
     const order = values.map((_, i) => i).filter((i) => i !== row).sort((a, b) => values[b] - values[a]).slice(0, NEAREST);
     swap(titles[2], el("span", { text: `How like position ${row} are the others?` }), el("span", { class: "quiet", text: "cosine" }));
     swap(near, table(`Most like position ${row}`, ["position", "cosine", ""], order.map((i) => [
-      i, values[i].toFixed(3), el("span", { class: "bar now", vars: { p: String(Math.max(0, values[i])) } }),
+      i, valued(values[i], exact), el("span", { class: "bar now", vars: { p: String(Math.max(0, values[i])) } }),
     ]), { class: "says" }));
     swap(curve, chart({ label: `Cosine of position ${row} to all others`, wide: Math.max(200, curve.clientWidth), high: Math.max(150, Math.min(420, curve.clientHeight)), low, most: 1, series: [{ kind: "s0", values }], ticks, marked: row, pick }));
   }
@@ -122,6 +122,17 @@ function build(app) {
   }
 
   return { node, show };
+}
+
+const lecture = () => api.json("positions");
+const placesOf = ({ model, state }, stack) => api.json(`positions/${model.id}/${stack}${state.saved < 0 ? "" : `?step=${state.saved}`}`);
+
+function* along(app) {
+  yield lecture;
+  const own = app.model.family === "seq2seq" ? ["encoder", "decoder"] : [app.model.family];
+  if (app.model.kind === "trace") return;
+  for (const stack of own) yield () => placesOf(app, stack);
+  yield* shuffles(app);
 }
 
 /** A few columns to draw as curves: from the fastest to slow ones. */

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { colours, words } from "./colour.js";
 import { el, number, share, swap, tick, visible } from "./dom.js";
-import { whichHead } from "./head.js";
+import { everyHead, whichHead } from "./head.js";
 import { matrix } from "./matrix.js";
 import { legend } from "./picture.js";
 import { candidates } from "./says.js";
@@ -23,7 +23,7 @@ export function shuffle(app) {
 
   function tools() {
     return [
-      el("button", { type: "button", class: "main", text: "Shuffle again", on: { click: () => app.update({ shuffled: app.state.shuffled + 1 }) } }),
+      el("button", { type: "button", class: "main", text: "Shuffle again", asks: true, on: { click: () => app.update({ shuffled: app.state.shuffled + 1 }) } }),
       tick("without positions", app.state.flat, (flat) => app.update({ flat }), "As if the model had none: nothing is added, nothing is turned"),
       ...whichHead(app),
     ];
@@ -31,7 +31,7 @@ export function shuffle(app) {
 
   async function show(fresh) {
     const { state, run } = app;
-    const found = await api.post("shuffles", { run: run.run, seed: Math.round(state.shuffled) % 2 ** 31, positions: !state.flat }).catch((error) => {
+    const found = await shuffled(app, state.flat).catch((error) => {
       if (error.status !== 400) throw error;
       return error;
     });
@@ -55,7 +55,7 @@ export function shuffle(app) {
     const name = ({ text, special }) => ({ text: visible(text), special });
     swap(scale, legend(app.theme(), state.faint, "0", "1", "weight"));
     share2.textContent = "Where both pictures are the same, the order did not matter.";
-    const seen = await Promise.all(["before", "after"].map((when) => api.bytes(`shuffles/${found.shuffle}/${when}/${stack}/${layer}/${head}`)));
+    const seen = await pictures(found, [stack, layer, head]);
     if (!fresh()) return;
     [before, after].forEach((cells, i) => {
       cells.show({ bytes: seen[i].bytes, rows: asking.map(name), columns: asked.map(name), chosen: query, zoom: 0, palette });
@@ -65,6 +65,18 @@ export function shuffle(app) {
   }
 
   return { node, tools, show };
+}
+
+const shuffled = ({ run, state }, flat) => api.post("shuffles", { run: run.run, seed: Math.round(state.shuffled) % 2 ** 31, positions: !flat });
+const pictures = ({ shuffle: id }, at) => Promise.all(["before", "after"].map((when) => api.bytes(`shuffles/${id}/${when}/${at.join("/")}`)));
+
+/** What can be asked about this order of the words, with positions and without. */
+export function* shuffles(app) {
+  const heads = everyHead(app);
+  for (const flat of [app.state.flat, !app.state.flat]) {
+    yield () => shuffled(app, flat);
+    for (const at of heads) yield async () => pictures(await shuffled(app, flat), at);
+  }
 }
 
 /** The words in a row; those that have moved stand out. */

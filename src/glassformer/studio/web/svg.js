@@ -1,6 +1,8 @@
 // A page as SVG: the same boxes, words and pictures, at the same places, read from the screen.
 // Pictures of numbers become one rectangle a cell with its value; lines are drawn by the code that draws them.
 
+import { valueAt } from "./picture.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 const MOST_CELLS = 16_384; // more become one lossless image
 const UNWRITABLE = /[^\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/gu; // in XML
@@ -41,11 +43,15 @@ function pen(into, scale, real) {
   };
 }
 
-function picture(parent, canvas, box) {
+/** The pictures of numbers in a canvas; curves are none. */
+const painted = ({ shows }) => (shows ?? []).filter(({ bytes }) => bytes);
+
+function picture(parent, canvas, box, pixels) {
   const scale = canvas.width / box.width || 1;
-  const group = shape(parent, "g", { transform: `translate(${tenth(box.x)} ${tenth(box.y)})` });
-  const shown = canvas.shows ?? [];
-  if (shown.length && shown.reduce((sum, { bytes }) => sum + bytes.length, 0) <= MOST_CELLS) {
+  const shown = painted(canvas);
+  const whole = (value) => (pixels && shown.length ? Math.round(value * pixels) / pixels : value);
+  const group = shape(parent, "g", { transform: `translate(${tenth(whole(box.x))} ${tenth(whole(box.y))})` });
+  if (!pixels && shown.length && shown.reduce((sum, { bytes }) => sum + bytes.length, 0) <= MOST_CELLS) {
     for (const each of shown) cells(group, each, scale);
     clip(group, box);
   } else if (canvas.again && !shown.length) {
@@ -65,18 +71,27 @@ function clip(group, { width, height }) {
   group.setAttribute("clip-path", `url(#${id})`);
 }
 
-function cells(group, { name, bytes, rows, columns, palette, left, top, scale: cell, tall = cell, value }, scale) {
+function cells(group, each, scale) {
+  const { name, bytes, rows, columns, palette, left, top, scale: cell, tall = cell } = each;
   const inner = shape(group, "g", { "shape-rendering": "crispEdges", role: "img", "aria-label": name });
   const [width, height] = [cell / scale, tall / scale];
   bytes.forEach((byte, i) => {
     const [r, c] = [Math.floor(i / columns.length), i % columns.length];
-    const node = shape(inner, "rect", { x: left / scale + c * width, y: top / scale + r * height, width, height, fill: hex(palette[byte]), "data-value": value(byte) });
-    shape(node, "title", {}, `${rows[r]} → ${columns[c]}: ${value(byte)}`);
+    const node = shape(inner, "rect", { x: left / scale + c * width, y: top / scale + r * height, width, height, fill: hex(palette[byte]), "data-value": valueAt(each, i) });
+    shape(node, "title", {}, `${rows[r]} → ${columns[c]}: ${valueAt(each, i)}`);
   });
 }
 
 const hex = (word) => `#${[0, 8, 16].map((shift) => ((word >> shift) & 255).toString(16).padStart(2, "0")).join("")}`;
 const clear = (colour) => /^rgba\(.*, 0\)$/.test(colour);
+
+/** A frame that is drawn as a shadow, inside of the box or around it. */
+function ring(parent, { boxShadow }, { x, y, width, height }, radius) {
+  const [, colour, size, inset] = boxShadow.match(/^(rgba?\([^)]*\)) 0px 0px 0px ([\d.]+)px( inset)?$/) ?? [];
+  if (!colour) return;
+  const by = (inset ? 1 : -1) * Number(size) / 2;
+  shape(parent, "rect", { x: x + by, y: y + by, width: width - 2 * by, height: height - 2 * by, rx: radius || null, fill: "none", stroke: colour, "stroke-width": size });
+}
 
 /** An element's own box: its paper, its frame, its range of colours. */
 function paper(parent, node, style, { x, y, width, height }) {
@@ -96,6 +111,7 @@ function paper(parent, node, style, { x, y, width, height }) {
   } else if (parseFloat(style.borderTopWidth) && !clear(style.borderTopColor)) {
     shape(parent, "path", { d: `M${tenth(x)} ${tenth(y)}h${tenth(width)}`, stroke: style.borderTopColor });
   }
+  ring(parent, style, { x, y, width, height }, radius);
 }
 
 /** The lines of a text as they are broken on the screen: [text, box] each. */
@@ -179,7 +195,7 @@ function inSight(box, windows) {
   return windows.every((each) => box.right > each.left && box.left < each.right && box.bottom > each.top && box.top < each.bottom);
 }
 
-function walk(parent, node, origin, windows) {
+function walk(parent, node, origin, windows, pixels) {
   if (node instanceof Text) {
     if (node.data.trim() && inSight(node.parentElement.getBoundingClientRect(), windows)) write(parent, node, origin, windows);
     return;
@@ -191,7 +207,7 @@ function walk(parent, node, origin, windows) {
   if (style.display !== "contents" && !inSight(real, windows)) return;
   const box = { x: real.x - origin.x, y: real.y - origin.y, width: real.width, height: real.height };
   if (node instanceof HTMLCanvasElement) {
-    if (node.width && node.height) picture(parent, node, box);
+    if (node.width && node.height) picture(parent, node, box, pixels);
     return;
   }
   if (node instanceof SVGSVGElement) {
@@ -206,11 +222,15 @@ function walk(parent, node, origin, windows) {
     return;
   }
   const inside = style.overflowY === "visible" ? windows : [...windows, real];
-  for (const child of node.childNodes) walk(parent, child, origin, inside);
+  for (const child of node.childNodes) walk(parent, child, origin, inside, pixels);
 }
 
-/** @returns {{text: string, width: number, height: number}} the element as an SVG file */
-export function toSvg(node) {
+/**
+ * The element as an SVG file.
+ * @param {number} pixels if it will be painted, so many for each on the screen: pictures of numbers stay pixels, each at a whole place
+ * @returns {{text: string, width: number, height: number}}
+ */
+export function toSvg(node, pixels = 0) {
   const origin = node.getBoundingClientRect();
   const [width, height] = [Math.ceil(origin.width), Math.ceil(origin.height)];
   const file = document.implementation.createDocument(SVG, "svg");
@@ -219,6 +239,6 @@ export function toSvg(node) {
   clips = 0;
   shape(root, "title", {}, document.title);
   shape(root, "rect", { width, height, fill: getComputedStyle(document.body).backgroundColor });
-  walk(root, node, origin, [origin]);
+  walk(root, node, origin, [origin], pixels);
   return { text: new XMLSerializer().serializeToString(file), width, height };
 }

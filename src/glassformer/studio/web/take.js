@@ -2,10 +2,11 @@
 
 import * as api from "./api.js";
 import { el, swap } from "./dom.js";
+import { valueAt } from "./picture.js";
 import { toSvg } from "./svg.js";
 
 const SHARP = 2; // pixels of a PNG for each on the screen
-const MOST = 4_000_000; // bytes of heads that a page takes along besides those on the screen
+const MOST = 6_000_000; // bytes of answers that a page takes along
 
 function save(blob, name) {
   const link = el("a", { href: URL.createObjectURL(blob), download: name });
@@ -14,7 +15,7 @@ function save(blob, name) {
 }
 
 async function png(node) {
-  const { text, width, height } = toSvg(node);
+  const { text, width, height } = toSvg(node, SHARP);
   const drawn = new Image();
   drawn.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await drawn.decode();
@@ -22,12 +23,6 @@ async function png(node) {
   const pen = canvas.getContext("2d");
   pen.imageSmoothingEnabled = false;
   pen.drawImage(drawn, 0, 0, canvas.width, canvas.height);
-  const origin = node.getBoundingClientRect();
-  for (const each of node.querySelectorAll("canvas")) { // pixels as they are, not drawn again
-    const box = each.getBoundingClientRect();
-    if (!each.shows || !each.width || !each.height || !each.checkVisibility()) continue;
-    pen.drawImage(each, Math.round(SHARP * (box.x - origin.x)), Math.round(SHARP * (box.y - origin.y)), Math.round(SHARP * box.width), Math.round(SHARP * box.height));
-  }
   return new Promise((done) => { canvas.toBlob(done, "image/png"); });
 }
 
@@ -38,54 +33,46 @@ function quoted(value) {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** The pictures' values; of a page without pictures, its tables and vectors. */
-function csv(node) {
-  const shown = [...node.querySelectorAll("canvas")].flatMap((canvas) => (canvas.checkVisibility() && canvas.shows) || []);
-  const rows = shown.flatMap(({ name, bytes, rows: down, columns, value }) => Array.from(bytes, (byte, i) => {
-    const [r, c] = [Math.floor(i / columns.length), i % columns.length];
-    return [name, r, down[r], c, columns[c], value(byte)];
+/** The lines of one thing on the page: a picture or a curve, a table, a vector. */
+function listed(node) {
+  if (node.matches(".vector")) {
+    const name = node.querySelector(".name").textContent;
+    return [...node.querySelectorAll(".cell")].map((cell, i) => [name, 0, name, i, i, plainly(cell.textContent)]);
+  }
+  if (node.matches("table")) {
+    const heads = [...node.tHead.rows[0].cells].map((cell) => cell.textContent);
+    return [...node.tBodies[0].rows].flatMap((row, r) => [...row.cells].map((cell, c) =>
+      [node.caption.textContent, r, row.cells[0].textContent, c, heads[c], cell.dataset.value ?? plainly(cell.textContent)])
+      .filter(([, , , c, , text]) => c && text && !row.cells[c].querySelector("button")));
+  }
+  return (node.shows ?? []).flatMap((each) => Array.from(each.values ?? each.bytes, (_, i) => {
+    const [r, c] = [Math.floor(i / each.columns.length), i % each.columns.length];
+    return [each.name, r, each.rows[r], c, each.columns[c], valueAt(each, i)];
   }));
-  if (!shown.length) {
-    for (const table of node.querySelectorAll("table")) {
-      const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
-      for (const [r, row] of [...table.tBodies[0].rows].entries()) {
-        for (const [c, cell] of [...row.cells].entries()) {
-          if (c && heads[c]) rows.push([table.caption.textContent, r, row.cells[0].textContent, c, heads[c], cell.textContent]);
-        }
-      }
-    }
-  }
-  for (const vector of shown.length ? [] : node.querySelectorAll(".vector")) {
-    const name = vector.querySelector(".name").textContent;
-    [...vector.querySelectorAll(".cell")].forEach((cell, i) => rows.push([name, 0, name, i, i, cell.textContent]));
-  }
-  const head = ["picture", "row", "row name", "column", "column name", "value"];
-  return [head, ...rows].map((row) => row.map(quoted).join(",")).join("\r\n");
 }
 
-/** One file that needs no server: the studio's pages, and what they were answered. */
+const plainly = (text) => text.replace(/^−(?=[\d∞])/, "-");
+
+/** All that is in sight: one line for each value. */
+function csv(node) {
+  const shown = [...node.querySelectorAll("canvas, svg, table:has(caption), .vector")].filter((each) => each.checkVisibility());
+  const head = ["picture", "row", "row name", "column", "column name", "value"];
+  return [head, ...shown.flatMap(listed)].map((row) => row.map(quoted).join(",")).join("\r\n");
+}
+
+/** One file that needs no server: the pages seen, and the answers to what they may ask. */
 async function standalone(app) {
-  const { run, before, page, state } = app;
-  const mine = [run, before].filter(Boolean).map((each) => `runs/${each.run}/`);
-  const held = await api.answers((key) => mine.some((start) => key.startsWith(start)), whole(app));
+  const held = await api.answers(app.along(), MOST);
   const used = new Set([app.model.id, ...Object.keys(held).filter((key) => key.includes("{")).map((key) => JSON.parse(key.slice(key.indexOf("{"))).model)]);
   held.models = { models: app.models.filter(({ id }) => used.has(id)) };
-  const pages = [...app.seen];
-  const data = JSON.stringify({ address: app.address({ ...state, page }), pages, answers: held });
+  const data = JSON.stringify({ address: app.address(app.state), pages: [...app.seen], answers: held });
   const shell = await (await api.file("shell")).text();
   return shell.replace('id="held">null<', () => `id="held">${data.replaceAll("<", "\\u003c")}<`);
 }
 
-/** Every head of the stack in sight, where they are few or small enough. */
-function whole({ run, state }) {
-  const { name, layers, heads, rows, columns } = run.stacks.find((each) => each.name === state.stack);
-  if (!["map", "head"].includes(state.page) || layers * heads * rows * columns > MOST) return [];
-  return Array.from({ length: layers * heads }, (_, n) => `runs/${run.run}/head/${name}/${Math.floor(n / heads)}/${n % heads}?view=raw`);
-}
-
 /** The Python that shows the same: what was run comes from the server, the page from here. */
 async function python({ run, state, wrote }) {
-  if (state.page === "generate" && wrote) return (await api.json(`writings/${wrote}/python`)).code;
+  if (state.page === "generate" && wrote) return (await api.json(`writings/${wrote.writing}/python`)).code;
   const { code } = await api.json(`runs/${run.run}/python`);
   const page = state.page === "map" ? "map" : "head";
   return `${code}\ntrace.view("${page}", stack="${state.stack}", layer=${state.layer}, head=${state.head}, token=${state.query})\n`;
@@ -98,6 +85,7 @@ export async function take(app, dialog) {
   const told = el("p", { class: "quiet", role: "status" });
   const code = el("pre", { class: "code", tabindex: "0", "aria-label": "Python" });
   const button = (text, hint, act) => el("button", { type: "button", class: "plain", title: hint, text, on: { click: async () => {
+    told.textContent = `${text} …`;
     try {
       told.textContent = await act() ?? `${text}: done.`;
     } catch (error) {

@@ -47,13 +47,14 @@ export function gather(bytes, width, rows, columns) {
 }
 
 /** A strip of buttons, one a token. `marks` are classes for some of them. */
-export function strip(label, tokens, chosen, choose, marks = {}) {
+export function strip(label, tokens, chosen, choose, marks = {}, asks = false) {
   return el("div", { class: "strip", role: "group", "aria-label": label },
     ...tokens.map((token, i) => el("button", {
       type: "button",
       class: [token.special ? "special" : "", marks[i] ?? ""].join(" "),
       "aria-pressed": String(i === chosen),
       title: `token ${i}`,
+      asks,
       text: visible(token.text),
       on: { click: () => choose(i) },
     })));

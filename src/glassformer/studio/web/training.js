@@ -2,8 +2,8 @@
 
 import * as api from "./api.js";
 import { colours, words } from "./colour.js";
-import { el, number, swap } from "./dom.js";
-import { whichHead } from "./head.js";
+import { el, key, number, swap } from "./dom.js";
+import { everyHead, weights, whichHead } from "./head.js";
 import { matrix } from "./matrix.js";
 import { pane } from "./pane.js";
 import { density, legend } from "./picture.js";
@@ -19,7 +19,7 @@ export const training = {
   question: "How did it learn this?",
   lead: "The loss as it fell, and the sentence as the model read it at each checkpoint that was kept: move the slider.",
   caveat: "Only the newest checkpoints and the best are kept, unless train.keep says more.",
-  build,
+  build, along,
 };
 
 function build(app) {
@@ -36,7 +36,7 @@ function build(app) {
   const right = el("div", { class: "right" });
   const node = el("div", { class: "page-training" },
     el("section", { class: "card", "aria-label": "Loss" },
-      el("p", { class: "key quiet" }, "loss", el("i", { class: "s0" }), "on what it learns from", el("i", { class: "s1" }), "on what is held out"), curve.node),
+      key(["s0", "loss on what it learns from"], ["s1", "on what is held out"]), curve.node),
     el("div", { class: "tools" }, el("label", { class: "field slide" }, "checkpoint", slider, at), tools), then.node, last.node, right);
   const none = el("section", { class: "card none" }, el("h2", { text: "This model came without its training" }),
     el("p", { text: "Open the folder of a run, with its metrics and checkpoints: glassformer studio runs/NAME" }));
@@ -57,13 +57,13 @@ function build(app) {
     if (holder.firstElementChild !== (able ? node : none)) holder.replaceChildren(able ? node : none);
     if (!able) { app.say("no training"); return; }
     clearTimeout(waiting);
-    const found = await api.json(`models/${model.id}/training`);
+    const found = await curves(model);
     if (!fresh()) return;
     steps = found.steps;
     const chosen = steps.indexOf(state.saved);
     slider.max = String(Math.max(0, steps.length - 1));
     slider.value = String(chosen < 0 ? steps.length - 1 : chosen);
-    slider.disabled = !steps.length;
+    slider.disabled = !steps.length || api.held !== null;
     const own = found.shown === null ? "the model" : `model, step ${found.shown}`;
     const step = state.saved < 0 ? found.shown : state.saved;
     at.textContent = state.saved < 0 ? own : `step ${state.saved}`;
@@ -71,8 +71,8 @@ function build(app) {
     curve.canvas.dataset.drawn = [model.id, found.losses.length, state.saved, theme()].join();
     swap(tools, ...whichHead(app), el("span", { class: "quiet", text: found.ended ? "the run has ended" : "the run goes on: this page follows it" }));
     const { stack, layer, head } = state;
-    const runs = [run, state.saved < 0 ? run : await api.run(model.id, state.text, state.second, [])];
-    const pictures = await Promise.all(runs.map((each) => api.bytes(`runs/${each.run}/head/${stack}/${layer}/${head}?view=raw`)));
+    const runs = await bothRuns(app);
+    const pictures = await Promise.all(runs.map((each) => weights(each, [stack, layer, head])));
     if (!fresh()) return;
     swap(right, says(run, before, state.query, model));
     last.node.hidden = state.saved < 0;
@@ -90,6 +90,17 @@ function build(app) {
   }
 
   return { node: holder, show };
+}
+
+const curves = ({ id }) => api.json(`models/${id}/training`);
+
+/** The run at the checkpoint, and the model's own. */
+const bothRuns = async ({ run, model, state }) => [run, state.saved < 0 ? run : await api.run(model.id, state.text, state.second, [])];
+
+function* along(app) {
+  if (app.model.steps === null) return;
+  yield () => curves(app.model);
+  for (const at of everyHead(app)) yield async () => Promise.all((await bothRuns(app)).map((each) => weights(each, at)));
 }
 
 const named = (text) => text[0].toUpperCase() + text.slice(1);
@@ -136,6 +147,9 @@ function chart() {
     node: view.node, canvas: view.canvas,
     show(what) {
       now = what;
+      view.canvas.shows = [["on what it learns from", what.losses], ["on what is held out", what.evaluations]].map(([name, points]) => ({ // for those who take it away
+        name: `Loss ${name}`, rows: points.map(([step]) => `step ${step}`), columns: ["loss"], values: points.map(([, loss]) => loss),
+      }));
       const loss = what.losses.at(-1);
       view.node.setAttribute("aria-label", loss ? `Loss by step: from ${number(what.losses[0][1])} to ${number(loss[1])} at step ${loss[0]}` : "Loss by step: none yet");
       view.resize(view.node.clientWidth, view.node.clientHeight);

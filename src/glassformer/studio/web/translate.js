@@ -3,7 +3,8 @@
 import * as api from "./api.js";
 import { arcs } from "./arcs.js";
 import { colours, words } from "./colour.js";
-import { el, share, swap, table, visible } from "./dom.js";
+import { el, swap, table, valued, visible } from "./dom.js";
+import { shows, small } from "./map.js";
 import { matrix } from "./matrix.js";
 import { legend, paint } from "./picture.js";
 
@@ -16,7 +17,7 @@ export const translate = {
   question: "Which source word made this one?",
   lead: "Rows are the words of the translation, columns those of the source: where did the decoder look as it wrote?",
   caveat: "Attention aligns words well, not perfectly: a word may be written from several, or from none.",
-  build,
+  build, along,
 };
 
 function build(app) {
@@ -39,8 +40,7 @@ function build(app) {
       swap(none, ...message);
     };
     if (model.family !== "seq2seq") return only(...others(app));
-    const asked = [api.json(`runs/${run.run}/alignment`), ...run.stacks.map(({ name }) => api.bytes(`runs/${run.run}/map/${name}`))];
-    const [found, ...maps] = await Promise.all(asked).catch((error) => {
+    const [found, ...maps] = await Promise.all(asked(run)).catch((error) => {
       if (error.status !== 400) throw error;
       return [error]; // a model that cannot be aligned: without a tokenizer there are no words
     });
@@ -55,13 +55,19 @@ function build(app) {
     const palette = words(colours(app.theme(), state.faint));
     swap(scale, legend(app.theme(), state.faint, "0", "1", "weight"));
     lines.show({ bytes: linked, rows, columns, threshold: 0, chosen: state.word });
-    cells.show({ bytes, rows, columns, chosen: state.word, zoom: 0, palette });
+    cells.show({ bytes, values: found.soft.flat(), rows, columns, chosen: state.word, zoom: 0, palette });
     cells.view.canvas.dataset.drawn = [run.run, "alignment", app.theme()].join();
     swap(right, written(app), linkTable(found, state.word), minimaps(app, maps, palette));
     return app.say(spoken(found, state.word));
   }
 
   return { node, show };
+}
+
+const asked = (run) => [api.json(`runs/${run.run}/alignment`), ...run.stacks.map(({ name }) => small(run, name))];
+
+function* along({ run, model }) {
+  if (model.family === "seq2seq") yield () => Promise.all(asked(run));
 }
 
 function spoken({ source, target, hard }, word) {
@@ -84,7 +90,7 @@ function linkTable(found, word) {
   return el("section", { class: "card", "aria-label": "The chosen word" },
     el("h2", { text: `“${visible(found.target[word] ?? "")}” comes from` }),
     table("Source words, the strongest first", ["source", "weight", ""], best.map((s) => [
-      visible(found.source[s]), share(weights[s]), el("span", { class: "bar now", vars: { p: String(weights[s]) } }),
+      visible(found.source[s]), valued(weights[s]), el("span", { class: "bar now", vars: { p: String(weights[s]) } }),
     ]), { class: "says" }));
 }
 
@@ -92,13 +98,13 @@ function minimaps(app, maps, palette) {
   return el("section", { class: "card minis", "aria-label": "The three kinds of attention" },
     el("h2", { text: "Encoder, decoder, cross" }),
     el("div", { class: "row-of" }, ...app.run.stacks.map(({ name, layers, heads }, i) => el("button", {
-      type: "button", class: "mini", "aria-label": `Map of the ${name}: ${layers} layers of ${heads} heads`,
+      type: "button", class: "mini", asks: !app.has("map"), "aria-label": `Map of the ${name}: ${layers} layers of ${heads} heads`,
       on: { click: () => app.update({ page: "map", stack: name }) },
-    }, mini(maps[i], palette, [app.run.run, app.theme(), app.state.faint].join()), el("span", { text: name })))));
+    }, mini(app.run, name, maps[i], palette, [app.run.run, app.theme(), app.state.faint].join()), el("span", { text: name })))));
 }
 
 /** All heads of a stack as one small picture. */
-function mini({ bytes, shape: [layers, heads, rows, columns] }, palette, drawn) {
+function mini(run, stack, { bytes, shape: [layers, heads, rows, columns] }, palette, drawn) {
   const canvas = el("canvas", { "aria-hidden": "true", "data-drawn": drawn });
   const [wide, high] = [columns + GAP, rows + GAP];
   const scale = Math.max(1, Math.floor(MINI / (heads * wide)));
@@ -107,10 +113,12 @@ function mini({ bytes, shape: [layers, heads, rows, columns] }, palette, drawn) 
   const image = pen.createImageData(canvas.width, canvas.height);
   const pixels = new Uint32Array(image.data.buffer);
   const area = rows * columns;
-  for (let n = 0; n < layers * heads; n++) {
-    const [l, h] = [Math.floor(n / heads), n % heads];
-    paint(pixels, canvas.width, bytes.subarray(n * area, (n + 1) * area), rows, columns, h * wide * scale, l * high * scale, scale, palette);
-  }
+  canvas.shows = shows(run, stack, Array.from({ length: layers * heads }, (_, n) => {
+    const [layer, head] = [Math.floor(n / heads), n % heads];
+    const each = { layer, head, bytes: bytes.subarray(n * area, (n + 1) * area), rows, columns, palette, scale, left: head * wide * scale, top: layer * high * scale };
+    paint(pixels, canvas.width, each.bytes, rows, columns, each.left, each.top, scale, palette);
+    return each;
+  }));
   pen.putImageData(image, 0, 0);
   return canvas;
 }
