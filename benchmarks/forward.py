@@ -126,18 +126,16 @@ def on_cpu(tiny: bool) -> None:
     name = "64 ragged texts, bf16 weights / autocast"
     compare(name, many, reference, texts, bar=1.7, tiny=tiny, autocast=True)
     print(f"{'largest difference in float32':46} {agree:.1e}")
-    imports(1 if tiny else 5)
+    if not tiny:
+        imports()
 
 
-def imports(repeats: int) -> None:
+def imports() -> None:
     """A fresh process each; the smallest of several."""
 
     def cost(code: str) -> float:
         timed = f"import time; s=time.perf_counter(); {code}; print(time.perf_counter()-s)"
-        runs = [
-            subprocess.check_output([sys.executable, "-c", timed], text=True)
-            for _ in range(repeats)
-        ]
+        runs = [subprocess.check_output([sys.executable, "-c", timed], text=True) for _ in range(5)]
         return min(map(float, runs))
 
     torch_alone = cost("import torch")

@@ -24,6 +24,7 @@ import glassformer as gf
 
 LENGTHS = (7, 13, 1, 11)
 TARGET_LENGTHS = (5, 1, 11, 3)
+Given = dict[str, list[list[int]]]
 transformers.utils.logging.disable_progress_bar()
 transformers.utils.logging.set_verbosity_error()
 
@@ -68,7 +69,7 @@ def texts(lengths: tuple[int, ...], vocab: int, seed: int = 2) -> list[list[int]
     return [torch.randint(3, vocab, (n,), generator=draw).tolist() for n in lengths]
 
 
-def inputs(case: Case) -> dict[str, list[list[int]]]:
+def inputs(case: Case) -> Given:
     """Ragged texts, as our calls take them."""
     vocab = case.sizes["vocab_size"]
     found = {"ids": texts(LENGTHS, vocab)}
@@ -81,7 +82,7 @@ def inputs(case: Case) -> dict[str, list[list[int]]]:
     return found
 
 
-def reference_answers(model: Any, given: dict[str, list[list[int]]]) -> list[Tensor]:
+def reference_answers(model: Any, given: Given) -> list[Tensor]:
     """The same texts padded, with masks; what it says, cut back to each text."""
 
     def padded(lists: list[list[int]]) -> Tensor:
@@ -112,7 +113,7 @@ def _answer(out: Any) -> Tensor:
     return next(out[k] for k in ("logits", "prediction_logits", "last_hidden_state") if k in out)
 
 
-def our_answers(model: gf.Model, given: dict[str, list[list[int]]]) -> list[Tensor]:
+def our_answers(model: gf.Model, given: Given) -> list[Tensor]:
     call = model.hidden if model.task.spec.kind == "features" else model.logits
     with torch.no_grad():
         return call(given["ids"], **{k: v for k, v in given.items() if k != "ids"})
@@ -123,7 +124,7 @@ def difference(ours: list[Tensor], theirs: list[Tensor]) -> float:
     return max((a - b).abs().max().item() for a, b in zip(ours, theirs, strict=True))
 
 
-def tolerance(case: Case, given: dict[str, list[list[int]]], theirs: list[Tensor]) -> float:
+def tolerance(case: Case, given: Given, theirs: list[Tensor]) -> float:
     """5e-5, or three times what its own two ways to attend differ by."""
     other = reference_answers(case.reference("eager"), given)
     return max(5e-5, 3 * difference(other, theirs))
@@ -136,15 +137,24 @@ def saved(case: Case, folder: Path, dtype: torch.dtype = torch.float32) -> tuple
 
 
 def check_parity(case: Case, folder: Path) -> None:
-    """Batch, alone, open and compiled all say what the reference says."""
-    reference, model = saved(case, folder)
-    given = inputs(case)
-    theirs = reference_answers(reference, given)
-    limit = tolerance(case, given, theirs)
+    """Batch, alone and open all say what the reference says."""
+    model, given, theirs, limit = compared(case, folder)
     assert difference(our_answers(model, given), theirs) <= limit, "batch"
     assert difference(list(alone(model, given)), theirs) <= limit, "alone"
     assert difference(list(opened(model, given)), theirs) <= limit, "open"
-    assert difference(compiled(model, given, "aot_eager"), theirs) <= limit, "compiled"
+
+
+def check_compiled(case: Case, folder: Path) -> None:
+    model, given, theirs, limit = compared(case, folder)
+    assert difference(compiled(model, given, "aot_eager"), theirs) <= limit
+
+
+def compared(case: Case, folder: Path) -> tuple[gf.Model, Given, list[Tensor], float]:
+    """A model, what it is asked, the reference's answers and how far off one may be."""
+    reference, model = saved(case, folder)
+    given = inputs(case)
+    theirs = reference_answers(reference, given)
+    return model, given, theirs, tolerance(case, given, theirs)
 
 
 def check_double(case: Case, folder: Path) -> None:
@@ -168,12 +178,12 @@ def check_control(case: Case, control: dict[str, Any], folder: Path) -> None:
         )
 
 
-def alone(model: gf.Model, given: dict[str, list[list[int]]]) -> Iterator[Tensor]:
+def alone(model: gf.Model, given: Given) -> Iterator[Tensor]:
     for i in range(len(given["ids"])):
         yield our_answers(model, {name: [lists[i]] for name, lists in given.items()})[0]
 
 
-def opened(model: gf.Model, given: dict[str, list[list[int]]]) -> Iterator[Tensor]:
+def opened(model: gf.Model, given: Given) -> Iterator[Tensor]:
     """Every text through the open arithmetic, with a visitor that keeps all there is."""
     from glassformer.glass import Recorder
 
@@ -187,7 +197,7 @@ def opened(model: gf.Model, given: dict[str, list[list[int]]]) -> Iterator[Tenso
         yield logits if model.task.per == "token" else logits[0]
 
 
-def compiled(model: gf.Model, given: dict[str, list[list[int]]], backend: str) -> list[Tensor]:
+def compiled(model: gf.Model, given: Given, backend: str) -> list[Tensor]:
     torch._dynamo.reset()
     call = torch.compile(model.task, backend=backend, fullgraph=True)
     batch = next(model.task.batches(**given))
@@ -208,7 +218,7 @@ def check_cache(case: Case, folder: Path) -> None:
     assert difference(list(stepped(model, given)), theirs) <= limit
 
 
-def stepped(model: gf.Model, given: dict[str, list[list[int]]]) -> list[Tensor]:
+def stepped(model: gf.Model, given: Given) -> list[Tensor]:
     writing = given.get("targets", given["ids"])
     source = gf.Batch.of(given["ids"]) if "targets" in given else None
     cache = gf.Cache(

@@ -1,5 +1,6 @@
 """What if? The numbers of a changed run are those of `record`, and its Python gives them again."""
 
+import functools
 import json
 
 import numpy as np
@@ -16,9 +17,7 @@ from speakers import bytewise  # isort: skip
 
 TEXT = "I deposited [MASK] in the bank."
 CHANGES = {
-    "a head": (0, {"off": [["encoder", 1, 2]]}),
     "another word": (0, {"swaps": [["encoder", 7, "!"], ["encoder", 2, "ate"]]}),
-    "a mask": (0, {"swaps": [["encoder", 6, "[MASK]"]]}),
     "a patch": (0, {"patches": [["encoder", 0, 3, 5]], "other": "I sat by the river bank."}),
     "all": (0, {"off": [["encoder", 0, 0]], "swaps": [["encoder", 1, "the"]],
                 "patches": [["encoder", 1, 3, 2], ["encoder", 0, 3, 4]],
@@ -166,8 +165,13 @@ def test_edits_from_python():
     assert torch.equal(found[2], other["encoder.blocks.1.out"][4])
 
 
+@functools.cache
+def encoder():
+    return toy("toy encoder").model
+
+
 def trace_with(**changes):
-    trace = gf.record(toy("toy encoder").model, TEXT, keep="*.weights")
+    trace = gf.record(encoder(), TEXT, keep="*.weights")
     tensors = {**trace.tensors, **changes.pop("tensors", {})}
     about = {"tokens": trace.tokens, "source_tokens": [], "config": trace.config, **changes}
     return gf.Trace(tensors, **about)
@@ -203,7 +207,7 @@ WRONG = {
         tensors={"encoder.blocks.0.out": torch.tensor(1.0)}
     ).to_bytes(),
     "a layer is missing": lambda: gf.record(
-        toy("toy encoder").model, TEXT, keep="encoder.blocks.1.attention.weights"
+        encoder(), TEXT, keep="encoder.blocks.1.attention.weights"
     ).to_bytes(),
     "lists of numbers": lambda: trace_with(tokens=[1] * 9).to_bytes(),
 }  # fmt: skip
