@@ -4,7 +4,10 @@ const KEPT = 48;
 export const MISSING = -1; // the status of what was not taken along
 const kept = new Map();
 const used = new Set(); // by what is on the screen
-let heard = null; // what is asked while answers are gathered
+const AT_ONCE = 6; // as many as browsers ask one server
+let gather = null; // while answers are gathered to be taken along: who asks then
+let trial = null; // while it is only looked what would be asked: the questions
+let idle = Promise.resolve(); // when nothing is gathered
 
 /** Where the studio is one file there is no server: all that it may ask stands in the file. */
 export const held = JSON.parse(document.getElementById("held")?.textContent ?? "null");
@@ -31,12 +34,16 @@ async function fetched(path, options) {
 
 /** Keeps the promise of an answer, and forgets it when it fails or others are wanted more. */
 function keep(key, ask) {
+  if (trial) {
+    trial.push(key);
+    return new Promise(() => {});
+  }
+  if (gather) return gather(key, ask);
   used.add(key);
   const known = kept.get(key);
   kept.delete(key);
   const answer = known ?? (held ? here(key) : ask());
   kept.set(key, answer);
-  heard?.push([key, answer]);
   if (!known) answer.catch(() => kept.delete(key));
   if (kept.size > KEPT) kept.delete(kept.keys().next().value);
   return answer;
@@ -81,30 +88,56 @@ export const again = (path) => kept.delete(path);
 /** What comes is a new screen: what it uses is counted anew. */
 export const turn = () => used.clear();
 
-/**
- * The answers that the screen was made of, as one file holds them, and those to more questions while there is room.
- * @param {Iterable<() => Promise>} more
- */
-export async function answers(more, room) {
-  const found = {};
-  let size = 0;
-  const hold = async (key, answer) => {
-    if (key in found) return;
-    found[key] = plain(await answer.catch(refusal));
-    size += JSON.stringify(found[key]).length;
-  };
-  for (const [key, answer] of [...kept]) if (used.has(key)) await hold(key, answer);
+/** Meanwhile no new screen asks: its answers would be taken for those of the old one. */
+export const quiet = () => idle;
+
+/** Whether all that is asked here has its answer: in the studio always, in one file if it was taken along. */
+export function holds(ask) {
+  if (!held) return true;
+  trial = [];
   try {
-    for (const ask of more) {
-      if (size > room) break;
-      heard = [];
-      await Promise.resolve(ask()).catch(() => null); // each answer is looked at below
-      for (const each of heard) await hold(...each);
-    }
+    ask();
+    return trial.every((key) => key in held.answers);
   } finally {
-    heard = null;
+    trial = null;
   }
-  return found;
+}
+
+/**
+ * The answers that the screen was made of, as one file holds them, and those to more questions, up to a limit.
+ * They are not kept: they would push out those of the screen.
+ * @param {Iterable<() => Promise>} more
+ * @param {{room: number, most: number, tell: (done: number, of: number) => void, signal: AbortSignal}} limits bytes, questions
+ * @returns {Promise<{found: object, left: number, of: number}>} `left`: the questions that were not asked
+ */
+export function answers(more, limits) {
+  const work = idle.then(() => gathered([...more], limits));
+  idle = work.catch(() => null);
+  return work;
+}
+
+async function gathered(asks, { room, most, tell, signal }) {
+  const asked = new Map([...kept].filter(([key]) => used.has(key)));
+  let [next, done, size] = [0, 0, 0];
+  const weigh = (answer) => { size += JSON.stringify(plain(answer)).length; };
+  const worker = async () => {
+    while (next < Math.min(asks.length, most) && size < room && !signal.aborted) {
+      await Promise.resolve(asks[next++]()).catch(() => null); // each answer is looked at below
+      tell(++done, asks.length);
+    }
+  };
+  gather = (key, ask) => {
+    if (!asked.has(key)) {
+      asked.set(key, kept.get(key) ?? ask());
+      asked.get(key).then(weigh, () => null);
+    }
+    return asked.get(key);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker)).finally(() => { gather = null; });
+  if (signal.aborted) throw new Refused("It was stopped.");
+  const found = {};
+  for (const [key, answer] of asked) found[key] = plain(await answer.catch(refusal));
+  return { found, left: asks.length - done, of: asks.length };
 }
 
 /** A question that has no answer is refused in the file too. */

@@ -43,11 +43,11 @@ export function table(caption, heads, rows, props = {}) {
       el("tr", {}, cell("th", "row")(first), ...rest.map(cell("td"))))));
 }
 
-/** A row of buttons of which one is pressed. */
-export function choice(label, options, chosen, choose, asks = false) {
+/** A row of buttons of which one is pressed. `asks`: whether that of a value needs the server. */
+export function choice(label, options, chosen, choose, asks = () => false) {
   return el("div", { class: "choice", role: "group", "aria-label": label },
     ...options.map(([value, title, hint]) => el("button", {
-      type: "button", "aria-pressed": String(value === chosen), title: hint, text: title, asks,
+      type: "button", "aria-pressed": String(value === chosen), title: hint, text: title, asks: asks(value),
       on: { click: () => choose(value) },
     })));
 }

@@ -129,8 +129,9 @@ function* along(app) {
 const writes = ({ kind }) => kind === "causal_lm" || kind === "seq2seq";
 
 /** What the state asks the server for. */
-function question({ state, model, saved }) {
-  const asked = { model: model.id, ...saved(), text: state.text, max_new_tokens: Math.max(1, Math.min(64, Math.round(state.most))) };
+function question(app) {
+  const { state, model } = app;
+  const asked = { model: model.id, ...app.saved(), text: state.text, max_new_tokens: Math.max(1, Math.min(64, Math.round(state.most))) };
   if (state.how === "beam") return { ...asked, num_beams: state.beams };
   asked.taken = branches(state.taken).slice(0, 64);
   if (state.how !== "chance") return asked;
@@ -155,14 +156,14 @@ function settings(app) {
   return () => {
     const { how, best, beams, most } = app.state;
     return [
-      choice("How to choose", WAYS, how, (to) => app.update({ how: to, at: 0 }), true),
+      choice("How to choose", WAYS, how, (to) => app.update({ how: to, at: 0 }), () => true),
       ...(how === "chance" ? [
         heat(),
         el("label", { class: "field" }, "top-k", select(options(KEPT, best, (n) => (n ? String(n) : "all")), String(best), change("best"), { asks: true })),
         mass(),
         el("button", { type: "button", class: "plain", text: "Draw again", asks: true, on: { click: () => app.update({ seed: app.state.seed + 1 }) } }),
       ] : []),
-      ...(how === "beam" ? [stepper("beams", beams, MOST_BEAMS, change("beams"), 2, true)] : []),
+      ...(how === "beam" ? [stepper("beams", beams, MOST_BEAMS, change("beams"), 2, () => true)] : []),
       el("label", { class: "field" }, "at most", select(options(LENGTHS, most, (n) => `${n} tokens`), String(most), change("most"), { asks: true })),
       app.state.off.length ? el("span", { class: "quiet", text: "here all heads are on" }) : null,
     ];

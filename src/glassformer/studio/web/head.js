@@ -26,13 +26,14 @@ export const head = {
   lead: "On the left each line leads from a token to one it looks at; on the right all weights: rows look, columns are looked at.",
   caveat: "Weights say where a head looks, not what it does with what it finds: compare value-weighted ones.",
   build, along,
+  needs: ({ run, state: { stack, layer, head: h, query, view } }) => [weights(run, [stack, layer, h], view), rowOf(run, [stack, layer, h], query)],
 };
 
-/** Every head of every stack, those of the chosen one first: [stack, layer, head]. */
+/** Every head of every stack, the chosen one and its stack first: [stack, layer, head]. */
 export function everyHead({ run, state }) {
-  const other = ({ name }) => name !== state.stack;
-  return run.stacks.toSorted((a, b) => other(a) - other(b)).flatMap(({ name, layers, heads }) =>
-    Array.from({ length: layers * heads }, (_, n) => [name, Math.floor(n / heads), n % heads]));
+  const far = ([name, layer, h]) => (name === state.stack ? Number(layer !== state.layer || h !== state.head) : 2);
+  return run.stacks.flatMap(({ name, layers, heads }) =>
+    Array.from({ length: layers * heads }, (_, n) => [name, Math.floor(n / heads), n % heads])).sort((a, b) => far(a) - far(b));
 }
 
 /** A head's picture. */
@@ -49,9 +50,9 @@ function* along(app) {
   for (const at of heads) for (const view of viewsOf(at[0], model)) yield () => weights(run, at, view);
 }
 
-export function stepper(label, value, most, change, least = 0, asks = false) {
+export function stepper(label, value, most, change, least = 0, asks = () => false) {
   const step = (by, text, name) => el("button", {
-    type: "button", text, "aria-label": name, asks, disabled: value + by < least || value + by > most, on: { click: () => change(value + by) },
+    type: "button", text, "aria-label": name, asks: asks(value + by), disabled: value + by < least || value + by > most, on: { click: () => change(value + by) },
   });
   return el("div", { class: "stepper", role: "group", "aria-label": label },
     step(-1, "‹", `${label} before`), el("span", {}, `${label} `, el("b", { text: value })), step(1, "›", `${label} after`));
@@ -62,9 +63,9 @@ export function whichHead(app) {
   const { state, run } = app;
   const { layers, heads } = run.stacks.find(({ name }) => name === state.stack);
   return [
-    run.stacks.length > 1 ? choice("Stack", run.stacks.map(({ name }) => [name, name]), state.stack, (stack) => app.update({ stack })) : null,
-    stepper("layer", state.layer, layers - 1, (layer) => app.update({ layer })),
-    stepper("head", state.head, heads - 1, (to) => app.update({ head: to })),
+    run.stacks.length > 1 ? choice("Stack", run.stacks.map(({ name }) => [name, name]), state.stack, (stack) => app.update({ stack }), (stack) => !app.holds({ stack })) : null,
+    stepper("layer", state.layer, layers - 1, (layer) => app.update({ layer }), 0, (layer) => !app.holds({ layer })),
+    stepper("head", state.head, heads - 1, (to) => app.update({ head: to }), 0, (to) => !app.holds({ head: to })),
   ];
 }
 
@@ -97,7 +98,7 @@ function build(app) {
     const { stack, layer, head: h, query } = state;
     const at = [stack, layer, h];
     swap(tools, ...whichHead(app),
-      choice("Weights", VIEWS.filter(([id]) => viewsOf(stack, app.model).includes(id)), state.view, (view) => app.update({ view })));
+      choice("Weights", VIEWS.filter(([id]) => viewsOf(stack, app.model).includes(id)), state.view, (view) => app.update({ view }), (view) => !app.holds({ view })));
     slider.value = String(state.threshold);
     least.textContent = state.threshold.toFixed(2);
     swap(more,

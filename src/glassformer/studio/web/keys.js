@@ -97,11 +97,12 @@ export function listen(app) {
   });
 }
 
-/** Fills the dialog with the table. */
+/** Fills the dialog with the table. What is for other pages than these is left out. */
 export function describe(dialog, names) {
-  const where = (pages) => (pages ? pages.map((id) => names[id]).join(", ") : "everywhere");
-  const rows = [...KEYS.map(([key, does, , pages]) => [key, does, where(pages)]),
-    ...IN_THE_GRID.map(([key, does]) => [key, does, "Map"])];
+  const here = Object.values(names);
+  const where = (pages) => (pages ? pages.map((id) => names[id]).filter(Boolean).join(", ") : "everywhere");
+  const rows = [...KEYS.filter(([key, does]) => !/\d/.test(key) || here.includes(does)).map(([key, does, , pages]) => [key, does, where(pages)]),
+    ...IN_THE_GRID.map(([key, does]) => [key, does, where(["map"])])].filter(([, , pages]) => pages);
   dialog.replaceChildren(
     el("h2", { id: "help-title", text: "Everything by keyboard" }),
     el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Shortcuts" }, table("Shortcuts", ["key", "what it does", "where"],

@@ -15,7 +15,7 @@ export const lab = {
   question: "What if?",
   lead: "Mask a word, put another in its place, switch heads off, or bring in what the model thought of another sentence: see what becomes of the answer.",
   caveat: "A change that matters shows where the answer passes, not all that it needs: try the opposite change too.",
-  build, along,
+  build, along, needs: ({ run, before, state: { stack, layer, head } }) => before && difference(before, run, [stack, layer, head]),
 };
 
 const NONE = { off: [], swaps: [], patches: [] };

@@ -33,6 +33,7 @@ const app = {
   address: write,
   seen: new Set(), // pages that showed this run
   models: [], model: null, run: null, before: null, known: null, wrote: null, scale: 1,
+  settled: null, // a promise: when the screen is done
 
   /** Changes the state, the address and the screen. */
   update(change) {
@@ -54,12 +55,14 @@ const app = {
   /** Whether nothing here can be run again: a trace, or a page that was taken away. */
   fixed: () => api.held !== null || app.model.kind === "trace",
   /** Which checkpoint is asked, if not the model itself. */
-  saved: () => (app.state.saved < 0 ? {} : { step: app.state.saved }),
+  saved() { return this.state.saved < 0 ? {} : { step: this.state.saved }; },
   has: (id) => PAGES.some((page) => page.id === id),
+  /** Whether this page can show a change: what was taken away may lack the answers. */
+  holds: (change) => api.holds(() => PAGES.find(({ id }) => id === app.state.page).needs?.({ ...app, state: fit({ ...app.state, ...change }) })),
   /** What the pages seen may still ask, the one in sight first. */
   *along() {
-    const first = (page) => page.id !== app.state.page;
-    for (const page of PAGES.toSorted((a, b) => first(a) - first(b))) if (app.seen.has(page.id)) yield* page.along(app);
+    const first = (page) => page.id !== this.state.page;
+    for (const page of PAGES.toSorted((a, b) => first(a) - first(b))) if (this.seen.has(page.id)) yield* page.along(this);
   },
   toggle({ layer, head: h } = app.state) {
     if (app.fixed()) return;
@@ -95,8 +98,8 @@ function tell(turned = false) {
 }
 
 /** Layer, head, token and stack exist in this run. */
-function fit() {
-  const { state, run } = app;
+function fit(state = app.state) {
+  const { run } = app;
   const stack = run.stacks.find(({ name }) => name === state.stack) ?? run.stacks[0];
   const within = (value, size) => Math.max(0, Math.min(size - 1, value));
   state.stack = stack.name;
@@ -104,6 +107,7 @@ function fit() {
   state.layer = within(state.layer, stack.layers);
   state.head = within(state.head, stack.heads);
   state.query = within(state.query < 0 ? telling(run, stack) : state.query, stack.rows);
+  return state;
 }
 
 /** The token to begin with: a blank, the last of a text that goes on, else the first word. */
@@ -113,10 +117,17 @@ function telling({ says, tokens }, { name }) {
   return tokens.queries[name === "cross" ? "decoder" : name].findIndex(({ special }) => !special);
 }
 
-async function show() {
+function show() {
+  app.settled = draw();
+  return app.settled;
+}
+
+async function draw() {
   const mine = ++turn;
-  api.turn();
   dress();
+  await api.quiet();
+  if (mine !== turn) return;
+  api.turn();
   if (current?.id !== app.state.page) api.again("models"); // a run that goes on has new checkpoints
   try {
     const refused = await ready();
@@ -226,7 +237,7 @@ function bar() {
     type: "button", class: "round", title: label, "aria-label": label, "aria-pressed": pressed, text, on: { click: act },
   });
   swap(at("bar"),
-    el("a", { class: "brand", href: "#/map" }, el("img", { src: document.querySelector("link[rel=icon]").href, alt: "", width: "22", height: "22" }), "glassformer"),
+    el("a", { class: "brand", href: write({ ...state, page: PAGES[0].id }) }, el("img", { src: document.querySelector("link[rel=icon]").href, alt: "", width: "22", height: "22" }), "glassformer"),
     el("nav", { "aria-label": "Pages" }, ...PAGES.map(({ id, name, question }) => el("a", {
       href: write({ ...state, page: id }), title: question, "aria-current": id === state.page ? "page" : null, text: name,
     }))),

@@ -15,7 +15,7 @@ export const numbers = {
   question: "How is this weight computed?",
   lead: "One token at a time, from its embedding to the end of the block. Every number is the model's own.",
   caveat: "Long vectors show their first entries; sums and products are made of all of them.",
-  build, along,
+  build, along, needs: ({ run, state: { stack, layer, head, query } }) => walked(run, [stack, layer, head], query),
 };
 
 /** [name, title, in words, what is shown] */

@@ -53,10 +53,10 @@ function picture(parent, canvas, box, pixels) {
   const group = shape(parent, "g", { transform: `translate(${tenth(whole(box.x))} ${tenth(whole(box.y))})` });
   if (!pixels && shown.length && shown.reduce((sum, { bytes }) => sum + bytes.length, 0) <= MOST_CELLS) {
     for (const each of shown) cells(group, each, scale);
-    clip(group, box);
+    clip(group, { ...box, x: 0, y: 0 });
   } else if (canvas.again && !shown.length) {
     canvas.again(pen(group, scale, canvas.getContext("2d")));
-    clip(group, box);
+    clip(group, { ...box, x: 0, y: 0 });
   } else {
     shape(group, "image", { width: box.width, height: box.height, href: canvas.toDataURL("image/png"), "image-rendering": "pixelated" });
   }
@@ -64,11 +64,17 @@ function picture(parent, canvas, box, pixels) {
 
 let clips = 0;
 
-function clip(group, { width, height }) {
+function clip(group, box) {
   const id = `clip-${++clips}`;
-  const frame = shape(group, "clipPath", { id });
-  shape(frame, "rect", { width, height });
+  shape(shape(group, "clipPath", { id }), "rect", box);
   group.setAttribute("clip-path", `url(#${id})`);
+  return group;
+}
+
+/** What scrolls is seen as far as its window goes; whole pixels, so that no edge is blurred. */
+function frame(parent, { x, y, width, height }) {
+  const [left, top] = [x, y].map(Math.floor);
+  return clip(shape(parent, "g", {}), { x: left, y: top, width: Math.ceil(x + width) - left, height: Math.ceil(y + height) - top });
 }
 
 function cells(group, each, scale) {
@@ -125,19 +131,26 @@ function lines(node) {
     range.setEnd(node, index + word.trimEnd().length);
     const box = range.getBoundingClientRect();
     const last = found[found.length - 1];
-    if (last && Math.abs(last[1].top - box.top) < 2) last[0] += word;
-    else found.push([word, box]);
+    if (last && Math.abs(last[1].top - box.top) < 2) {
+      last[0] += word;
+      last[1].width = box.right - last[1].left;
+    } else found.push([word, box]);
   }
   return found;
 }
 
-function write(parent, node, origin, windows) {
+/** How the words of an element look. */
+const lettered = (style) => ({
+  "font-size": parseFloat(style.fontSize), "font-weight": style.fontWeight === "400" ? null : style.fontWeight, fill: style.color,
+  "font-family": style.fontFamily === getComputedStyle(document.body).fontFamily ? null : style.fontFamily,
+});
+
+function write(parent, node, origin) {
   const holder = node.parentElement;
   const style = getComputedStyle(holder);
   const size = parseFloat(style.fontSize);
   const look = {
-    "font-size": size, "font-weight": style.fontWeight === "400" ? null : style.fontWeight, fill: style.color,
-    opacity: style.opacity === "1" ? null : style.opacity, "xml:space": "preserve",
+    ...lettered(style), opacity: style.opacity === "1" ? null : style.opacity, "xml:space": "preserve",
     "text-decoration": style.textDecorationLine === "none" ? null : style.textDecorationLine,
   };
   if (style.writingMode.startsWith("vertical")) {
@@ -146,7 +159,7 @@ function write(parent, node, origin, windows) {
     shape(parent, "text", { ...look, x, y, transform: `rotate(-90 ${tenth(x)} ${tenth(y)})` }, node.data);
     return;
   }
-  const room = Math.min(...windows.map(({ right }) => right), style.overflowX === "visible" ? Infinity : holder.getBoundingClientRect().right);
+  const room = style.textOverflow === "ellipsis" ? holder.getBoundingClientRect().right : Infinity;
   for (const [text, box] of lines(node)) {
     if (!text.trim() || !box.width) continue;
     const fits = box.right <= room + 1 ? text : `${text.slice(0, Math.max(1, Math.floor((text.length * (room - box.left)) / box.width) - 1))}…`;
@@ -190,6 +203,15 @@ function marks(parent, node, style, { x, y, width, height }, origin) {
   }
 }
 
+/** What is chosen in a list or written in a box; in an empty box, what it suggests. */
+function typed(parent, node, style, { x, y, height }) {
+  const text = node.matches("select") ? node.selectedOptions[0]?.textContent : node.value;
+  const size = parseFloat(style.fontSize);
+  const at = { x: x + parseFloat(style.borderLeftWidth) + parseFloat(style.paddingLeft), y: y + height / 2 + size * 0.35 };
+  const fill = text ? style.color : getComputedStyle(node, "::placeholder").color;
+  shape(parent, "text", { ...lettered(style), ...at, fill }, text || node.placeholder || "");
+}
+
 /** Whether any of it can be seen in the windows that it stands in. */
 function inSight(box, windows) {
   return windows.every((each) => box.right > each.left && box.left < each.right && box.bottom > each.top && box.top < each.bottom);
@@ -197,14 +219,18 @@ function inSight(box, windows) {
 
 function walk(parent, node, origin, windows, pixels) {
   if (node instanceof Text) {
-    if (node.data.trim() && inSight(node.parentElement.getBoundingClientRect(), windows)) write(parent, node, origin, windows);
+    if (node.data.trim() && inSight(node.parentElement.getBoundingClientRect(), windows)) write(parent, node, origin);
     return;
   }
-  if (!(node instanceof Element) || !node.checkVisibility() || node.matches(".unseen, caption, .knob")) return;
+  if (!(node instanceof Element) || node.matches(".unseen, caption, .knob")) return;
   const style = getComputedStyle(node);
-  if (style.clipPath !== "none") return; // for those who listen
+  if (style.display === "contents") { // without a box of its own
+    for (const child of node.childNodes) walk(parent, child, origin, windows, pixels);
+    return;
+  }
+  if (!node.checkVisibility() || style.clipPath !== "none") return; // this for those who listen
   const real = node.getBoundingClientRect();
-  if (style.display !== "contents" && !inSight(real, windows)) return;
+  if (!inSight(real, windows)) return;
   const box = { x: real.x - origin.x, y: real.y - origin.y, width: real.width, height: real.height };
   if (node instanceof HTMLCanvasElement) {
     if (node.width && node.height) picture(parent, node, box, pixels);
@@ -217,12 +243,13 @@ function walk(parent, node, origin, windows, pixels) {
   paper(parent, node, style, box);
   marks(parent, node, style, box, origin);
   if (node.matches("select, input:not([type=checkbox], [type=range]), textarea")) {
-    const text = node.matches("select") ? node.selectedOptions[0]?.textContent ?? "" : node.value;
-    shape(parent, "text", { x: box.x + 9, y: box.y + box.height / 2 + parseFloat(style.fontSize) * 0.35, "font-size": parseFloat(style.fontSize), fill: style.color }, text);
+    typed(frame(parent, box), node, style, box);
     return;
   }
-  const inside = style.overflowY === "visible" ? windows : [...windows, real];
-  for (const child of node.childNodes) walk(parent, child, origin, inside, pixels);
+  const open = style.overflowY === "visible";
+  const whole = open || (node.scrollWidth <= node.clientWidth && node.scrollHeight <= node.clientHeight);
+  const into = whole ? parent : frame(parent, box);
+  for (const child of node.childNodes) walk(into, child, origin, open ? windows : [...windows, real], pixels);
 }
 
 /**

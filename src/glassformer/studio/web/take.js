@@ -1,12 +1,13 @@
 // Take it away: the screen as a picture, a table, a page of its own, a link, or Python.
 
 import * as api from "./api.js";
-import { el, swap } from "./dom.js";
+import { el } from "./dom.js";
 import { valueAt } from "./picture.js";
 import { toSvg } from "./svg.js";
 
 const SHARP = 2; // pixels of a PNG for each on the screen
-const MOST = 6_000_000; // bytes of answers that a page takes along
+const ROOM = 6_000_000; // bytes of answers that a page takes along
+const MOST = 1500; // and how many questions are asked for it: a few seconds
 
 function save(blob, name) {
   const link = el("a", { href: URL.createObjectURL(blob), download: name });
@@ -61,13 +62,13 @@ function csv(node) {
 }
 
 /** One file that needs no server: the pages seen, and the answers to what they may ask. */
-async function standalone(app) {
-  const held = await api.answers(app.along(), MOST);
+async function standalone(app, tell, signal) {
+  const { found: held, left, of } = await api.answers(app.along(), { room: ROOM, most: MOST, tell, signal });
   const used = new Set([app.model.id, ...Object.keys(held).filter((key) => key.includes("{")).map((key) => JSON.parse(key.slice(key.indexOf("{"))).model)]);
   held.models = { models: app.models.filter(({ id }) => used.has(id)) };
   const data = JSON.stringify({ address: app.address(app.state), pages: [...app.seen], answers: held });
   const shell = await (await api.file("shell")).text();
-  return shell.replace('id="held">null<', () => `id="held">${data.replaceAll("<", "\\u003c")}<`);
+  return { left, of, page: shell.replace('id="held">null<', () => `id="held">${data.replaceAll("<", "\\u003c")}<`) };
 }
 
 /** The Python that shows the same: what was run comes from the server, the page from here. */
@@ -84,14 +85,28 @@ export async function take(app, dialog) {
   const name = `glassformer-${app.state.page}`;
   const told = el("p", { class: "quiet", role: "status" });
   const code = el("pre", { class: "code", tabindex: "0", "aria-label": "Python" });
-  const button = (text, hint, act) => el("button", { type: "button", class: "plain", title: hint, text, on: { click: async () => {
+  const leaving = new AbortController();
+  dialog.addEventListener("close", () => leaving.abort(), { once: true });
+  const button = (text, hint, act) => el("button", { type: "button", class: "plain", title: hint, text, on: { click: async ({ target }) => {
+    const all = [...dialog.querySelectorAll(".buttons button")];
+    for (const each of all) each.disabled = true;
     told.textContent = `${text} …`;
     try {
       told.textContent = await act() ?? `${text}: done.`;
     } catch (error) {
       told.textContent = error.message;
     }
+    for (const each of all) each.disabled = false;
+    target.focus();
   } } });
+  /** What is taken is what is shown now, whatever comes while it is gathered. */
+  const html = async () => {
+    await app.settled;
+    const tell = (done, of) => { if (done % 20 === 0) told.textContent = `HTML … ${done} of ${of}`; };
+    const { page, left, of } = await standalone({ ...app, state: { ...app.state }, seen: new Set(app.seen) }, tell, leaving.signal);
+    save(new Blob([page], { type: "text/html" }), `${name}.html`);
+    return left ? `HTML: done, without ${left} of ${of} answers: what would need them is switched off in it.` : null;
+  };
   const copy = (text, what) => navigator.clipboard.writeText(text).then(() => `${what} copied.`, () => `Copying is not allowed here: mark it and copy it by hand.`);
   const files = [
     button("PNG", "A picture, two pixels for each on the screen", async () => save(await png(node), `${name}.png`)),
@@ -100,10 +115,10 @@ export async function take(app, dialog) {
   ];
   if (!api.held) {
     files.push(
-      button("HTML", "This page with its numbers in one file: it opens without the studio and without the network", async () => save(new Blob([await standalone(app)], { type: "text/html" }), `${name}.html`)),
+      button("HTML", "This page with its numbers in one file: it opens without the studio and without the network", html),
       button("Trace", "All tensors of this run: gf.Trace.load opens it, and so does the studio when it is dropped here", async () => save(await api.file(`runs/${app.run.run}/trace`), "run.gftrace")));
   }
-  swap(dialog,
+  dialog.replaceChildren(...[
     el("h2", { id: "take-title", text: "Take it away" }),
     el("p", { class: "quiet", text: "Files of what is on the screen; nothing leaves this machine." }),
     el("div", { class: "buttons" }, ...files),
@@ -111,7 +126,8 @@ export async function take(app, dialog) {
       button("Copy link", "The address of this view: it opens in this studio while it runs", () => copy(location.href, "The link")),
       button("Copy Python", "The same from a notebook", () => copy(code.textContent, "The Python"))),
     api.held ? null : code, told,
-    el("form", { method: "dialog" }, el("button", { class: "plain", text: "Close" })));
+    el("form", { method: "dialog" }, el("button", { class: "plain", text: "Close" })),
+  ].filter(Boolean));
   dialog.showModal();
   if (!api.held) code.textContent = await python(app).catch((error) => `# ${error.message}`);
 }
