@@ -14,6 +14,13 @@ THERE_AND_BACK = """async (text) => {
   const first = { ...usual, page: "head", text, off, threshold: 0.35, special: false };
   return [first, read(write(first), ["map", "head"])];
 }"""
+READ = """async (query) => (await import("./state.js")).read(`#/head?${query}`, ["head"])"""
+MARKS = """async ([low, most]) => {
+  const { chart } = await import("./charts.js");
+  const series = [{ kind: "a", values: [0, 1] }];
+  const node = chart({ label: "", wide: 300, high: 200, low, most, series, ticks: [] });
+  return [...node.querySelectorAll("text[text-anchor=end]")].map((each) => each.textContent);
+}"""
 CLIPPED = """() => [...document.querySelectorAll("main .scroll:has(table:not([role=grid]))")]
   .filter((each) => each.checkVisibility() && each.scrollWidth > each.clientWidth + 1)
   .map((each) => each.ariaLabel)"""
@@ -49,6 +56,34 @@ def test_addresses_are_read_as_they_are_written(
     for text in texts:
         state = page.evaluate(THERE_AND_BACK, text)
         assert state[0] == state[1]
+
+
+def test_what_cannot_be_is_as_usual(toys: Server, open_page: Callable[..., Page]) -> None:
+    page = open_page(toys.url)
+    usual = page.evaluate(READ, "")
+    for query in ("l=.5", "q=2.5", "s=1.5", "g=1.5", "om=1.5", "z=1e9", "seed=1e300", "k=1e30",
+                  "theme=evil", "t=2", "p=7", "n=-1", "cp=NaN", "h=Infinity"):  # fmt: skip
+        assert page.evaluate(READ, query) == usual, query
+    told = page.evaluate(READ, "l=1&t=0.5&p=0.9&theme=dark")
+    assert [told[name] for name in ("layer", "threshold", "mass", "theme")] == [1, 0.5, 0.9, "dark"]
+
+
+def test_words_taken_that_are_not_there(toys: Server, open_page: Callable[..., Page]) -> None:
+    """One line, and a way back."""
+    page = open_page(toys.address("generate", m=toys.model("toy decoder"), took="0-999999"))
+    expect(page.get_by_role("alert")).to_contain_text("numbers from 0 to 11")
+    page.get_by_role("button", name="Without the words taken").click()
+    expect(page.get_by_role("alert")).to_be_hidden()
+    page.locator(READY["generate"]).first.wait_for()
+
+
+def test_marks_of_a_scale_differ(toys: Server, open_page: Callable[..., Page]) -> None:
+    page = open_page(toys.url)
+    found = [page.evaluate(MARKS, [0, most]) for most in (0.1, 0.25, 1, 40)]
+    assert found[0] == ["0.00", "0.02", "0.04", "0.06", "0.08", "0.10"]
+    assert found[1] == ["0.00", "0.05", "0.10", "0.15", "0.20", "0.25"]
+    assert found[2] == ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]
+    assert found[3] == ["0", "10", "20", "30", "40"]
 
 
 def test_back_and_forth(toys: Server, open_page: Callable[..., Page]) -> None:

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import folders
-from glassformer.cli.studio import names
+from glassformer.cli.studio import _listen, names
 from verbs import refused
 
 
@@ -78,6 +78,12 @@ def test_ctrl_c_waits_for_nobody(folder):
     finally:
         process.kill()
         process.wait()
+
+
+def test_small_answers_do_not_wait():
+    """asyncio sends at once (TCP_NODELAY) only where it is told that this is TCP."""
+    with _listen(free_port()) as listening:
+        assert listening.proto == socket.IPPROTO_TCP
 
 
 def test_models_are_told_apart(tmp_path):

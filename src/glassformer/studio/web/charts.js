@@ -49,11 +49,12 @@ export function chart({ label, title = label, places, wide, high, low, most, ser
   const x = (i) => left + (count < 2 ? 0.5 : i / (count - 1)) * (wide - left - RIGHT);
   const y = (value) => TOP + (1 - (value - low) / (most - low)) * (high - TOP - bottom);
   const step = even(most - low);
+  const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   const marks = Array.from({ length: 7 }, (_, i) => (Math.ceil(low / step - 1e-9) + i) * step).filter((value) => value <= most + 1e-9);
   const node = svg("svg", { class: "chart", role: "img", "aria-label": label, width: wide, height: high,
     on: pick ? { click: (event) => pick(nearest(event, left, RIGHT, count)) } : {} },
   ...marks.map((value) => svg("line", { class: "grid", x1: left, x2: wide - RIGHT, y1: y(value), y2: y(value) })),
-  ...marks.map((value) => svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end", text: step >= 1 ? String(value) : value.toFixed(1).replace("-", "−") })),
+  ...marks.map((value) => svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end", text: value.toFixed(digits).replace("-", "−") })),
   ...ticks.map(([i, text]) => (slanted
     ? svg("text", { "text-anchor": "end", transform: `translate(${x(i) + 4} ${high - bottom + 14}) rotate(-50)`, text })
     : svg("text", { x: x(i), y: high - 8, "text-anchor": "middle", text }))),

@@ -60,12 +60,15 @@ function build(app) {
     }
     if (!HOWS.includes(state.how)) state.how = "greedy";
     state.heat = Math.max(HEAT[0], Math.min(HEAT[1], state.heat)); // an address may say anything
-    state.beams = Math.max(2, Math.min(MOST_BEAMS, Math.round(state.beams)));
+    state.beams = Math.max(2, Math.min(MOST_BEAMS, state.beams));
     const beams = state.how === "beam";
     body.classList.toggle("beamed", beams);
     [step.hidden, attention.hidden, search.hidden] = [beams, beams, !beams];
     swap(tools, ...toolbar());
-    const wrote = await api.post("writings", question(app));
+    const wrote = await api.post("writings", question(app)).catch((error) => {
+      if (state.taken) swap(text, el("button", { type: "button", class: "plain", text: "Without the words taken", on: { click: () => app.update({ taken: "", at: 0 }) } }));
+      throw error;
+    });
     if (!fresh()) return undefined;
     app.wrote = wrote;
     const last = (beams ? wrote.beams.caches.length : wrote.steps.length) - 1;
@@ -87,7 +90,7 @@ function build(app) {
   async function stepped(wrote, fresh) {
     const { state } = app;
     const now = wrote.steps[state.at];
-    state.word = Math.max(0, Math.min(now.top.length - 1, Math.round(state.word)));
+    state.word = Math.max(0, Math.min(now.top.length - 1, state.word));
     swap(step, ...choosing(app, wrote, now));
     swap(right, cached(now.cache, wrote.room, 1, again(wrote, state.at)));
     const place = at(app);
@@ -131,11 +134,11 @@ const writes = ({ kind }) => kind === "causal_lm" || kind === "seq2seq";
 /** What the state asks the server for. */
 function question(app) {
   const { state, model } = app;
-  const asked = { model: model.id, ...app.saved(), text: state.text, max_new_tokens: Math.max(1, Math.min(64, Math.round(state.most))) };
+  const asked = { model: model.id, ...app.saved(), text: state.text, max_new_tokens: Math.max(1, Math.min(64, state.most)) };
   if (state.how === "beam") return { ...asked, num_beams: state.beams };
   asked.taken = branches(state.taken).slice(0, 64);
   if (state.how !== "chance") return asked;
-  return { ...asked, do_sample: true, temperature: state.heat, top_k: Math.round(state.best), top_p: Math.min(1, state.mass || 1), seed: Math.round(state.seed) };
+  return { ...asked, do_sample: true, temperature: state.heat, top_k: state.best, top_p: state.mass || 1, seed: state.seed };
 }
 
 /** The settings. Sliders are made once: one that is drawn anew would slip from the hand. */

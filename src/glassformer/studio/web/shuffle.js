@@ -67,7 +67,7 @@ export function shuffle(app) {
   return { node, tools, show };
 }
 
-const shuffled = ({ run, state }, flat) => api.post("shuffles", { run: run.run, seed: Math.round(state.shuffled) % 2 ** 31, positions: !flat });
+const shuffled = ({ run, state }, flat) => api.post("shuffles", { run: run.run, seed: state.shuffled % 2 ** 31, positions: !flat });
 const pictures = ({ shuffle: id }, at) => Promise.all(["before", "after"].map((when) => api.bytes(`shuffles/${id}/${when}/${at.join("/")}`)));
 
 /** What can be asked about this order of the words, with positions and without. */

@@ -1,6 +1,8 @@
 // Everything that a page shows follows from this one object, and all of it stands in the address.
 
-/** name: [name in the address, value when it is not there] */
+const LARGEST = 2 ** 31 - 1;
+
+/** name: [name in the address, value when it is not there, what else is understood: a pattern; of a number the most, and whether it is whole] */
 const FIELDS = {
   model: ["m", ""],
   text: ["x", ""],
@@ -15,18 +17,18 @@ const FIELDS = {
   query: ["q", -1], // none chosen
   colour: ["by", "weights"],
   view: ["w", "raw"],
-  threshold: ["t", 0.05],
+  threshold: ["t", 0.05, { most: 1, whole: false }],
   special: ["sp", true],
   pieces: ["wp", true],
   faint: ["faint", false],
-  zoom: ["z", 0],
+  zoom: ["z", 0, { most: 48 }],
   step: ["s", 0],
   word: ["wd", 0],
   // Generate
   how: ["how", "greedy"],
-  heat: ["temp", 0.8],
+  heat: ["temp", 0.8, { whole: false }],
   best: ["k", 0], // top-k: 0 is all
-  mass: ["p", 1], // top-p
+  mass: ["p", 1, { most: 1, whole: false }], // top-p
   beams: ["nb", 3],
   most: ["n", 12], // new tokens
   seed: ["seed", 0],
@@ -44,7 +46,7 @@ const FIELDS = {
   place: ["pos", 20],
   shuffled: ["sh", 1], // which of many orders
   flat: ["flat", false], // without positions
-  theme: ["theme", ""],
+  theme: ["theme", "", /^(light|dark)$/],
   large: ["large", false],
 };
 
@@ -53,18 +55,20 @@ export function read(hash, pages) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
   const given = new URLSearchParams(query);
   const state = { page: pages.includes(path) ? path : pages[0] };
-  for (const [name, [short, usual, pattern]] of Object.entries(FIELDS)) {
-    state[name] = given.has(short) ? like(usual, given.get(short), pattern) : usual;
+  for (const [name, [short, usual, rule]] of Object.entries(FIELDS)) {
+    state[name] = given.has(short) ? like(usual, given.get(short), rule) : usual;
   }
   return state;
 }
 
-function like(usual, text, pattern) {
-  if (Array.isArray(usual)) return text.split(",").filter((each) => pattern.test(each));
+/** What an address says where it can be so; else what is usual. */
+function like(usual, text, rule) {
+  if (Array.isArray(usual)) return text.split(",").filter((each) => rule.test(each));
   if (typeof usual === "boolean") return text === "1";
-  if (typeof usual !== "number") return text;
+  if (typeof usual === "string") return rule && !rule.test(text) ? usual : text;
   const value = Number(text);
-  return Number.isFinite(value) && value >= 0 ? value : usual;
+  const { most = LARGEST, whole = true } = rule ?? {};
+  return value >= 0 && value <= most && (!whole || Number.isInteger(value)) ? value : usual;
 }
 
 /** The address of a state; what is as usual is left out. */
