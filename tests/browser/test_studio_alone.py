@@ -1,5 +1,6 @@
 """A page in one file: opened from disk or in a frame it is the studio's, as far as it goes."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from screens import Server, drawn, painted, pixels, settle, table
 from test_studio_take import PAGES, head, taken
 
 import glassformer as gf
+from glassformer.studio.standalone import WEB
 from glassformer.studio.toys import toy
 
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
@@ -59,6 +61,11 @@ def test_a_page_without_a_studio(
     page.wait_for_function("() => document.querySelector('#live').textContent")
     path = taken(page, "HTML", tmp_path)
     assert path.stat().st_size < 400_000
+    (tmp_path / "again").mkdir()
+    again = taken(
+        page, "HTML", tmp_path / "again"
+    )  # what was asked for the first has pushed out nothing
+    assert again.read_text() == path.read_text()
     alone = open_file(path.as_uri())
     assert drawn(alone, MATRIX) == drawn(page, MATRIX)
     assert_same(toys, alone, page)
@@ -165,3 +172,47 @@ def test_a_frame_in_another_page(
     assert np.array_equal(pixels(first, MAP), pixels(second, MAP))
     assert first.evaluate("window.origin") == "null"
     assert first.locator("#trouble").is_hidden()
+
+
+LEAVE = """() => {
+  const all = [...document.querySelectorAll("#take .buttons button")];
+  all.find(({ textContent }) => textContent === "HTML").click();
+  location.hash = "#/map?m=1";
+  return all.every(({ disabled }) => disabled);
+}"""
+
+
+def test_what_was_left_out(
+    toys: Server, open_page: Callable[..., Page], open_file: Callable[..., Page], tmp_path: Path
+) -> None:
+    """It is told, and switched off in the file; who leaves meanwhile takes what was there."""
+    page = open_page("about:blank")
+    script = (WEB / "take.js").read_text()
+    assert "MOST = 1500;" in script
+    fewer = script.replace("MOST = 1500;", "MOST = 10;")
+    page.route(
+        "**/take.js", lambda route: route.fulfill(body=fewer, content_type="text/javascript")
+    )
+    page.goto(toys.address("head", m=0, l=0, h=1, q=1))
+    settle(page)
+    page.keyboard.press("S")
+    with page.expect_download() as started:
+        assert page.evaluate(LEAVE)
+    started.value.save_as(tmp_path / "part.html")
+    told = page.get_by_role("dialog", name="Take it away").get_by_role("status")
+    expect(told).to_have_text(re.compile(r"without 38 of 48 answers"))
+    drawn(page, MAP)
+    alone = open_file((tmp_path / "part.html").as_uri())
+    drawn(alone, MATRIX, "0", "1")
+    for name, able in (("head before", True), ("head after", False), ("layer after", False)):
+        button = alone.get_by_role("button", name=name)
+        (expect(button).to_be_enabled if able else expect(button).to_be_disabled)()
+    assert int(alone.evaluate(EVERYTHING)) >= 4
+    alone.get_by_role("link", name="glassformer").click()
+    alone.keyboard.press("?")
+    shortcuts = alone.get_by_role("dialog").get_by_role("table")
+    expect(shortcuts).to_contain_text("larger cells")
+    where = shortcuts.locator("td:last-child").all_text_contents()
+    assert set(where) == {"everywhere", "Head"}
+    expect(alone.get_by_role("alert")).to_be_hidden()
+    drawn(alone, MATRIX)

@@ -26,6 +26,16 @@ FRAME = """([selector, colour]) => {
   const rgb = [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
   return [box.x - origin.x, box.y - origin.y + box.height / 2, box.width, rgb];
 }"""
+TOOLS = """() => [...document.querySelectorAll("#page .tools")].flatMap((tools) => {
+  const found = document.createTreeWalker(tools, NodeFilter.SHOW_TEXT);
+  const words = [];
+  while (found.nextNode()) {
+    const holder = found.currentNode.parentElement;
+    if (!holder.checkVisibility() || holder.closest("select, .unseen")) continue;
+    words.push(found.currentNode.data.trim());
+  }
+  return words;
+}).filter(Boolean)"""
 WEIGHTS = "Weights: rows look, columns are looked at"
 MEASURES = "Measures of this head"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -54,6 +64,10 @@ def head(server: Server, page: Page) -> Bytes:
     return server.tensor(f"runs/{run}/head/{stack}/{layer}/{number}?view={view}")
 
 
+def words(root: ElementTree.Element) -> set[str]:
+    return {(each.text or "").strip() for each in root.iter(f"{SVG}text")}
+
+
 def test_a_picture_of_shapes(toys: Server, open_page: Callable[..., Page], tmp_path: Path) -> None:
     """A strict parser reads it; each cell is there, with its value and its colour."""
     page = open_page(toys.address("head", l=1, h=2))
@@ -64,22 +78,43 @@ def test_a_picture_of_shapes(toys: Server, open_page: Callable[..., Page], tmp_p
     assert np.array_equal(np.floor(values * 255 + 0.5).astype(int), weights.flatten())
     fills = [[int((each.get("fill") or "")[i : i + 2], 16) for i in (1, 3, 5)] for each in cells]
     assert np.array_equal(fills, table(page)[weights.flatten()])
-    words = {each.text for each in root.iter(f"{SVG}text")}
-    assert {"What does this head look at?", "deposited", "[MASK]"} <= words
+    assert {"What does this head look at?", "deposited", "[MASK]"} <= words(root)
     assert len([each for each in root.iter(f"{SVG}path") if "C" in (each.get("d") or "")]) > 20
+
+
+def served(server: Server, name: str, run: str) -> dict[str, Any]:
+    """Pictures of a page, by how their names begin, with the server's own numbers."""
+
+    def shares(path: str) -> Any:
+        return np.rint(10_000.0 * server.tensor(f"runs/{run}/{path}") / 255) / 10_000
+
+    if name in ("map", "compare", "translate"):
+        heads = {each: shares(f"map/{each}") for each in ("encoder", "decoder", "cross")}
+        return {
+            "map": {"encoder, layer": heads["encoder"]},
+            "compare": {"The first:": heads["encoder"][0, 0]},
+            "translate": {f"{each}, layer": found for each, found in heads.items()},
+        }[name]
+    if name == "layers":
+        return {"Chance of the final": np.transpose(server.json(f"runs/{run}/decided")["p"])}
+    if name == "positions":
+        return {"All positions": server.json("positions")["values"]}
+    return {}
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page_has_a_picture(
     toys: Server, open_page: Callable[..., Page], tmp_path: Path, name: str
 ) -> None:
-    """It parses, and holds the values of the table."""
+    """It parses, has the words of the toolbars, and holds the values of the table."""
     state = {"m": toys.model("toy translator"), "off": "cross.0.1"}
     page = open_page(toys.address(name, **state), theme="dark")
     page.wait_for_function("() => document.querySelector('#live').textContent")
     root = ElementTree.parse(taken(page, "SVG", tmp_path)).getroot()
     shown = page.locator("h1").text_content()
-    assert shown in {each.text for each in root.iter(f"{SVG}text")}
+    tools = set(page.evaluate(TOOLS))
+    assert tools or name == "translate"
+    assert {shown, *tools} <= words(root)
     rows = numbers(taken(page, "CSV", tmp_path))
     assert len(rows) > 10 and all(row["value"] for row in rows)
     drawings = [each for each in root.iter(f"{SVG}g") if each.get("role") == "img"]
@@ -88,6 +123,11 @@ def test_every_page_has_a_picture(
         values = [cell.get("data-value") for cell in each]
         told = [row["value"] for row in rows if row["picture"] == each.get("aria-label")]
         assert values == told
+    text = page.locator("#text").input_value()
+    asked = {"model": state["m"], "text": text, "off": [["cross", 0, 1]]}
+    for picture, wanted in served(toys, name, toys.json("runs", asked)["run"]).items():
+        found = [float(row["value"]) for row in rows if row["picture"].startswith(picture)]
+        assert np.array_equal(found, np.array(wanted).flatten())
 
 
 def test_a_picture_of_pixels(toys: Server, open_page: Callable[..., Page], tmp_path: Path) -> None:
@@ -110,6 +150,30 @@ def test_a_picture_of_pixels(toys: Server, open_page: Callable[..., Page], tmp_p
     part = found[box[0] : box[0] + wanted.shape[0], box[1] : box[1] + wanted.shape[1]]
     inside = [i for i in range(len(wanted)) if chosen not in ((i - 1) // scale, (i + 1) // scale)]
     assert np.array_equal(part[inside], wanted[inside])
+
+
+def test_windows_in_a_picture(toys: Server, open_page: Callable[..., Page], tmp_path: Path) -> None:
+    """Code in its own type, cut where its window ends; boxes with what they suggest."""
+    page = open_page(toys.address("lab", off="encoder.0.1"))
+    settle(page)
+    root = ElementTree.parse(taken(page, "SVG", tmp_path)).getroot()
+    assert {"a word", "I sat by the river [MASK]."} <= words(root)
+    group, lines = next(
+        (each, lines)
+        for each in root.iter(f"{SVG}g")
+        if (lines := each.findall(f"{SVG}text"))
+        and (lines[0].text or "").startswith("import glassformer")
+    )
+    assert len(lines) > 3 and all("mono" in line.get("font-family", "") for line in lines)
+    rect = group.find(f"{SVG}clipPath/{SVG}rect")
+    assert rect is not None
+    left, wide = page.evaluate("""() => {
+      const [page, code] = ["#page", "#page .code"]
+        .map((each) => document.querySelector(each).getBoundingClientRect());
+      return [code.x - page.x, code.width];
+    }""")
+    assert abs(float(rect.get("x", 0)) - left) <= 1
+    assert abs(float(rect.get("width", 0)) - wide) <= 2
 
 
 def test_frames_in_a_picture_of_pixels(
@@ -177,6 +241,8 @@ def test_tables_with_all_their_digits(
     settle(page)
     rows = numbers(taken(page, "CSV", tmp_path))
     losses = strangers.json(f"models/{run}/training")["losses"]
+    root = ElementTree.parse(taken(page, "SVG", tmp_path)).getroot()
+    assert {"layer", "head"} <= set(page.evaluate(TOOLS)) <= words(root)
     assert column(rows, "Loss on what it learns from", "loss") == [loss for _, loss in losses]
     assert column(rows, "Loss on what is held out", "loss") == [3.9, 2.5]
 

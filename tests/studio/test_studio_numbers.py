@@ -72,6 +72,8 @@ def test_pixels_are_weights(served, client, run, number):
                 rolled = in_bytes(rollout(found)[layer])
                 assert (read(client, f"{at}?view=rollout") == rolled).all()
             exact = read(client, f"{row['run']}/row/{name}/{layer}/{head}/2")
+            some = f"{row['run']}/rows/{name}/{layer}/{head}?first=1&count=2"
+            assert read(client, some)[1] == exact
             assert exact["weights"] == found[layer, head, 2].tolist()
 
 

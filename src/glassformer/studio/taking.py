@@ -11,6 +11,7 @@ from glassformer.studio import standalone, wire
 from glassformer.studio.answers import as_json
 from glassformer.studio.desk import Desk
 from glassformer.studio.lone import alone
+from glassformer.studio.numbers import row
 from glassformer.studio.python import code
 from glassformer.studio.runs import Run, Runs
 from glassformer.studio.samples import Served
@@ -29,6 +30,18 @@ def serve(app: FastAPI, models: Mapping[str, Served], runs: Runs, desk: Desk) ->
         run = runs.find(id)
         data = await desk.do(request, lambda _: run.trace.to_bytes())
         return Response(data, media_type="application/octet-stream")
+
+    @app.get("/api/runs/{id}/rows/{stack}/{layer}/{head}")
+    async def rows(
+        request: Request, id: str, stack: wire.StackName, layer: int, head: int,
+        first: int, count: int,
+    ) -> Response:  # fmt: skip
+        """Many in one answer: a page takes those of all heads along."""
+        run, queries = runs.find(id), range(first, first + count)
+        found = await desk.do(
+            request, lambda _: [row(run, stack, layer, head, query) for query in queries]
+        )
+        return as_json(wire.Rows(found))
 
     @app.get("/api/runs/{id}/python")
     async def python(id: str) -> Response:

@@ -102,6 +102,10 @@ class Row(BaseModel):
     scores: list[float | None]  # None: it may not look there; empty: not recorded
 
 
+class Rows(RootModel[list[Row]]):
+    pass
+
+
 class Changes(BaseModel):
     moved: list[list[float]]  # a share for each head
 

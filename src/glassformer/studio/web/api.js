@@ -66,6 +66,13 @@ export const bytes = (path) => keep(path, async () => {
   return { bytes: new Uint8Array(await answer.arrayBuffer()), shape };
 });
 
+/** Answers to many questions, asked in one. */
+export function many(path, keys) {
+  let all = null;
+  const ask = () => (all ??= fetched(path).then((answer) => answer.json()));
+  return Promise.all(keys.map((key, i) => keep(key, async () => (await ask())[i])));
+}
+
 /** A question with a body; the same question is asked once. */
 export function post(path, question) {
   const body = JSON.stringify(question);
@@ -111,13 +118,14 @@ export function holds(ask) {
  * @returns {Promise<{found: object, left: number, of: number}>} `left`: the questions that were not asked
  */
 export function answers(more, limits) {
-  const work = idle.then(() => gathered([...more], limits));
+  const own = new Map([...kept].filter(([key]) => used.has(key)));
+  const asks = [...more];
+  const work = idle.then(() => gathered(own, asks, limits));
   idle = work.catch(() => null);
   return work;
 }
 
-async function gathered(asks, { room, most, tell, signal }) {
-  const asked = new Map([...kept].filter(([key]) => used.has(key)));
+async function gathered(asked, asks, { room, most, tell, signal }) {
   let [next, done, size] = [0, 0, 0];
   const weigh = (answer) => { size += JSON.stringify(plain(answer)).length; };
   const worker = async () => {

@@ -17,6 +17,7 @@ const VIEWS = [
 ];
 /** Rollout multiplies layers of one stack: between two there is none. Values take the model's weights. */
 export const viewsOf = (stack, { kind }) => VIEWS.map(([id]) => id).filter((id) => !(id === "rollout" && stack === "cross" || id === "value" && kind === "trace"));
+const AT_ONCE = 32; // rows that are asked for in one
 const ROWS = 14; // of the table of one token's weights
 
 export const head = {
@@ -39,14 +40,24 @@ export function everyHead({ run, state }) {
 /** A head's picture. */
 export const weights = ({ run }, at, view = "raw") => api.bytes(`runs/${run}/head/${at.join("/")}?view=${view}`);
 
-const rowOf = ({ run }, at, query) => api.json(`runs/${run}/row/${at.join("/")}/${query}`);
+const rowAt = ({ run }, at, query) => `runs/${run}/row/${at.join("/")}/${query}`;
+const rowOf = (run, at, query) => api.json(rowAt(run, at, query));
+
+/** The rows of a head, some at once. */
+function* rowsOf(run, at) {
+  const queries = [...sides(run, at[0])[0].keys()];
+  for (let first = 0; first < queries.length; first += AT_ONCE) {
+    const some = queries.slice(first, first + AT_ONCE);
+    yield () => api.many(`runs/${run.run}/rows/${at.join("/")}?first=${first}&count=${some.length}`, some.map((query) => rowAt(run, at, query)));
+  }
+}
 
 /** Pictures first, then all their numbers, then the other ways to look. */
 function* along(app) {
   const { run, state, model } = app;
   const heads = everyHead(app);
   for (const at of heads) yield () => weights(run, at, state.view === "rollout" && at[0] === "cross" ? "raw" : state.view);
-  for (const at of heads) for (const query of sides(run, at[0])[0].keys()) yield () => rowOf(run, at, query);
+  for (const at of heads) yield* rowsOf(run, at);
   for (const at of heads) for (const view of viewsOf(at[0], model)) yield () => weights(run, at, view);
 }
 

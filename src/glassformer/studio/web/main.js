@@ -84,7 +84,7 @@ const app = {
   },
   write() { const box = at("text"); box.focus(); box.select(); },
   help() { at("help").showModal(); },
-  take() { take(app, at("take")); },
+  async take() { await app.settled; take(app, at("take")); },
   asking: () => at("help").open || at("take").open,
 };
 

@@ -101,7 +101,6 @@ export async function take(app, dialog) {
   } } });
   /** What is taken is what is shown now, whatever comes while it is gathered. */
   const html = async () => {
-    await app.settled;
     const tell = (done, of) => { if (done % 20 === 0) told.textContent = `HTML … ${done} of ${of}`; };
     const { page, left, of } = await standalone({ ...app, state: { ...app.state }, seen: new Set(app.seen) }, tell, leaving.signal);
     save(new Blob([page], { type: "text/html" }), `${name}.html`);
