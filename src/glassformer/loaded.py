@@ -320,7 +320,7 @@ def _to_write(model: Model, what: Any) -> list[int]:
 
 
 def _names(model: Model, ids: Sequence[int]) -> list[str]:
-    name: Callable[[int], str] = str if model.tokenizer is None else model.tokenizer.token
+    name: Callable[[int], str] = str if model.tokenizer is None else model.tokenizer.readable
     return [name(i) for i in ids]
 
 

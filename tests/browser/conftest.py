@@ -106,7 +106,7 @@ def studios(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Serv
     speakers.bert("BertForSequenceClassification", root / EVIL, **speakers.LONG, **labels)
     _run(root / "run")
     given = [str(root / name) for name in ("bert", "gpt2", "marian", "mute", EVIL, "run")]
-    started = {name: _start(each) for name, each in {"toys": [], "folders": given}.items()}
+    started = {name: _start(each) for name, each in {"toys": ["--toys"], "folders": given}.items()}
     try:
         yield {name: _wait(process, url) for name, (process, url) in started.items()}
     finally:

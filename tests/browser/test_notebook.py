@@ -32,7 +32,10 @@ CELLS = (
     SETUP + 'trace.view("head", layer=1, head=2)',
     'trace.view("map")',
     'widget = trace.view("head", layer=0, head=3).widget()\nwidget',
+    'trace.view("head", layer=1, head=0).widget()',
 )
+HEADS = {0: (1, 2), 2: (0, 3), 3: (1, 0)}  # layer and head of each frame; the second is a map
+FRESH = "iframe[srcdoc]:not([data-old])"
 
 
 @contextmanager
@@ -90,9 +93,17 @@ def _wait(process: subprocess.Popen[bytes], url: str) -> None:
 
 
 def frames(page: Page, count: int) -> list[Frame]:
-    page.wait_for_function(f"() => document.querySelectorAll('iframe[srcdoc]').length === {count}")
-    found = [each.content_frame() for each in page.query_selector_all("iframe[srcdoc]")]
+    page.wait_for_function(f"() => document.querySelectorAll('{FRESH}').length === {count}")
+    found = [each.content_frame() for each in page.query_selector_all(FRESH)]
     return [each for each in found if each is not None]
+
+
+def restart_and_run_all(page: Page) -> None:
+    """As a reader does it, by the menu. What was drawn before does not count any more."""
+    page.evaluate("document.querySelectorAll('iframe').forEach((it) => { it.dataset.old = ''; })")
+    page.get_by_role("menuitem", name="Kernel", exact=True).click()
+    page.get_by_role("menuitem", name=re.compile("^Restart Kernel and Run All Cells")).click()
+    page.get_by_role("dialog").locator(".jp-mod-accept").click()
 
 
 def weights_of(server: Server, page: Page, layer: int, head: int) -> Any:
@@ -101,31 +112,40 @@ def weights_of(server: Server, page: Page, layer: int, head: int) -> Any:
     return server.tensor(f"runs/{run}/head/encoder/{layer}/{head}?view=raw")
 
 
-def test_three_views_in_a_notebook(
+def check_pixels(found: list[Frame], studio: Page, server: Server) -> None:
+    """Each picture is the one that the studio's own page has to be."""
+    studio.goto(server.url)
+    colours = table(studio)
+    heads = server.tensor(f"runs/{drawn(studio, MAP)[0]}/map/encoder")
+    for number, (layer, head) in HEADS.items():
+        found[number].locator(f"{MATRIX}[data-drawn]").wait_for()
+        weights = weights_of(server, studio, layer, head)
+        seen = pixels(found[number], MATRIX)
+        assert np.array_equal(seen, painted(colours, weights, seen.shape[1] // 9))
+    found[1].locator(f"{MAP}[data-drawn]").wait_for()
+    seen = pixels(found[1], MAP)
+    scale = int(found[1].locator(MAP).get_attribute("data-scale") or 0)
+    assert np.array_equal(seen[: 9 * scale, : 9 * scale], painted(colours, heads[0, 0], scale))
+    assert all(each.evaluate("window.origin") == "null" for each in found)
+
+
+def test_views_in_a_notebook(
     lab: str, toys: Server, open_page: Callable[..., Page], browser: Browser
 ) -> None:
-    """Two frames and a widget: true pixels; what is clicked in the widget is known to Python."""
+    """Two frames and two widgets: true pixels, also after everything was run once more; what is
+    clicked in a widget is known to Python."""
     studio = open_page(toys.url)
-    colours = table(studio)
-    page = browser.new_page(viewport={"width": 1500, "height": 3000})
-    page.set_default_timeout(90_000)
+    page = browser.new_page(viewport={"width": 1500, "height": 4000})
+    page.set_default_timeout(180_000)
     page.goto(lab)
     page.locator(".jp-Notebook .jp-InputArea-editor").first.click()
     for _ in CELLS:
         page.keyboard.press("Shift+Enter")
-    first, second, third = frames(page, 3)
-    for frame, layer, head in ((first, 1, 2), (third, 0, 3)):
-        frame.locator(f"{MATRIX}[data-drawn]").wait_for()
-        weights = weights_of(toys, studio, layer, head)
-        found = pixels(frame, MATRIX)
-        assert np.array_equal(found, painted(colours, weights, found.shape[1] // 9))
-    second.locator(f"{MAP}[data-drawn]").wait_for()
-    studio.goto(toys.url)
-    heads = toys.tensor(f"runs/{drawn(studio, MAP)[0]}/map/encoder")
-    found = pixels(second, MAP)
-    scale = int(second.locator(MAP).get_attribute("data-scale") or 0)
-    assert np.array_equal(found[: 9 * scale, : 9 * scale], painted(colours, heads[0, 0], scale))
-    assert all(each.evaluate("window.origin") == "null" for each in (first, second, third))
+    check_pixels(frames(page, 4), studio, toys)
+    restart_and_run_all(page)
+    found = frames(page, 4)
+    check_pixels(found, studio, toys)
+    third = found[2]
     third.get_by_role("button", name="layer after").click()
     third.locator(f"{MATRIX}[data-drawn*='encoder,1,3']").wait_for()
     page.locator(".jp-Notebook .jp-InputArea-editor").last.click()  # the new cell below the others

@@ -64,7 +64,7 @@ def test_the_card_tells_how_this_folder_is_opened(folder: Path, tmp_path: Path) 
     folders.edit_config(folder, id2label={"0": "a\n\n# b|<c", "1": "x" * 999})
     assert glassformer("export", folder, tmp_path / "small").returncode == 0
     card = (tmp_path / "small" / "README.md").read_text()
-    assert "# source\n" in card and "gf.load('small')" in card
+    assert "# source\n" in card and 'gf.load("small")' in card
     assert f"| labels | a # b\\|&lt;c, {'x' * 80} |" in card
 
 

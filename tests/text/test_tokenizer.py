@@ -139,6 +139,13 @@ def test_gpt2_decode_undoes_encode_for_any_text(text):
     assert tokenizer.decode(tokenizer.encode(text).ids) == text
 
 
+def test_tokens_of_bytes_are_read_as_letters():
+    tokenizer = gpt2()
+    ids = tokenizer.encode(" catéК\n").ids
+    assert [tokenizer.token(i) for i in ids] == ["Ġcat", "Ã©", "Ð", "ļ", "Ċ"]
+    assert [tokenizer.readable(i) for i in ids] == ["Ġcat", "é", "Ð", "ļ", "Ċ"]  # К is two halves
+
+
 @PROFILE
 @given(st.lists(st.text(max_size=20), max_size=5))
 def test_many_texts_are_encoded_as_each_alone(texts):

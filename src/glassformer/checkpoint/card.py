@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from glassformer.checkpoint.load import layout_of
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.tasks import Task
@@ -41,7 +43,7 @@ A {config.family} with {count:,} parameters ({precision}) that gives {SAYS[spec.
 ```python
 import glassformer as gf
 
-model = gf.load({folder or title!r})
+model = gf.load({json.dumps(folder or title, ensure_ascii=False)})
 ```
 
 {_layout(task)} It was written by glassformer

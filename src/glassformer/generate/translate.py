@@ -150,7 +150,7 @@ def _one(
     task: Task, tokenizer: Tokenizer, part: _Part, written: list[Written], align: bool
 ) -> Translation:
     """The best of a part, and the others behind it."""
-    source_tokens = [tokenizer.token(i) for i in part.ids]
+    source_tokens = [tokenizer.readable(i) for i in part.ids]
     found = []
     for each in written:
         text = each.text.strip()
@@ -158,7 +158,7 @@ def _one(
             Translation(
                 text=text,
                 score=each.score or 0.0,
-                tokens=[tokenizer.token(i) for i in each.ids],
+                tokens=[tokenizer.readable(i) for i in each.ids],
                 source=part.text,
                 source_tokens=source_tokens,
                 complete=each.stopped != "length",

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from glassformer.text import Tokenizer
+from glassformer.text.tokenizer import HALF
 
 Stopped = Literal["end", "stop", "length"]  # an end token, a stop string, no more tokens allowed
-HALF = "\ufffd"  # how a tokenizer writes bytes that are no character yet
 
 
 @dataclass(frozen=True)

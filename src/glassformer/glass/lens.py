@@ -126,7 +126,7 @@ def _names(task: Task, model: nn.Module) -> Callable[[int], str]:
     tokenizer = getattr(model, "tokenizer", None)
     if isinstance(task, Tag):
         return task.spec.labels.__getitem__
-    return str if tokenizer is None else tokenizer.token
+    return str if tokenizer is None else tokenizer.readable
 
 
 def _task(model: nn.Module) -> Task:

@@ -13,9 +13,9 @@ from glassformer.glass.measures import SPACES
 from glassformer.loaded import Model
 from glassformer.studio.wire import Token
 from glassformer.text import Encoding, Text, Tokenizer
+from glassformer.text.tokenizer import HALF
 
 SPECIAL = re.compile(r"\[[A-Z]+\]|<[^<>\s]{1,40}>")  # [CLS], </s>, <|endoftext|>
-HALF = "\ufffd"  # how a tokenizer writes bytes that are no character yet
 NO_TOKENIZER = "this model came without a tokenizer: write token ids, such as 5 7 9"
 
 

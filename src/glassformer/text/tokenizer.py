@@ -14,6 +14,7 @@ from glassformer.text.check import MOST_PIECES
 from glassformer.text.files import LAYOUTS, check_size
 
 Text = str | tuple[str, str]
+HALF = "\ufffd"  # how a tokenizer writes bytes that are no character yet
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,18 @@ class Tokenizer:
 
     def token(self, id: int) -> str:
         return self.backend.id_to_token(id) or f"<{id}>"
+
+    def readable(self, id: int) -> str:
+        """As `token`, in letters: where tokens are bytes, Кот is called ÐļÐ¾ÑĤ there.
+
+        The sign of a space stays, Ġ; what is no whole letter keeps its name.
+        """
+        piece = self.token(id)
+        if piece.isascii() or "ByteLevel" not in type(self.backend.decoder).__name__:
+            return piece
+        text = self.decode([id])
+        whole = bool(text) and text.isprintable() and HALF not in text
+        return text.replace(" ", "Ġ") if whole else piece
 
 
 def _encoding(raw: tokenizers.Encoding) -> Encoding:

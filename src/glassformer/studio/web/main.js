@@ -117,6 +117,9 @@ function telling({ says, tokens }, { name }) {
   return tokens.queries[name === "cross" ? "decoder" : name].findIndex(({ special }) => !special);
 }
 
+const room = () => `${innerWidth} ${innerHeight} ${document.body.clientWidth > 0}`;
+let fitted = ""; // the room that was there when the page was last drawn
+
 function show() {
   app.settled = draw();
   return app.settled;
@@ -124,6 +127,7 @@ function show() {
 
 async function draw() {
   const mine = ++turn;
+  fitted = room();
   dress();
   await api.quiet();
   if (mine !== turn) return;
@@ -305,7 +309,14 @@ document.addEventListener("click", (event) => {
 drops(app, complain);
 dark.addEventListener("change", show);
 let settle = 0;
-addEventListener("resize", () => { clearTimeout(settle); settle = setTimeout(show, 120); });
+const refit = () => {
+  if (room() === fitted) return;
+  clearTimeout(settle);
+  settle = setTimeout(show, 120);
+};
+addEventListener("resize", refit);
+// A notebook may load its frame before there is room for it, and gives the room without an event.
+new ResizeObserver(refit).observe(document.documentElement);
 describe(at("help"), Object.fromEntries(PAGES.map(({ id, name }) => [id, name])));
 listen(app);
 show();
