@@ -116,6 +116,7 @@ class Training(BaseModel):
 
 class Python(BaseModel):
     code: str
+    folder: str | None = None  # of its training, where that is here
 
 
 class Brought(BaseModel):
