@@ -1,5 +1,6 @@
 """Generate, Layers and Positions: pixels and lines stand where the server's numbers say."""
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -143,6 +144,30 @@ def test_the_tree_of_a_search(toys: Server, open_page: Callable[..., Page]) -> N
     drawn(page, LOOKING)
     text = page.get_by_role("group", name="The text: choose a word").inner_text()
     assert row["beams"]["best"][1]["text"].split() == re.findall("[а-яё]+", text)
+
+
+def test_a_translation_that_was_cut(toys: Server, open_page: Callable[..., Page]) -> None:
+    """It is said where; of one that came to its end nothing is said."""
+
+    def cut(route: Route) -> None:
+        answer = toys.json("runs", json.loads(route.request.post_data or ""))
+        answer["says"]["complete"] = False
+        route.fulfill(body=json.dumps(answer), content_type="application/json")
+
+    ask = {"model": toys.model("toy translator"), "text": "the cat sat on the mat"}
+    run = toys.json("runs", ask)
+    assert run["says"]["complete"]
+    told = f"Cut at {len(run['tokens']['queries']['decoder']) - 1} tokens"
+    for was in (False, True):
+        page = open_page(toys.address("translate", m=ask["model"], x=ask["text"]))
+        if was:
+            page.route("**/api/runs", cut)
+            page.reload()
+        for link, region in (("Translate", "The translation"), ("Map", "What the model says")):
+            page.get_by_role("link", name=link, exact=True).click()
+            card = page.get_by_role("region", name=region)
+            expect(card).to_contain_text(run["says"]["text"])
+            expect(card.get_by_text(told)).to_have_count(int(was))
 
 
 def test_models_that_do_not_write(toys: Server, open_page: Callable[..., Page]) -> None:

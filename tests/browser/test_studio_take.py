@@ -259,6 +259,7 @@ def test_words_of_a_dropped_trace(toys: Server, open_page: Callable[..., Page]) 
     drawn(page, MAP)
     drop(page, gf.Trace(trace.tensors, hostile, [], trace.config).to_bytes())
     expect(page.locator(".strip button").first).to_have_text(f"{EVIL} 0")
+    expect(page.get_by_role("main")).to_have_attribute("aria-busy", "false")
     assert page.locator("img").count() == 1 and page.locator("script").count() == 1
     drop(page, b"{}" * 100)
     expect(page.get_by_role("alert")).to_contain_text("not a trace")
@@ -316,30 +317,30 @@ def ran(page: Page, address: str, ready: str) -> dict[str, Any]:
 
 
 def test_the_python_of_pages_without_a_view(
-    toys: Server, strangers: Server, open_page: Callable[..., Page]
+    strangers: Server, open_page: Callable[..., Page]
 ) -> None:
     """The same numbers: of the lens, of positions, of words out of order, of two runs."""
-    page = open_page(toys.url)
+    bert = {"m": strangers.model("bert"), "x": "the cat sat on", "l": 1, "h": 2}
+    page = open_page(strangers.url)
     settle(page)
-    names = ran(page, toys.address("layers", m=0, q=6, x="I sat by the river bank."), ".cosines")
-    answer, between = names["answer"], names["cosines"].tolist()
+    names = ran(page, strangers.address("layers", **bert, q=2, o="where was the cat"), ".cosines")
     run = drawn(page, ".lens canvas")[0]
-    assert answer.chances.tolist() == toys.json(f"runs/{run}/decided")["p"]
+    assert names["answer"].chances.tolist() == strangers.json(f"runs/{run}/decided")["p"]
     shown = page.locator(".cosines tbody tr td:last-child").all_text_contents()
-    assert [f"{each:.3f}".replace("-", "−") for each in between] == shown
-    names = ran(page, toys.address("positions", m=0, show="model"), ".squiggles")
-    assert names["positions"].values == toys.json("positions/0/encoder")["values"]
-    state = {"m": 2, "show": "shuffle", "flat": 1, "in": "encoder"}
-    names = ran(page, toys.address("positions", **state), ".page-shuffle .words")
+    assert [f"{each:.3f}".replace("-", "−") for each in names["cosines"].tolist()] == shown
+    names = ran(page, strangers.address("positions", **bert, show="model"), ".squiggles")
+    assert names["positions"].values == strangers.json(f"positions/{bert['m']}/encoder")["values"]
+    state = {"m": strangers.model("marian"), "show": "shuffle", "flat": 1, "in": "encoder"}
+    address = strangers.address("positions", **state, x="i ate the apple")
+    names = ran(page, address, ".page-shuffle .words")
     shuffle = drawn(page, ".page-shuffle > :nth-child(3) canvas")[0]
-    after = toys.tensor(f"shuffles/{shuffle}/after/encoder/0/0")
+    after = strangers.tensor(f"shuffles/{shuffle}/after/encoder/0/0")
     back = np.argsort(names["order"])
     found = names["shuffled"]["encoder.blocks.0.attention.weights"][0].numpy()[back][:, back]
     assert np.array_equal(np.floor(found * 255 + 0.5).astype(int), after)
-    between_runs = toys.address("compare", m=0, l=1, h=2, o="I deposited [MASK] in the river.")
-    assert_apart(toys, page, ran(page, between_runs, ".two"), "encoder/1/2")
-    names = ran(page, toys.address("lab", m=0, l=1, h=2, sw="encoder.2.ate"), ".page-lab .code")
-    assert_apart(toys, page, names, "encoder/1/2")
+    for name, more in (("compare", {"o": "where was the mat"}), ("lab", {"sw": "encoder.2.mat"})):
+        names = ran(page, strangers.address(name, **bert, **more), f".page-{name} .matrix")
+        assert_apart(strangers, page, names, "encoder/1/2")
     model = strangers.model("run")
     names = ran(page, strangers.address("training", m=model, cp=10, x="the cat"), ".right .says")
     losses = strangers.json(f"models/{model}/training")["losses"]
