@@ -95,9 +95,15 @@ def open_file(browser: Browser) -> Iterator[Callable[..., Page]]:
 
 
 @pytest.fixture(scope="session")
-def studios(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Server]]:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the folders are that a studio is started with."""
+    return tmp_path_factory.mktemp("folders")
+
+
+@pytest.fixture(scope="session")
+def studios(home: Path) -> Iterator[dict[str, Server]]:
     """Two studios: one with the toys, one with folders as transformers writes them."""
-    root = tmp_path_factory.mktemp("folders")
+    root = home
     speakers.bert("BertForMaskedLM", root / "bert", **speakers.LONG)
     speakers.bytewise("GPT2LMHeadModel", root / "gpt2")
     _words(folders.write("MarianMTModel", root / "marian"))

@@ -107,4 +107,6 @@ def settle(page: Page) -> None:
     """The page that the address names has all its parts."""
     name = re.search(r"#/(\w+)", page.url)
     page.locator(READY[name[1] if name else "map"]).first.wait_for()
-    page.wait_for_function("() => document.querySelector('#live').textContent")
+    page.wait_for_function(
+        "() => live.textContent && document.querySelector('#page').ariaBusy === 'false'"
+    )

@@ -30,7 +30,7 @@ PIZZA = {"x": "The pizza came out of the oven and it tasted good!"}
 CAT = {"x": "The cat sat on the", "g": 2}
 OF = {"l": 2, "h": 11, "q": 5}
 LAB = {
-    "off": "encoder.0.1", "sw": "encoder.2.ate", "o": "I sat by the river bank.",
+    "off": "encoder.0.1", "sw": "encoder.2.ate", "from": "I sat by the river bank.",
     "pa": "encoder.0.6.5", "q": 2, "l": 1, "h": 1,
 }  # fmt: skip
 SHOTS: dict[str, tuple[str, str, dict[str, object]]] = {  # by name: which studio, page and state

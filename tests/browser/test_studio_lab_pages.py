@@ -1,6 +1,7 @@
 """Lab, Compare and Training: true pixels, everything by keyboard and by ear, calm refusals."""
 
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -90,6 +91,35 @@ def test_changes_are_made_and_undone(toys: Server, open_page: Callable[..., Page
     expect(page.get_by_role("alert")).to_be_hidden()
 
 
+def test_a_patch_keeps_its_sentence(toys: Server, open_page: Callable[..., Page]) -> None:
+    """Another one that is read takes the patch away, undo brings back both; Compare has its own."""
+    page = open_page(toys.address("lab", q=2))
+    settle(page)
+    box, changes = page.get_by_label("Another sentence"), page.locator(".changes li")
+    first, second = "I sat by the river bank.", "I deposited money in the bank."
+    for text in (first, second):
+        box.fill(text)
+        page.keyboard.press("Enter")
+        expect(changes).to_have_count(0)
+        if text == first:
+            page.get_by_role("button", name=re.compile("After layer 0: “i”", re.IGNORECASE)).click()
+            expect(changes).to_have_count(1)
+    page.get_by_role("button", name="Undo").click()
+    expect(changes).to_have_count(1)
+    expect(box).to_have_value(first)
+    expect(page.locator(".python .code")).to_contain_text("river")
+    page.get_by_role("link", name="Compare").click()
+    settle(page)
+    title = page.locator("[aria-label='The second'] h2")
+    for text in (second, ""):
+        page.get_by_label("Second sentence").fill(text)
+        page.keyboard.press("Enter")
+        expect(title).to_contain_text(f"“{text or page.locator('#text').input_value()}”")
+        expect(page.locator("[aria-label='The first'] h2")).to_contain_text("1 vector patched")
+        expect(page.get_by_role("alert")).to_be_hidden()
+        assert "from=I+sat" in page.url
+
+
 def test_a_change_that_cannot_be_is_taken_back(
     toys: Server, strangers: Server, open_page: Callable[..., Page]
 ) -> None:
@@ -103,7 +133,7 @@ def test_a_change_that_cannot_be_is_taken_back(
     assert "refrigerator" not in page.url
     expect(page.locator(".changes li")).to_have_text([re.compile("token 1 .* “the”")])
     page.get_by_role("link", name="Head").click()
-    drawn(page, MATRIX)
+    drawn(page, f".page-head {MATRIX}")
     expect(line).to_be_hidden()
     page = open_page(toys.address("lab", sw="encoder.2.%3Cimg", cp=5))
     expect(page.get_by_role("alert")).to_contain_text("no such checkpoint")
@@ -188,13 +218,25 @@ def test_checkpoints_of_a_run(strangers: Server, open_page: Callable[..., Page])
     assert_painted(page, "[aria-label='The difference'] canvas", signed(page), values)
 
 
-def test_a_run_is_followed(strangers: Server, open_page: Callable[..., Page]) -> None:
-    """Asked again and again while it goes on."""
+def test_a_run_is_followed(strangers: Server, home: Path, open_page: Callable[..., Page]) -> None:
+    """What it writes while it goes on comes to the page: the curve, and a checkpoint more."""
     page = open_page(strangers.address("training", m=strangers.model("run"), x="the cat"))
     settle(page)
     expect(page.get_by_text("the run goes on")).to_be_visible()
-    with page.expect_request(re.compile("/training$")):
-        pass
+    slider = page.get_by_label("Checkpoint", exact=True)
+    expect(slider).to_have_attribute("max", "2")
+    metrics, saved = home / "run" / "metrics.jsonl", home / "run" / "checkpoints"
+    before, newest = metrics.read_bytes(), saved / "step-00000040"
+    try:
+        shutil.copytree(saved / "step-00000030", newest)
+        metrics.write_bytes(before + b'{"step": 44, "loss": 0.5}\n')
+        expect(slider).to_have_attribute("max", "3")
+        expect(slider).to_have_value("3")
+        expect(page.get_by_role("img", name=re.compile("at step 44$"))).to_be_visible()
+        drawn(page, ".losses canvas", "36")  # points
+    finally:
+        metrics.write_bytes(before)
+        shutil.rmtree(newest)
 
 
 def test_the_python_on_a_small_screen(toys: Server, open_page: Callable[..., Page]) -> None:
@@ -291,9 +333,9 @@ def seen(page: Page, server: Server, words: Sequence[str]) -> list[Counter[str]]
     found = []
     for name in ("lab", "compare"):
         page.goto(server.url + "icon.svg")
-        page.goto(
-            server.address(name, m="0", off="encoder.0.1", o="I deposited [MASK] in the bank.")
-        )
+        text = "I deposited [MASK] in the bank."
+        given = {"lab": "from", "compare": "o"}[name]
+        page.goto(server.address(name, m="0", off="encoder.0.1", **{given: text}))
         settle(page)
         found.append(Counter(page.evaluate(TAGS)))
     return found
@@ -315,9 +357,10 @@ def test_hostile_words_of_the_user(
     """In the address, on the page, and in the file that is taken away."""
     text = "</script><script>alert(1)</script>"
     model = strangers.model("gpt2")
-    page = open_page(strangers.address("lab", m=model, x=text, sw="decoder.3.%22%3E%3Cb", o="<b>"))
+    state = {"m": model, "x": text, "from": "<b>"}
+    page = open_page(strangers.address("lab", sw="decoder.3.%22%3E%3Cb", **state))
     expect(page.get_by_role("alert")).to_contain_text("tokens here")
-    page.goto(strangers.address("lab", m=model, x=text, sw="decoder.3.b", o="<img src=x>"))
+    page.goto(strangers.address("lab", **{**state, "sw": "decoder.3.b", "from": "<img src=x>"}))
     settle(page)
     path = taken(page, "HTML", tmp_path)
     alone = open_file(path.as_uri())

@@ -1,12 +1,13 @@
 """Generate, Layers and Positions: pixels and lines stand where the server's numbers say."""
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from screens import Bytes, Server, drawn, nearest_bytes, painted, pixels, table
 
 LOOKING, LENS = ".looking .matrix-pane canvas", ".lens .matrix-pane canvas"
@@ -145,6 +146,30 @@ def test_the_tree_of_a_search(toys: Server, open_page: Callable[..., Page]) -> N
     assert row["beams"]["best"][1]["text"].split() == re.findall("[а-яё]+", text)
 
 
+def test_a_translation_that_was_cut(toys: Server, open_page: Callable[..., Page]) -> None:
+    """It is said where; of one that came to its end nothing is said."""
+
+    def cut(route: Route) -> None:
+        answer = toys.json("runs", json.loads(route.request.post_data or ""))
+        answer["says"]["complete"] = False
+        route.fulfill(body=json.dumps(answer), content_type="application/json")
+
+    ask = {"model": toys.model("toy translator"), "text": "the cat sat on the mat"}
+    run = toys.json("runs", ask)
+    assert run["says"]["complete"]
+    told = f"Cut at {len(run['tokens']['queries']['decoder']) - 1} tokens"
+    for was in (False, True):
+        page = open_page(toys.address("translate", m=ask["model"], x=ask["text"]))
+        if was:
+            page.route("**/api/runs", cut)
+            page.reload()
+        for link, region in (("Translate", "The translation"), ("Map", "What the model says")):
+            page.get_by_role("link", name=link, exact=True).click()
+            card = page.get_by_role("region", name=region)
+            expect(card).to_contain_text(run["says"]["text"])
+            expect(card.get_by_text(told)).to_have_count(int(was))
+
+
 def test_models_that_do_not_write(toys: Server, open_page: Callable[..., Page]) -> None:
     page = open_page(toys.address("generate", m=toys.model("toy encoder")))
     expect(page.get_by_role("heading", level=2)).to_have_text("This model writes no text")
@@ -189,6 +214,42 @@ def test_two_sentences(toys: Server, open_page: Callable[..., Page]) -> None:
     expect(page).to_have_url(re.compile("o=I.deposited.*om=0"))
 
 
+def test_layers_of_a_long_text(strangers: Server, open_page: Callable[..., Page]) -> None:
+    """Its words have some lines and are scrolled there; the pictures keep their room."""
+    text = " ".join(["xyz"] * 62)
+    state = {"m": strangers.model("bert"), "x": text, "o": text, "q": 60, "om": 60}
+    page = open_page(strangers.address("layers", **state))
+    drawn(page, LENS)
+    words = page.locator(".page-layers .strip")
+    expect(words).to_have_count(2)
+    for strip in words.all():
+        high, shown, from_top = strip.evaluate("""(strip) => [
+          strip.scrollHeight, strip.clientHeight,
+          strip.querySelector("[aria-pressed=true]").getBoundingClientRect().top
+            - strip.getBoundingClientRect().top]""")
+        assert -1 < from_top < shown < high and shown < 100
+    inside = """() => [".way .plot", ".way"].map((each) =>
+      document.querySelector(each).getBoundingClientRect().bottom)"""
+    plot, card = page.evaluate(inside)
+    assert plot < card
+
+
+def test_a_page_that_waits_says_so(toys: Server, open_page: Callable[..., Page]) -> None:
+    page = open_page(toys.url)
+    main = page.get_by_role("main")
+    expect(main).to_have_attribute("aria-busy", "false")
+    held: list[Route] = []
+    page.route("**/api/runs", lambda route: held.append(route))
+    page.locator("#text").fill("I ate the apple")
+    page.keyboard.press("Enter")
+    expect(main).to_have_attribute("aria-busy", "true")
+    page.wait_for_function(
+        """() => getComputedStyle(document.querySelector("#page"), "::after").opacity === "1" """
+    )
+    held[0].continue_()
+    expect(main).to_have_attribute("aria-busy", "false")
+
+
 def test_another_sentence_that_is_too_long(toys: Server, open_page: Callable[..., Page]) -> None:
     """It is one line beside its box; all the rest is there."""
     page = open_page(toys.address("layers", o="the " * 99))
@@ -221,15 +282,22 @@ def test_positions(studios: dict[str, Server], open_page: Callable[..., Page]) -
         path = "positions" if show == "lecture" else f"positions/{model}/encoder"
         found = server.json(path)
         values = np.array(found["values"])
-        most = np.abs(values).max()
-        wanted = np.floor(255 * (values / most + 1) / 2 + 0.5).astype(np.uint8)
+        most = np.quantile(np.abs(values), 0.99, method="lower")
+        wanted = np.floor(255 * (np.clip(values / most, -1, 1) + 1) / 2 + 0.5).astype(np.uint8)
         assert same(page, PLACES, "dark", wanted)
         curves = page.evaluate(POINTS, ".squiggles .curve")
         names = page.locator(".squiggles text").all_text_contents()
         columns = [int(each.removeprefix("index ")) for each in names if each.startswith("index")]
         assert len(curves) == len(columns) >= 4
-        for points, column in zip(curves, columns, strict=True):
+        middles = page.locator(".squiggles .grid").evaluate_all(
+            "(all) => all.map((each) => Number(each.getAttribute('y1')))"
+        )
+        sizes = []
+        for points, column, middle in zip(curves, columns, middles, strict=True):
             straight(points, values[:, column])
+            sizes.append(np.abs(np.array(points)[:, 1] - middle).max())
+        if found["kind"] == "learned":  # each on its own scale
+            assert np.ptp(sizes) < 0.011
         (curve,) = page.evaluate(POINTS, "[aria-label=Similarity] .curve")
         straight(curve, found["similar"][3])
 

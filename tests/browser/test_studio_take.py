@@ -247,6 +247,43 @@ def test_tables_with_all_their_digits(
     assert column(rows, "Loss on what is held out", "loss") == [3.9, 2.5]
 
 
+def test_answers_and_the_walk_with_all_their_digits(
+    toys: Server, open_page: Callable[..., Page], tmp_path: Path
+) -> None:
+    """Chances before and after in Lab, of both in Compare; scores and vectors of Numbers."""
+    page = open_page(toys.address("lab", q=3, off="encoder.0.1"))
+    settle(page)
+    rows = numbers(taken(page, "CSV", tmp_path))
+    ask = {"model": "0", "text": page.locator("#text").input_value()}
+    before, after = (
+        {each["text"]: each["p"] for each in toys.json("runs", asked)["says"]["at"][0]["top"]}
+        for asked in (ask, {**ask, "off": [["encoder", 0, 1]]})
+    )
+    told = [row for row in rows if row["picture"].endswith("before and after the change")]
+    wanted = {
+        "before": before,
+        "after": after,
+        "change": {word: after[word] - before[word] for word in before.keys() & after},
+    }
+    assert {row["column name"] for row in told} == set(wanted)
+    for row in told:
+        assert float(row["value"]) == wanted[row["column name"]][row["row name"]]
+    page.keyboard.press("9")
+    settle(page)
+    rows = numbers(taken(page, "CSV", tmp_path))
+    (best,) = [row for row in rows if (row["row name"], row["column name"]) ==
+               ("the second says", "p of 1")]  # fmt: skip
+    assert float(best["value"]) == max(before.values())
+    page.goto(toys.address("numbers", q=3, l=1, s=2))
+    settle(page)
+    rows = numbers(taken(page, "CSV", tmp_path))
+    home = f"runs/{toys.json('runs', ask)['run']}"
+    walk = toys.json(f"{home}/numbers/encoder/1/0/3")
+    for name, wanted in (("score", "scores"), ("weight", "weights")):
+        assert column(rows, "From scores to weights", name) == walk[wanted]
+    assert [float(row["value"]) for row in rows if row["picture"] == "q"] == walk["q"]["values"]
+
+
 def drop(page: Page, data: bytes) -> None:
     page.evaluate(
         """(bytes) => {
@@ -288,6 +325,7 @@ def test_words_of_a_dropped_trace(toys: Server, open_page: Callable[..., Page]) 
     drawn(page, MAP)
     drop(page, gf.Trace(trace.tensors, hostile, [], trace.config).to_bytes())
     expect(page.locator(".strip button").first).to_have_text(f"{EVIL} 0")
+    expect(page.get_by_role("main")).to_have_attribute("aria-busy", "false")
     assert page.locator("img").count() == 1 and page.locator("script").count() == 1
     drop(page, b"{}" * 100)
     expect(page.get_by_role("alert")).to_contain_text("not a trace")
@@ -311,7 +349,7 @@ def test_hostile_words_in_what_is_taken(open_file: Callable[..., Page], tmp_path
 
 def test_links_and_python(toys: Server, open_page: Callable[..., Page]) -> None:
     """The Python in the dialog runs, and gives the run's weights."""
-    page = open_page(toys.address("head", l=1, h=2, off="encoder.0.1"))
+    page = open_page(toys.address("head", l=1, h=2, w="mean", off="encoder.0.1"))
     weights = head(toys, page)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.keyboard.press("S")
@@ -322,8 +360,63 @@ def test_links_and_python(toys: Server, open_page: Callable[..., Page]) -> None:
     code = page.evaluate("navigator.clipboard.readText()")
     names: dict[str, Any] = {}
     exec(code, names)
-    found = names["trace"]["encoder.blocks.1.attention.weights"][2].numpy()
+    found = names["trace"]["encoder.blocks.1.attention.weights"].mean(0).numpy()
     assert np.array_equal(np.floor(found * 255 + 0.5).astype(int), weights)
+    assert 'weights="mean"' in code
     dialog.get_by_role("button", name="Copy link").click()
     page.wait_for_function("async () => (await navigator.clipboard.readText()).startsWith('http')")
     assert page.evaluate("navigator.clipboard.readText()") == page.url
+
+
+def ran(page: Page, address: str, ready: str) -> dict[str, Any]:
+    """The Python that a page offers, after it has run."""
+    page.goto(address)
+    page.locator(ready).first.wait_for()
+    expect(page.get_by_role("main")).to_have_attribute("aria-busy", "false")
+    page.keyboard.press("S")
+    code = page.locator("#take .code")
+    expect(code).to_contain_text("glassformer")
+    names: dict[str, Any] = {}
+    exec(code.text_content() or "", names)
+    page.keyboard.press("Escape")
+    return names
+
+
+def test_the_python_of_pages_without_a_view(
+    strangers: Server, open_page: Callable[..., Page]
+) -> None:
+    """The same numbers: of the lens, of positions, of words out of order, of two runs."""
+    bert = {"m": strangers.model("bert"), "x": "the cat sat on", "l": 1, "h": 2}
+    page = open_page(strangers.url)
+    settle(page)
+    names = ran(page, strangers.address("layers", **bert, q=2, o="where was the cat"), ".cosines")
+    run = drawn(page, ".lens canvas")[0]
+    assert names["answer"].chances.tolist() == strangers.json(f"runs/{run}/decided")["p"]
+    shown = page.locator(".cosines tbody tr td:last-child").all_text_contents()
+    assert [f"{each:.3f}".replace("-", "−") for each in names["cosines"].tolist()] == shown
+    names = ran(page, strangers.address("positions", **bert, show="model"), ".squiggles")
+    assert names["positions"].values == strangers.json(f"positions/{bert['m']}/encoder")["values"]
+    state = {"m": strangers.model("marian"), "show": "shuffle", "flat": 1, "in": "encoder"}
+    address = strangers.address("positions", **state, x="i ate the apple")
+    names = ran(page, address, ".page-shuffle .words")
+    shuffle = drawn(page, ".page-shuffle > :nth-child(3) canvas")[0]
+    after = strangers.tensor(f"shuffles/{shuffle}/after/encoder/0/0")
+    back = np.argsort(names["order"])
+    found = names["shuffled"]["encoder.blocks.0.attention.weights"][0].numpy()[back][:, back]
+    assert np.array_equal(np.floor(found * 255 + 0.5).astype(int), after)
+    for name, more in (("compare", {"o": "where was the mat"}), ("lab", {"sw": "encoder.2.mat"})):
+        names = ran(page, strangers.address(name, **bert, **more), f".page-{name} .matrix")
+        assert_apart(strangers, page, names, "encoder/1/2")
+    model = strangers.model("run")
+    names = ran(page, strangers.address("training", m=model, cp=10, x="the cat"), ".right .says")
+    losses = strangers.json(f"models/{model}/training")["losses"]
+    assert names["losses"].train == [tuple(each) for each in losses]
+    assert names["difference"].abs().max() > 0.01
+
+
+def assert_apart(server: Server, page: Page, names: dict[str, Any], head: str) -> None:
+    one, two, *_ = drawn(page, "[aria-label*=ifference] canvas")
+    one, two = (two, one) if "/lab" in page.url else (one, two)
+    wanted = server.tensor(f"between/{one}/{two}/head/{head}").astype(int)
+    found = np.round(127 * names["difference"].numpy()) + 128
+    assert np.abs(found - wanted).max() == 0

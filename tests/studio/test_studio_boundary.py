@@ -230,7 +230,7 @@ def test_places_that_are_not_there(client, run):
     id = run(2)["run"]
     for path in ("head/cross/2/0", "head/cross/0/4", "head/cross/-1/0", "head/self/0/0",
                  "head/cross/x/0", "head/cross/0/0?view=odd", "row/cross/0/0/5", "row/cross/0/0/-1",
-                 "numbers/encoder/0/0/7", "head/cross/0/0?view=rollout", "lens/encoder",
+                 "numbers/encoder/0/0/7", "head/cross/0/0?view=rollout", "decided/99",
                  f"row/cross/0/0/{'9' * 400}"):  # fmt: skip
         refused(client.get(f"/api/runs/{id}/{path}"), 400)
     for path in ("map/encoder/", "", "row/cross/0/0"):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from glassformer.generate.beam import beam
 from glassformer.generate.processors import processors
 from glassformer.generate.sampling import write
 from glassformer.generate.writing import prepare
@@ -114,34 +115,47 @@ def test_fifty_prompts(served, ask, number):
 def filled(model, text, settings):
     """What the tensors of the engine's own cache hold before each choice, counted."""
     made = prepare(model.task, model.tokenizer, None, [text], {**MOST, **settings})
-    engine, rows, before = made.engine(), [], 0
+    engine, rows = made.engine(), []
 
-    def count(scores, rows_):
-        cache = engine.cache
-        every = {
-            name: torch.stack(getattr(cache, name))  # (L, B, H, S, D)
-            for name in ("keys", "values", "memory_keys", "memory_values")
-        }
-        kept = int(every["keys"].abs().sum((0, 2, 4)).ne(0).sum())
-        read = int(every["memory_keys"].abs().sum((0, 2, 4)).ne(0).sum())
-        size = sum(every[name][:, :, :, :kept].nbytes for name in ("keys", "values"))
-        size += sum(every[name][:, :, :, :read].nbytes for name in ("memory_keys", "memory_values"))
-        rows.append({
-            "kept": kept, "written": kept - before, "read": before,
-            "source": read, "bytes": size,
-        })  # fmt: skip
+    def count(scores, _):
+        rows.append(counted(engine.cache, rows))
         return scores
 
     vocab = model.task.backbone.config.vocab_size
     steps = (count, *processors(made.settings, vocab, engine.device))
-    for _ in write(engine, made.requests(), made.settings, steps=steps):
-        before = rows[-1]["kept"]
+    list(write(engine, made.requests(), made.settings, steps=steps))
     return rows
+
+
+def searched(model, text, beams):
+    """The same of a beam search, at each of its turns."""
+    made = prepare(model.task, model.tokenizer, None, [text], {**MOST, "num_beams": beams})
+    engine, rows = made.engine(), []
+    beam(
+        engine, made.prompts, made.settings, made.sources, made.tokenizer,
+        watch=lambda _: rows.append(counted(engine.cache, rows)),
+    )  # fmt: skip
+    return rows
+
+
+def counted(cache, rows):
+    """Places of the tensors that are not empty, of all texts together, and their bytes."""
+    every = {
+        name: torch.stack(getattr(cache, name))  # (L, B, H, S, D)
+        for name in ("keys", "values", "memory_keys", "memory_values")
+    }
+    used = {name: int(each.abs().sum((0, 2, 4)).ne(0).sum()) for name, each in every.items()}
+    kept, before = used["keys"], rows[-1]["kept"] if rows else 0
+    size = sum(used[name] * each[:, :1, :, :1].nbytes for name, each in every.items())
+    return {
+        "kept": kept, "written": kept - before, "read": before,
+        "source": used["memory_keys"], "bytes": size,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("number", [DECODER, TRANSLATOR])
 def test_fifty_beams(served, ask, number):
-    """The texts found and their scores; every node is its parent and one token more."""
+    """The texts found, their scores and the cache; each node is its parent and a token more."""
     model = served[number].model
     for text, beams in zip(prompts(number), itertools.cycle((2, 3, 4)), strict=False):
         row = ask(number, text, num_beams=beams, **MOST)
@@ -166,9 +180,11 @@ def test_fifty_beams(served, ask, number):
             assert sum(node["state"] == "kept" for node in here) <= beams
             assert [node["sum"] for node in here] == sorted((n["sum"] for n in here), reverse=True)
         length = len(row["prompt"])
-        assert [each["kept"] for each in row["beams"]["caches"]] == [
+        caches = row["beams"]["caches"]
+        assert [each["kept"] for each in caches] == [
             beams * (length + turn) for turn in range(turns)
         ]
+        assert caches == searched(model, text, beams)
 
 
 def ids_of(nodes, i):

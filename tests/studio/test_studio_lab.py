@@ -234,7 +234,7 @@ def test_a_trace_stands_among_the_models(client):
     assert client.get(f"/api/runs/{model}/measures").status_code == 200
     found = client.get(f"/api/runs/{model}/row/encoder/0/1/2").json()
     assert found["scores"] == [] and sum(found["weights"]) == pytest.approx(1)
-    for path in ("numbers/encoder/0/0/0", "head/encoder/0/0?view=value", "lens/encoder"):
+    for path in ("numbers/encoder/0/0/0", "head/encoder/0/0?view=value", "decided"):
         assert client.get(f"/api/runs/{model}/{path}").status_code == 400
     for change in ({"off": [["encoder", 0, 0]]}, {"text": "the cat"}):
         assert client.post("/api/runs", json={**ask, **change}).status_code == 400

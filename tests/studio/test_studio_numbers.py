@@ -155,9 +155,10 @@ def test_strangers_with_nothing_but_a_folder(open_studio, strangers):
             decoder = next(each for each in row["stacks"] if each["name"] == "decoder")
             assert row["says"]["complete"] == (decoder["rows"] < min(129, entry["max_length"]))
         main = row["stacks"][-1]["name"].replace("cross", "decoder")
-        lens = read(client, f"{id}/lens/{main}")
         deep = next(each["layers"] for each in row["stacks"] if each["name"] == main)
-        assert [each["layer"] for each in lens] == list(range(deep + 1))
+        points = read(client, f"{id}/decided")["points"]
+        layers = [each["layer"] for each in points if each["part"] == "block"]
+        assert layers == list(range(deep))
         words = client.post("/api/runs", json={**body, "text": "the cat"})
         assert words.status_code == 400 and "without a tokenizer" in words.json()["error"]
         beyond = client.post("/api/runs", json={**body, "text": "1 53"})

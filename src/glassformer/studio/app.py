@@ -23,7 +23,6 @@ from glassformer.studio.numbers import numbers, row
 from glassformer.studio.reading import NO_TOKENIZER, mask_of
 from glassformer.studio.runs import Run, Runs, limit, sizes
 from glassformer.studio.samples import Served, samples
-from glassformer.studio.says import layers
 from glassformer.train.run import checkpoints
 
 WEB = Path(__file__).parent / "web"
@@ -155,11 +154,6 @@ def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
     @app.get("/api/runs/{id}/alignment")
     async def one_alignment(request: Request, id: str) -> Response:
         return as_json(await about(request, id, measured.alignment))
-
-    @app.get("/api/runs/{id}/lens/{stack}")
-    async def one_lens(request: Request, id: str, stack: wire.StackName) -> Response:
-        found = await about(request, id, lambda run: layers(run.whole, run.trace, stack))
-        return as_json(wire.Lens(found))
 
 
 def _model_row(id: str, served: Served) -> wire.ModelRow:

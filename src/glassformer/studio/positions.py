@@ -124,7 +124,7 @@ def shuffle(run: Run, ask: ShuffleAsk, id: str, stop: Event) -> Shuffled:
     moving: StackName = "decoder" if config.family == "decoder" else "encoder"
     tokens = run.tokens[moving]
     order = reorder(tokens, ask.seed, last_stays=moving == "decoder")
-    edit = dict(run.edit) if ask.positions else {**run.edit, **_no_positions(run.whole)}
+    edit = dict(run.edit) if ask.positions else {**run.edit, **no_positions(run.whole)}
     said, looked = {}, {}
     for name, places in (("before", list(range(len(order)))), ("after", order)):
         if stop.is_set():
@@ -185,8 +185,8 @@ def _again(run: Run, order: list[int], edit: Edit) -> tuple[Says, dict[StackName
     """What is said and looked at when the tokens stand in this order; numbered as they were."""
     trace, model = run.trace, run.whole
     translates = model.task.backbone.config.family == "seq2seq"
-    own = _ids(model, trace.tokens)
-    moved = [(_ids(model, trace.source_tokens) if translates else own)[i] for i in order]
+    own = ids_of(model, trace.tokens)
+    moved = [(ids_of(model, trace.source_tokens) if translates else own)[i] for i in order]
     keep = ("*.weights", "logits")
     found = record(model, (moved, own) if translates else moved, keep=keep, edit=edit)
     said = says(model, found, own if translates else moved, run.target)
@@ -211,13 +211,13 @@ def _unshuffled(trace: Trace, stack: StackName, order: list[int], translates: bo
     return found if stack == "decoder" and translates else found[..., back]
 
 
-def _ids(model: Model, names: list[str]) -> list[int]:
+def ids_of(model: Model, names: list[str]) -> list[int]:
     """What a trace calls its tokens, as numbers again."""
     tokenizer = model.tokenizer
     return [int(each) if tokenizer is None else tokenizer.id(each) or 0 for each in names]
 
 
-def _no_positions(model: Model) -> dict[str, Callable[[Tensor], Tensor]]:
+def no_positions(model: Model) -> dict[str, Callable[[Tensor], Tensor]]:
     """Nothing is added, nothing is turned."""
     config = model.task.backbone.config
     if config.position == "rotary":

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from glassformer.errors import InputError
-from glassformer.glass import Said, Trace, lens
+from glassformer.glass import Said, Trace
 from glassformer.glass import says as said
 from glassformer.loaded import Model
 from glassformer.studio.reading import mask_of
-from glassformer.studio.wire import At, Guess, LensLayer, Says, StackName
+from glassformer.studio.wire import At, Guess, Says
 from glassformer.uses.classify import MEANINGS
 
 TOP = 5
@@ -36,18 +35,6 @@ def says(model: Model, trace: Trace, ids: Sequence[int], text: str | None) -> Sa
     if kind in ("classify", "next_sentence"):
         return Says(kind="label", at=[At(token=0, top=_labels(model, trace["logits"]))])
     return Says(kind="none")
-
-
-def layers(model: Model, trace: Trace, stack: StackName) -> list[LensLayer]:
-    """The logit lens: what the head would say after each layer; 0 is before the first."""
-    main: StackName = "encoder" if trace.config["family"] == "encoder" else "decoder"
-    if stack != main:
-        raise InputError(f"lens: only the {main} of this model has words to say")
-    found = lens(model, trace, top_k=TOP)
-    return [
-        LensLayer(layer=i, at=_places(model, each, range(len(each.words))))
-        for i, each in enumerate(found.values())
-    ]
 
 
 def _places(model: Model, found: Said, places: Sequence[int]) -> list[At]:

@@ -46,8 +46,9 @@ def serve(app: FastAPI, models: Mapping[str, Served], runs: Runs, desk: Desk) ->
     @app.get("/api/runs/{id}/python")
     async def python(id: str) -> Response:
         run = runs.find(id)
-        found = wire.Python(code=code(run, models.get(run.ask.model)))
-        return as_json(found)
+        served = models.get(run.ask.model)
+        folder = None if served is None or served.run is None else served.run.as_posix()
+        return as_json(wire.Python(code=code(run, served), folder=folder))
 
     @app.post("/api/traces")
     async def bring(request: Request) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, Field, RootModel
+from pydantic import BaseModel, Field
 
 from glassformer.config import Strict
 
@@ -120,6 +120,7 @@ class Training(BaseModel):
 
 class Python(BaseModel):
     code: str
+    folder: str | None = None  # of its training, where that is here
 
 
 class Brought(BaseModel):
@@ -175,15 +176,6 @@ class Numbers(BaseModel):
     block: Vector  # what leaves the block
     scale: float
     formulas: dict[str, str]
-
-
-class LensLayer(BaseModel):
-    layer: int
-    at: list[At]
-
-
-class Lens(RootModel[list[LensLayer]]):
-    pass
 
 
 class Alignment(BaseModel):

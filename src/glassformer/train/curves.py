@@ -22,7 +22,8 @@ class Curve:
     valid: Line
 
 
-def read(folder: Path) -> Curve:
+def read(folder: str | Path) -> Curve:
+    folder = Path(folder)
     path = folder / "metrics.jsonl"
     try:
         lines = path.read_text("utf-8", "replace").splitlines()

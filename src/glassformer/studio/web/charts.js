@@ -69,16 +69,16 @@ export function chart({ label, title = label, places, wide, high, low, most, ser
 
 /**
  * The squiggles: a lane for each curve, one above the other, and what all of them say at the marked place.
- * @param {{label: string, wide: number, high: number, most: number, lanes: {name: string, values: number[]}[],
+ * @param {{label: string, wide: number, high: number, lanes: {name: string, values: number[], most: number}[],
  *   ticks: [number, string][], marked: number, pick: (place: number) => void}} what
  */
-export function squiggles({ label, wide, high, most, lanes, ticks, marked, pick }) {
+export function squiggles({ label, wide, high, lanes, ticks, marked, pick }) {
   const [left, right] = [72, 58];
   const count = lanes[0].values.length;
   const lane = (high - TOP - BOTTOM) / lanes.length;
   const x = (i) => left + (i / (count - 1)) * (wide - left - right);
   const middle = (n) => TOP + (n + 0.5) * lane;
-  const y = (n, value) => middle(n) - (value / most) * lane * 0.42;
+  const y = (n, value) => middle(n) - (value / lanes[n].most) * lane * 0.42;
   return svg("svg", { class: "chart squiggles", role: "img", "aria-label": label, width: wide, height: high,
     on: { click: (event) => pick(nearest(event, left, right, count)) } },
   ...lanes.flatMap(({ name, values }, n) => [

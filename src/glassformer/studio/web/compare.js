@@ -2,10 +2,10 @@
 
 import * as api from "./api.js";
 import { colours, words } from "./colour.js";
-import { el, select, share, swap, table, visible } from "./dom.js";
+import { el, select, swap, table, valued, visible } from "./dom.js";
 import { everyHead, movers, weights, whichHead } from "./head.js";
-import { difference, moves } from "./lab.js";
-import { matrix } from "./matrix.js";
+import { atStep, difference, moves } from "./lab.js";
+import { matrixCard } from "./matrix.js";
 import { legend } from "./picture.js";
 import { changeOf, diverging, signedLegend } from "./signed.js";
 import { groups, sides } from "./tokens.js";
@@ -26,15 +26,14 @@ function build(app) {
     app.update({ other: new FormData(event.target).get("other").trim() });
   } } });
   const pick = (query) => app.update({ query });
-  const [first, second, between] = ["The first: rows look, columns are looked at", "The second: rows look, columns are looked at", "The second less the first"]
-    .map((name) => { const cells = matrix({ name, pick }); return { cells, title: el("h2", {}), fit: el("div", { class: "fit" }, cells.node), foot: el("div", { class: "foot" }) }; });
+  const [first, second, between] = [["The first", "The first: rows look, columns are looked at"], ["The second", "The second: rows look, columns are looked at"], ["The difference", "The second less the first"]]
+    .map(([label, name]) => matrixCard(label, { name, pick }));
   const still = el("p", { class: "quiet still", hidden: true });
   between.fit.before(still);
-  const card = ({ title, fit, foot }, label, ...more) => el("section", { class: "card cells", "aria-label": label }, title, ...more, fit, foot);
   const list = el("div", { class: "moved" });
   const spoken = el("section", { class: "card row", "aria-label": "What the two say" });
   const node = el("div", { class: "page-compare" }, el("div", { class: "tools" }, choose, tools),
-    card(first, "The first"), card(second, "The second"), card(between, "The difference", still),
+    first.node, second.node, between.node,
     el("div", { class: "below" }, list, spoken));
 
   async function show() {
@@ -56,19 +55,19 @@ function build(app) {
     still.hidden = same;
     [between.fit.hidden, between.foot.hidden, list.hidden] = [!same, !same, !same];
     if (!same) still.textContent = apart.message;
-    const palette = words(colours(theme(), state.faint));
-    const plain = { special: true, pieces: true };
-    const draw = (part, bytes, of, table256, value, drawn) => {
-      const [rows, columns] = sides(of, stack).map((tokens) => groups(tokens, plain));
-      part.cells.show({ bytes, rows, columns, chosen: state.query < rows.length ? state.query : -1, zoom: 0, palette: table256, value });
+    const plain = words(colours(theme(), state.faint));
+    const whole = { special: true, pieces: true };
+    const draw = (part, bytes, of, palette, value, drawn) => {
+      const [rows, columns] = sides(of, stack).map((tokens) => groups(tokens, whole));
+      part.cells.show({ bytes, rows, columns, chosen: state.query < rows.length ? state.query : -1, zoom: 0, palette, value });
       part.cells.view.canvas.dataset.drawn = [...drawn, stack, layer, head, theme()].join();
     };
     for (const part of [first, second]) swap(part.foot, legend(theme(), state.faint, "0", "1", "weight"));
     swap(between.foot, signedLegend(theme(), "change"));
     swap(spoken, ...said(app, run, other)); // before the pictures: it takes room
     if (same) swap(list, ...movers(app, "differ most:", apart[1].moved));
-    draw(first, a.bytes, run, palette, undefined, [run.run]);
-    draw(second, b.bytes, other, palette, undefined, [other.run]);
+    draw(first, a.bytes, run, plain, undefined, [run.run]);
+    draw(second, b.bytes, other, plain, undefined, [other.run]);
     if (same) draw(between, apart[0].bytes, run, words(diverging(theme())), changeOf, [run.run, other.run]);
     app.say(same ? `layer ${layer}, head ${head}: ${Math.round(100 * apart[1].moved[layer][head])} % of its attention is elsewhere` : apart.message);
   }
@@ -102,9 +101,9 @@ export const able = ({ models, model }) => models.filter(({ id, family }) => fam
 const rivalOf = (app) => able(app).find(({ id }) => id === app.state.rival) ?? app.model;
 
 /** The second run: what is not chosen is as in the first, but nothing is changed in it. */
-function rivalRun(app) {
+export function rivalRun(app) {
   const { rivalAt, other, text, second } = app.state;
-  return api.run(rivalOf(app).id, other || text, other ? "" : second, [], rivalAt < 0 ? {} : { step: rivalAt });
+  return api.run(rivalOf(app).id, other || text, other ? "" : second, [], atStep(rivalAt));
 }
 
 const named = ({ name }, saved, more, text) => `${name}${saved < 0 ? "" : `, step ${saved}`}${more}: “${text}”`;
@@ -135,7 +134,8 @@ function said({ state }, run, other) {
   const place = ({ says: { at } }) => at.find(({ token }) => token === state.query) ?? at[at.length - 1];
   const [a, b] = [place(run), place(other)];
   if (!a && !b) return [el("p", { class: "quiet", text: "These say no words: only their attention can be compared." })];
-  const tell = (found, i) => (found?.top[i] ? el("span", {}, el("b", { text: visible(found.top[i].text) }), ` ${share(found.top[i].p)}`) : "·");
-  return [table("Best answers of the two", ["", "1", "2", "3", "4", "5"], [[a, "first"], [b, "second"]].map(([found, name]) =>
-    [`the ${name} says`, ...[0, 1, 2, 3, 4].map((i) => tell(found, i))]), { class: "says two" })];
+  const best = [0, 1, 2, 3, 4];
+  const tell = (guess) => (guess ? [el("b", { text: visible(guess.text) }), valued(guess.p)] : ["", ""]);
+  return [table("Best answers of the two", ["", ...best.flatMap((i) => [i + 1, `p of ${i + 1}`])], [[a, "first"], [b, "second"]].map(([found, name]) =>
+    [`the ${name} says`, ...best.flatMap((i) => tell(found?.top[i]))]), { class: "says two" })];
 }

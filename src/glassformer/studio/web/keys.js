@@ -13,16 +13,8 @@ const move = (name, by) => (app) => app.update({ [name]: Math.max(0, app.state[n
 
 /** [key, what it does, act, on which pages (all, if none are named)] */
 export const KEYS = [
-  ["1", "Map", (app) => app.update({ page: "map" })],
-  ["2", "Head", (app) => app.update({ page: "head" })],
-  ["3", "Numbers", (app) => app.update({ page: "numbers" })],
-  ["4", "Translate", (app) => app.update({ page: "translate" })],
-  ["5", "Generate", (app) => app.update({ page: "generate" })],
-  ["6", "Layers", (app) => app.update({ page: "layers" })],
-  ["7", "Positions", (app) => app.update({ page: "positions" })],
-  ["8", "Lab", (app) => app.update({ page: "lab" })],
-  ["9", "Compare", (app) => app.update({ page: "compare" })],
-  ["0", "Training", (app) => app.update({ page: "training" })],
+  ...["Map", "Head", "Numbers", "Translate", "Generate", "Layers", "Positions", "Lab", "Compare", "Training"]
+    .map((name, i) => [String((i + 1) % 10), name, (app) => app.update({ page: name.toLowerCase() })]),
   ["/", "write a sentence", (app) => app.write()],
   ["m", "next model", (app) => app.pick(next(app.models.map(({ id }) => id), app.model.id, 1))],
   ["e", "next example sentence", (app) => app.example()],

@@ -18,15 +18,20 @@ export const lab = {
   build, along, needs: ({ run, before, state: { stack, layer, head } }) => before && difference(before, run, [stack, layer, head]),
 };
 
-const NONE = { off: [], swaps: [], patches: [] };
-const changesOf = ({ off, swaps, patches }) => JSON.stringify({ off, swaps, patches });
+export const NONE = { off: [], swaps: [], patches: [] };
+
+/** What is changed in a state; patches belong to the sentence that they come from. */
+export const changesOf = ({ off, swaps, patches, donor }) => ({ off, swaps, patches, ...(patches.length && { donor }) });
+
+/** Which checkpoint is asked, as the server takes it: less than 0 is the model itself. */
+export const atStep = (step) => (step < 0 ? {} : { step });
 
 /** The changes besides heads, as the server takes them. */
-export function changed({ swaps, patches, other }) {
+export function changed({ swaps, patches, donor }) {
   const parts = (each, count) => each.split(".", count);
   return {
     ...(swaps.length && { swaps: swaps.map((each) => { const [side, place] = parts(each, 2); return [side, Number(place), wordOf(each)]; }) }),
-    ...(patches.length && { patches: patches.map((each) => { const [side, ...places] = parts(each, 4); return [side, ...places.map(Number)]; }), other }),
+    ...(patches.length && { patches: patches.map((each) => { const [side, ...places] = parts(each, 4); return [side, ...places.map(Number)]; }), other: donor }),
   };
 }
 
@@ -57,7 +62,6 @@ function build(app) {
   const shown = { rows: [], columns: [], bytes: new Uint8Array() };
   const time = { past: [], future: [], now: null, text: null };
 
-  const act = (change) => app.update(change);
   app.undo = () => travel(time.past, time.future);
   app.redo = () => travel(time.future, time.past);
 
@@ -65,12 +69,12 @@ function build(app) {
     if (!from.length) return;
     to.push(time.now);
     time.now = from.pop();
-    act(JSON.parse(time.now));
+    app.update(JSON.parse(time.now));
   }
 
   /** Changes that came from elsewhere (another page, the address) can be undone too. */
   function remember(state) {
-    const now = changesOf(state);
+    const now = JSON.stringify(changesOf(state));
     const text = [state.model, state.text, state.second].join("\n");
     if (text !== time.text) Object.assign(time, { text, past: now === JSON.stringify(NONE) ? [] : [JSON.stringify(NONE)], future: [], now });
     if (now === time.now) return;
@@ -89,7 +93,7 @@ function build(app) {
     for (const part of [left, centre, right]) part.hidden = !fixed.hidden;
     if (!fixed.hidden) { app.say("nothing can be changed"); return; }
     remember(state);
-    const other = state.other ? await api.run(model.id, state.other, "", [], app.saved()).catch((error) => error) : null;
+    const other = state.donor ? await api.run(model.id, state.donor, "", [], app.saved()).catch((error) => error) : null;
     if (!fresh()) return;
     swap(left, ...controls(app, other));
     swap(tools, ...whichHead(app));
@@ -183,8 +187,8 @@ function controls(app, other) {
 
 function patching(app, side, name, other) {
   const { state, model } = app;
-  const box = el("input", { type: "text", name: "other", value: state.other, "aria-label": "Another sentence", placeholder: model.samples[1]?.text ?? "another sentence", spellcheck: "false", asks: true });
-  const form = el("form", { class: "inline", on: { submit: (event) => { event.preventDefault(); app.update({ other: box.value.trim() || box.placeholder, mate: -1, patches: [] }); } } },
+  const box = el("input", { type: "text", name: "donor", value: state.donor, "aria-label": "Another sentence", placeholder: model.samples[1]?.text ?? "another sentence", spellcheck: "false", asks: true });
+  const form = el("form", { class: "inline", on: { submit: (event) => { event.preventDefault(); app.update({ donor: box.value.trim() || box.placeholder, mate: -1, patches: [] }); } } },
     box, el("button", { class: "plain", text: "Read", asks: true }));
   if (other instanceof Error) return [form, el("p", { class: "quiet", text: other.message })];
   if (!other) return [form, el("p", { class: "quiet", text: "Its vectors can take the place of this sentence's, token by token." })];

@@ -6,7 +6,7 @@ import { colours, words } from "./colour.js";
 import { choice, el, exact, key, share, swap, table, valued, visible } from "./dom.js";
 import { matrix } from "./matrix.js";
 import { legend } from "./picture.js";
-import { strip } from "./tokens.js";
+import { intoSight, strip } from "./tokens.js";
 
 export const layers = {
   id: "layers",
@@ -40,14 +40,15 @@ function build(app) {
   const node = el("div", { class: "page-layers" }, tools, lens, said, way);
 
   async function show() {
-    const { state, run, model } = app;
+    const { run, model } = app;
     const fresh = app.fresh();
     const side = sideOf(app);
     const tokens = run.tokens.queries[side];
-    const token = Math.max(0, Math.min(tokens.length - 1, Math.round(state.query)));
+    const token = tokenOf(app, side);
     const both = model.family === "seq2seq";
     swap(tools, both ? choice("Stack", [["decoder", "decoder"], ["encoder", "encoder"]], side, (to) => app.update({ side: to })) : null,
       strip("The word", tokens, token, (query) => app.update({ query })));
+    intoSight(tools);
     const { found, mate, refused, steps, tops } = await asked(app, side, token);
     if (!fresh()) return;
     const missing = typeof found === "string";
@@ -64,8 +65,8 @@ function build(app) {
     drawWay(steps, tokens[token], mate, refused);
     const last = steps.points.length - 1;
     const turned = `“${visible(tokens[token].text)}”: cosine ${steps.to_start[last].toFixed(2)} from its embedding to its end`;
-    const words2 = mate ? `; ${steps.between[last].toFixed(2)} to “${visible(mate.tokens[mate.token].text)}” of the other sentence` : "";
-    app.say(turned + words2);
+    const beside = mate ? `; ${steps.between[last].toFixed(2)} to “${visible(mate.tokens[mate.token].text)}” of the other sentence` : "";
+    app.say(turned + beside);
   }
 
   function drawLens(found, tokens, token) {
@@ -84,6 +85,7 @@ function build(app) {
     if (box !== document.activeElement) box.value = mate?.text ?? app.state.other;
     swap(mates, mate ? strip("The word of the other sentence", mate.tokens, mate.token, (to) => app.update({ mate: to, other: mate.text }), {}, true) : el("p", { class: "quiet", text: refused }),
       key(...WAY.slice(0, mate ? 3 : 2)));
+    intoSight(mates);
     const lines = [steps.to_start, steps.to_end, steps.between];
     const series = WAY.map(([kind, told], i) => ({ kind, name: told, values: lines[i] })).filter(({ values }) => values);
     const low = Math.min(0, ...series.flatMap(({ values }) => values));
@@ -104,17 +106,22 @@ function named(points) {
 }
 
 /** The stack that is looked at: the one with the words, unless the other was chosen. */
-function sideOf({ state, model }) {
+export function sideOf({ state, model }) {
   if (model.family === "seq2seq") return state.side === "encoder" ? "encoder" : "decoder";
   return model.family === "decoder" ? "decoder" : "encoder";
 }
 
-/** What the lens sees; or one line why there is nothing to see. */
-async function decided({ run, model }, side) {
+/** The token that is looked at, of this side. */
+export const tokenOf = ({ state, run }, side) => Math.max(0, Math.min(run.tokens.queries[side].length - 1, state.query));
+
+/** Why the lens sees nothing, if it does not. */
+export function whyMute({ model }, side) {
   if (model.family === "seq2seq" && side === "encoder") return "An encoder only reads: its words are said by the decoder.";
-  if (SPEAKERS.includes(model.kind)) return api.json(`runs/${run.run}/decided`);
-  return "This model has no words to say at a token, so there is no lens. Its vectors' way can be seen all the same.";
+  return SPEAKERS.includes(model.kind) ? "" : "This model has no words to say at a token, so there is no lens. Its vectors' way can be seen all the same.";
 }
+
+/** What the lens sees; or one line why there is nothing to see. */
+const decided = async (app, side) => whyMute(app, side) || api.json(`runs/${app.run.run}/decided`);
 
 /** All that is shown of one token; `refused`: why there is no other word beside it. */
 async function asked(app, side, token) {
@@ -137,7 +144,7 @@ function* along(app) {
 }
 
 /** The word of another sentence to stand beside this one; the same word, if it is there. */
-async function partner(app, own, side) {
+export async function partner(app, own, side) {
   const { state, model } = app;
   const word = own.text.toLowerCase();
   const holds = ({ text }) => text !== state.text && text.toLowerCase().match(/[\p{L}\p{N}]+/gu)?.includes(word);
@@ -147,7 +154,7 @@ async function partner(app, own, side) {
   const tokens = run.tokens.queries[side];
   const same = tokens.findIndex((token) => token.text.toLowerCase() === word);
   const first = tokens.findIndex(({ special }) => !special);
-  const token = state.mate >= 0 ? Math.min(tokens.length - 1, Math.round(state.mate)) : Math.max(0, same >= 0 ? same : first);
+  const token = state.mate >= 0 ? Math.min(tokens.length - 1, state.mate) : Math.max(0, same >= 0 ? same : first);
   return { run, text, tokens, token };
 }
 

@@ -6,7 +6,7 @@ import { count, el, select, swap } from "./dom.js";
 import { generate } from "./generate.js";
 import { head, viewsOf } from "./head.js";
 import { describe, listen } from "./keys.js";
-import { changed, lab } from "./lab.js";
+import { atStep, changed, changesOf, lab, NONE } from "./lab.js";
 import { layers } from "./layers.js";
 import { map } from "./map.js";
 import { numbers } from "./numbers.js";
@@ -55,7 +55,7 @@ const app = {
   /** Whether nothing here can be run again: a trace, or a page that was taken away. */
   fixed: () => api.held !== null || app.model.kind === "trace",
   /** Which checkpoint is asked, if not the model itself. */
-  saved() { return this.state.saved < 0 ? {} : { step: this.state.saved }; },
+  saved() { return atStep(this.state.saved); },
   has: (id) => PAGES.some((page) => page.id === id),
   /** Whether this page can show a change: what was taken away may lack the answers. */
   holds: (change) => api.holds(() => PAGES.find(({ id }) => id === app.state.page).needs?.({ ...app, state: fit({ ...app.state, ...change }) })),
@@ -128,6 +128,7 @@ function show() {
 async function draw() {
   const mine = ++turn;
   fitted = room();
+  at("page").ariaBusy = "true"; // seen if it takes long
   dress();
   await api.quiet();
   if (mine !== turn) return;
@@ -161,17 +162,19 @@ async function draw() {
     bar();
     if (app.model) ask();
     complain(error instanceof api.Refused ? error.message : `The page has a fault: ${error.message}`);
+  } finally {
+    if (mine === turn) at("page").ariaBusy = "false";
   }
 }
 
-const PLAIN = { off: [], swaps: [], patches: [], saved: -1 };
-const changesOf = ({ off, swaps, patches, saved }) => ({ off, swaps, patches, saved });
+const PLAIN = { ...NONE, saved: -1 };
+const tried = (state) => ({ ...changesOf(state), saved: state.saved });
 let sound = { of: "", changes: PLAIN }; // the changes that could be run last, and of what
 
 /** The run of a state, and the one before its changes, if it has some. */
 function runs({ model, text, second, off, saved, ...state }) {
   const changes = changed(state);
-  const from = saved < 0 ? {} : { step: saved };
+  const from = atStep(saved);
   const asked = [api.run(model, text, second, off, { ...from, ...changes })];
   if (off.length || changes.swaps || changes.patches) asked.push(api.run(model, text, second, [], from));
   return Promise.all(asked);
@@ -194,7 +197,7 @@ async function ready() {
   const back = sound.of === of ? sound.changes : PLAIN;
   let refused = "";
   const [run, before = null] = await runs(state).catch(async (error) => {
-    if (error.status !== 400 || JSON.stringify(back) === JSON.stringify(changesOf(state))) throw error;
+    if (error.status !== 400 || JSON.stringify(back) === JSON.stringify(tried(state))) throw error;
     const found = await runs({ ...state, ...back }).catch(() => { throw error; });
     refused = error.message;
     return found;
@@ -204,7 +207,7 @@ async function ready() {
     Object.assign(state, back);
     tell();
   }
-  sound = { of, changes: changesOf(state) };
+  sound = { of, changes: tried(state) };
   if (app.run?.run !== run.run) app.seen.clear();
   Object.assign(app, { run, before });
   fit();

@@ -103,6 +103,13 @@ export function matrix(wishes) {
   };
 }
 
+/** A matrix in a card of its own, with a title above it and a foot below. */
+export function matrixCard(label, wishes) {
+  const cells = matrix(wishes);
+  const [title, fit, foot] = [el("h2", {}), el("div", { class: "fit" }, cells.node), el("div", { class: "foot" })];
+  return { cells, title, fit, foot, node: el("section", { class: "card cells", "aria-label": label }, title, fit, foot) };
+}
+
 const rem = () => parseFloat(getComputedStyle(document.documentElement).fontSize);
 
 /** Where the page gives the box a height of its own, that is the room; else (small screens) there is none. */

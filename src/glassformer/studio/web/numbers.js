@@ -1,7 +1,7 @@
 // How is this weight computed? The lecture's walk, with this model's numbers.
 
 import * as api from "./api.js";
-import { el, number, share, swap, table, visible } from "./dom.js";
+import { el, number, share, swap, table, valued, visible } from "./dom.js";
 import { formula } from "./formulas.js";
 import { everyHead, whichHead } from "./head.js";
 import { sides, strip } from "./tokens.js";
@@ -127,7 +127,7 @@ const largest = (values) => Math.max(...values.map(Math.abs), 1e-9);
 /** The first entries of a vector, coloured by sign and size; `most` is where colours end. */
 function cells({ values, most = largest(values) }) {
   return values.map((value) => el("span", {
-    class: value < 0 ? "cell minus" : "cell", vars: { p: (Math.abs(value) / most).toFixed(3) }, text: number(value),
+    class: value < 0 ? "cell minus" : "cell", vars: { p: (Math.abs(value) / most).toFixed(3) }, "data-value": value, text: number(value),
   }));
 }
 
@@ -154,12 +154,12 @@ const more = (at) => (at.all > at.shown.length ? ` ${at.shown.length} of ${at.al
 function scoreTable(found, at, now) {
   const heads = ["key", "score", "scaled", ...(found.bias ? ["bias"] : []), "masked", "weight"];
   const until = heads.indexOf(now);
-  const cell = (column, content) => el("td", { class: column === now ? "now" : heads.indexOf(column) > until ? "later" : "" }, content);
+  const cell = (column, value, say = number) => valued(value, say, { class: column === now ? "now" : heads.indexOf(column) > until ? "later" : "" });
   const barred = now === "weight";
   const node = table(`From scores to weights${more(at)}`, barred ? [...heads, ""] : heads, at.shown.map((j) => [
-    at.name(j), cell("score", number(found.scores[j])), cell("scaled", number(found.scaled[j])),
-    ...(found.bias ? [cell("bias", number(found.bias[j]))] : []),
-    cell("masked", number(found.masked[j])), cell("weight", share(found.weights[j])),
+    at.name(j), cell("score", found.scores[j]), cell("scaled", found.scaled[j]),
+    ...(found.bias ? [cell("bias", found.bias[j])] : []),
+    cell("masked", found.masked[j]), cell("weight", found.weights[j], share),
     ...(barred ? [el("span", { class: "bar now", vars: { p: String(found.weights[j]) } })] : []),
   ]), { class: barred ? "says scores barred" : "says scores" });
   return el("div", {}, node, more(at) ? el("p", { class: "quiet", text: more(at) }) : el("span"));

@@ -12,6 +12,7 @@ const TABS = [["lecture", "the slides' waves"], ["model", "this model's position
 export const SHOWN = TABS.map(([id]) => id);
 const LANES = 6;
 const NEAREST = 5;
+const INSIDE = 0.99; // of all numbers: what is beyond has the last colour
 
 export const positions = {
   id: "positions",
@@ -73,7 +74,7 @@ function build(app) {
     const { state } = app;
     const relative = found.kind === "relative";
     const count = found.values.length;
-    const row = Math.max(0, Math.min(count - 1, Math.round(state.place)));
+    const row = Math.max(0, Math.min(count - 1, state.place));
     const called = (i) => String(i + found.first).replace("-", "−");
     const name = `${relative ? "distance" : "position"} ${called(row)}`;
     slider.max = String(count - 1);
@@ -83,16 +84,18 @@ function build(app) {
     const [kind, text] = KINDS[found.kind];
     about.textContent = `${kind}. ${text}`;
     const ticks = ticksOf(count, found.first);
-    const most = Math.max(...found.values.flat().map(Math.abs), 1e-9);
+    const all = found.values.flat();
+    const sizes = Float64Array.from(all, Math.abs).sort();
+    const most = Math.max(sizes[Math.floor(INSIDE * (sizes.length - 1))], 1e-9);
     const pick = (place) => app.update({ place });
-    const lanes = laned(found).map((c) => ({ name: laneName(found, c), values: found.values.map((each) => each[c]) }));
-    swap(titles[0], el("span", { text: relative ? "What each head adds, by distance" : "A few of the curves" }), el("span", { class: "quiet", text: `${name} is marked` }));
+    const lanes = laned(found).map((c) => laneOf(found, c));
+    swap(titles[0], el("span", { text: relative ? "What each head adds, by distance" : "A few of the curves" }), el("span", { class: "quiet", text: `${name} is marked${OWN.includes(found.kind) ? ", each curve has its own scale" : ""}` }));
     swap(waves, squiggles({ label: `${lanes.length} curves; at ${name}: ${lanes.map(({ name: lane, values }) => `${lane} ${number(values[row])}`).join(", ")}`,
-      wide: Math.max(260, waves.clientWidth), high: Math.max(240, Math.min(460, waves.clientHeight)), most, lanes, ticks, marked: row, pick }));
+      wide: Math.max(260, waves.clientWidth), high: Math.max(240, Math.min(460, waves.clientHeight)), lanes, ticks, marked: row, pick }));
     swap(titles[1], el("span", { text: relative ? "All heads" : "All numbers of all positions" }));
-    const bytes = Uint8Array.from(found.values.flat(), (value) => Math.round((255 * (value / most + 1)) / 2));
-    swap(scale, legend(app.theme(), false, number(-most), number(most), "value"));
-    cells.show({ bytes, values: found.values.flat(), rows: found.values.map((_, i) => ({ text: called(i), special: false })), columns: found.columns.map((each) => ({ text: each, special: false })),
+    const bytes = Uint8Array.from(all, (value) => Math.round((255 * (Math.max(-1, Math.min(1, value / most)) + 1)) / 2));
+    swap(scale, legend(app.theme(), false, `≤ ${number(-most)}`, `≥ ${number(most)}`, `value, ${100 * INSIDE} % are between`));
+    cells.show({ bytes, values: all, rows: found.values.map((_, i) => ({ text: called(i), special: false })), columns: found.columns.map((each) => ({ text: each, special: false })),
       chosen: row, zoom: 0, stretch: true, round: true, palette: words(colours(app.theme())) });
     cells.view.canvas.dataset.drawn = [state.show, found.kind, app.theme()].join();
     if (relative) buckets(found, row, ticks, called, pick);
@@ -143,4 +146,10 @@ function laned({ kind, columns }) {
   return [...new Set(Array.from({ length: count }, (_, i) => Math.floor((i * columns.length * 0.6) / count / even) * even))];
 }
 
-const laneName = ({ kind, columns }, c) => (kind === "relative" ? `head ${columns[c]}` : kind === "rotary" ? `pair ${columns[c]}` : `index ${columns[c]}`);
+const OWN = ["learned", "relative"]; // numbers of any size; waves go from −1 to 1
+const CALLED = { relative: "head", rotary: "pair" };
+
+function laneOf({ kind, columns, values: all }, c) {
+  const values = all.map((each) => each[c]);
+  return { name: `${CALLED[kind] ?? "index"} ${columns[c]}`, values, most: OWN.includes(kind) ? Math.max(...values.map(Math.abs), 1e-9) : 1 };
+}

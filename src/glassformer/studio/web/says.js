@@ -1,6 +1,6 @@
 // What the model says: masked words, the next word, labels, a translation; before and after.
 
-import { el, share, table, visible } from "./dom.js";
+import { el, table, valued, visible } from "./dom.js";
 
 const TITLES = {
   masked: "What stands in the blank?",
@@ -21,31 +21,29 @@ function bar(p, kind) {
   return el("span", { class: `bar ${kind}`, vars: { p: String(p) } });
 }
 
-function change(before, after) {
-  if (before === undefined || after === undefined) return "";
-  const by = after - before;
-  return Math.abs(by) < 0.005 ? "≈" : `${by > 0 ? "+" : "−"}${Math.abs(by).toFixed(2)}`;
-}
+const signed = (by) => (Math.abs(by) < 0.005 ? "≈" : `${by > 0 ? "+" : "−"}${Math.abs(by).toFixed(2)}`);
 
-export function candidates(place, earlier, name, two = "with all heads and with some switched off") {
+/** A chance that is not among the best is not known. */
+const told = (p, ...how) => (Number.isFinite(p) ? valued(p, ...how) : el("td", { "data-value": "", text: how.length ? "" : "·" }));
+
+export function candidates(place, earlier, name, two = "before and after the change") {
   if (!earlier) {
     return table(name, ["word", "p", ""], place.top.map(({ text, p }) =>
-      [visible(text), share(p), bar(p, "now")]), { class: "says" });
+      [visible(text), valued(p), bar(p, "now")]), { class: "says" });
   }
   const now = new Map(place.top.map(({ text, p }) => [text, p]));
   const then = new Map(earlier.top.map(({ text, p }) => [text, p]));
   const most = (text) => Math.max(then.get(text) ?? 0, now.get(text) ?? 0);
   const all = [...new Set([...then.keys(), ...now.keys()])].sort((a, b) => most(b) - most(a)).slice(0, place.top.length);
-  const told = (p) => (p === undefined ? "·" : share(p));
-  return table(`${name}, ${two}`, ["word", "before", "after", "", ""], all.map((text) => [
-    visible(text), told(then.get(text)), told(now.get(text)), change(then.get(text), now.get(text)),
+  return table(`${name}, ${two}`, ["word", "before", "after", "change", ""], all.map((text) => [
+    visible(text), told(then.get(text)), told(now.get(text)), told(now.get(text) - then.get(text), signed),
     el("span", { class: "bars" }, bar(then.get(text) ?? 0, "then"), bar(now.get(text) ?? 0, "now")),
   ]), { class: "says both" });
 }
 
 /**
  * @param {object} run now
- * @param {object|null} before the run with all heads, when some are off
+ * @param {object|null} before the run before its changes, if it has some
  */
 export function says(run, before, query, model) {
   const now = run.says;
@@ -56,8 +54,8 @@ export function says(run, before, query, model) {
   if (now.text) {
     const changed = before && before.says.text !== now.text;
     if (changed) node.append(el("p", { class: "quote then", text: before.says.text }));
-    node.append(el("p", { class: "quote", text: now.text }));
-    if (before && !changed) node.append(el("p", { class: "quiet", text: "The same words as with all heads." }));
+    node.append(el("p", { class: "quote", text: now.text }), ...cut(run));
+    if (before && !changed) node.append(el("p", { class: "quiet", text: "The same words as before the change." }));
   }
   for (const place of shown) {
     const name = where(now, place, visible(tokens[place.token]?.text ?? ""));
@@ -68,6 +66,9 @@ export function says(run, before, query, model) {
   if (!now.text && now.at.length === 0) node.append(el("p", { class: "quiet", text: nothing(model) }));
   return node;
 }
+
+/** A translation that did not come to its end: after how many tokens it was stopped. */
+export const cut = ({ says: { complete }, tokens }) => (complete ? [] : [el("p", { class: "quiet", text: `Cut at ${tokens.queries.decoder.length - 1} tokens: it would go on.` })]);
 
 function where({ kind, at }, { token }, text) {
   if (kind === "next" || kind === "translation") return `after “${text}”`;

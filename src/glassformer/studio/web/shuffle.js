@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { colours, words } from "./colour.js";
 import { el, number, share, swap, tick, visible } from "./dom.js";
 import { everyHead, whichHead } from "./head.js";
-import { matrix } from "./matrix.js";
+import { matrixCard } from "./matrix.js";
 import { legend } from "./picture.js";
 import { candidates } from "./says.js";
 import { sides } from "./tokens.js";
@@ -14,12 +14,13 @@ const SAME = 0.0005; // less than anybody sees
 export function shuffle(app) {
   const texts = el("section", { class: "card", "aria-label": "Words" });
   const answer = el("section", { class: "card answer", "aria-label": "What the model says" });
-  const [before, after] = ["before", "after"].map((when) => matrix({ name: `Attention ${when}: rows look, columns are looked at`, pick: (query) => app.update({ query }) }));
-  const scale = el("div", { class: "foot" });
-  const share2 = el("p", { class: "quiet" });
-  const card = (title, cells, ...more) => el("section", { class: "card", "aria-label": title }, el("h2", { text: title }), el("div", { class: "fit" }, cells.node), ...more);
-  const node = el("div", { class: "page-shuffle", hidden: true }, el("div", { class: "right" }, texts, answer),
-    card("Attention before", before, scale), card("Attention after, words put back in their old order", after, share2));
+  const [before, after] = [["before", "Attention before"], ["after", "Attention after, words put back in their old order"]].map(([when, title]) => {
+    const card = matrixCard(title, { name: `Attention ${when}: rows look, columns are looked at`, pick: (query) => app.update({ query }) });
+    card.title.textContent = title;
+    return card;
+  });
+  after.foot.append(el("p", { class: "quiet", text: "Where both pictures are the same, the order did not matter." }));
+  const node = el("div", { class: "page-shuffle", hidden: true }, el("div", { class: "right" }, texts, answer), before.node, after.node);
 
   function tools() {
     return [
@@ -37,7 +38,7 @@ export function shuffle(app) {
     });
     if (!fresh()) return;
     const refused = found instanceof api.Refused;
-    for (const part of [before.node, after.node, scale, share2, answer]) part.hidden = refused;
+    for (const part of [before.fit, before.foot, after.fit, after.foot, answer]) part.hidden = refused;
     if (refused) {
       swap(texts, el("h2", { text: "Nothing to shuffle" }), el("p", { text: found.message }));
       app.say(found.message);
@@ -53,11 +54,10 @@ export function shuffle(app) {
     swap(answer, ...answers(app, found));
     const palette = words(colours(app.theme(), state.faint));
     const name = ({ text, special }) => ({ text: visible(text), special });
-    swap(scale, legend(app.theme(), state.faint, "0", "1", "weight"));
-    share2.textContent = "Where both pictures are the same, the order did not matter.";
+    swap(before.foot, legend(app.theme(), state.faint, "0", "1", "weight"));
     const seen = await pictures(found, [stack, layer, head]);
     if (!fresh()) return;
-    [before, after].forEach((cells, i) => {
+    [before, after].forEach(({ cells }, i) => {
       cells.show({ bytes: seen[i].bytes, rows: asking.map(name), columns: asked.map(name), chosen: query, zoom: 0, palette });
       cells.view.canvas.dataset.drawn = [found.shuffle, i ? "after" : "before", stack, layer, head, app.theme(), state.faint].join();
     });
@@ -67,7 +67,7 @@ export function shuffle(app) {
   return { node, tools, show };
 }
 
-const shuffled = ({ run, state }, flat) => api.post("shuffles", { run: run.run, seed: state.shuffled % 2 ** 31, positions: !flat });
+export const shuffled = ({ run, state }, flat) => api.post("shuffles", { run: run.run, seed: state.shuffled % 2 ** 31, positions: !flat });
 const pictures = ({ shuffle: id }, at) => Promise.all(["before", "after"].map((when) => api.bytes(`shuffles/${id}/${when}/${at.join("/")}`)));
 
 /** What can be asked about this order of the words, with positions and without. */

@@ -35,6 +35,7 @@ const FIELDS = {
   taken: ["took", ""], // tokens the user has chosen: 5.12.7
   at: ["g", 0],
   // Layers, Lab, Compare
+  donor: ["from", ""], // the sentence that patches come from
   side: ["side", ""],
   other: ["o", ""], // another sentence, and a token of it
   mate: ["om", -1],

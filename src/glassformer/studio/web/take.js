@@ -3,6 +3,7 @@
 import * as api from "./api.js";
 import { el } from "./dom.js";
 import { valueAt } from "./picture.js";
+import { python } from "./python.js";
 import { toSvg } from "./svg.js";
 
 const SHARP = 2; // pixels of a PNG for each on the screen
@@ -38,7 +39,7 @@ function quoted(value) {
 function listed(node) {
   if (node.matches(".vector")) {
     const name = node.querySelector(".name").textContent;
-    return [...node.querySelectorAll(".cell")].map((cell, i) => [name, 0, name, i, i, plainly(cell.textContent)]);
+    return [...node.querySelectorAll(".cell")].map((cell, i) => [name, 0, name, i, i, cell.dataset.value]);
   }
   if (node.matches("table")) {
     const heads = [...node.tHead.rows[0].cells].map((cell) => cell.textContent);
@@ -69,14 +70,6 @@ async function standalone(app, tell, signal) {
   const data = JSON.stringify({ address: app.address(app.state), pages: [...app.seen], answers: held });
   const shell = await (await api.file("shell")).text();
   return { left, of, page: shell.replace('id="held">null<', () => `id="held">${data.replaceAll("<", "\\u003c")}<`) };
-}
-
-/** The Python that shows the same: what was run comes from the server, the page from here. */
-async function python({ run, state, wrote }) {
-  if (state.page === "generate" && wrote) return (await api.json(`writings/${wrote.writing}/python`)).code;
-  const { code } = await api.json(`runs/${run.run}/python`);
-  const page = state.page === "map" ? "map" : "head";
-  return `${code}\ntrace.view("${page}", stack="${state.stack}", layer=${state.layer}, head=${state.head}, token=${state.query})\n`;
 }
 
 /** @param {HTMLDialogElement} dialog */

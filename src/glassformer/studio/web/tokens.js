@@ -59,3 +59,10 @@ export function strip(label, tokens, chosen, choose, marks = {}, asks = false) {
       on: { click: () => choose(i) },
     })));
 }
+
+/** Where a strip is longer than its room, its first line is that of the chosen token; the page stays. */
+export function intoSight(holder) {
+  const node = holder.querySelector(".strip");
+  const chosen = node?.querySelector("[aria-pressed=true]");
+  if (chosen) node.scrollTop += chosen.getBoundingClientRect().top - node.getBoundingClientRect().top;
+}

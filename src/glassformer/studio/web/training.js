@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { colours, words } from "./colour.js";
 import { el, key, number, swap } from "./dom.js";
 import { everyHead, weights, whichHead } from "./head.js";
-import { matrix } from "./matrix.js";
+import { matrixCard } from "./matrix.js";
 import { pane } from "./pane.js";
 import { density, legend } from "./picture.js";
 import { says } from "./says.js";
@@ -27,12 +27,8 @@ function build(app) {
   const slider = el("input", { type: "range", min: "0", step: "1", "aria-label": "Checkpoint", on: { input: () => app.update({ saved: steps[Number(slider.value)] }) } });
   const at = el("output", {});
   const tools = el("div", { class: "tools" });
-  const [then, last] = ["Weights at this checkpoint", "Weights of the model"].map((name) => {
-    const cells = matrix({ name: `${name}: rows look, columns are looked at`, pick: (query) => app.update({ query }) });
-    const title = el("h2", {});
-    const foot = el("div", { class: "foot" });
-    return { cells, title, foot, node: el("section", { class: "card cells", "aria-label": name }, title, el("div", { class: "fit" }, cells.node), foot) };
-  });
+  const [then, last] = ["Weights at this checkpoint", "Weights of the model"].map((label) =>
+    matrixCard(label, { name: `${label}: rows look, columns are looked at`, pick: (query) => app.update({ query }) }));
   const right = el("div", { class: "right" });
   const node = el("div", { class: "page-training" },
     el("section", { class: "card", "aria-label": "Loss" },
@@ -94,8 +90,11 @@ function build(app) {
 
 const curves = ({ id }) => api.json(`models/${id}/training`);
 
+/** The model's own run, whatever checkpoint is looked at. */
+export const ownRun = ({ model, state }) => api.run(model.id, state.text, state.second, []);
+
 /** The run at the checkpoint, and the model's own. */
-const bothRuns = async ({ run, model, state }) => [run, state.saved < 0 ? run : await api.run(model.id, state.text, state.second, [])];
+const bothRuns = async (app) => [app.run, app.state.saved < 0 ? app.run : await ownRun(app)];
 
 function* along(app) {
   if (app.model.steps === null) return;

@@ -7,6 +7,7 @@ import { el, swap, table, valued, visible } from "./dom.js";
 import { shows, small } from "./map.js";
 import { matrix } from "./matrix.js";
 import { legend, paint } from "./picture.js";
+import { cut } from "./says.js";
 
 const GAP = 1; // cells between two heads of a minimap
 const MINI = 100; // its width, if that is enough
@@ -81,7 +82,7 @@ function written({ run, before }) {
   return el("section", { class: "card", "aria-label": "The translation" },
     el("h2", { text: changed ? "The translation, before and after" : "The translation" }),
     changed ? el("p", { class: "quote then", text: before.says.text }) : null,
-    el("p", { class: "quote", text: now }));
+    el("p", { class: "quote", text: now }), ...cut(run));
 }
 
 function linkTable(found, word) {

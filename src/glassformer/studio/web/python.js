@@ -1,0 +1,83 @@
+// The Python that gives the same: what was run comes from the server, the page from here.
+
+import * as api from "./api.js";
+import { rivalRun } from "./compare.js";
+import { partner, sideOf, tokenOf, whyMute } from "./layers.js";
+import { shuffled } from "./shuffle.js";
+import { ownRun } from "./training.js";
+
+const of = ({ run }) => api.json(`runs/${run}/python`);
+const codeOf = async (run) => (await of(run)).code;
+
+/** Two runs: the first is `first` then, the second `trace`; what both need is written once. */
+async function both(one, other) {
+  const [code, more] = await Promise.all([one, other].map(codeOf));
+  const known = code.split("\n");
+  return [code, "first = trace", ...more.split("\n").filter((line) => line && !(/^(import|from|model|text)\b/.test(line) && known.includes(line)))].join("\n");
+}
+
+/** The code, and what it takes from elsewhere in its second line. */
+const using = (from, names, code, ...lines) => [code.replace("\n", `\nfrom glassformer.${from} import ${names}\n`), ...lines];
+
+const unchanged = ({ before }) => (before ? ["# what was changed is not in this"] : []);
+
+async function viewed({ run, state: { page, stack, layer, head, query, view } }) {
+  const code = await codeOf(run);
+  if (page === "head" && view === "value") {
+    return using("glass", "value_weighted", code, `sent = value_weighted(model, trace, "${stack}")[${layer}, ${head}]`, "weights = sent / sent.sum(-1, keepdim=True)");
+  }
+  const weighed = page === "head" && view !== "raw" ? `, weights="${view}"` : "";
+  return [code, `trace.view("${page === "map" ? "map" : "head"}", stack="${stack}", layer=${layer}, head=${head}, token=${query}${weighed})`];
+}
+
+/** A head in two runs, and their difference if they have as many rows and columns. */
+async function apart({ state: { stack, layer, head } }, one, other) {
+  const shapes = [one, other].map(({ stacks }) => JSON.stringify(stacks.find(({ name }) => name === stack)));
+  return using("glass", "weights", await both(one, other),
+    `one, other = (weights(each, "${stack}")[${layer}, ${head}] for each in (first, trace))`, ...(shapes[0] === shapes[1] ? ["difference = other - one"] : []));
+}
+
+async function layers(app) {
+  const { run } = app;
+  const side = sideOf(app);
+  const token = tokenOf(app, side);
+  const mate = await partner(app, run.tokens.queries[side][token], side).catch(() => null);
+  const decides = !whyMute(app, side);
+  return using("glass", [...(mate ? ["between"] : []), ...(decides ? ["decided"] : []), "word_path"].join(", "), await (mate ? both(mate.run, run) : codeOf(run)),
+    ...(decides ? ["answer = decided(model, trace)"] : []),
+    `way = word_path(trace, ${token}, "${side}", inside=True)`,
+    ...(mate ? [`cosines = between((trace, ${token}), (first, ${mate.token}), "${side}", inside=True)`] : []));
+}
+
+async function positions(app) {
+  const { state, run, model } = app;
+  if (state.show === "lecture") return ["from glassformer.studio.positions import lecture", "", "positions = lecture()"];
+  const code = await codeOf(run);
+  if (state.show === "model") return using("studio.positions", "places", code, `positions = places(model, "${state.stack === "encoder" ? "encoder" : "decoder"}")`);
+  const { order } = await shuffled(app, state.flat);
+  const translates = model.family === "seq2seq";
+  const moved = "[ids[i] for i in order]";
+  return using("studio.positions", state.flat ? "ids_of, no_positions" : "ids_of", code, ...unchanged(app),
+    `order = ${JSON.stringify(order)}`, `ids = ids_of(model, trace.${translates ? "source_tokens" : "tokens"})`,
+    `shuffled = gf.record(model, ${translates ? `(${moved}, ids_of(model, trace.tokens))` : moved}${state.flat ? ", edit=no_positions(model)" : ""})`);
+}
+
+async function training(app) {
+  const { run, state } = app;
+  const { folder } = await of(run);
+  const lines = state.saved < 0 ? await viewed(app) : await apart(app, await ownRun(app), run);
+  return folder ? using("train.curves", "read", lines.join("\n"), `losses = read(${JSON.stringify(folder)})`) : lines;
+}
+
+const PAGES = {
+  layers, positions, training,
+  numbers: async ({ run, state: { stack, layer } }) => [await codeOf(run), `walk = {name: each for name, each in trace.items() if ".blocks.${layer}." in name and name.startswith("${stack === "encoder" ? "encoder" : "decoder"}")}`],
+  translate: async (app) => (app.run.says.text ? using("generate.align", "align", await codeOf(app.run), ...unchanged(app),
+    `links = align(model.task, model.tokenizer, ${JSON.stringify(app.state.text)}, ${JSON.stringify(app.run.says.text)})`) : [await codeOf(app.run)]),
+  generate: async ({ run, wrote }) => [wrote ? (await api.json(`writings/${wrote.writing}/python`)).code : await codeOf(run)],
+  lab: (app) => (app.before ? apart(app, app.before, app.run) : viewed(app)),
+  compare: async (app) => apart(app, app.run, await rivalRun(app)),
+};
+
+/** @returns {Promise<string>} */
+export const python = async (app) => `${(await (PAGES[app.state.page] ?? viewed)(app)).join("\n")}\n`;
