@@ -87,6 +87,7 @@ function build(app) {
     const all = found.values.flat();
     const sizes = Float64Array.from(all, Math.abs).sort();
     const most = Math.max(sizes[Math.floor(INSIDE * (sizes.length - 1))], 1e-9);
+    const over = sizes.at(-1) > 1.01 * most;
     const pick = (place) => app.update({ place });
     const lanes = laned(found).map((c) => laneOf(found, c));
     swap(titles[0], el("span", { text: relative ? "What each head adds, by distance" : "A few of the curves" }), el("span", { class: "quiet", text: `${name} is marked${OWN.includes(found.kind) ? ", each curve has its own scale" : ""}` }));
@@ -94,7 +95,7 @@ function build(app) {
       wide: Math.max(260, waves.clientWidth), high: Math.max(240, Math.min(460, waves.clientHeight)), lanes, ticks, marked: row, pick }));
     swap(titles[1], el("span", { text: relative ? "All heads" : "All numbers of all positions" }));
     const bytes = Uint8Array.from(all, (value) => Math.round((255 * (Math.max(-1, Math.min(1, value / most)) + 1)) / 2));
-    swap(scale, legend(app.theme(), false, `≤ ${number(-most)}`, `≥ ${number(most)}`, `value, ${100 * INSIDE} % are between`));
+    swap(scale, legend(app.theme(), false, `${over ? "≤ " : ""}${number(-most)}`, `${over ? "≥ " : ""}${number(most)}`, over ? `value, ${100 * INSIDE} % are between` : "value"));
     cells.show({ bytes, values: all, rows: found.values.map((_, i) => ({ text: called(i), special: false })), columns: found.columns.map((each) => ({ text: each, special: false })),
       chosen: row, zoom: 0, stretch: true, round: true, palette: words(colours(app.theme())) });
     cells.view.canvas.dataset.drawn = [state.show, found.kind, app.theme()].join();
@@ -102,6 +103,8 @@ function build(app) {
     else similar(found, row, ticks, pick);
     app.say(`${name}: ${lanes.map(({ name: lane, values }) => `${lane} ${number(values[row])}`).join(", ")}`);
   }
+
+  const room = () => ({ wide: Math.max(200, curve.clientWidth), high: Math.max(150, Math.min(420, curve.clientHeight)) });
 
   /** How like this position is to all others. */
   function similar(found, row, ticks, pick) {
@@ -112,7 +115,7 @@ function build(app) {
     swap(near, table(`Most like position ${row}`, ["position", "cosine", ""], order.map((i) => [
       i, valued(values[i], exact), el("span", { class: "bar now", vars: { p: String(Math.max(0, values[i])) } }),
     ]), { class: "says" }));
-    swap(curve, chart({ label: `Cosine of position ${row} to all others`, wide: Math.max(200, curve.clientWidth), high: Math.max(150, Math.min(420, curve.clientHeight)), low, most: 1, series: [{ kind: "s0", values }], ticks, marked: row, pick }));
+    swap(curve, chart({ label: `Cosine of position ${row} to all others`, ...room(), low, most: 1, series: [{ kind: "s0", values }], ticks, marked: row, pick }));
   }
 
   /** Which distances share one number. */
@@ -120,7 +123,7 @@ function build(app) {
     const same = found.buckets.map((_, i) => i).filter((i) => found.buckets[i] === found.buckets[row]);
     swap(titles[2], el("span", { text: "Which distances share a number?" }), el("span", { class: "quiet", text: "bucket" }));
     swap(near, el("p", { text: same.length > 1 ? `Distances ${called(same[0])} to ${called(same[same.length - 1])} share bucket ${found.buckets[row]}.` : `Distance ${called(row)} has bucket ${found.buckets[row]} for itself.` }));
-    swap(curve, chart({ label: "Bucket of each distance", wide: Math.max(200, curve.clientWidth), high: Math.max(150, Math.min(420, curve.clientHeight)), low: 0, most: Math.max(...found.buckets, 1),
+    swap(curve, chart({ label: "Bucket of each distance", ...room(), low: 0, most: Math.max(...found.buckets, 1),
       series: [{ kind: "s0", values: found.buckets }], ticks, marked: row, pick }));
   }
 
