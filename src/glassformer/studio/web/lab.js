@@ -130,7 +130,7 @@ function build(app) {
   return { node, show };
 }
 
-const written = ({ run }) => api.json(`runs/${run}/python`);
+export const written = ({ run }) => api.json(`runs/${run}/python`);
 
 /** What one run's head looks at more than another's, and less. */
 export const difference = (one, other, at) => api.bytes(`between/${one.run}/${other.run}/head/${at.join("/")}`);

@@ -2,12 +2,12 @@
 
 import * as api from "./api.js";
 import { rivalRun } from "./compare.js";
+import { written } from "./lab.js";
 import { partner, sideOf, tokenOf, whyMute } from "./layers.js";
 import { shuffled } from "./shuffle.js";
 import { ownRun } from "./training.js";
 
-const of = ({ run }) => api.json(`runs/${run}/python`);
-const codeOf = async (run) => (await of(run)).code;
+const codeOf = async (run) => (await written(run)).code;
 
 /** Two runs: the first is `first` then, the second `trace`; what both need is written once. */
 async function both(one, other) {
@@ -64,7 +64,7 @@ async function positions(app) {
 
 async function training(app) {
   const { run, state } = app;
-  const { folder } = await of(run);
+  const { folder } = await written(run);
   const lines = state.saved < 0 ? await viewed(app) : await apart(app, await ownRun(app), run);
   return folder ? using("train.curves", "read", lines.join("\n"), `losses = read(${JSON.stringify(folder)})`) : lines;
 }
