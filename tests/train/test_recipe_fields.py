@@ -120,6 +120,14 @@ def test_a_recipe_is_written_as_it_was_read(tmp_path: Path) -> None:
         assert again.data.header == (name, "b") and again.root == "/a b"
 
 
+@pytest.mark.parametrize(("text", "value"), [(".3", 0.3), ("3.", 3.0), ("+.5E-1", 0.05), ("1", 1)])
+def test_a_number_may_leave_out_its_nought(text: str, value: float, tmp_path: Path) -> None:
+    changes = {"train.weight_decay": text}
+    assert read_recipe(write_recipe(tmp_path), changes).train.weight_decay == value
+    changes = {"name": ".3e"}  # but not a word that begins like one
+    assert read_recipe(write_recipe(tmp_path), changes).name == ".3e"
+
+
 def test_the_root_of_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command line says it first, then the recipe (beside which it lies), then the machine."""
     path = write_recipe(tmp_path / "r")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -196,6 +197,7 @@ class Recipe(Named):
         return self
 
 
+SHORT = re.compile(r"[+-]?(\.\d+|\d+\.)(e[+-]?\d+)?", re.IGNORECASE)  # TOML wants 0.3 and 3.0
 FAMILY = {
     "next_word": ("decoder", "causal_lm", "gpt2"),
     "masked": ("encoder", "masked_lm", "bert-tiny"),
@@ -298,8 +300,8 @@ def _put(fields: dict[str, Any], name: str, text: str) -> None:
             raise ConfigError(f"--{name}: {group!r} is a value, not a group")
     try:
         fields[last] = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        fields[last] = text  # a word needs no quotes on the command line
+    except tomllib.TOMLDecodeError:  # a word needs no quotes on the command line, .3 no nought
+        fields[last] = float(text) if SHORT.fullmatch(text) else text
 
 
 def _tuples(fields: Any) -> Any:
