@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
+from torch.overrides import TorchFunctionMode
 
 from glassformer.config import ModelConfig, TaskConfig, TaskKind
 from glassformer.errors import ConfigError
@@ -35,6 +39,16 @@ FAMILY_OF = {
 }
 
 
+class Undrawn(TorchFunctionMode):
+    """Weights are drawn or read later. To draw none, torch would load its compiler: seconds."""
+
+    def __torch_function__(
+        self, call: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        drawn = getattr(call, "__module__", None) == "torch.nn.init"
+        return None if drawn else call(*args, **(kwargs or {}))
+
+
 def outline(config: ModelConfig, task: TaskConfig) -> Task:
     """The task's modules and shapes; parameters have no memory yet (meta device)."""
     family = FAMILY_OF.get(task.kind, config.family)
@@ -44,7 +58,7 @@ def outline(config: ModelConfig, task: TaskConfig) -> Task:
         )
     if task.kind in ("classify", "tag", "next_sentence") and not task.labels:
         raise ConfigError(f"labels: kind = {task.kind!r} needs at least one: write their names")
-    with torch.device("meta"):
+    with Undrawn(), torch.device("meta"):
         return TASKS[task.kind](FAMILIES[config.family](config), task)
 
 
