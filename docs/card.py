@@ -4,7 +4,8 @@
 
 FOLDER holds model/ (as exported); metrics.jsonl, recipe.toml and the log of the run; evaluate.json
 (`glassformer evaluate --json`); of the decoder samples.json (`glassformer generate --json`) and
-words.txt, the words of its training text. Writes model/README.md and model/curve.svg.
+words.txt, the words of its training text; of the translator translations.tsv, with the English,
+its own and the data's Russian in each line. Writes model/README.md and model/curve.svg.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ def card(name: str, folder: Path) -> str:
         f"(of pairs, of their first text).\n\n{figures(measured)}",
         f"## Limits\n\n{LIMITS[name].format(length=length)}",
         samples(folder) if (folder / "samples.json").exists() else "",
+        translations(folder) if (folder / "translations.tsv").exists() else "",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -88,11 +90,14 @@ def training(name: str, recipe: dict[str, Any], before: str) -> str:
     assert told is not None, "README.md: no word about steps and tokens"  # noqa: S101
     steps, tokens, seconds = told.groups()
     train, learn = recipe["train"], recipe["objective"]
+    planned = f"{train['steps']:,}"
+    steps += "" if steps == planned else f" of {planned} (then the time was up)"
     return f"""```text
 glassformer pretrain recipes/{name}.toml
 ```
 
-{steps} steps, {tokens} tokens seen, {int(seconds) / 60:.1f} minutes on one H200, 2026-11-15.
+Steps: {steps}; tokens seen: {tokens}; {int(seconds) / 60:.1f} minutes on one H200 that trained
+several models at a time, 2026-11-15.
 Objective `{learn["kind"]}`, texts of up to {learn["length"]} tokens,
 {train["optimiser"]} at {train["learning_rate"]:g}, {train["schedule"]}, {train["precision"]}."""
 
@@ -110,8 +115,9 @@ def figures(measured: dict[str, Any]) -> str:
     rows = ["| | |", "|---|---|"]
     for key, value in measured.items():
         if isinstance(value, int | float):
-            signed = f" (`{signatures[key]}`)" if key in signatures else ""
-            rows.append(f"| {key.replace('_', ' ')}{signed} | {value:,.4g} |")
+            signed = f" (`{signatures[key]}`)".replace("|", r"\|") if key in signatures else ""
+            told = f"{value:,.0f}" if value == int(value) else f"{value:.4g}"
+            rows.append(f"| {key.replace('_', ' ')}{signed} | {told} |")
     return "\n".join(rows)
 
 
@@ -141,6 +147,18 @@ seed 1. How many of them had
 Some of them, {every} apart, as they came:
 
 {shown}"""
+
+
+def translations(folder: Path) -> str:
+    lines = (folder / "translations.tsv").read_text().splitlines()
+    rows = "\n".join(f"| {' | '.join(line.split(chr(9)))} |" for line in lines)
+    return f"""## Samples
+
+The first {len(lines)} of the held-out sentences, as they came:
+
+| English | this model | in the data |
+|---|---|---|
+{rows}"""
 
 
 def quoted(text: str) -> str:

@@ -22,8 +22,8 @@ GOLDEN = {
         5.05093, 4.85031, 4.91158, 4.72202, 4.88469, 4.80782, 4.75793, 4.80566, 4.78475, 4.69265,
     ],
     "gf-decoder": [
-        5.77073, 5.69701, 5.63126, 5.53701, 5.33531, 5.22942, 5.11629, 4.91100, 4.79040, 4.69706,
-        4.66183, 4.53222, 4.42155, 4.40153, 4.31050, 4.28442, 4.20653, 4.22866, 4.24313, 4.20702,
+        5.77073, 5.67624, 5.56912, 5.40892, 5.14873, 4.97756, 4.79765, 4.54969, 4.37236, 4.24033,
+        4.19261, 4.02116, 3.87565, 3.84325, 3.73556, 3.72527, 3.63035, 3.64103, 3.66613, 3.61127,
     ],
     "gf-en-ru": [
         5.69115, 5.68677, 5.65205, 5.61858, 5.55897, 5.49849, 5.45025, 5.40564, 5.35216, 5.31290,
@@ -47,7 +47,7 @@ def test_its_losses_are_known(name: str, data: Path, tmp_path: Path) -> None:
     repeated = fit(again.state, again.rows, again.world)
     assert [next(repeated).loss for _ in range(5)] == losses[:5]  # bit for bit
     # Muon works in bf16, which another processor may round in another way.
-    assert losses == pytest.approx(GOLDEN[name], abs=1e-3), [round(each, 5) for each in losses]
+    assert losses == pytest.approx(GOLDEN[name], abs=1e-3), str([round(each, 5) for each in losses])
     assert sum(losses[-5:]) < sum(losses[:5])
 
 
