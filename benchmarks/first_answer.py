@@ -1,0 +1,46 @@
+"""From the name of a model that comes with the package to its first answer.
+
+    python benchmarks/first_answer.py          each in a process of its own, the best of five
+    python benchmarks/first_answer.py --tiny   once
+
+Counted from when torch is imported: `import glassformer`, the weights, the tokenizer, the answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+
+from glassformer.pretrained import shipped
+
+ASKED = {
+    "gf-decoder": "generate('The old house stood', max_new_tokens=1)",
+    "gf-en-ru": "translate('The cat sat on the mat.')",
+    "gf-encoder": "fill('The cat sat on the [MASK].')",
+}
+SCRIPT = """
+import time, torch
+begin = time.perf_counter()
+import glassformer as gf
+gf.load({name!r}).{asked}
+print(time.perf_counter() - begin)
+"""
+
+
+def seconds(name: str) -> float:
+    words = [sys.executable, "-c", SCRIPT.format(name=name, asked=ASKED[name])]
+    return float(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+
+
+def main() -> None:
+    about = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=about)
+    parser.add_argument("--tiny", action="store_true")
+    rounds = 1 if parser.parse_args().tiny else 5
+    for name in shipped():
+        print(f"{name:12s}{min(seconds(name) for _ in range(rounds)):6.2f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
