@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from furnished import TEXT, furnish
+from glassformer.pretrained import shipped
 from verbs import glassformer
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 NOT_RUN = {  # QUARANTINES.md says why
-    "make docs", "make test", "python benchmarks/forward.py --cuda", "glassformer studio",
+    "make docs", "make test", "python benchmarks/forward.py --cuda",
+    "python benchmarks/decode.py --cuda", "glassformer studio",
     "glassformer studio copy", "glassformer studio runs/tiny",
+    "make run",  # the test below
 }  # fmt: skip
 
 
@@ -59,6 +65,21 @@ def test_commands_run(command: str) -> None:
     run = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip()
+
+
+def test_make_run_serves_the_models_that_come_along() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = ["make", "--silent", "run", f"STUDIO=--no-open --port {port}"]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline().startswith(f"http://127.0.0.1:{port}/")
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/models") as answer:
+                served = [each["name"] for each in json.load(answer)["models"]]
+            assert served == list(shipped()) and served
+        finally:
+            process.terminate()
 
 
 def test_verbs_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
