@@ -13,6 +13,7 @@ import pytest
 import smallship
 from glassformer.config import TokenIds
 from glassformer.sizes import measure
+from glassformer.text.tokenizer import Tokenizer
 from glassformer.train.loop import fit
 from glassformer.train.recipe import model_config, read_recipe, task_config
 
@@ -57,3 +58,13 @@ def test_its_model_is_small(name: str) -> None:
     config = model_config(recipe, recipe.tokenizer.vocab_size, TokenIds(), name)
     count = measure(config, task_config(recipe, config)).with_head
     assert MOST[name] / 2 < count <= MOST[name]
+
+
+def test_the_vocabulary_is_not_listed_for_each_of_its_pieces(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Tokenizer] = []
+    highest = Tokenizer.highest.fget
+    monkeypatch.setattr(Tokenizer, "highest", property(lambda t: asked.append(t) or highest(t)))
+    smallship.small_session("gf-encoder", data, tmp_path)
+    assert 0 < len(asked) < 10

@@ -104,7 +104,7 @@ class Column:
         where = np.arange(sizes.sum()) + np.repeat(starts - (sizes.cumsum() - sizes), sizes)
         shards = np.searchsorted(self.bases, where, side="right") - 1
         found = np.empty(len(where), dtype=self._wide)
-        for shard in np.unique(shards):
+        for shard in np.flatnonzero(np.bincount(shards)):
             here = shards == shard
             found[here] = self._rows[shard][where[here] - self.bases[shard]]
         return found

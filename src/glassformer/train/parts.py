@@ -50,14 +50,14 @@ def _masking(recipe: Recipe, tokenizer: Tokenizer, vocab: int, source: str) -> M
     mask = find_id(tokenizer, MASK)
     if mask is None:
         raise ConfigError(f"{source}: the tokenizer has no [MASK]: masked words need one")
-    special = set(tokenizer.backend.get_added_tokens_decoder())
+    special, last = set(tokenizer.backend.get_added_tokens_decoder()), tokenizer.highest
     pieces = [tokenizer.token(i) for i in range(vocab)]
     return Masking(
         recipe.objective.mask_rate,
         recipe.objective.mask_unit,
         mask,
         vocab,
-        forbidden=np.array([i in special or i > tokenizer.highest for i in range(vocab)]),
+        forbidden=np.array([i in special or i > last for i in range(vocab)]),
         begins=np.array(_begin_words(pieces)),
     )
 
