@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import re
+import shutil
 import sys
 import warnings
 from pathlib import Path
@@ -34,6 +35,12 @@ def with_solutions(book: Any) -> list[str]:
     for cell in book.cells:
         code += [cell.source] if cell.cell_type == "code" else SOLUTION.findall(cell.source)
     return code
+
+
+def with_data(home: Path) -> Path:
+    """A folder to run in, with the texts of the course beside."""
+    shutil.copytree(HOME / "data", home / "data")
+    return home
 
 
 def run_here(cells: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from cells import HOME, read, run_here, run_in_jupyter, with_solutions
+from cells import HOME, read, run_here, run_in_jupyter, with_data, with_solutions
 
 COURSE = sorted(HOME.glob("*.ipynb"))
 # fmt: off
@@ -25,6 +25,15 @@ WORKED = {  # what the lectures work out must be asserted, to the digit
         "place(1, 4) == [math.sin(1), math.cos(1), math.sin(0.01), math.cos(0.01)]",
         "sinusoid(99, 100)", "< 0.00501", "step < leap / 3", "2 * math.pi",
     ),
+    "6-gpt": (
+        "abs(chances.sum() - 1)", "written[len(ids):len(ids) + len(said.ids)]",
+        "next_word(written[:9])", "valid[-1][1] < (3.5 if QUICK else 1.8)", "all(claims.values())",
+    ),
+    "7-translation": (
+        "(config.decoder_depth, config.heads, T, S)", "embedded", "made[name]", "row.sum() - 1",
+        "attention.mixed'][cat, 0]", "tokenizer.decode(written[1:]).strip() == said.text",
+        "abs(each.score - by_hand) < 0.001", "all(claims.values())",
+    ),
 }
 # fmt: on
 
@@ -34,7 +43,7 @@ def test_every_cell_and_every_solution_runs(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GLASSFORMER_QUICK", "1")
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(with_data(tmp_path))
     run_here(with_solutions(read(path)), monkeypatch)
 
 
@@ -44,7 +53,7 @@ def test_it_runs_whole_in_a_kernel(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GLASSFORMER_QUICK", "")
-    run_in_jupyter(with_solutions(read(path)), tmp_path, monkeypatch)
+    run_in_jupyter(with_solutions(read(path)), with_data(tmp_path), monkeypatch)
 
 
 @pytest.mark.parametrize("path", COURSE, ids=lambda path: path.stem)
