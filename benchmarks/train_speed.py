@@ -29,6 +29,7 @@ from glassformer.data.objectives import Masked, NextWord, Objective, Translate
 from glassformer.data.rows import Rows
 from glassformer.data.store import Meta, Store, Writer
 from glassformer.presets import PRESETS
+from glassformer.sizes import measure
 from glassformer.tasks import build_task
 from glassformer.train.distributed import World
 from glassformer.train.loop import fit, losses_of
@@ -118,6 +119,17 @@ def objective_of(work: Work, store: Store) -> Objective:
     return Translate(store, Frame((), (3,), (3,), (3,), False), work.longest, 0, 0, 0, (3,), 0.1)
 
 
+def flops(work: Work) -> float:
+    """Of a token, there and back, on average: products with weights, and attention's own."""
+    c, stacks = work.config, measure(work.config, work.task).per_block
+    asked = {"masked_lm": 0.15, "causal_lm": 1.0, "seq2seq": 0.5}[work.task.kind]  # share of tokens
+    # A token of a pair is either read or written; one that is written also looks at the source.
+    blocks = c.depth * sum(stacks.values()) / len(stacks)
+    keys = float((work.lengths.astype(float) ** 2).sum() / work.lengths.sum())  # seen by a token
+    seen = {"masked_lm": 1.0, "causal_lm": 0.5, "seq2seq": 1.25}[work.task.kind] * keys
+    return 6 * (blocks + asked * c.vocab_size * c.width) + 12 * c.depth * c.width * seen
+
+
 def ours(work: Work, device: str, steps: int, folder: Path) -> tuple[float, dict[str, float]]:
     train = Train(
         steps=10**6, tokens=work.tokens, precision="bfloat16" if device == "cuda" else "float32",
@@ -142,7 +154,8 @@ def ours(work: Work, device: str, steps: int, folder: Path) -> tuple[float, dict
     seconds = time.perf_counter() - begin
     loop.close()
     memory = torch.cuda.max_memory_allocated() / 1e9 if device == "cuda" else 0.0
-    return tokens / seconds, {"compile_s": compiled, "ms": 1e3 * seconds / steps, "GB": memory}
+    more = {"compile_s": compiled, "ms": 1e3 * seconds / steps, "GB": memory}
+    return tokens / seconds, {name: round(value, 1) for name, value in more.items()}
 
 
 def peer_speed(work: Work, device: str, steps: int) -> float:
@@ -261,7 +274,9 @@ def main() -> None:
         torch._dynamo.reset()
         with tempfile.TemporaryDirectory() as folder:
             speed, more = ours(work, device, steps, Path(folder))
-        line = f"{work.name}: {speed:,.0f} tokens/s ({more})"
+        cost = flops(work)
+        line = f"{work.name}: {speed:,.0f} tokens/s, {cost / 1e6:,.0f} MFLOP each"
+        line += f", {speed * cost / 1e12:,.1f} TFLOP/s ({more})"
         if not given.no_peer:
             torch._dynamo.reset()
             peer = peer_speed(work, device, steps)
