@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from glassformer.train.muon import Muon
 from glassformer.train.recipe import Train
 
 # Matrices inside the blocks are Muon's; tables, norms and biases stay AdamW's.
@@ -104,8 +105,7 @@ def optimisers(weights: Weights, train: Train) -> list[torch.optim.Optimizer]:
             )
         )
     if matrices.found:
-        groups = list(matrices.found.values())
-        found.append(torch.optim.Muon(groups, lr=rate, adjust_lr_fn="match_rms_adamw"))
+        found.append(Muon(list(matrices.found.values()), lr=rate))
     return found
 
 
