@@ -5,10 +5,10 @@
     python benchmarks/scaling.py --tiny                  does it run at all?
 
 Time is a whole training step of BERT-mini without its optimiser (forward, backward) on a row of
-1 to 64 texts of mixed length, 256 tokens on average, the best of six in turn. (A step has a fixed
-cost, too: a single text of a few words is mostly that, and is not measured here.) Memory is what
-the row leaves for the way back, counted tensor by tensor. Preparing runs as a process of its own;
-its peak is what the system saw.
+1 to 64 texts of mixed length, 256 tokens on average, the best of six in turn; of the processor,
+whoever else is at work. (A step has a fixed cost, too: a single text of a few words is mostly that,
+and is not measured here.) Memory is what the row leaves for the way back, counted tensor by tensor.
+Preparing runs as a process of its own; its peak is what the system saw.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def grow(tiny: bool) -> None:
     best = dict.fromkeys(batches, float("inf"))
     for _ in range(2 if tiny else 6):  # in turn: what else the machine does hits all
         for texts, batch in batches.items():
-            begin = time.perf_counter()
+            begin = time.process_time()
             step(task, batch)
-            best[texts] = min(best[texts], time.perf_counter() - begin)
+            best[texts] = min(best[texts], time.process_time() - begin)
     print("texts  tokens   µs a token   KB a token")
     slow, memory = {}, {}
     for texts, batch in batches.items():
