@@ -46,7 +46,7 @@ def panel(x: int, title: str, rows: list[str], columns: list[str], values: torch
 
 
 def main() -> None:
-    torch.manual_seed(0)
+    torch.manual_seed(4)  # as the demo's
     toy = toys.SECOND
     model = toys.OneHead(toy)
     for _ in toys.train(toy, model):

@@ -178,6 +178,10 @@ def test_transformers_opens_them() -> None:
     assert reader.decode(theirs[0], skip_special_tokens=True) == said.text
 
 
+def test_a_name_that_is_nearly_right() -> None:
+    assert "did you mean gf-decoder" in refused("generate", "gf-decodr", "The cat")
+
+
 def test_the_cat_on_the_mat() -> None:
     (said,) = package.load("gf-en-ru").translate(CAT, align=True)
     assert said.alignment is not None

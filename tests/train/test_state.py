@@ -159,3 +159,14 @@ def test_rates_and_clipping(tmp_path: Path) -> None:
     step = next(fit(given.state, given.rows, given.world))
     assert step.norm > 0.01 and step.rate == pytest.approx(0.01 / 3)
     assert given.state.weights.gradient.norm().item() == pytest.approx(0.01, rel=1e-3)
+
+
+def test_of_models_that_are_equally_right_the_surer_one_is_better(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = session(write_recipe(tmp_path), tmp_path / "run")
+    given.state.train = given.state.train.model_copy(update={"best_by": "accuracy"})
+    told = [(0.9, 0.3), (1.0, 0.5), (1.0, 0.1), (1.0, 0.2), (0.9, 0.05)]
+    figures = iter({"accuracy": accuracy, "loss": loss} for accuracy, loss in told)
+    monkeypatch.setattr(given, "measure", lambda: next(figures))
+    assert [given._evaluate().better for _ in told] == [True, True, True, False, False]

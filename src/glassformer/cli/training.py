@@ -266,12 +266,12 @@ class Screen:
         columns: tuple[ProgressColumn, ...] = (
             TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
             BarColumn(bar_width=None),
-            TextColumn("loss {task.fields[loss]:.4f}  {task.fields[speed]}"),
+            TextColumn("{task.fields[loss]}  {task.fields[speed]}"),
             TimeRemainingColumn(),
         )
         self.bar = Progress(*columns, console=self.console, transient=True)
         self.task = self.bar.add_task(
-            "", total=self.recipe.train.steps, loss=float("nan"), speed="",
+            "", total=self.recipe.train.steps, loss="", speed="",
             completed=session.state.facts.step,
         )  # fmt: skip
         self.bar.start()
@@ -299,7 +299,9 @@ class Screen:
             return
         self.last = now
         if self.bar:
-            self.bar.update(self.task, completed=step.number, loss=step.loss, speed=self._speed())
+            self.bar.update(
+                self.task, completed=step.number, loss=f"loss {step.loss:.4f}", speed=self._speed()
+            )
         else:
             self._line(f"step {step.number:>6,}  loss {step.loss:.4f}  {self._speed()}")
 

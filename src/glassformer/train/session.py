@@ -173,10 +173,13 @@ class Session:
         figures = self.measure()
         if not math.isfinite(figures["loss"]):
             raise _Bad(facts.step, "the loss on the held-out part is no number")
-        found, sign = figures[by], 1 if by == "loss" else -1
-        better = facts.best is None or sign * found < sign * facts.best
+        found, loss, sign = figures[by], figures["loss"], 1 if by == "loss" else -1
+        known = math.inf if facts.best_loss is None else facts.best_loss
+        # Of a few examples all may be right again and again: then the surer model is better.
+        better = facts.best is None or (sign * found, loss) < (sign * facts.best, known)
         if better:
-            facts.best, facts.best_step, facts.worse = found, facts.step, 0
+            facts.best, facts.best_loss = found, loss
+            facts.best_step, facts.worse = facts.step, 0
         else:
             facts.worse += 1
         if self.world.leads:

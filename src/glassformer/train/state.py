@@ -34,6 +34,7 @@ class Facts:
     skipped: list[int] = field(default_factory=list)  # steps' worth of rows that were bad
     rollbacks: int = 0
     best: float | None = None  # what train.best_by was at its best
+    best_loss: float | None = None  # and the loss there
     best_step: int = 0
     worse: int = 0  # evaluations since then
     usual: float = 0.0  # the usual length of a gradient
