@@ -258,6 +258,24 @@ def test_empty_texts_give_no_nan_gradient(path, case):
     torch.testing.assert_close(mixed, problem([5, 3], [5, 3], room=6, **how).solve())
 
 
+@pytest.mark.parametrize("case", ["plain", "causal", "bias"])
+def test_half_precision_learns_by_the_arithmetic_of_float32(case):
+    """On a CPU the kernel's way back in half precision is slow: only what comes out is rounded."""
+    p = problem([7, 2, 3], [7, 2, 3], **CASES[case])
+    given = [x.bfloat16() for x in (p.q, p.k, p.v)]
+    bias = None if p.how.bias is None else p.how.bias.bfloat16()
+    found = []
+    for dtype in (torch.bfloat16, torch.float32):
+        leaves = [x.detach().to(dtype).requires_grad_() for x in given]
+        how = replace(p.how, bias=None if bias is None else bias.to(dtype))
+        mixed = attend(*leaves, p.queries, p.keys, how)
+        mixed.sum().backward()
+        found.append([mixed, *(leaf.grad for leaf in leaves)])
+    for half, whole in zip(*found, strict=True):
+        assert half.dtype == torch.bfloat16
+        assert torch.equal(half, whole.bfloat16())
+
+
 TINY = {"vocab_size": 29, "width": 12, "depth": 2, "heads": 3, "mlp_width": 7, "max_length": 11}
 
 

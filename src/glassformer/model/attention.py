@@ -129,6 +129,9 @@ def attend(
 
     Where there are more keys than queries (a cache), the ends of both are aligned.
     """
+    if looking is None and kernels.learns_slowly(q):
+        how = replace(how, bias=how.bias if how.bias is None else how.bias.float(), masks={})
+        return attend(q.float(), k.float(), v.float(), queries, keys, how).to(q.dtype)
     flat = k.dim() == 3
     even = queries.even(q) and (keys.even(k) if flat else keys.exact)
     if flat and looking is None and (not even or how.window is not None):

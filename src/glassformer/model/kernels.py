@@ -14,24 +14,22 @@ from glassformer.model.sequences import Sequences
 GROUPED = torch.__version__ >= "2.12"
 # For full rectangles cuDNN's kernel is the fastest to train with, and torch's last choice.
 PREFERRED = [
-    SDPBackend.CUDNN_ATTENTION,
-    SDPBackend.FLASH_ATTENTION,
-    SDPBackend.EFFICIENT_ATTENTION,
-    SDPBackend.MATH,
-]
+    SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION,
+    SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH,
+]  # fmt: skip
+HALF = (torch.bfloat16, torch.float16)
 
 
 def fits_varlen(q: Tensor, v: Tensor, bias: Tensor | None, dropout: float) -> bool:
     """CUDA in half precision, heads of one even width, no bias, no dropout."""
-    return (
-        q.is_cuda
-        and q.dtype in (torch.bfloat16, torch.float16)
-        and q.shape[-1] == v.shape[-1]
-        and q.shape[-1] % 8 == 0
-        and q.shape[-1] <= 256
-        and bias is None
-        and dropout == 0.0
-    )
+    D, Dv = q.shape[-1], v.shape[-1]
+    fits = q.is_cuda and q.dtype in HALF and Dv == D and D % 8 == 0 and D <= 256
+    return fits and bias is None and dropout == 0.0
+
+
+def learns_slowly(q: Tensor) -> bool:
+    """On a CPU the kernel's way back takes up to ten times longer in half precision."""
+    return q.dtype in HALF and q.device.type == "cpu" and q.requires_grad
 
 
 def varlen(
