@@ -45,9 +45,8 @@ def varlen(
     """The flash kernel for ragged rows."""
     from torch.nn.attention.varlen import varlen_attn  # two seconds that only a GPU has to pay
 
-    options: dict[str, Any] = {"scale": scale}
     reach = -1 if window is None else window
-    options["window_size"] = (reach, 0 if causal else reach)
+    options: dict[str, Any] = {"scale": scale, "window_size": (reach, 0 if causal else reach)}
     if k.shape[1] != q.shape[1]:
         if GROUPED:
             options["enable_gqa"] = True
