@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, TimeoutError, expect
 from screens import Bytes, Server, drawn, painted, pixels, settle, table
 
 import glassformer as gf
@@ -46,8 +46,11 @@ def taken(page: Page, kind: str, folder: Path) -> Path:
     """Clicked together in the dialog, and saved."""
     page.keyboard.press("S")
     dialog = page.get_by_role("dialog", name="Take it away")
-    with page.expect_download() as started:
-        dialog.get_by_role("button", name=kind, exact=True).click()
+    try:
+        with page.expect_download(timeout=60_000) as started:
+            dialog.get_by_role("button", name=kind, exact=True).click()
+    except TimeoutError as error:
+        raise AssertionError(dialog.get_by_role("status").text_content()) from error
     path = folder / started.value.suggested_filename
     started.value.save_as(path)
     page.keyboard.press("Escape")
