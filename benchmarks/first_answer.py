@@ -17,7 +17,6 @@ from glassformer.pretrained import shipped
 ASKED = {
     "gf-decoder": "generate('The old house stood', max_new_tokens=1)",
     "gf-en-ru": "translate('The cat sat on the mat.')",
-    "gf-encoder": "fill('The cat sat on the [MASK].')",
 }
 SCRIPT = """
 import time, torch

@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -16,6 +15,7 @@ import pytest
 
 from furnished import TEXT, furnish
 from glassformer.pretrained import shipped
+from ports import free_port
 from verbs import glassformer
 
 ROOT = Path(__file__).parent.parent
@@ -68,9 +68,7 @@ def test_commands_run(command: str) -> None:
 
 
 def test_make_run_serves_the_models_that_come_along() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     words = ["make", "--silent", "run", f"STUDIO=--no-open --port {port}"]
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:

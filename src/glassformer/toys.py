@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -93,6 +94,17 @@ class OneHead(nn.Module):
         x = self.embedding(batch, ctx.positions, ctx)
         mixed = self.attention(x, ctx)
         return ctx.see(self, "logits", self.words(mixed, self.embedding.token.weight))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Matrices this small only wait for each other, long on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def train(toy: Toy, model: OneHead, *, steps: int = 400) -> Iterator[float]:

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from tokenizers import models, normalizers, pre_tokenizers, processors
 
 import folders
 import speakers
+from ports import free_port
 
 sync_api = pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Browser, BrowserContext, Dialog, Page, expect  # noqa: E402
@@ -160,9 +160,7 @@ def _words(folder: Path) -> None:
 
 
 def _start(given: list[str]) -> tuple[subprocess.Popen[bytes], str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "glassformer", "studio", *given]
     process = subprocess.Popen(
         [*command, "--port", str(port), "--no-open"],

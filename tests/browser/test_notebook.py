@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Frame, Page, expect
 from screens import Server, drawn, painted, pixels, table
+
+from ports import free_port
 
 pytest.importorskip("jupyterlab")
 pytest.importorskip("anywidget")
@@ -62,9 +63,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     home = tmp_path_factory.mktemp("notebooks")
     with quiet():
         nbformat.write(notebook(), home / "look.ipynb")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}",
          "--ServerApp.token=", "--ServerApp.password=", f"--ServerApp.root_dir={home}"],

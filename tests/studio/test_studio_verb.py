@@ -11,18 +11,13 @@ import pytest
 
 import folders
 from glassformer.cli.studio import _listen, names
+from ports import free_port
 from verbs import refused
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return folders.write("BertForMaskedLM", tmp_path_factory.mktemp("model") / "bert-<b>small")
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def test_it_serves_a_folder_until_ctrl_c(folder):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from functools import partial
@@ -14,6 +13,8 @@ from typing import Any
 
 import pytest
 from harness import End, Life, at_step, damaged, live, result, signal_self, write_recipe
+
+from ports import free_port
 
 CLOSE = 1e-6
 
@@ -28,9 +29,7 @@ def as_rank(rank: int, port: int, mischief: Any) -> None:
 
 def two(recipe: Path, out: Path, *words: object, mischief: Any = None) -> tuple[End, End]:
     """Two ranks; `mischief` is for the second one."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     ranks = [
         Life(
             "pretrain", recipe, "--out", out, *words,

@@ -27,12 +27,17 @@ def run(
 ) -> None:
     """Train both toys of the first lecture and show what one attention head sees; then go
     through the lectures' examples with the models that come with the package."""
+    from glassformer import toys
+
+    with toys.one_thread():
+        _walk(Console(), seed)
+
+
+def _walk(console: Console, seed: int) -> None:
     import torch
 
     from glassformer import toys
 
-    torch.set_num_threads(1)  # for models this small; on a busy machine threads wait long
-    console = Console()
     console.print("[bold]One attention head against a table of word pairs[/bold]\n")
     for title, toy in (("First toy", toys.FIRST), ("Second toy", toys.SECOND)):
         torch.manual_seed(seed)

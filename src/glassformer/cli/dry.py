@@ -262,7 +262,7 @@ def _rows(facts: dict[str, Any]) -> dict[str, str]:
         "rows",
     }
     left = [f"{count:,} {what}" for what, count in facts["left_out"].items()]
-    rows["does not fit"] = "; ".join(left) or "nothing"
+    rows["note"] = "; ".join(left) or "nothing"
     return rows | {"folder": facts["out"]}
 
 

@@ -15,6 +15,7 @@ from glassformer.model import Batch
 from glassformer.studio.samples import Served
 from glassformer.tasks import Task, build_task
 from glassformer.text import Tokenizer
+from glassformer.toys import one_thread
 
 UNKNOWN, FIRST, LAST, BLANK, START = "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<start>"
 SENTENCES = (
@@ -46,14 +47,9 @@ PAIRS = tuple(
 
 def toy(name: str) -> Served:
     """Trained here and now, the same each time."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # matrices this small only wait for each other, long on a busy machine
-    try:
-        with torch.random.fork_rng(devices=()):
-            torch.manual_seed(0)
-            return TOYS[name]()
-    finally:
-        torch.set_num_threads(threads)
+    with one_thread(), torch.random.fork_rng(devices=()):
+        torch.manual_seed(0)
+        return TOYS[name]()
 
 
 def toys() -> list[Served]:
