@@ -181,11 +181,13 @@ def test_sentence_starts(tmp_path):
 @settings(max_examples=80)
 @given(
     st.lists(st.integers(0, 12), min_size=1, max_size=8), st.integers(2, 40), st.booleans(),
-    st.integers(0, 3), st.integers(0, 50),
+    st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 3), st.integers(0, 50),
 )  # fmt: skip
-def test_pairs_are_what_they_are_labelled(tmp_path_factory, sizes, length, order, epoch, seed):
+def test_pairs_are_what_they_are_labelled(
+    tmp_path_factory, sizes, length, order, short, epoch, seed
+):
     _, starts, document = starts_of(tmp_path_factory.mktemp("s"), sizes, seed)
-    found = sentence_pairs(starts, document, length, order=order, seed=seed, epoch=epoch)
+    found = sentence_pairs(starts, document, length, order, short, seed=seed, epoch=epoch)
     begins, home = set(starts.tolist()), np.append(document, -1)
     for (a, n), (b, m), label in zip(
         found.first.tolist(), found.second.tolist(), found.follows.tolist(), strict=True
@@ -208,7 +210,7 @@ def test_pairs_are_what_they_are_labelled(tmp_path_factory, sizes, length, order
 
 def test_half_of_the_pairs_follow_and_half_of_the_others_are_near(tmp_path):
     _, starts, document = starts_of(tmp_path, [60] * 60)
-    found = sentence_pairs(starts, document, 30, order=False, seed=0, epoch=0)
+    found = sentence_pairs(starts, document, 30, False, 0.1, seed=0, epoch=0)
     count, random = len(found), found.follows == RANDOM
     assert abs(random.sum() - count / 2) < 5 * (count / 4) ** 0.5
     first, second = (document[np.searchsorted(starts, spans[random][:, 0], "right") - 1]
@@ -221,16 +223,26 @@ def test_half_of_the_pairs_follow_and_half_of_the_others_are_near(tmp_path):
 
 def test_order_swaps_half_of_the_pairs(tmp_path):
     _, starts, document = starts_of(tmp_path, [60] * 60)
-    found = sentence_pairs(starts, document, 30, order=True, seed=0, epoch=0)
+    found = sentence_pairs(starts, document, 30, True, 0.1, seed=0, epoch=0)
     swapped = found.follows == RANDOM
     assert abs(swapped.sum() - len(found) / 2) < 5 * (len(found) / 4) ** 0.5
     assert (found.second[swapped].sum(1) == found.first[swapped][:, 0]).all()
 
 
+def test_a_share_of_the_pairs_is_short(tmp_path):
+    _, starts, document = starts_of(tmp_path, [60] * 60)
+    sizes = {}
+    for short in (0.0, 0.5):
+        found = sentence_pairs(starts, document, 60, False, short, seed=0, epoch=0)
+        sizes[short] = found.first[:, 1] + found.second[:, 1]
+    assert (sizes[0.0] < 20).mean() < 0.1 < (sizes[0.5] < 20).mean()
+    assert (sizes[0.5] > 40).mean() > 0.3
+
+
 def test_every_epoch_and_seed_pairs_in_another_way(tmp_path):
     _, starts, document = starts_of(tmp_path, [30] * 5)
     ways = {
-        str(sentence_pairs(starts, document, 30, order=False, seed=s, epoch=e).second.tolist())
+        str(sentence_pairs(starts, document, 30, False, 0.1, seed=s, epoch=e).second.tolist())
         for s in range(3) for e in range(3)
     }  # fmt: skip
     assert len(ways) == 9
@@ -239,7 +251,7 @@ def test_every_epoch_and_seed_pairs_in_another_way(tmp_path):
 def test_one_short_document_has_no_other_text_to_offer(tmp_path):
     _, starts, document = starts_of(tmp_path, [3])
     for seed in range(20):
-        found = sentence_pairs(starts, document, 100, order=False, seed=seed, epoch=0)
+        found = sentence_pairs(starts, document, 100, False, 0.1, seed=seed, epoch=0)
         assert found.follows.tolist() == [FOLLOWS]
 
 

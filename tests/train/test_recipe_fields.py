@@ -18,6 +18,7 @@ OTHER: dict[str, Any] = {
     "objective.mask_rate": 0.3,
     "objective.mask_unit": "word",
     "objective.sentence_order": True,
+    "objective.short": 0.5,
     "objective.label_smoothing": 0.1,
     "train.translate": 5,
     "data.languages": ["en", "ru"],

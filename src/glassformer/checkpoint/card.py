@@ -34,7 +34,7 @@ library_name: glassformer
 
 # {title}
 
-A {config.family} with {count:,} parameters ({precision}) that gives {SAYS[spec.kind]}.
+{"A" if config.family == "decoder" else "An"} {config.family} with {count:,} parameters ({precision}) that gives {SAYS[spec.kind]}.
 
 | | |
 |---|---|

@@ -171,7 +171,7 @@ def _text(batch: Batch, number: int, tokenizer: Tokenizer, spec: TaskConfig) -> 
     }
     if spec.kind in ("classify", "features"):
         found["label"] = _label(batch, number, spec)
-    if batch.follows is not None:
+    if batch.follows is not None and int(batch.follows[number]) != NONE:
         found["follows"] = int(batch.follows[number]) == 0
     if batch.source is not None:
         begin, end = batch.source.sequences.offsets[number : number + 2].tolist()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.data.chance import mix
+from glassformer.data.chance import below, mix, uniform
 from glassformer.data.packing import Numbers, Samples
 from glassformer.data.store import Column
 from glassformer.errors import ConfigError
@@ -25,7 +25,14 @@ def sentence_starts(tokens: Column, sentences: Column) -> tuple[Numbers, Numbers
 
 
 def sentence_pairs(
-    starts: Numbers, document: Numbers, length: int, *, order: bool, seed: int, epoch: int
+    starts: Numbers,
+    document: Numbers,
+    length: int,
+    order: bool,
+    short: float,
+    *,
+    seed: int,
+    epoch: int,
 ) -> Samples:
     """Neighbouring sentences of a document, at most `length` tokens, cut into two texts by chance.
 
@@ -34,16 +41,20 @@ def sentence_pairs(
         │ first │ …     │ another │ random: from elsewhere in the same document or, as often, from
                                     another one; the next pair then begins at cut
 
-    With `order` the two texts are swapped instead. A sentence that is a whole document has no
-    second text. One that is too long to stand beside its neighbour is in no pair.
+    With `order` the two texts are swapped instead. Of `short` pairs, a share, the sentences end
+    earlier, at a length by chance: two of them at least. A sentence that is a whole document has
+    no second text. One that is too long to stand beside its neighbour is in no pair.
     """
     if length < 2:
         raise ConfigError("objective.length: too short for a pair of texts: write a longer one")
     here = np.arange(len(document))
     begin = np.searchsorted(document, document, "left").astype(np.int64)
     last = np.searchsorted(document, document, "right").astype(np.int64)  # behind the last one
-    end = np.minimum(np.searchsorted(starts, starts[:-1] + length, "right") - 1, last)
     coin, split, kind, place = (mix(seed, epoch, each, here) for each in range(4))
+    cut_short = uniform(seed, epoch, 4, here) < short
+    limit = np.where(cut_short, below(length, seed, epoch, 5, here), length)
+    most = _fitting(starts, here, length)
+    end = np.clip(_fitting(starts, here, limit), np.minimum(here + 2, most), last)
     cut = here + 1 + _below(split, end - here - 1)
     inside = last - begin - (end - here)  # sentences of its document that are not in the pair
     outside = len(document) - (last - begin)  # of other documents
@@ -65,10 +76,9 @@ def sentence_pairs(
         other = np.minimum(other, len(here) - 1)  # where there is no other, the pair is true
         # Up to the end of its document; one from before the first text, up to that.
         behind = np.where(near[at] & (other < at), at, last[other])
-        room = length - first[:, 1]
-        stop = np.searchsorted(starts, starts[other] + room, "right") - 1
-        size = np.where(stop > other, starts[np.minimum(stop, behind)] - starts[other], room)
-        another = np.stack([starts[other], size], 1)
+        stop = np.maximum(_fitting(starts, other, limit[at] - first[:, 1]), other + 1)
+        size = starts[np.minimum(stop, behind)] - starts[other]
+        another = np.stack([starts[other], np.minimum(size, length - first[:, 1])], 1)
         second = np.where(true[:, None], second, another)
     return _with_lone(
         Samples(first, second, np.where(true, FOLLOWS, RANDOM)), starts, document, length
@@ -89,6 +99,12 @@ def _with_lone(pairs: Samples, starts: Numbers, document: Numbers, length: int) 
         np.concatenate([pairs.second, second]),
         np.concatenate([pairs.follows, np.full(len(lone), ALONE)]),
     )
+
+
+def _fitting(starts: Numbers, at: Numbers, size: Any) -> Numbers:
+    """Behind the last sentence that ends within so many tokens."""
+    found: Numbers = np.searchsorted(starts, starts[at] + size, "right") - 1
+    return found
 
 
 def _below(chance: npt.NDArray[np.uint64], limit: npt.NDArray[Any]) -> Numbers:

@@ -147,12 +147,13 @@ class MaskedPairs(Masked):
     """As BERT was trained: hidden words, and whether the second text follows the first."""
 
     order: bool = False
+    short: float = 0.0
 
     def samples(self, epoch: int) -> Samples:
         starts, document = sentence_starts(self.store["tokens"], self.store["sentences"])
         inside = self.length - self.frame.pair_width
         return sentence_pairs(
-            starts, document, inside, order=self.order, seed=self.seed, epoch=epoch
+            starts, document, inside, self.order, self.short, seed=self.seed, epoch=epoch
         )
 
     def costs(self, samples: Samples) -> Numbers:

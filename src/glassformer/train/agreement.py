@@ -20,6 +20,7 @@ ONLY: tuple[tuple[str, str, tuple[str | None, ...]], ...] = (
     ("objective.mask_rate", "objective.kind", MASKED),
     ("objective.mask_unit", "objective.kind", MASKED),
     ("objective.sentence_order", "objective.kind", ("masked_pairs",)),
+    ("objective.short", "objective.kind", ("masked_pairs",)),
     ("objective.label_smoothing", "objective.kind", ("translate",)),
     ("train.translate", "objective.kind", ("translate",)),
     ("data.languages", "objective.kind", ("translate",)),

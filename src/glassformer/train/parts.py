@@ -43,7 +43,7 @@ def objective_of(
     masking = _masking(recipe, tokenizer, task.backbone.config.vocab_size, source)
     if learn.kind == "masked":
         return Masked(*base, masking)
-    return MaskedPairs(*base, masking, learn.sentence_order)
+    return MaskedPairs(*base, masking, learn.sentence_order, learn.short)
 
 
 def _masking(recipe: Recipe, tokenizer: Tokenizer, vocab: int, source: str) -> Masking:
