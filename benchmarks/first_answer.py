@@ -15,6 +15,7 @@ import sys
 from glassformer.pretrained import shipped
 
 ASKED = {
+    "gf-encoder": "fill('The cat sat on the [MASK].')",
     "gf-decoder": "generate('The old house stood', max_new_tokens=1)",
     "gf-en-ru": "translate('The cat sat on the mat.')",
 }

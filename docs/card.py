@@ -5,11 +5,14 @@
 FOLDER holds model/ (as exported); metrics.jsonl, recipe.toml and the log of the run; evaluate.json
 (`glassformer evaluate --json`); of the decoder samples.json (`glassformer generate --json`) and
 words.txt, the words of its training text; of the translator translations.tsv, with the English,
-its own and the data's Russian in each line. Writes model/README.md and model/curve.svg.
+its own and the data's Russian in each line; of the encoder fills.tsv, with a sentence, its guesses
+and the word that was hidden, and compare.csv (`glassformer compare`). Writes model/README.md and
+model/curve.svg.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import sys
@@ -49,6 +52,7 @@ on women, servants, races and empires too. It knows no instructions and no other
 left out. Politeness (ты, вы) and the speaker's gender are often guessed. Do not rely on it where it
 matters.""",
 }
+NEWLINE = "\n"
 LOOP = 8  # words in a row that come twice
 
 
@@ -63,16 +67,18 @@ def card(name: str, folder: Path) -> str:
     parts = [
         network(name, before),
         "The folder is in the Hugging Face layout: `transformers` opens it too.",
-        f"## How it was trained\n\n{training(name, recipe, before)}",
+        f"## How it was trained\n\n{training(name, recipe, before, len(losses(folder)))}",
         "![Loss while training](curve.svg)",
         "## Data and licence\n\n" + "\n".join(licences),
         left_out(folder),
         "The weights are Apache-2.0, as the code.",
         f"## Figures\n\nOn the part that was held out: {held}, chosen by the hash of each document "
         f"(of pairs, of their first text).\n\n{figures(measured)}",
+        compared(folder) if (folder / "compare.csv").exists() else "",
         f"## Limits\n\n{LIMITS[name].format(length=length)}",
         samples(folder) if (folder / "samples.json").exists() else "",
         translations(folder) if (folder / "translations.tsv").exists() else "",
+        fills(folder) if (folder / "fills.tsv").exists() else "",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -85,13 +91,14 @@ def network(name: str, before: str) -> str:
     return re.sub(r"gf\.load\(.*\)", f'gf.load("{name}")', found)
 
 
-def training(name: str, recipe: dict[str, Any], before: str) -> str:
-    told = re.search(r"([\d,]+) steps, ([\d,]+) tokens,\s+(\d+) s", before)
-    assert told is not None, "README.md: no word about steps and tokens"  # noqa: S101
-    steps, tokens, seconds = told.groups()
+def training(name: str, recipe: dict[str, Any], before: str, done: int) -> str:
+    found = re.search(r"([\d,]+) steps, ([\d,]+) tokens,\s+(\d+) s", before)
+    assert found is not None, "README.md: no word about steps and tokens"  # noqa: S101
+    steps, tokens, seconds = found.groups()
     train, learn = recipe["train"], recipe["objective"]
     planned = f"{train['steps']:,}"
-    steps += "" if steps == planned else f" of {planned} (then the time was up)"
+    why = "then the time was up" if done < train["steps"] else "the best of them was kept"
+    steps += "" if steps == planned else f" of {planned} ({why})"
     return f"""```text
 glassformer pretrain recipes/{name}.toml
 ```
@@ -105,9 +112,10 @@ Objective `{learn["kind"]}`, texts of up to {learn["length"]} tokens,
 def left_out(folder: Path) -> str:
     """What the run said about copies and long texts."""
     logs = "\n".join(file.read_text() for file in sorted(folder.glob("prepare*.log")))
-    what = r"^(?:train|valid): .*(?:left out|in parts|a pair)|^[\d,]+ pairs share.*"
-    told = re.findall(what, logs, re.M)
-    return "\n".join(f"- {line}" for line in dict.fromkeys(told))
+    logs = re.sub(r"(?<=\S) \n(?=\S)", " ", logs)  # lines that were too long for a terminal
+    what = r"^(?:train|valid): .*(?:left out|in parts|a pair).*|^[\d,]+ pairs share.*"
+    lines = re.findall(what, logs, re.M)
+    return "\n".join(f"- {line}" for line in dict.fromkeys(lines))
 
 
 def figures(measured: dict[str, Any]) -> str:
@@ -150,13 +158,47 @@ Some of them, {every} apart, as they came:
 
 
 def translations(folder: Path) -> str:
-    lines = (folder / "translations.tsv").read_text().splitlines()
-    rows = "\n".join(f"| {' | '.join(line.split(chr(9)))} |" for line in lines)
+    rows = table(folder / "translations.tsv", "English", "this model", "in the data")
     return f"""## Samples
 
-The first {len(lines)} of the held-out sentences, as they came:
+The first {len(rows) - 2} of the held-out sentences, as they came:
 
-| English | this model | in the data |
+{NEWLINE.join(rows)}"""
+
+
+def fills(folder: Path) -> str:
+    rows = table(folder / "fills.tsv", "sentence", "this model", "what was hidden")
+    return f"""## Samples
+
+{len(rows) - 2} of the held-out single sentences, equally far apart, the word in the middle hidden:
+
+{NEWLINE.join(rows)}"""
+
+
+def table(file: Path, *head: str) -> list[str]:
+    lines = [head, ["---"] * len(head), *(row.split("\t") for row in file.read_text().splitlines())]
+    return [f"| {' | '.join(line)} |" for line in lines]
+
+
+def compared(folder: Path) -> str:
+    """The table of `compare`: the model, and the same network with fresh weights."""
+    with (folder / "compare.csv").open() as file:
+        found = list(csv.DictReader(file))
+    rows = "\n".join(
+        f"| {row['model']} | {float(row['accuracy']):.1%} ± {float(row['accuracy_deviation']):.1%} "
+        f"| {row['runs']} |"
+        for row in found
+    )
+    return f"""## Fine-tuned
+
+Film reviews, SST-2's development set, three seeds; `fresh` is the same network with BERT's first
+weights:
+
+```text
+glassformer compare --task recipes/sst2.toml --test sst2/dev.tsv gf-encoder fresh
+```
+
+| model | accuracy | runs |
 |---|---|---|
 {rows}"""
 
@@ -182,10 +224,17 @@ def cut_words(text: str, known: set[str]) -> bool:
     return any(word.islower() and word not in known for word in WORD.findall(text)[1:-1])
 
 
+def told(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def losses(folder: Path) -> list[tuple[int, float]]:
+    return [(row["step"], row["loss"]) for row in told(folder) if "norm" in row]
+
+
 def curve(folder: Path, wide: int = 560, high: int = 200) -> str:
     """Losses of training (the mean of a hundredth each) and of evaluation, as a picture."""
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    train = [(row["step"], row["loss"]) for row in rows if "norm" in row]
+    rows, train = told(folder), losses(folder)
     valid = [(row["step"], row["valid"]["loss"]) for row in rows if "valid" in row]
     size = max(1, len(train) // 100)
     mean = [

@@ -52,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_demo_goes_through_the_lectures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)  # a folder of this name here is that model
     said = glassformer("demo", columns=120)
-    shown = [TROUT, *(" ".join(pair) for pair in PAIRS), *BANKS, BEGINS, CAT, "their cosine is"]
+    shown = [TROUT, *(" ".join(pair) for pair in PAIRS), *BANKS, BEGINS, CAT, "cosine"]
     assert [text for text in shown if text not in said] == []
     for name, parts in PARTS.items():
         for title, _, page in parts:
@@ -170,6 +170,17 @@ def test_transformers_opens_them() -> None:
     theirs = peer.generate(**asked, max_new_tokens=24, do_sample=False)
     assert theirs[0, asked["input_ids"].shape[1] :].tolist() == list(written[0].ids)
 
+    blank = "The cat sat on the [MASK]."
+    ((*_, last),) = (each.candidates for each in package.load("gf-encoder").fill(blank))
+    home = pretrained.shipped()["gf-encoder"]
+    reader = transformers.AutoTokenizer.from_pretrained(home)
+    peer = transformers.AutoModelForPreTraining.from_pretrained(home).eval()
+    asked = reader(blank, return_tensors="pt")
+    hidden = asked["input_ids"][0].tolist().index(reader.mask_token_id)
+    with torch.no_grad():
+        chances = peer(**asked).prediction_logits[0, hidden].float().softmax(-1)
+    assert torch.isclose(chances[last.id], torch.tensor(last.probability), rtol=0.05)
+
     (said,) = package.load("gf-en-ru", dtype=torch.float32).translate(CAT, num_beams=1)
     home = pretrained.shipped()["gf-en-ru"]
     reader = transformers.AutoTokenizer.from_pretrained(home)
@@ -180,6 +191,17 @@ def test_transformers_opens_them() -> None:
 
 def test_a_name_that_is_nearly_right() -> None:
     assert "did you mean gf-decoder" in refused("generate", "gf-decodr", "The cat")
+
+
+def test_what_follows_and_which_bank() -> None:
+    model = package.load("gf-encoder")
+    shirt, cones = (model.follows(*pair) for pair in PAIRS)
+    assert shirt > 0.8 and cones < 0.3
+    river, money, savings = (model.word(each, "bank").float() for each in BANKS)
+    near, far = (torch.cosine_similarity(money, other, dim=0) for other in (savings, river))
+    assert near > far + 0.1
+    words = [each.text for each in model.fill("He opened the [MASK] with a key.")[0].candidates]
+    assert words[0] == "door"
 
 
 def test_the_cat_on_the_mat() -> None:

@@ -34,7 +34,7 @@ library_name: glassformer
 
 # {title}
 
-{"A" if config.family == "decoder" else "An"} {config.family} with {count:,} parameters ({precision}) that gives {SAYS[spec.kind]}.
+{"An" if config.family == "encoder" else "A"} {config.family} with {count:,} parameters ({precision}) that gives {SAYS[spec.kind]}.
 
 | | |
 |---|---|

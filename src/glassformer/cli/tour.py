@@ -20,7 +20,11 @@ PAIRS = (
     ("Paul went shopping.", "He bought a new shirt."),
     ("Ramona made coffee.", "Vanilla ice cream cones for sale."),
 )
-BANKS = ("I sat by the river bank.", "I deposited money in the bank.")
+BANKS = (
+    "I sat by the river bank.",
+    "I deposited money in the bank.",
+    "She took her savings out of the bank.",
+)
 BEGINS = "The old house stood at the end of the lane, and"
 CAT = "The cat sat on the mat."
 
@@ -44,6 +48,7 @@ def _trout(console: Console, model: Model, seed: int) -> None:
     (blank,) = model.fill(TROUT)
     rows = [(each.text, each.probability) for each in blank.candidates]
     console.print(listing(("word", "probability"), rows))
+    console.print("the lecture's word is broke: so small a model has read little of fishing")
 
 
 def _follows(console: Console, model: Model, seed: int) -> None:
@@ -54,10 +59,12 @@ def _follows(console: Console, model: Model, seed: int) -> None:
 def _banks(console: Console, model: Model, seed: int) -> None:
     from torch.nn import functional as F
 
-    river, money = (model.word(each, "bank") for each in BANKS)
-    cosine = F.cosine_similarity(river.float(), money.float(), dim=0).item()
-    console.print("\n".join(BANKS), markup=False)
-    console.print(f"the same word, and two vectors: their cosine is {cosine:.4f}")
+    river, money, savings = (model.word(each, "bank").float() for each in BANKS)
+    rows = [
+        (f"{BANKS[1]} {other}", F.cosine_similarity(money, vector, dim=0).item())
+        for other, vector in ((BANKS[0], river), (BANKS[2], savings))
+    ]
+    console.print(listing(('"bank" in both: the same word, not the same vector', "cosine"), rows))
 
 
 def _writes(console: Console, model: Model, seed: int) -> None:
