@@ -25,6 +25,11 @@ WORKED = {  # what the lectures work out must be asserted, to the digit
         "place(1, 4) == [math.sin(1), math.cos(1), math.sin(0.01), math.cos(0.01)]",
         "sinusoid(99, 100)", "< 0.00501", "step < leap / 3", "2 * math.pi",
     ),
+    "5-bert": (
+        "[4, 28, 41, 109, 108, 102, 177, 335]", "(12, 16)", "words + order",
+        "[0] * cut + [1] * (len(read.ids) - cut)", "sum(e['losses'].values())",
+        "reached['runs/village/model'] > reached['bert-tiny'] + 0.15", "all(claims.values())",
+    ),
     "6-gpt": (
         "abs(chances.sum() - 1)", "written[len(ids):len(ids) + len(said.ids)]",
         "next_word(written[:9])", "valid[-1][1] < (3.5 if QUICK else 1.8)", "all(claims.values())",
@@ -33,6 +38,10 @@ WORKED = {  # what the lectures work out must be asserted, to the digit
         "(config.decoder_depth, config.heads, T, S)", "embedded", "made[name]", "row.sum() - 1",
         "attention.mixed'][cat, 0]", "tokenizer.decode(written[1:]).strip() == said.text",
         "abs(each.score - by_hand) < 0.001", "all(claims.values())",
+    ),
+    "8-look-inside": (
+        "scores['previous'], by_hand", "torch.allclose(mixed, flow[-1]", "answer < 0.0001",
+        "decided.distances[-1].abs().max()", "attention.out'][it]", "all(claims.values())",
     ),
 }
 # fmt: on
