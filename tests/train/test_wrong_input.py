@@ -73,6 +73,7 @@ CASES: dict[str, tuple[Change, int, str]] = {
     "no languages": (flags("--data.languages", '["en"]'), 2, "data.languages = ['en']: write two"),
     "no recipe": (lambda folder: (folder / "recipe.toml").unlink() or [], 2, "No such file"),
     "recipe is no TOML": (other_recipe("name = "), 2, "this is no TOML"),
+    "a text without quotes": (other_recipe("name = mine"), 2, "a text stands in quotes"),
     "recipe is empty": (other_recipe(""), 2, "'name' is missing"),
     "a typo": (flags("--train.stepps", 3), 2, "'train.stepps' (value 3): did you mean 'steps'?"),
     "a wrong value": (flags("--train.steps", "many"), 2, "train.steps = 'many'"),

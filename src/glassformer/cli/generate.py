@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +69,8 @@ def run(
     _tell_room(writing)
     several = len(prompts) * settings.num_return_sequences > 1 or settings.num_beams > 1
     if not as_json and not several:
+        if sys.stdout.isatty():  # a reader sees where it begins; a pipe gets what is new
+            typer.secho(_plain(prompts[0]), nl=False, dim=True)
         for piece in stream(writing):
             typer.echo(_plain(piece), nl=False)
         typer.echo()

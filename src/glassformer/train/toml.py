@@ -28,7 +28,8 @@ def read_fields(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}: write the path of a recipe (TOML)") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: this is no TOML: {error}") from None
+        hint = ': a text stands in quotes, as "mine"' if "Invalid value" in str(error) else ""
+        raise ConfigError(f"{path}: this is no TOML: {error}{hint}") from None
 
 
 def as_toml(recipe: Recipe) -> str:
