@@ -28,13 +28,14 @@ def model_card(task: Task, title: str, folder: str | None = None) -> str:
     count = sum(parameter.numel() for parameter in task.parameters())
     precision = str(task.backbone.words.dtype).removeprefix("torch.")
     rows = "\n".join(f"| {key} | {value} |" for key, value in _facts(config, spec).items())
+    kind = f"{'An' if config.family == 'encoder' else 'A'} {config.family}"
     return f"""---
 library_name: glassformer
 ---
 
 # {title}
 
-{"An" if config.family == "encoder" else "A"} {config.family} with {count:,} parameters ({precision}) that gives {SAYS[spec.kind]}.
+{kind} with {count:,} parameters ({precision}) that gives {SAYS[spec.kind]}.
 
 | | |
 |---|---|

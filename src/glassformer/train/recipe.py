@@ -86,7 +86,7 @@ class Learn(Strict):
     mask_rate: float = Field(default=0.15, gt=0.0, lt=1.0)
     mask_unit: Literal["token", "word", "span"] = "token"
     sentence_order: bool = False  # masked_pairs: swap the texts, instead of taking a random one
-    short: float = Field(default=0.1, ge=0.0, le=1.0)  # masked_pairs: shorter than `length`, as BERT's
+    short: float = Field(default=0.1, ge=0.0, le=1.0)  # masked_pairs: of its pairs, as BERT's
     label_smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)
     balanced: bool = False  # rare classes count more: all together count the same
     pool: Pool | None = None  # what stands for a text; as is usual, if not given
