@@ -49,6 +49,8 @@ def materialise(
     for module in model.modules():
         for name, parameter in module.named_parameters(recurse=False):
             if parameter.is_meta:
-                real = torch.empty_like(parameter, device=device or "cpu", dtype=dtype)
+                # Not empty_like: of a meta tensor it is written in Python, half a second to load.
+                kind = dtype or parameter.dtype
+                real = torch.empty(parameter.shape, device=device or "cpu", dtype=kind)
                 setattr(module, name, nn.Parameter(real))
     model.to(device=device, dtype=dtype)
