@@ -18,7 +18,7 @@ from glassformer.data.follows import sentence_pairs, sentence_starts
 from glassformer.data.frame import Frame
 from glassformer.data.masking import Masking
 from glassformer.data.packing import Numbers, Samples, windows
-from glassformer.data.store import Store
+from glassformer.data.store import Store, places
 from glassformer.model import Batch, Sequences
 
 NONE = -100  # no answer is wanted here
@@ -92,11 +92,9 @@ class NextWord(Objective):
 
     def batch(self, samples: Samples, epoch: int, shape: Shape | None) -> Batch:
         column, sizes = self.store["tokens"], samples.first[:, 1] - 1
-        given, answers = (
-            column.take(np.stack([samples.first[:, 0] + ahead, sizes], 1)) for ahead in (0, 1)
-        )
-        tokens, sequences = row_of(given, sizes, shape, self.pad)
-        return Batch(tokens, sequences, labels=filled(answers, len(tokens), NONE))
+        where = places(np.stack([samples.first[:, 0], sizes], 1))
+        tokens, sequences = row_of(column.at(where), sizes, shape, self.pad)
+        return Batch(tokens, sequences, labels=filled(column.at(where + 1), len(tokens), NONE))
 
     def left_out(self) -> list[Left]:
         lone = np.diff(self.store["tokens"].offsets) < 2

@@ -39,6 +39,7 @@ class Rows:
         # Room for a third more texts than usual; more than that start a new row.
         self.most = -(-int(4 * budget / longest.mean() / 3 + 16) // 16) * 16
         self.shape = self._shape() if fixed else None
+        self._pins = torch.cuda.is_available()
         self._ends: list[int] = []  # of each known epoch, in rows
         self._plans: dict[int, Plan] = {}
         self._coming: dict[int, Future[Plan]] = {}  # the next epoch's, made while this one is read
@@ -86,7 +87,7 @@ class Rows:
     def _row(self, plan: Plan, epoch: int, number: int) -> Row:
         samples = plan.row(number)
         batch = self.objective.batch(samples, epoch, self.shape)
-        if torch.cuda.is_available():
+        if self._pins:
             batch = batch.pin()
         return Row(batch, int(self.objective.costs(samples).sum()))
 

@@ -81,13 +81,13 @@ class Column:
         """How many ids there are."""
         return self.bases[-1]
 
-    @property
+    @cached_property
     def offsets(self) -> Numbers:
         """Where each document begins in the long row, and where the last one ends."""
         parts = [begins[:-1] + base for begins, base in zip(self.starts, self.bases, strict=False)]
         return np.concatenate([*parts, np.array([len(self)])])
 
-    @property
+    @cached_property
     def row(self) -> npt.NDArray[Any]:
         """The long row, in memory."""
         return np.concatenate([*self._rows, np.zeros(0, dtype=np.int32)])
@@ -100,14 +100,24 @@ class Column:
 
     def take(self, spans: Numbers) -> npt.NDArray[Any]:
         """The ids of many spans (start, length) of the long row, end to end."""
-        starts, sizes = spans[:, 0], spans[:, 1]
-        where = np.arange(sizes.sum()) + np.repeat(starts - (sizes.cumsum() - sizes), sizes)
+        return self.at(places(spans))
+
+    def at(self, where: Numbers) -> npt.NDArray[Any]:
+        """The ids at these places of the long row."""
+        if len(self._rows) == 1:
+            return self._rows[0][where].astype(self._wide, copy=False)  # type: ignore[no-any-return]
         shards = np.searchsorted(self.bases, where, side="right") - 1
         found = np.empty(len(where), dtype=self._wide)
         for shard in np.flatnonzero(np.bincount(shards)):
             here = shards == shard
             found[here] = self._rows[shard][where[here] - self.bases[shard]]
         return found
+
+
+def places(spans: Numbers) -> Numbers:
+    """Every place in many spans (start, length), one span after the other."""
+    starts, sizes = spans[:, 0], spans[:, 1]
+    return np.arange(sizes.sum()) + np.repeat(starts - (sizes.cumsum() - sizes), sizes)
 
 
 class Store:
@@ -220,6 +230,7 @@ def _map(path: Path, kind: Any) -> Any:
     try:
         if path.stat().st_size == 0:
             return np.zeros(0, dtype=kind)
-        return np.memmap(path, dtype=kind, mode="r")
+        # As a plain array: a memmap makes another one, in Python, whenever it is indexed.
+        return np.asarray(np.memmap(path, dtype=kind, mode="r"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: {error}: prepare the data again") from None

@@ -51,9 +51,9 @@ class Board:
         if self._waiting is None:
             return
         (step, seconds), self._waiting = self._waiting, None
-        found = {"loss": step.loss, "learning_rate": step.rate, "gradient_norm": step.norm.item()}
+        found = {"loss": step.loss, "learning_rate": step.rate, "gradient_norm": step.norm}
         if len(step.losses) > 1:
-            found |= {f"loss_{name}": loss.item() for name, loss in step.losses.items()}
+            found |= {f"loss_{name}": loss for name, loss in step.losses.items()}
         if seconds:
             found["tokens_per_second"] = step.tokens * self.processes / seconds
         self._write(step.number, {f"train/{name}": value for name, value in found.items()})

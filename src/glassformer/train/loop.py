@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -21,20 +22,47 @@ from glassformer.train.state import State
 Losses = Callable[[Batch], Mapping[str, Sum]]
 
 
+class Coming:
+    """Numbers on their way from the device. A GPU that is asked by `item` first does all that is
+    queued, the next step included; behind these stands an event of their own."""
+
+    def __init__(self, numbers: Tensor) -> None:
+        self._event = torch.cuda.Event() if numbers.is_cuda else None
+        self._numbers = numbers.to("cpu", non_blocking=numbers.is_cuda)
+        if self._event is not None:
+            self._event.record()
+
+    def read(self) -> list[float]:
+        if self._event is not None:
+            self._event.synchronize()
+        found: list[float] = self._numbers.tolist()
+        return found
+
+
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What one step did. Its tensors may still be under way on the device: reading them waits."""
+    """What one step did. Its figures may still be under way: reading them waits."""
 
     number: int  # counts from 1
-    losses: dict[str, Tensor]  # mean over all answers of the step, on all processes
-    norm: Tensor  # of the gradient, before it was clipped
+    names: tuple[str, ...]  # of the losses
+    figures: Coming  # the norm, then the losses
     rate: float
     tokens: int  # read by this process
     stop: bool  # somebody asked for the end
 
     @property
+    def norm(self) -> float:
+        """Of the gradient, before it was clipped."""
+        return self.figures.read()[0]
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """Mean over all answers of the step, on all processes."""
+        return dict(zip(self.names, self.figures.read()[1:], strict=True))
+
+    @property
     def loss(self) -> float:
-        return float(sum(each.item() for each in self.losses.values()))
+        return float(sum(self.losses.values()))
 
 
 def fit(
@@ -90,11 +118,11 @@ def take_step(
     for i, row in enumerate(rows):
         # Dropout, too, is a function of (seed, step, row): nothing of it has to be saved, and it
         # does not matter which process takes the row.
-        torch.manual_seed(int(mix(train.seed, facts.step, i * world.size + world.rank)) >> 1)
+        world.seed(int(mix(train.seed, facts.step, i * world.size + world.rank)) >> 1)
         with sdpa_kernel(PREFERRED, set_priority=True):
             found = (losses or losses_of(state.task))(row.batch.to(world.device))
         parts = {name: each.total / counts[name] for name, each in found.items()}
-        torch.stack(list(parts.values())).sum().backward()
+        reduce(torch.add, parts.values()).backward()
         weights.collect(first=i == 0)
         for name, part in parts.items():
             totals[name] = totals.get(name, 0) + part.detach()
@@ -112,10 +140,11 @@ def take_step(
     weights.take_back()
     weights.publish()
     state.follow()
-    means = {name: world.sum(total) for name, total in totals.items()}
+    means = world.sum(torch.stack(list(totals.values())))
+    figures = Coming(torch.cat([norm[None], means]))
     facts.step += 1
     facts.tokens += tokens
-    return Step(facts.step, means, norm, rate, sum(row.tokens for row in rows), stop)
+    return Step(facts.step, tuple(totals), figures, rate, sum(row.tokens for row in rows), stop)
 
 
 def _count(rows: Sequence[Row], world: World, stop: bool) -> tuple[dict[str, int], int, bool]:

@@ -12,8 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from glassformer.train.adamw import Bare
 
-class Muon(torch.optim.Muon):
+
+class Muon(Bare, torch.optim.Muon):
     """With Nesterov's momentum; a rate is of the size that AdamW's is."""
 
     @torch.no_grad()
@@ -52,6 +54,6 @@ def orthogonal(matrices: Tensor, coefficients: tuple[float, float, float], steps
     x = x.mT if tall else x
     x = x / torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True).clamp(min=1e-7)
     for _ in range(steps):
-        gram = x @ x.mT
+        gram = torch.bmm(x, x.mT)
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x.mT if tall else x

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from glassformer.train.adamw import AdamW
 from glassformer.train.muon import Muon
 from glassformer.train.recipe import Train
 
@@ -52,14 +53,17 @@ class Weights:
         if not first and self.row is None:
             self.row = torch.zeros_like(self.gradient)
         parts = self.parts if first or self.row is None else self._split(self.row)
-        known: list[tuple[Tensor, Tensor]] = []
+        known, given, untouched = [], [], []
         for part, learner in zip(parts, self.learners, strict=True):
             if learner.grad is None:  # the row did not touch it
-                part.zero_()
+                untouched.append(part)
             else:
-                known.append((part, learner.grad))
-            learner.grad = None
-        torch._foreach_copy_([part for part, _ in known], [grad for _, grad in known])
+                known.append(part)
+                given.append(learner.grad)
+                learner.grad = None
+        torch._foreach_copy_(known, given)
+        if untouched:
+            torch._foreach_zero_(untouched)
         if not first and self.row is not None:
             self.gradient.add_(self.row)
 
@@ -100,9 +104,7 @@ def optimisers(weights: Weights, train: Train) -> list[torch.optim.Optimizer]:
     found: list[torch.optim.Optimizer] = []
     if rest.found:
         found.append(
-            torch.optim.AdamW(
-                list(rest.found.values()), lr=rate, betas=train.betas, eps=train.eps, fused=True
-            )
+            AdamW(list(rest.found.values()), lr=rate, betas=train.betas, eps=train.eps, fused=True)
         )
     if matrices.found:
         found.append(Muon(list(matrices.found.values()), lr=rate))

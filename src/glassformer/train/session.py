@@ -82,6 +82,7 @@ class Session:
     judge: Judge | None = None
     stop: Callable[[], bool] = lambda: False
     _pending: list[Step] = field(default_factory=list)
+    _best: tuple[int, dict[str, float]] = (-1, {})  # step and figures, if measured here
     _since: float = field(default_factory=time.monotonic)
 
     def pursue(self) -> Iterator[Event]:
@@ -135,7 +136,7 @@ class Session:
         self._pending = self._pending[len(ready) :]
         facts = self.state.facts
         for each in ready:
-            loss, norm = each.loss, each.norm.item()
+            loss, norm = each.loss, each.norm
             if not math.isfinite(loss) or not math.isfinite(norm):
                 raise _Bad(each.number, "the loss or its gradient is no number")
             usual = facts.usual
@@ -144,8 +145,7 @@ class Session:
                 raise _Bad(each.number, f"the gradient is {norm / usual:.0f} times its usual size")
             facts.usual = norm if not usual else 0.95 * usual + 0.05 * norm
             if self.world.leads:
-                losses = {name: value.item() for name, value in each.losses.items()}
-                self.run.log({"step": each.number, "loss": loss, "losses": losses,
+                self.run.log({"step": each.number, "loss": loss, "losses": each.losses,
                               "norm": norm, "rate": each.rate})  # fmt: skip
         if settle and not self.state.finite():
             raise _Bad(step.number, "a weight is no number any more")
@@ -159,6 +159,11 @@ class Session:
             if self.judge is not None:
                 figures |= self._judged(self.judge)
         return figures
+
+    def result(self) -> dict[str, float]:
+        """The figures of a state to stay with: the best one's are known."""
+        step, figures = self._best
+        return figures if step == self.state.facts.step else self.measure()
 
     def _judged(self, judge: Judge) -> dict[str, float]:
         """One process judges, and all know."""
@@ -180,6 +185,7 @@ class Session:
         if better:
             facts.best, facts.best_loss = found, loss
             facts.best_step, facts.worse = facts.step, 0
+            self._best = facts.step, figures
         else:
             facts.worse += 1
         if self.world.leads:
@@ -212,7 +218,7 @@ class Session:
         self.world.wait()
         self.state.load(folder)
         self.state.facts.skipped, self.state.facts.rollbacks = skipped, rollbacks
-        self._pending = []
+        self._pending, self._best = [], (-1, {})
         if self.world.leads:
             self.run.rewind(self.state.facts.step)
         return WentBack(self.state.facts.step, bad.step, bad.why)

@@ -68,7 +68,7 @@ def finish(session: Session, recipe: Recipe) -> dict[str, Any]:
     best = run.checkpoints / f"step-{facts.best_step:08d}"
     if facts.best is not None and facts.best_step != facts.step and _is_whole(best):
         state.load(best)
-    figures = session.measure()
+    figures = session.result()
     if session.world.leads:
         answer = state.answer()
         card = model_card(answer, recipe.name) + "\n" + training_card(session, recipe, figures)

@@ -55,16 +55,15 @@ class State:
         self.average: dict[str, Tensor] = {}
         if train.average:
             self.average = {n: p.detach().clone() for n, p in self.weights.masters.items()}
+        # The same lists in every step: a step has no time to make them.
+        self._averages = list(self.average.values())
+        self._followed = [p.detach() for p in self.weights.masters.values()]
 
     @torch.no_grad()
     def follow(self) -> None:
         """Move the average a little towards the weights."""
         if self.average:
-            torch._foreach_lerp_(
-                list(self.average.values()),
-                [p.detach() for p in self.weights.masters.values()],
-                1 - self.train.average,
-            )
+            torch._foreach_lerp_(self._averages, self._followed, 1 - self.train.average)
 
     def finite(self) -> bool:
         """Is every weight a number?"""
