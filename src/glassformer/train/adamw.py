@@ -26,6 +26,8 @@ class AdamW(Bare, torch.optim.AdamW):
         loss = None if closure is None else torch.enable_grad()(closure)()
         for group in self.param_groups:
             moved = [p for p in group["params"] if p.grad is not None]
+            if not moved:
+                continue
             known = [self.state[p] or self._begin(p) for p in moved]
             steps = [each["step"] for each in known]
             torch._foreach_add_(steps, 1)
