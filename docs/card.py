@@ -43,7 +43,8 @@ be looked into: which word looked at which.""",
 LIMITS = {
     "gf-encoder": """It has read novels, most of them older than a century, single sentences and
 definitions: it knows little of today's world, and says of people what those books said. Everything
-is lowercase, and texts end after {length} tokens.""",
+is lowercase, and texts end after {length} tokens. Of the false pairs that it learnt from some were
+easy (cut inside a sentence, or a lone sentence); those that it is measured by are not.""",
     "gf-decoder": """What it writes sounds like a novel and means little: persons and places change
 from sentence to sentence, and nothing it says is a fact. It repeats the views of its books, those
 on women, servants, races and empires too. It knows no instructions and no other language, and sees
@@ -191,11 +192,10 @@ def compared(folder: Path) -> str:
     )
     return f"""## Fine-tuned
 
-Film reviews, SST-2's development set, three seeds; `fresh` is the same network with BERT's first
-weights:
+Film reviews, SST-2's development set; beside it the same network with fresh weights:
 
 ```text
-glassformer compare --task recipes/sst2.toml --test sst2/dev.tsv gf-encoder fresh
+glassformer compare --task recipes/sst2.toml --test sst2/dev.tsv gf-encoder gf-encoder:fresh
 ```
 
 | model | accuracy | runs |
@@ -264,8 +264,18 @@ def curve(folder: Path, wide: int = 560, high: int = 200) -> str:
 """
 
 
+def slim(model: Path) -> None:
+    """The tokenizer on one line, and how much the model reads, for transformers."""
+    whole, settings = model / "tokenizer.json", model / "tokenizer_config.json"
+    whole.write_text(json.dumps(json.loads(whole.read_text()), ensure_ascii=False))
+    length = json.loads((model / "config.json").read_text())["max_position_embeddings"]
+    told = json.loads(settings.read_text()) | {"model_max_length": length}
+    settings.write_text(json.dumps(told, indent=2) + "\n")
+
+
 def main(name: str, folder: Path) -> None:
     text = card(name, folder)
+    slim(folder / "model")
     (folder / "model" / "curve.svg").write_text(curve(folder))
     (folder / "model" / "README.md").write_text(text)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from harness import at_step_of, live, result, signal_self
 
 import glassformer as gf
@@ -155,6 +156,23 @@ def test_presets_and_a_test_of_its_own(place: Path, tmp_path: Path) -> None:
     assert "this model is for masked_lm" in said
 
 
+def test_the_same_network_with_fresh_weights(place: Path, tmp_path: Path) -> None:
+    model = place / "slim/run/model"
+    hardly = ("--train.steps", 1, "--train.learning_rate", 1e-12)  # weights stay as they begin
+    said = glassformer(
+        "compare", model, f"{model}:fresh", "--task", place / "task/recipe.toml", "--seeds", 1,
+        "--out", tmp_path, "--json", *hardly,
+    )  # fmt: skip
+    known = gf.load(model).task.backbone
+    kept, fresh = (
+        gf.load(f"{each['runs'][0]['folder']}/model") for each in json.loads(said)["models"]
+    )
+    assert kept.task.backbone.config == fresh.task.backbone.config == known.config
+    assert torch.allclose(kept.task.backbone.words, known.words, atol=1e-6)
+    assert not torch.allclose(fresh.task.backbone.words, known.words, atol=1e-4)
+    assert kept.tokenizer.fingerprint == fresh.tokenizer.fingerprint
+
+
 def test_folds_hold_out_every_text_once(place: Path, tmp_path: Path) -> None:
     said = glassformer(
         "compare", place / "slim/run/model", "--task", place / "task/recipe.toml", "--folds", 3,
@@ -195,6 +213,12 @@ def wrong(place: Path) -> dict[str, tuple[list[object], int, str]]:
         "nothing held out": ([*own, "--data.held_out", 0], 2, "nothing is held out"),
         "folds of nothing": ([*own, "--folds", 3, "--data.valid", "text.tsv"], 2, "data.fold"),
         "no picture": ([*own, "--figure", "a.gif"], 2, "ends in .png or .svg"),
+        "fresh and not trained": (
+            [f"{model}:fresh", "--task", task, "--evaluate-only"],
+            2,
+            "fresh",
+        ),
+        "fresh of a preset": ([*own, "bert-tiny:fresh"], 2, "bert-tiny: no such folder"),
         "seeds of nothing": ([*own, "--evaluate-only", "--seeds", 2], 2, "there is no chance"),
     }
 

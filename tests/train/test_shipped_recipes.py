@@ -19,8 +19,8 @@ from glassformer.train.recipe import model_config, read_recipe, task_config
 
 GOLDEN = {
     "gf-encoder": [
-        5.50288, 5.468, 5.40742, 5.31448, 5.24634, 5.17973, 4.95033, 4.88647, 4.93257, 4.85237,
-        4.7612, 4.71034, 4.70048, 4.66997, 4.51167, 4.47467, 4.37113, 4.50241, 4.50072, 4.39693,
+        5.52206, 5.48361, 5.40675, 5.31378, 5.23392, 5.1768, 5.02463, 4.94523, 4.95864, 4.8594,
+        4.78948, 4.68877, 4.64676, 4.70636, 4.53261, 4.47224, 4.42054, 4.52142, 4.49129, 4.27919,
     ],
     "gf-decoder": [
         5.77073, 5.67624, 5.56912, 5.40892, 5.14873, 4.97756, 4.79765, 4.54969, 4.37236, 4.24033,
@@ -46,7 +46,7 @@ def test_its_losses_are_known(name: str, data: Path, tmp_path: Path) -> None:
     first, again = (smallship.small_session(name, data, tmp_path / part) for part in ("a", "b"))
     losses = [step.loss for step in fit(first.state, first.rows, first.world)]
     repeated = fit(again.state, again.rows, again.world)
-    assert [next(repeated).loss for _ in range(5)] == losses[:5]  # bit for bit
+    assert [step.loss for step in repeated] == losses  # bit for bit
     # Muon works in bf16, which another processor may round in another way.
     assert losses == pytest.approx(GOLDEN[name], abs=1e-3), str([round(each, 5) for each in losses])
     assert sum(losses[-5:]) < sum(losses[:5])

@@ -27,6 +27,7 @@ from glassformer.checkpoint.keys import Json
 from glassformer.durable import not_written, sync
 from glassformer.errors import CheckpointError, shown
 from glassformer.plain import kind_of, locate, open_plain, read
+from glassformer.pretrained import nearly
 from glassformer.strictjson import parse
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
@@ -293,7 +294,8 @@ def _check_folder(path: Path) -> None:
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from None
     if not there:
-        raise CheckpointError(f"{path}: no such folder: write the path of a model folder")
+        hint = nearly(str(path)) or "write the path of a model folder"
+        raise CheckpointError(f"{path}: no such folder: {hint}")
     if kind in OTHERS:
         raise CheckpointError(f"{path}: {_convert(kind, {})}")
     if kind in ARCHIVES:

@@ -3,14 +3,13 @@ are fetched when asked for and opened from disk."""
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from pathlib import Path
 
 from glassformer.checkpoint.folder import CONFIG, INDEX, SIDE_FILES, WEIGHTS
 from glassformer.errors import CheckpointError
-from glassformer.pretrained import named, shipped
+from glassformer.pretrained import named, nearly
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
 FILES = (CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", *SIDE_FILES)
@@ -22,10 +21,8 @@ def find(path: str | os.PathLike[str]) -> Path:
     here = named(path)
     if not isinstance(path, str) or not NAME.fullmatch(path) or here.exists():
         return here
-    if near := difflib.get_close_matches(path, shipped(), 1, 0.8):
-        raise CheckpointError(
-            f"{path}: no such folder: did you mean {near[0]}, which comes with the package?"
-        )
+    if hint := nearly(path):
+        raise CheckpointError(f"{path}: no such folder: {hint}")
     try:
         from huggingface_hub import snapshot_download
     except ImportError:

@@ -95,7 +95,8 @@ def pairs(one: str | None, other: str | None, file: Path | None) -> list[tuple[s
     for i, pair in enumerate(found, 1):
         if len(pair) != 2:
             source = file or ("stdin" if one == "-" else "the text")
-            raise InputError(f"{source}: text {i}: write two texts with a tab between them")
+            more = ", or the second one in quotes of its own" if source == "the text" else ""
+            raise InputError(f"{source}: text {i}: write two texts with a tab between them{more}")
     return [(first, second) for first, second in found]
 
 

@@ -50,6 +50,7 @@ def _walk(console: Console, seed: int) -> None:
         'A bigram table gives one answer for every "the". The head\'s answer depends on what '
         'stands before it:\nread the row of "the" in both tables.'
     )
+    console.print("[dim]in the studio: glassformer studio --toys, page Numbers[/dim]")
     tour.run(console, seed)
 
 

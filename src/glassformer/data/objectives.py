@@ -145,7 +145,7 @@ class MaskedPairs(Masked):
     """As BERT was trained: hidden words, and whether the second text follows the first."""
 
     order: bool = False
-    short: float = 0.0
+    short: float = 0.1
 
     def samples(self, epoch: int) -> Samples:
         starts, document = sentence_starts(self.store["tokens"], self.store["sentences"])

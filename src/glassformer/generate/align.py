@@ -78,7 +78,9 @@ def align(
     """
     config = task.backbone.config
     if config.family != "seq2seq":
-        raise InputError(f"align: this is a {config.family}: only translation models align words")
+        raise InputError(
+            f"align: this model is of the family {config.family}: only translators align words"
+        )
     depth = config.decoder_depth or config.depth
     layers = usual_layers(depth) if layers is None else layers
     if not layers or not all(0 <= layer < depth for layer in layers):

@@ -63,7 +63,9 @@ def translate(
     """
     config = task.backbone.config
     if config.family != "seq2seq":
-        raise InputError(f"translate: this is a {config.family}: open a translation model")
+        raise InputError(
+            f"translate: this model is of the family {config.family}: open a translation model"
+        )
     if not isinstance(texts, Sequence):
         raise InputError(f"translate: {shown(texts)}: give a text, or a list of texts")
     for i, text in enumerate(texts):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from pathlib import Path
 
@@ -12,6 +13,12 @@ def shipped() -> dict[str, Path]:
     """Those that are here, by name."""
     found = sorted(HOME.iterdir()) if HOME.is_dir() else ()  # inside a zip there are no folders
     return {each.name: each for each in found if (each / "config.json").is_file()}
+
+
+def nearly(name: str) -> str:
+    """What an error adds for a name that is nearly one of ours."""
+    near = difflib.get_close_matches(name, shipped(), 1, 0.8)
+    return f"did you mean {near[0]}, which comes with the package?" if near else ""
 
 
 def named(path: str | os.PathLike[str]) -> Path:

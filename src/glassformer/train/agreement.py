@@ -57,6 +57,8 @@ def check_agreement(recipe: Recipe) -> None:
     _check_labelled(recipe)
     if recipe.start is not None:
         _check_start(recipe)
+    elif recipe.fresh:
+        raise ValueError("fresh = true: write the model whose network it is in start")
 
 
 def _check_start(recipe: Recipe) -> None:

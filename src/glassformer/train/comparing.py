@@ -19,6 +19,7 @@ from glassformer.errors import ConfigError
 from glassformer.presets import PRESETS
 from glassformer.train.recipe import METRICS, Recipe, recipe_from
 
+FRESH = ":fresh"  # behind a model: its network and tokenizer, without its weights
 LONGEST = 100  # characters of a folder's name
 
 
@@ -90,14 +91,16 @@ def plan(
 def _fields(model: str, fields: dict[str, Any]) -> dict[str, Any]:
     """The recipe with this model in place of its own; of [model] only dropout stays."""
     found = copy.deepcopy(fields)
-    found.pop("start", None)
+    for name in ("start", "fresh"):
+        found.pop(name, None)
     kept = found.pop("model", {})
     found["model"] = {name: kept[name] for name in ("dropout",) if name in kept}
     if model in PRESETS:
         found["model"]["preset"] = model
     else:
         found.pop("tokenizer", None)
-        found["start"] = model
+        found["start"] = model.removesuffix(FRESH)
+        found["fresh"] = model.endswith(FRESH)
     return found
 
 

@@ -86,7 +86,8 @@ class Learn(Strict):
     mask_rate: float = Field(default=0.15, gt=0.0, lt=1.0)
     mask_unit: Literal["token", "word", "span"] = "token"
     sentence_order: bool = False  # masked_pairs: swap the texts, instead of taking a random one
-    short: float = Field(default=0.1, ge=0.0, le=1.0)  # masked_pairs: of its pairs, as BERT's
+    # masked_pairs: the share of pairs that are shorter than `length`, down to two sentences; BERT's
+    short: float = Field(default=0.1, ge=0.0, le=1.0)
     label_smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)
     balanced: bool = False  # rare classes count more: all together count the same
     pool: Pool | None = None  # what stands for a text; as is usual, if not given
@@ -167,6 +168,7 @@ class Recipe(Named):
     root: str | None = None  # where the data lies, if not beside this file
     # A model folder to go on from: [tokenizer] and [model] are its; dropout alone can be changed.
     start: str | None = None
+    fresh: bool = False  # of `start` take the network and the tokenizer, not the weights
 
     @model_validator(mode="after")
     def _check(self) -> Self:

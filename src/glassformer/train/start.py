@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from glassformer.checkpoint import fitting, layout_of, load_task, read_configs
 from glassformer.config import ModelConfig, TaskConfig, TokenIds
 from glassformer.errors import CheckpointError, ConfigError, shown
-from glassformer.pretrained import named
+from glassformer.pretrained import named, nearly
 from glassformer.tasks import Task, build_task
 from glassformer.train.agreement import check_pool
 from glassformer.train.labelled import pooling_of
@@ -35,7 +35,8 @@ def check_start(recipe: Recipe, source: str) -> None:
         return
     folder, learn = named(recipe.start), recipe.objective
     if not folder.exists():
-        raise ConfigError(f"{folder}: no such folder: write the folder of a model")
+        hint = nearly(recipe.start) or "write the folder of a model"
+        raise ConfigError(f"{folder}: no such folder: {hint}")
     stated, _ = read_configs(folder)
     config = dropped(recipe, stated, source)
     family = FAMILY[learn.kind][0]
@@ -100,8 +101,12 @@ def started(
     tell: Callable[[str], None] = lambda line: None,
 ) -> Task:
     """A folder's model with the recipe's dropout; where its head is for something else, with a
-    fresh one."""
-    task, _ = load_task(named(str(recipe.start)))
+    fresh one; or its network alone."""
+    folder = named(str(recipe.start))
+    if recipe.fresh:
+        config = dropped(recipe, read_configs(folder)[0], source)
+        return build_task(config, spec_of(recipe, config, labels)).train()
+    task, _ = load_task(folder)
     config = dropped(recipe, task.backbone.config, source)
     wanted = spec_of(recipe, config, labels)
     same = (task.spec.kind, task.spec.labels) == (wanted.kind, wanted.labels)

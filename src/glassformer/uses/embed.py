@@ -64,6 +64,7 @@ def embed(
 
 def cosines(a: Tensor, b: Tensor) -> Tensor:
     """How alike each of a is to each of b: (A, C), (B, C) → (A, B), from −1 to 1."""
+    a, b = a.float(), b.float()  # half precision would go beyond 1
     return F.normalize(a, dim=-1) @ F.normalize(b, dim=-1).T
 
 
