@@ -18,8 +18,8 @@ GOLDEN = {  # by family, and with dropout or not
         2.76732, 2.77036, 2.71290, 2.75889, 2.73222,
     ],
     ("encoder", False): [
-        3.96188, 3.89494, 3.96326, 3.82304, 3.76261,
-        3.86046, 3.68826, 3.73771, 3.71081, 3.68096,
+        3.92948, 3.88935, 3.93824, 3.88522, 3.80665,
+        3.74253, 3.74983, 3.74762, 3.71974, 3.71107,
     ],
     ("seq2seq", False): [
         3.13077, 3.10753, 3.05049, 2.96206, 2.88782,
@@ -38,5 +38,5 @@ def test_the_first_losses_are_known(case: tuple[str, bool], tmp_path: Path) -> N
     recipe = write_recipe(tmp_path, family, dropout=dropout, steps=10, rows=2)
     given = session(recipe, tmp_path / "run")
     losses = [step.loss for step in fit(given.state, given.rows, given.world)]
-    assert losses == pytest.approx(GOLDEN[case], abs=1e-4), [round(each, 5) for each in losses]
+    assert losses == pytest.approx(GOLDEN[case], abs=1e-4), str([round(each, 5) for each in losses])
     assert losses[-1] < losses[0]

@@ -79,7 +79,7 @@ def align(
     config = task.backbone.config
     if config.family != "seq2seq":
         raise InputError(
-            f"align: this model is of the family {config.family}: only translators align words"
+            f"align: this model is of the family {config.family}: only translation models align"
         )
     depth = config.decoder_depth or config.depth
     layers = usual_layers(depth) if layers is None else layers

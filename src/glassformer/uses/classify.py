@@ -111,9 +111,10 @@ def follows(task: Task, tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) 
     for i, pair in enumerate(pairs):
         if isinstance(pair, str):
             raise InputError(f"text {i} is {shown(pair)}: write a pair of texts")
+    readings = read(task, tokenizer, pairs)
+    for i, pair in enumerate(pairs):
         if not all(map(str.strip, pair)):
             raise InputError(f"pair {i}: one of its texts is empty: write two texts")
-    readings = read(task, tokenizer, pairs)
     long = next((i for i, reading in enumerate(readings) if len(reading.windows) > 1), None)
     if long is not None:
         raise InputError(
