@@ -58,12 +58,12 @@ def _follows(console: Console, model: Model, seed: int) -> None:
 
 
 def _banks(console: Console, model: Model, seed: int) -> None:
-    from torch.nn import functional as F
+    import torch
 
-    river, money, savings = (model.word(each, "bank").float() for each in BANKS)
+    river, money, savings = (model.word(each, "bank") for each in BANKS)
+    cosines = model.similarity(money[None], torch.stack([river, savings]))[0].tolist()
     rows = [
-        (f"{BANKS[1]} {other}", F.cosine_similarity(money, vector, dim=0).item())
-        for other, vector in ((BANKS[0], river), (BANKS[2], savings))
+        (f"{BANKS[1]} {other}", cosine) for other, cosine in zip(BANKS[::2], cosines, strict=True)
     ]
     console.print(listing(('"bank" in both: the same word, not the same vector', "cosine"), rows))
 
