@@ -93,6 +93,10 @@ def write_recipe(
     return path
 
 
+def metrics(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
 def session(recipe: Path, out: Path, **changes: str) -> Session:
     """The same in this process, ready for its first step."""
     from glassformer.train.build import build_session

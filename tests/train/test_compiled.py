@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import FAMILIES, live, write_recipe
-
-
-def metrics(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+from harness import FAMILIES, live, metrics, write_recipe
 
 
 def with_backend(name: str) -> None:

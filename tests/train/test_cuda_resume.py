@@ -1,4 +1,5 @@
-"""On a GPU with deterministic = true: a run that was killed ends with the same bits."""
+"""On a GPU: with deterministic = true a run that was killed ends with the same bits; on tape it
+learns the same."""
 
 from __future__ import annotations
 
@@ -9,16 +10,19 @@ from pathlib import Path
 
 import pytest
 import torch
-from harness import at_step, live, result, signal_self, write_recipe
+from harness import FAMILIES, at_step, live, metrics, result, signal_self, write_recipe
 
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # one who asks CUDA cannot fork
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
+@pytest.mark.parametrize("tape", [False, True])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-@pytest.mark.parametrize("family", ["decoder", "encoder", "seq2seq"])
-def test_killed_and_taken_up_again(family: str, precision: str, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, family, precision=precision, deterministic=True, device="cuda")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_killed_and_taken_up_again(family: str, precision: str, tape: bool, tmp_path: Path) -> None:
+    recipe = write_recipe(
+        tmp_path, family, precision=precision, tape=tape, deterministic=True, device="cuda"
+    )
     kill = partial(at_step, 7, partial(signal_self, signal.SIGKILL))
     live("pretrain", recipe, "--out", tmp_path / "cut", mischief=kill)
     for out in ("cut", "whole"):
@@ -26,3 +30,18 @@ def test_killed_and_taken_up_again(family: str, precision: str, tmp_path: Path) 
         assert end.status == 0, end.said
     whole, cut = (result(tmp_path / out) for out in ("whole", "cut"))
     assert [name for name in whole if whole[name] != cut.get(name)] == []
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_on_tape(family: str, rows: int, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, family, dropout=False, valid=1, rows=rows, device="cuda")
+    for tape in ("false", "true"):
+        end = live("pretrain", recipe, "--out", tmp_path / tape, "--train.tape", tape)
+        assert end.status == 0, end.said
+    plain, taped = (
+        [[each["loss"], each["norm"]] for each in metrics(tmp_path / tape) if "loss" in each]
+        for tape in ("false", "true")
+    )
+    assert len(plain) == 12 and plain[-1][0] < plain[0][0]
+    assert torch.tensor(taped).allclose(torch.tensor(plain), rtol=1e-4)

@@ -47,6 +47,7 @@ OTHER: dict[str, Any] = {
     "tokenizer.vocab_size": 500,
     "train.decay": 0.5,
     "train.final": 0.0,
+    "train.recompute": True,
 }
 OTHERS = {
     "objective.kind": [
@@ -61,6 +62,7 @@ OTHERS = {
     ],
     "tokenizer.kind": ["chars", "bytes"],
     "train.schedule": ["constant", "linear", "cosine", "stable", "inverse_sqrt"],
+    "train.tape": [False, True],
 }
 
 
@@ -148,6 +150,7 @@ def test_the_root_of_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ({"objective": {"kind": "embed", "pool": "words"}}, "write 'classify'"),
         ({"objective": {"pool": "words"}, "data": {"second": "b"}}, "write one text"),
         ({"objective": {"pool": "hierarchy"}, "train": {"compile": True}}, "write false"),
+        ({"objective": {"pool": "hierarchy"}, "train": {"tape": True}}, "write false"),
     ],
 )
 def test_documents_are_not_for_all(groups: Any, why: str, tmp_path: Path) -> None:

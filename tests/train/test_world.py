@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import End, Life, at_step, damaged, live, result, signal_self, write_recipe
+from harness import End, Life, at_step, damaged, live, metrics, result, signal_self, write_recipe
 
 from ports import free_port
 
@@ -39,10 +39,6 @@ def two(recipe: Path, out: Path, *words: object, mischief: Any = None) -> tuple[
     ]  # fmt: skip
     first, second = (life.end() for life in ranks)
     return first, second
-
-
-def metrics(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
 def check_close(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:

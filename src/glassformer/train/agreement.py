@@ -16,7 +16,7 @@ PLAIN = ("next_word", "masked", "masked_pairs")
 LABELLED = ("classify", "tag", "answer", "embed")
 TABLES = ("classify", "embed")  # their texts stand in columns
 # Fields that nobody would read, unless another one has one of these values.
-ONLY: tuple[tuple[str, str, tuple[str | None, ...]], ...] = (
+ONLY: tuple[tuple[str, str, tuple[str | bool | None, ...]], ...] = (
     ("objective.mask_rate", "objective.kind", MASKED),
     ("objective.mask_unit", "objective.kind", MASKED),
     ("objective.sentence_order", "objective.kind", ("masked_pairs",)),
@@ -47,6 +47,7 @@ ONLY: tuple[tuple[str, str, tuple[str | None, ...]], ...] = (
     ("tokenizer.vocab_size", "tokenizer.kind", (None, "bpe", "wordpiece", "unigram")),
     ("train.decay", "train.schedule", ("stable",)),
     ("train.final", "train.schedule", ("linear", "cosine", "stable")),
+    ("train.recompute", "train.tape", (False,)),  # chance is drawn again: that cannot be recorded
 )
 
 
@@ -107,6 +108,7 @@ def check_pool(recipe: Recipe, pool: str | None) -> None:
         "data.label_separator": data.label_separator is not None and "one label a text",
         "data.second": data.second is not None and "one text",
         "train.compile": recipe.train.compile and "false: documents are of all lengths",
+        "train.tape": recipe.train.tape and "false: documents are of all lengths",
     }
     whose = "" if learn.pool else f", as {recipe.start} has it"
     for name, write in wrong.items():
@@ -117,7 +119,9 @@ def check_pool(recipe: Recipe, pool: str | None) -> None:
             )
 
 
-def _check_read(recipe: Recipe, name: str, decides: str, values: tuple[str | None, ...]) -> None:
+def _check_read(
+    recipe: Recipe, name: str, decides: str, values: tuple[str | bool | None, ...]
+) -> None:
     """A field that has another value than its usual one must have a reader."""
     group, field = name.split(".")
     value, usual = _at(recipe, name), type(getattr(recipe, group)).model_fields[field].default

@@ -257,7 +257,9 @@ def _rows(recipe: Recipe, place: Place, tokenizer: Tokenizer, task: Task, part: 
     budget = recipe.train.tokens
     assert budget != "auto"  # noqa: S101
     plan = place.out / "plan" / part
-    rows = Rows(objective, budget=budget, folder=plan, fixed=recipe.train.compile)
+    # Of one shape is what is compiled, and what is on tape.
+    fixed = recipe.train.compile or (recipe.train.tape and task.device.type == "cuda")
+    rows = Rows(objective, budget=budget, folder=plan, fixed=fixed)
     _tell_left_out(objective, recipe, place, part)
     return rows
 

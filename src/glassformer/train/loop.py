@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,8 +17,10 @@ from glassformer.model import Batch
 from glassformer.model.kernels import PREFERRED
 from glassformer.tasks import Sum, Task
 from glassformer.train.distributed import World
+from glassformer.train.optim import Weights
 from glassformer.train.schedule import share
 from glassformer.train.state import State
+from glassformer.train.tape import Tapes
 
 Losses = Callable[[Batch], Mapping[str, Sum]]
 
@@ -78,6 +81,7 @@ def fit(
     """
     train, facts = state.train, state.facts
     mine = facts.rows // world.size
+    tapes = Tapes(world.device) if train.tape and world.device.type == "cuda" else None
 
     def wanted() -> Iterator[int]:
         for step in range(facts.step, train.steps):
@@ -87,7 +91,8 @@ def fit(
     stream = rows.stream(wanted(), workers=train.workers)
     try:
         for _ in range(facts.step, train.steps):
-            yield take_step(state, [next(stream) for _ in range(mine)], world, losses, stop())
+            taken = [next(stream) for _ in range(mine)]
+            yield take_step(state, taken, world, losses, stop(), tapes)
     finally:
         stream.close()  # type: ignore[attr-defined]
 
@@ -110,6 +115,7 @@ def take_step(
     world: World,
     losses: Losses | None = None,
     stop: bool = False,
+    tapes: Tapes | None = None,
 ) -> Step:
     """Forward and backward for each row, then one update."""
     train, facts, weights = state.train, state.facts, state.weights
@@ -119,13 +125,13 @@ def take_step(
         # Dropout, too, is a function of (seed, step, row): nothing of it has to be saved, and it
         # does not matter which process takes the row.
         world.seed(int(mix(train.seed, facts.step, i * world.size + world.rank)) >> 1)
-        with sdpa_kernel(PREFERRED, set_priority=True):
-            found = (losses or losses_of(state.task))(row.batch.to(world.device))
-        parts = {name: each.total / counts[name] for name, each in found.items()}
-        reduce(torch.add, parts.values()).backward()
-        weights.collect(first=i == 0)
+        learn = partial(_learn, weights, losses or losses_of(state.task), first=i == 0)
+        if tapes is None:
+            parts = learn(row.batch.to(world.device), counts)
+        else:
+            parts = tapes.play(learn, row.batch, counts, first=i == 0)
         for name, part in parts.items():
-            totals[name] = totals.get(name, 0) + part.detach()
+            totals[name] = totals.get(name, 0) + part
     world.sum(weights.gradient)
     norm = weights.clip(train.clip)
     rate = train.learning_rate * share(
@@ -145,6 +151,18 @@ def take_step(
     facts.step += 1
     facts.tokens += tokens
     return Step(facts.step, tuple(totals), figures, rate, sum(row.tokens for row in rows), stop)
+
+
+def _learn(
+    weights: Weights, losses: Losses, batch: Batch, counts: Mapping[str, Any], *, first: bool
+) -> dict[str, Tensor]:
+    """Forward and backward of one row: its part of each loss."""
+    with sdpa_kernel(PREFERRED, set_priority=True):
+        found = losses(batch)
+    parts = {name: each.total / counts[name] for name, each in found.items()}
+    reduce(torch.add, parts.values()).backward()
+    weights.collect(first=first)
+    return {name: part.detach() for name, part in parts.items()}
 
 
 def _count(rows: Sequence[Row], world: World, stop: bool) -> tuple[dict[str, int], int, bool]:

@@ -122,6 +122,7 @@ class Train(Strict):
     average: float = Field(default=0.0, ge=0.0, lt=1.0)  # moving average of weights; 0.999 is usual
     precision: Literal["float32", "bfloat16"] = "float32"
     compile: bool = False
+    tape: bool = False  # on a GPU: a row's kernels are recorded once, then start with one call
     recompute: bool = False  # forget activations and make them again: less memory, more time
     deterministic: bool = False
     workers: int = Field(default=0, ge=0)
