@@ -134,7 +134,7 @@ def flops(work: Work) -> float:
 def ours(work: Work, device: str, steps: int, folder: Path) -> tuple[float, dict[str, float]]:
     train = Train(
         steps=10**6, tokens=work.tokens, precision="bfloat16" if device == "cuda" else "float32",
-        compile=device == "cuda", tape=True, workers=4, learning_rate=1e-4,
+        compile=device == "cuda", workers=4, learning_rate=1e-4,
     )  # fmt: skip
     torch.manual_seed(0)
     state = State(build_task(work.config, work.task).to(device).train(), train)
