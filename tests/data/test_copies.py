@@ -101,7 +101,8 @@ def test_a_run_reads_several_files_each_in_its_own_way(tmp_path: Path) -> None:
 
 
 def test_ids_stand_alone(tmp_path: Path) -> None:
-    """What is prepared can neither be looked through for copies nor read behind something."""
+    """What is prepared can neither be looked through for copies nor read behind something, nor
+    has it columns."""
     (tmp_path / "ids").mkdir()
     (tmp_path / "ids" / "store.json").write_text("{}")
     (tmp_path / "single.txt").write_text("One.\n")
@@ -109,5 +110,8 @@ def test_ids_stand_alone(tmp_path: Path) -> None:
                 tmp_path / "bytes")  # fmt: skip
     own = RECIPE.replace("stories.txt", "ids").replace('kind = "chars"', 'path = "bytes"')
     (tmp_path / "recipe.toml").write_text(own)
-    line = refused("pretrain", tmp_path / "recipe.toml", "--out", tmp_path / "run", code=2)
-    assert "leave data.more and data.deduplicate out, or name its text" in line
+    words = ("pretrain", tmp_path / "recipe.toml", "--out", tmp_path / "run")
+    line = refused(*words, code=2)
+    assert "leave data.more, data.deduplicate and data.text out, or name its text" in line
+    column = ("--data.more", "[]", "--data.deduplicate", "false", "--data.text", "text")
+    assert refused(*words, *column, code=2) == line

@@ -9,7 +9,7 @@ import pytest
 
 from glassformer.cli.training import root_of
 from glassformer.errors import ConfigError
-from glassformer.train.agreement import ONLY, _at
+from glassformer.train.agreement import OF_TABLES, ONLY, PLAIN, _at
 from glassformer.train.recipe import Recipe, read_recipe
 from glassformer.train.toml import as_toml
 from tiny import write_recipe
@@ -89,6 +89,8 @@ def test_a_field_without_a_reader_is_refused(
     readers = [value for value in values if value is not None]
     for reader in readers:
         more = [("objective.pool", "words")] if name == "objective.word_dropout" else []
+        if name in OF_TABLES and reader in PLAIN:
+            more = [("data.text", "sentence")]
         recipe = read(tmp_path, **settings((decides, reader), (name, OTHER[name]), *more))
         assert _at(recipe, decides) == reader
     refusing = [other for other in OTHERS[decides] if other not in readers]

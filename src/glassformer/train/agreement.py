@@ -15,6 +15,9 @@ MASKED = ("masked", "masked_pairs")
 PLAIN = ("next_word", "masked", "masked_pairs")
 LABELLED = ("classify", "tag", "answer", "embed")
 TABLES = ("classify", "embed")  # their texts stand in columns
+# How plain text is read: documents, or with data.text the columns of a labelled table.
+OF_DOCUMENTS = ("data.field", "data.document", "data.more")
+OF_TABLES = ("data.second", "data.header", "data.separator", "data.skip_bad", "data.fold")
 # Fields that nobody would read, unless another one has one of these values.
 ONLY: tuple[tuple[str, str, tuple[str | bool | None, ...]], ...] = (
     ("objective.mask_rate", "objective.kind", MASKED),
@@ -29,13 +32,15 @@ ONLY: tuple[tuple[str, str, tuple[str | bool | None, ...]], ...] = (
     ("data.deduplicate", "objective.kind", PLAIN),
     ("data.more", "objective.kind", (*PLAIN, "translate")),
     *(
-        (f"data.{name}", "objective.kind", TABLES)
-        for name in ("text", "second", "label", "header", "separator", "label_until")
+        (f"data.{name}", "objective.kind", (*TABLES, *PLAIN))
+        for name in ("text", "second", "header", "separator")
     ),
+    ("data.label", "objective.kind", TABLES),
+    ("data.label_until", "objective.kind", TABLES),
     ("data.label_separator", "objective.kind", ("classify",)),
     ("data.tag", "objective.kind", ("tag",)),
-    ("data.skip_bad", "objective.kind", LABELLED),
-    ("data.fold", "objective.kind", LABELLED),
+    ("data.skip_bad", "objective.kind", (*LABELLED, *PLAIN)),
+    ("data.fold", "objective.kind", (*LABELLED, *PLAIN)),
     ("data.fold_by", "objective.kind", ("classify",)),
     ("objective.balanced", "objective.kind", ("classify", "tag")),
     ("objective.pool", "objective.kind", TABLES),
@@ -55,6 +60,8 @@ def check_agreement(recipe: Recipe) -> None:
     """A field that nobody would read, or that two others exclude, is a mistake."""
     for name, decides, values in ONLY:
         _check_read(recipe, name, decides, values)
+    if recipe.objective.kind in PLAIN:
+        _check_plain(recipe)
     _check_labelled(recipe)
     if recipe.start is not None:
         _check_start(recipe)
@@ -73,6 +80,20 @@ def _check_start(recipe: Recipe) -> None:
                 f"model.{name} = {shown(value)}: start = {recipe.start!r} brings its own model: "
                 f"leave model.{name} out (only model.dropout can be changed)"
             )
+
+
+def _check_plain(recipe: Recipe) -> None:
+    text = recipe.data.text
+    for name in OF_TABLES if text is None else OF_DOCUMENTS:
+        if _is_usual(recipe, name):
+            continue
+        value = shown(_at(recipe, name))
+        if text is not None:
+            raise ValueError(f"{name} = {value}: data.text = {text!r} reads a table: leave one out")
+        raise ValueError(
+            f"{name} = {value} is for a table: write in data.text the column to read, or leave "
+            f"{name} out"
+        )
 
 
 def _check_labelled(recipe: Recipe) -> None:
@@ -123,15 +144,18 @@ def _check_read(
     recipe: Recipe, name: str, decides: str, values: tuple[str | bool | None, ...]
 ) -> None:
     """A field that has another value than its usual one must have a reader."""
-    group, field = name.split(".")
-    value, usual = _at(recipe, name), type(getattr(recipe, group)).model_fields[field].default
-    if value == usual or _at(recipe, decides) in values:
+    if _is_usual(recipe, name) or _at(recipe, decides) in values:
         return
     known = " or ".join(repr(each) for each in values if each is not None)
     raise ValueError(
-        f"{name} = {shown(value)} is for {decides} = {known}, and here it is "
+        f"{name} = {shown(_at(recipe, name))} is for {decides} = {known}, and here it is "
         f"{_at(recipe, decides)!r}: leave {name} out"
     )
+
+
+def _is_usual(recipe: Recipe, name: str) -> bool:
+    group, field = name.split(".")
+    return bool(_at(recipe, name) == type(getattr(recipe, group)).model_fields[field].default)
 
 
 def _at(recipe: Recipe, name: str) -> Any:

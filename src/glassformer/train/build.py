@@ -212,9 +212,10 @@ def _ready_made(recipe: Recipe, place: Place, part: str) -> Path | None:
     folder = None if name is None else place.root / name
     if folder is None or not (folder / META).is_file():
         return None
-    if data.more or data.deduplicate:
+    if data.more or data.deduplicate or data.text is not None:
         raise ConfigError(
-            f"{folder}: it is prepared: leave data.more and data.deduplicate out, or name its text"
+            f"{folder}: it is prepared: leave data.more, data.deduplicate and data.text out, or "
+            "name its text"
         )
     if data.splits:
         raise ConfigError(

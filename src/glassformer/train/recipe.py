@@ -39,7 +39,8 @@ class Data(Source):
     held_out: float = Field(default=0.05, ge=0.0, lt=1.0)  # that part
     deduplicate: bool = False  # leave out documents and lines that were there, or are held out
     languages: tuple[str, ...] = ()  # parallel files: ("en", "ru") reads train.en and train.ru
-    # Labelled data: which columns to read; guessed by their names, and told, if not given.
+    # Labelled data: which columns to read; guessed by their names, and told, if not given. Where
+    # text alone is learnt, `text` makes it read such a table, and hold out what that holds out.
     text: str | None = None
     second: str | None = None  # of pairs of texts
     label: str | None = None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from glassformer.data.copies import Copies
 from glassformer.data.labelled import sides
-from glassformer.data.marking import Document
+from glassformer.data.marking import Document, texts_of
 from glassformer.data.prepare import Progress
 from glassformer.data.readers import documents, find_files, pairs
 from glassformer.data.split import Pair, is_held, split_pairs
@@ -113,6 +113,19 @@ def _fresh(recipe: Recipe, place: Place, part: str) -> Iterator[Document]:
 
 
 def _texts(recipe: Recipe, place: Place, part: str) -> Iterator[str]:
+    if recipe.data.text is not None:
+        return _columns(recipe, place, part)
+    return _documents(recipe, place, part)
+
+
+def _columns(recipe: Recipe, place: Place, part: str) -> Iterator[str]:
+    """Of a labelled table: each text is in the part that its row is in where labels are learnt."""
+    path = _text(place, _sources(recipe, part)[0])
+    for row in labelled.documents(recipe, path, (), part, place.say):
+        yield from texts_of(row)
+
+
+def _documents(recipe: Recipe, place: Place, part: str) -> Iterator[str]:
     share, wanted = _share(recipe), part == "valid"
     for source in _sources(recipe, part):
         found = documents(_text(place, source), source.field, ends=source.document)
