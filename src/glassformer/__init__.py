@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from glassformer.studio.notebook import View, view
     from glassformer.tasks import ImportantWords, build_task
     from glassformer.text import Tokenizer
+    from glassformer.train.fitting import fit
 
 # Where each name lives; nothing is imported, torch least of all, before it is used.
 _HOMES = {
@@ -43,12 +44,13 @@ _HOMES = {
     "view": "studio.notebook",
     "build_task": "tasks",
     "Tokenizer": "text",
+    "fit": "train.fitting",
 }
 
 __all__ = [
     "PRESETS", "Batch", "Cache", "GlassformerError", "ImportantWords", "Model", "ModelConfig",
     "Sequences", "TaskConfig", "Tokenizer", "Trace", "View", "__version__", "ablate", "build",
-    "build_task", "load", "record", "view",
+    "build_task", "fit", "load", "record", "view",
 ]  # fmt: skip
 
 

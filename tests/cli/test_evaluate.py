@@ -88,6 +88,15 @@ def test_each_document_for_itself(tmp_path):
     assert "knows no documents" in said
 
 
+def test_a_recipe_on_tape_measures_documents(tmp_path):
+    """The pooling is the model's; nothing is recorded where nothing is learnt."""
+    recipe = write_recipe(tmp_path, "classify", objective={"pool": "words"})
+    glassformer("pretrain", recipe, "--out", tmp_path / "run")
+    taped = write_recipe(tmp_path, "classify", train={"tape": True})
+    said = glassformer("evaluate", tmp_path / "run/model", taped, "--json")
+    assert json.loads(said)["accuracy"] > 0.3
+
+
 def test_refused_in_one_line(trained, tmp_path):
     recipe, run, _, kind = trained
     model = run / "model"

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from glassformer.cli.training import root_of
 from glassformer.errors import ConfigError
 from glassformer.train.agreement import OF_TABLES, ONLY, PLAIN, _at
 from glassformer.train.recipe import Recipe, read_recipe
-from glassformer.train.toml import as_toml
+from glassformer.train.toml import as_toml, root_of
 from tiny import write_recipe
 
 OTHER: dict[str, Any] = {
@@ -47,7 +46,6 @@ OTHER: dict[str, Any] = {
     "tokenizer.vocab_size": 500,
     "train.decay": 0.5,
     "train.final": 0.0,
-    "train.recompute": True,
 }
 OTHERS = {
     "objective.kind": [
@@ -62,7 +60,6 @@ OTHERS = {
     ],
     "tokenizer.kind": ["chars", "bytes"],
     "train.schedule": ["constant", "linear", "cosine", "stable", "inverse_sqrt"],
-    "train.tape": [False, True],
 }
 
 
@@ -159,3 +156,8 @@ def test_documents_are_not_for_all(groups: Any, why: str, tmp_path: Path) -> Non
     with pytest.raises(ConfigError) as caught:
         read(tmp_path, **{**groups, "objective": {"kind": "classify", **groups["objective"]}})
     assert why in str(caught.value)
+
+
+def test_what_is_recorded_is_not_made_again(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"recompute = true with train\.tape = true: write fal"):
+        read(tmp_path, objective={}, train={"tape": True, "recompute": True})

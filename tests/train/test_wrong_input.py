@@ -148,6 +148,12 @@ def test_a_run_that_has_begun_keeps_its_recipe(tmp_path: Path) -> None:
             "--out, or delete it\n"
         )
     assert before == (result(out), (out / "tokenizer" / "tokenizer.json").read_bytes())
+    written = out / "recipe.toml"
+    assert "tape = false\n" in written.read_text()
+    written.write_text(written.read_text().replace("tape = false\n", ""))  # it is older than that
+    for flags in ((), ("--train.tape", "true")):  # which changes no number
+        end = live("pretrain", recipe, "--out", out, *flags)
+        assert end.status == 0, end.said
 
 
 def test_a_model_that_cannot_go_on_is_refused_before_any_work(tmp_path: Path) -> None:

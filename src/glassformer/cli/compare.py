@@ -18,8 +18,9 @@ from rich.text import Text
 from glassformer.cli.common import safe, size
 from glassformer.cli.params import find
 from glassformer.cli.plot import check_picture, new_figure, save
-from glassformer.cli.training import DATA, JSON, begun, pursue, root_of, sorted_out
+from glassformer.cli.training import DATA, JSON, begun, pursue, sorted_out
 from glassformer.errors import ConfigError
+from glassformer.train.toml import root_of
 
 if TYPE_CHECKING:
     from glassformer.train.comparing import Line, Planned, Result

@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 from glassformer.cli.common import grid, safe
-from glassformer.cli.training import DATA, JSON, RECIPE, given, root_of
+from glassformer.cli.training import DATA, JSON, RECIPE, given
 from glassformer.errors import ConfigError, check_installed
+from glassformer.train.toml import root_of
 
 if TYPE_CHECKING:
     from glassformer.data.prepare import Progress
@@ -82,7 +83,7 @@ def of_model(recipe: Recipe, model: str) -> Recipe:
         )
     tokens = recipe.train.tokens
     tokens = max(USUAL, recipe.objective.length) if tokens == "auto" else tokens
-    train = recipe.train.model_copy(update={"compile": False, "tokens": tokens})
+    train = recipe.train.model_copy(update={"compile": False, "tape": False, "tokens": tokens})
     own = {"start": model, "model": {}, "tokenizer": Tokenize(), "train": train}
     return recipe.model_copy(update=own)
 

@@ -8,7 +8,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +17,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
 from glassformer.errors import ConfigError, GlassformerError, check_installed
+from glassformer.train.toml import ROOT, root_of
 
 if TYPE_CHECKING:
     from glassformer.train.loop import Step
     from glassformer.train.recipe import Recipe
     from glassformer.train.session import Event, Session
 
-ROOT = "GLASSFORMER_DATA"
 # other names of fields
 ALSO = {
     "max_tokens": "train.tokens",
@@ -103,13 +103,6 @@ def finetune(
         )
 
 
-def root_of(recipe: Recipe, data: Path | None, path: Path) -> Path:
-    """Where its data lies: as the command says, the recipe, the environment; or beside it."""
-    if data is None and recipe.root is not None:
-        data = path.parent / recipe.root
-    return data or Path(os.environ.get(ROOT, path.parent))
-
-
 def given(words: list[str]) -> dict[str, str]:
     """`--train.steps 100` and `--train.steps=100`."""
     found, others = sorted_out(words)
@@ -159,9 +152,8 @@ def _run(
 @contextmanager
 def begun(recipe: Recipe, source: str, root: Path, out: Path) -> Iterator[tuple[Session, Screen]]:
     """A run that is ready to learn, or to go on; nobody else is in its folder."""
-    from glassformer.train.build import build_session
     from glassformer.train.distributed import join
-    from glassformer.train.run import locked
+    from glassformer.train.fitting import opened
     from glassformer.train.session import Interrupted
     from glassformer.train.texts import Place
 
@@ -170,21 +162,16 @@ def begun(recipe: Recipe, source: str, root: Path, out: Path) -> Iterator[tuple[
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, signal.default_int_handler)
     world = join(recipe.train.device)
-    recipe = recipe.model_copy(update={"root": str(root.absolute())})
     show = Screen(Console(stderr=True), recipe, quiet=not world.leads)
-    place = Place(root, out, source, show.tell)
     try:
-        with locked(place.out) if world.leads else nullcontext():
-            session = build_session(recipe, place, world)
-            # Tokens and steps are found.
-            show.recipe = recipe.model_copy(update={"train": session.state.train})
+        with opened(recipe, Place(root, out, source, show.tell), world) as (session, found):
+            show.recipe = found
             yield session, show
     except KeyboardInterrupt:  # while preparing: once it learns, it is asked to stop instead
-        line = f"{place.out}: broken off before the first step: the same command goes on"
+        line = f"{out}: broken off before the first step: the same command goes on"
         raise Interrupted(line) from None
     finally:
         show.close()
-        world.close()
 
 
 def pursue(session: Session, show: Screen) -> dict[str, Any]:
@@ -219,6 +206,7 @@ def _inside(session: Session, recipe: Recipe, show: Screen) -> dict[str, Any]:
         raise GlassformerError(
             f"out of memory with train.tokens = {tokens}: lower it (--train.tokens {half} "
             f"--train.rows {2 * recipe.train.rows} learns the same), or set --train.recompute true"
+            + (" --train.tape false" if recipe.train.tape else "")
         ) from None
     finally:
         if board:

@@ -26,7 +26,7 @@ NONE = -100  # no answer is wanted here
 
 @dataclass(frozen=True)
 class Shape:
-    """For compiled graphs: the sizes every row is filled up to."""
+    """For what is compiled or on tape: the sizes every row is filled up to."""
 
     tokens: int  # N
     texts: int  # B, of real texts; the filler's come on top

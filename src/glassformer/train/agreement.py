@@ -19,7 +19,7 @@ TABLES = ("classify", "embed")  # their texts stand in columns
 OF_DOCUMENTS = ("data.field", "data.document", "data.more")
 OF_TABLES = ("data.second", "data.header", "data.separator", "data.skip_bad", "data.fold")
 # Fields that nobody would read, unless another one has one of these values.
-ONLY: tuple[tuple[str, str, tuple[str | bool | None, ...]], ...] = (
+ONLY: tuple[tuple[str, str, tuple[str | None, ...]], ...] = (
     ("objective.mask_rate", "objective.kind", MASKED),
     ("objective.mask_unit", "objective.kind", MASKED),
     ("objective.sentence_order", "objective.kind", ("masked_pairs",)),
@@ -52,7 +52,6 @@ ONLY: tuple[tuple[str, str, tuple[str | bool | None, ...]], ...] = (
     ("tokenizer.vocab_size", "tokenizer.kind", (None, "bpe", "wordpiece", "unigram")),
     ("train.decay", "train.schedule", ("stable",)),
     ("train.final", "train.schedule", ("linear", "cosine", "stable")),
-    ("train.recompute", "train.tape", (False,)),  # chance is drawn again: that cannot be recorded
 )
 
 
@@ -62,6 +61,8 @@ def check_agreement(recipe: Recipe) -> None:
         _check_read(recipe, name, decides, values)
     if recipe.objective.kind in PLAIN:
         _check_plain(recipe)
+    if recipe.train.tape and recipe.train.recompute:  # chance is drawn again: not to be recorded
+        raise ValueError("train.recompute = true with train.tape = true: write false for one")
     _check_labelled(recipe)
     if recipe.start is not None:
         _check_start(recipe)
@@ -140,9 +141,7 @@ def check_pool(recipe: Recipe, pool: str | None) -> None:
             )
 
 
-def _check_read(
-    recipe: Recipe, name: str, decides: str, values: tuple[str | bool | None, ...]
-) -> None:
+def _check_read(recipe: Recipe, name: str, decides: str, values: tuple[str | None, ...]) -> None:
     """A field that has another value than its usual one must have a reader."""
     if _is_usual(recipe, name) or _at(recipe, decides) in values:
         return

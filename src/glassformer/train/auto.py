@@ -26,6 +26,7 @@ from glassformer.train.toml import RECIPE, read_fields
 ON_CPU = 1_024  # a token takes least time in rows of 600 to 2,600: benchmarks/scaling.py
 LEAST, MOST = 1_024, 131_072  # longer rows do not make a GPU any faster
 SHARE = 0.85  # of the memory: compiling, and kernels that need room, take the rest
+ON_TAPE = 0.7  # what is recorded keeps its memory while the model is evaluated
 
 
 def settled(recipe: Recipe, out: Path, world: World, task: Task) -> Recipe:
@@ -63,7 +64,7 @@ def _before(path: Path) -> int | None:
 
 def _largest(recipe: Recipe, task: Task, device: torch.device) -> int:
     free, _ = torch.cuda.mem_get_info(device)
-    limit = SHARE * (free + torch.cuda.memory_reserved(device))
+    limit = (ON_TAPE if recipe.train.tape else SHARE) * (free + torch.cuda.memory_reserved(device))
     base = torch.cuda.memory_allocated(device)
     state = State(copy.deepcopy(task), recipe.train)
     if recipe.train.recompute:

@@ -125,9 +125,9 @@ def take_step(
         # Dropout, too, is a function of (seed, step, row): nothing of it has to be saved, and it
         # does not matter which process takes the row.
         world.seed(int(mix(train.seed, facts.step, i * world.size + world.rank)) >> 1)
-        learn = partial(_learn, weights, losses or losses_of(state.task), first=i == 0)
+        learn = partial(_learn, weights, losses or losses_of(state.task))
         if tapes is None:
-            parts = learn(row.batch.to(world.device), counts)
+            parts = learn(row.batch.to(world.device), counts, first=i == 0)
         else:
             parts = tapes.play(learn, row.batch, counts, first=i == 0)
         for name, part in parts.items():

@@ -25,9 +25,9 @@ from glassformer.checkpoint.folder import verify
 from glassformer.durable import remove, sweep, sync, write_whole, writing
 from glassformer.errors import CheckpointError, ConfigError, InputError
 from glassformer.strictjson import parse
-from glassformer.train.recipe import Recipe
+from glassformer.train.recipe import Recipe, read_recipe
 from glassformer.train.state import OPTIMISER, TRAINER, State, read_facts
-from glassformer.train.toml import RECIPE, read_fields
+from glassformer.train.toml import RECIPE
 
 PLACES = ("checkpoints", "tokenizer", "data/train", "data/valid", "plan/train", "plan/valid")
 STEP = re.compile(r"step-(\d{8})")
@@ -56,7 +56,7 @@ def locked(folder: Path) -> Iterator[None]:
 FREE = {
     "objective.on_truncate", "train.workers", "train.keep", "train.save_every", "train.patience",
     "train.evaluate_every", "train.device", "train.steps", "train.epochs",
-    "train.tensorboard", "root",
+    "train.tensorboard", "train.tape", "root",
 }  # fmt: skip
 
 
@@ -65,7 +65,8 @@ def check_same(recipe: Recipe, folder: Path) -> None:
     path = folder / RECIPE
     if not path.is_file() or not checkpoints(folder):
         return
-    before, now = read_fields(path), recipe.model_dump(mode="json")
+    # Read as a recipe: the run may be older than a field.
+    before, now = (each.model_dump(mode="json") for each in (read_recipe(path), recipe))
     for name, value in now["train"].items():  # what was found then is kept
         if value is None or value == "auto":
             now["train"][name] = before.get("train", {}).get(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from glassformer.train.recipe import Recipe
 
 RECIPE = "recipe.toml"  # in the folder of a run
+ROOT = "GLASSFORMER_DATA"
 
 
 def read_fields(path: Path) -> dict[str, Any]:
@@ -30,6 +32,13 @@ def read_fields(path: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         hint = ': a text stands in quotes, as "mine"' if "Invalid value" in str(error) else ""
         raise ConfigError(f"{path}: this is no TOML: {error}{hint}") from None
+
+
+def root_of(recipe: Recipe, data: Path | None, path: Path) -> Path:
+    """Where its data lies: as somebody says, the recipe, the environment; or beside it."""
+    if data is None and recipe.root is not None:
+        data = path.parent / recipe.root
+    return data or Path(os.environ.get(ROOT, path.parent))
 
 
 def as_toml(recipe: Recipe) -> str:

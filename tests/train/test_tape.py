@@ -1,0 +1,83 @@
+"""A row that is replayed teaches what it would have taught: all its numbers are taken over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import tiny
+from glassformer.train import tape
+from glassformer.train.build import build_session
+from glassformer.train.distributed import World
+from glassformer.train.loop import take_step
+from glassformer.train.recipe import read_recipe
+from glassformer.train.tape import Parts, Recorder, Tapes, Work
+from glassformer.train.texts import Place
+
+CPU = torch.device("cpu")
+STEPS = 8
+
+
+@pytest.fixture(autouse=True)
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where numbers of Python's, such as lengths, are not asked for; nor where it is compiled."""
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+
+
+class Again(Recorder):
+    """Where there is no GPU: the same work once more, at the same places in memory."""
+
+    def __init__(self) -> None:
+        self.asides = self.replays = 0
+
+    def aside(self, work: Work) -> Parts:
+        self.asides += 1
+        return work()
+
+    def record(self, work: Work) -> tuple[Callable[[], object], Parts]:
+        parts: Parts = {}
+
+        def replay() -> None:
+            self.replays += 1
+            parts.update(work())
+
+        return replay, parts
+
+
+def learnt(out: Path, recipe: Path, rows: int, recorder: Recorder | None) -> torch.Tensor:
+    """Loss and norm of each step; rows have fixed shapes, as on a GPU."""
+    read = read_recipe(recipe, {"train.rows": str(rows), "train.steps": str(STEPS)})
+    session = build_session(read, Place(recipe.parent, out, "recipe.toml"), World(0, 1, CPU))
+    session.rows.shape = session.rows._shape()
+    tapes = Tapes(CPU, recorder) if recorder else None
+    found = []
+    for number in range(STEPS):
+        taken = [session.rows[number * rows + i] for i in range(rows)]
+        step = take_step(session.state, taken, session.world, session.losses, tapes=tapes)
+        found.append([step.loss, step.norm])
+    return torch.tensor(found)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("kind", [*tiny.KINDS, *tiny.LABELLED])
+def test_replayed_or_not(kind: str, rows: int, tmp_path: Path) -> None:
+    recipe, recorder = tiny.write_recipe(tmp_path, kind), Again()
+    plain = learnt(tmp_path / "plain", recipe, rows, None)
+    taped = learnt(tmp_path / "taped", recipe, rows, recorder)
+    assert recorder.asides + recorder.replays == rows * STEPS
+    assert recorder.replays > recorder.asides
+    assert taped.allclose(plain, rtol=1e-5)
+
+
+def test_a_row_that_is_not_taken_over_would_be_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = tiny.write_recipe(tmp_path)
+    plain = learnt(tmp_path / "plain", recipe, 1, None)
+    monkeypatch.setattr(tape, "_tensors", lambda batch: iter(()))
+    stale = learnt(tmp_path / "stale", recipe, 1, Again())
+    assert stale[: tape.WARM + 1].allclose(plain[: tape.WARM + 1], rtol=1e-5)
+    assert not stale.allclose(plain, rtol=1e-3)
