@@ -20,34 +20,24 @@ import argparse
 import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 import transformers
 
 import tinytasks
+from finetune_peer import CUDA, WARM, Done, Prepared, theirs, timed
 from glassformer.cli.training import given as fields_of
-from glassformer.train import metrics
 from glassformer.train.build import Place, build_measured, build_session, held_out
-from glassformer.train.distributed import World, join
+from glassformer.train.distributed import join
 from glassformer.train.labelled import Measured
 from glassformer.train.loop import fit
 from glassformer.train.recipe import Recipe, read_recipe
-from glassformer.train.schedule import share
 from glassformer.train.session import Session
 from glassformer.train.setup import ready
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
-WARM = 5  # steps before the clock starts
-SOME = 200  # steps that tell how fast the compiled peer is; what it learns is the same
-LONGEST = 30  # tokens of the peer's answers
-Rows = list[dict[str, Any]]  # of tokenised texts: lists of numbers, and single ones
-Batch = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -57,32 +47,12 @@ class Work:
     figures: tuple[str, ...]
 
 
-CUDA = torch.cuda.is_available()
-settle = torch.cuda.synchronize if CUDA else lambda: None
 WORKS = (
     Work("sst2", "sst2/dev.tsv", ("accuracy",)),
     Work("mrpc", "mrpc/msr_paraphrase_test.txt", ("f1", "accuracy")),
     Work("ewt-pos", "ud_english_ewt/en_ewt-ud-dev.conllu.xz", ("accuracy",)),
     Work("qa", "qa/policyqa_dev.json.xz", ("exact_match", "f1")),
 )
-
-
-@dataclass
-class Done:
-    figures: dict[str, float]
-    seconds: float  # of all steps, at the speed of those after the first few
-    first: float  # what the first few took: compiling
-
-
-@dataclass
-class Prepared:
-    """What both sides learn from and are measured on."""
-
-    recipe: Recipe
-    world: World
-    documents: list[Any]
-    measured: Measured
-    batch: int  # texts in a step
 
 
 # --------------------------------------------------------------------------------------- ours
@@ -126,240 +96,6 @@ def judge(work: Work, recipe: Recipe, place: Place, tiny: bool) -> Measured:
     return replace(found, documents=found.documents[:40]) if tiny else found
 
 
-def timed(steps: Iterator[Any], count: int) -> tuple[float, float]:
-    """Seconds of `count` steps at the speed of all but the first, and seconds of the first."""
-    begin = time.perf_counter()
-    for _ in range(WARM):
-        next(steps)
-    settle()
-    middle = time.perf_counter()
-    for _ in steps:
-        pass
-    settle()
-    later = time.perf_counter() - middle
-    return later * count / (count - WARM), middle - begin
-
-
-# --------------------------------------------------------------------------------- transformers
-
-
-def theirs(work: Work, found: Prepared, seed: int, model: Path, compiled: bool) -> Done:
-    torch.manual_seed(seed)
-    recipe, device = found.recipe, found.world.device
-    tokenizer = transformers.AutoTokenizer.from_pretrained(model)
-    kind = KINDS[recipe.objective.kind]
-    rows = kind.rows(recipe, tokenizer, found.documents)
-    rates = recipe.model["dropout"]
-    net = kind.model.from_pretrained(
-        model, dtype=torch.float32, num_labels=len(found.measured.labels) or 2,
-        attention_probs_dropout_prob=rates["attention"], hidden_dropout_prob=rates["residual"],
-    ).to(device).train()  # fmt: skip
-    batches = list(laid_out(rows, found.batch, recipe.train.steps, seed))
-    if device.type == "cuda":
-        batches = [{name: t.pin_memory() for name, t in batch.items()} for batch in batches]
-    call = torch.compile(net, dynamic=True) if compiled else net
-    if compiled:
-        batches = batches[:SOME]
-    else:
-        meet(net, batches, recipe, device)
-    seconds, first = timed(learn(net, call, batches, found), len(batches))
-    with torch.no_grad():
-        figures = {} if compiled else kind.figures(net.eval(), tokenizer, found)
-    return Done(figures, seconds * recipe.train.steps / len(batches), first)
-
-
-def laid_out(rows: Rows, size: int, steps: int, seed: int) -> Iterator[Batch]:
-    """Batches for all steps: shuffled, and in runs of 50 batches sorted by length."""
-    draw, made = np.random.default_rng(seed), 0
-    while made < steps:
-        order = draw.permutation(len(rows))
-        runs = [order[i : i + 50 * size] for i in range(0, len(order), 50 * size)]
-        order = np.concatenate([sorted(r, key=lambda i: -len(rows[i]["input_ids"])) for r in runs])
-        for which in draw.permutation(-(-len(order) // size))[: steps - made]:
-            made += 1
-            yield padded([rows[i] for i in order[which * size : (which + 1) * size]])
-
-
-def padded(rows: Rows) -> Batch:
-    longest = max(len(row["input_ids"]) for row in rows)
-    found = {}
-    for name, first in rows[0].items():
-        if isinstance(first, int):
-            found[name] = torch.tensor([row[name] for row in rows])
-            continue
-        fill = [-100 if name == "labels" else 0]
-        lists = [row[name] + fill * (longest - len(row[name])) for row in rows]
-        found[name] = torch.tensor(lists)
-    return found
-
-
-def meet(net: Any, batches: list[Batch], recipe: Recipe, device: torch.device) -> None:
-    """One batch of each shape, there and back."""
-    for batch in {batch["input_ids"].shape: batch for batch in batches}.values():
-        with autocast(recipe, device):
-            net(**moved(batch, device)).loss.backward()
-    net.zero_grad()
-
-
-def learn(net: Any, call: Any, batches: list[Batch], found: Prepared) -> Iterator[None]:
-    recipe, device, train = found.recipe, found.world.device, found.recipe.train
-    parts: dict[bool, list[torch.Tensor]] = {True: [], False: []}
-    for parameter in net.parameters():
-        parts[parameter.dim() >= 2].append(parameter)
-    optimiser = torch.optim.AdamW(
-        [{"params": parts[True], "weight_decay": train.weight_decay},
-         {"params": parts[False], "weight_decay": 0.0}],
-        lr=train.learning_rate, betas=train.betas, eps=train.eps, fused=True,
-    )  # fmt: skip
-    for step, batch in enumerate(batches):
-        rate = train.learning_rate * share(
-            train.schedule, step, steps=train.steps, warmup=train.warmup, decay=train.decay,
-            final=train.final,
-        )  # fmt: skip
-        for group in optimiser.param_groups:
-            group["lr"] = rate
-        with autocast(recipe, device):
-            loss = call(**moved(batch, device)).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(net.parameters(), train.clip)
-        optimiser.step()
-        optimiser.zero_grad()
-        yield
-
-
-def autocast(recipe: Recipe, device: torch.device) -> torch.autocast:
-    half = recipe.train.precision == "bfloat16"
-    return torch.autocast(device.type, torch.bfloat16, enabled=half)
-
-
-def moved(batch: Batch, device: torch.device) -> Batch:
-    return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
-
-
-def scores(net: Any, found: Prepared, rows: Rows, *names: str) -> Iterator[list[torch.Tensor]]:
-    """What the peer says of each row; rows of like length are read together."""
-    order = sorted(range(len(rows)), key=lambda i: -len(rows[i]["input_ids"]))
-    said: dict[int, list[torch.Tensor]] = {}
-    for at in range(0, len(order), 256):
-        part = order[at : at + 256]
-        batch = moved(padded([rows[i] for i in part]), found.world.device)
-        with autocast(found.recipe, found.world.device):
-            output = net(**batch)
-        told = zip(*(output[name].float().cpu() for name in names), strict=True)
-        said |= {i: list(each) for i, each in zip(part, told, strict=True)}
-    yield from (said[i] for i in range(len(rows)))
-
-
-# what a text, its tags or its answer are to transformers
-
-
-def text_rows(recipe: Recipe, tokenizer: Any, documents: Sequence[Any]) -> Rows:
-    sides = map(list, zip(*(each.texts for each in documents), strict=True))
-    read = tokenizer(*sides, truncation=True, max_length=recipe.objective.length)
-    rows = [dict(zip(read, values, strict=True)) for values in zip(*read.values(), strict=True)]
-    return [row | {"labels": int(each.label)} for row, each in zip(rows, documents, strict=True)]
-
-
-def text_figures(net: Any, tokenizer: Any, found: Prepared) -> dict[str, float]:
-    rows = text_rows(found.recipe, tokenizer, found.measured.documents)
-    said = torch.stack([each.argmax() for (each,) in scores(net, found, rows, "logits")])
-    wanted = torch.tensor([row["labels"] for row in rows])
-    return metrics.of_classes(said, wanted, len(found.measured.labels))
-
-
-def tag_rows(recipe: Recipe, tokenizer: Any, documents: Sequence[Any]) -> Rows:
-    rows = []
-    for each in documents:
-        read = tokenizer(
-            list(each.words), is_split_into_words=True, truncation=True,
-            max_length=recipe.objective.length,
-        )  # fmt: skip
-        before, tags = [None, *read.word_ids()], []
-        for i, word in enumerate(read.word_ids()):
-            tags.append(-100 if word is None or word == before[i] else each.tags[word])
-        rows.append({**read, "labels": tags})
-    return rows
-
-
-def tag_figures(net: Any, tokenizer: Any, found: Prepared) -> dict[str, float]:
-    rows = tag_rows(found.recipe, tokenizer, found.measured.documents)
-    names = [*found.measured.labels]
-    said, wanted = [], []
-    for row, (logits,) in zip(rows, scores(net, found, rows, "logits"), strict=True):
-        places = [i for i, tag in enumerate(row["labels"]) if tag != -100]
-        said.append([names[i] for i in logits[places].argmax(-1).tolist()])
-        wanted.append([names[row["labels"][i]] for i in places])
-    return metrics.of_tags(said, wanted, names)
-
-
-def windows(recipe: Recipe, tokenizer: Any, asked: Any) -> Iterator[tuple[dict[str, Any], Any]]:
-    """A question with each part of its context, and where the tokens of the context stand."""
-    read = tokenizer(
-        asked.question, asked.context, truncation="only_second", stride=recipe.objective.overlap,
-        max_length=recipe.objective.length, return_overflowing_tokens=True,
-        return_offsets_mapping=True,
-    )  # fmt: skip
-    for i, offsets in enumerate(read["offset_mapping"]):
-        places = [o if s == 1 else None for o, s in zip(offsets, read.sequence_ids(i), strict=True)]
-        names = ("input_ids", "token_type_ids", "attention_mask")
-        yield {name: read[name][i] for name in names}, places
-
-
-def answer_rows(recipe: Recipe, tokenizer: Any, documents: Sequence[Any]) -> Rows:
-    rows = []
-    for each in documents:
-        for row, places in windows(recipe, tokenizer, each):
-            row |= {"start_positions": 0, "end_positions": 0}
-            if each.answers:
-                text, begin = each.answers[0]
-                inside = [
-                    i for i, place in enumerate(places)
-                    if place and place[0] < begin + len(text) and place[1] > begin
-                ]  # fmt: skip
-                known = [place for place in places if place]
-                if inside and known[0][0] <= begin and begin + len(text) <= known[-1][1]:
-                    row |= {"start_positions": inside[0], "end_positions": inside[-1]}
-            rows.append(row)
-    return rows
-
-
-def answer_figures(net: Any, tokenizer: Any, found: Prepared) -> dict[str, float]:
-    asked = found.measured.documents
-    parts = [
-        (number, row, places)
-        for number, each in enumerate(asked)
-        for row, places in windows(found.recipe, tokenizer, each)
-    ]
-    said = scores(net, found, [row for _, row, _ in parts], "start_logits", "end_logits")
-    best = [(-np.inf, "")] * len(asked)
-    for (number, _, places), (starts, ends) in zip(parts, said, strict=True):
-        outside = torch.tensor([place is None for place in places])
-        starts, ends = (each[: len(places)].masked_fill(outside, -1e9) for each in (starts, ends))
-        size = torch.arange(len(places))[None] - torch.arange(len(places))[:, None]
-        wrong = (size < 0) | (size >= LONGEST)
-        pairs = (starts[:, None] + ends[None]).masked_fill(wrong, -np.inf)
-        first, last = divmod(int(pairs.argmax()), len(places))
-        score = float(pairs[first, last])
-        if score > best[number][0] and places[first] and places[last]:
-            best[number] = score, asked[number].context[places[first][0] : places[last][1]]
-    wanted = [[text for text, _ in each.answers] for each in asked]
-    return metrics.of_answers([text for _, text in best], wanted)
-
-
-@dataclass(frozen=True)
-class Kind:
-    model: Any
-    rows: Callable[[Recipe, Any, Sequence[Any]], Rows]
-    figures: Callable[[Any, Any, Prepared], dict[str, float]]
-
-
-KINDS = {
-    "classify": Kind(transformers.AutoModelForSequenceClassification, text_rows, text_figures),
-    "tag": Kind(transformers.AutoModelForTokenClassification, tag_rows, tag_figures),
-    "answer": Kind(transformers.AutoModelForQuestionAnswering, answer_rows, answer_figures),
-}
-
-
 # --------------------------------------------------------------------------------------- report
 
 
@@ -387,7 +123,7 @@ def compare(work: Work, given: argparse.Namespace) -> None:
             print(f"  seed {seed}: {mine[-1]}", file=sys.stderr, flush=True)
         for name, runs in peers.items():
             if name == "transformers" or seed == 0:
-                runs.append(theirs(work, found, seed, given.model, name != "transformers"))
+                runs.append(theirs(found, seed, given.model, name != "transformers"))
                 print(f"  seed {seed}: {name} {runs[-1]}", file=sys.stderr, flush=True)
         torch._dynamo.reset()
     train = found.recipe.train

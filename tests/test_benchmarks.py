@@ -25,6 +25,13 @@ def test_decode_shows_what_a_step_costs():
     assert all(float(row[1]) > 0 for row in rows[:5]) and all(float(r[-1]) > 0 for r in rows[6:])
 
 
+def test_scaling_tells_what_grows():
+    told = said("scaling.py", "--tiny")
+    assert re.search(r"^time a token: the most is [\d.]+ times the least$", told, re.MULTILINE)
+    memory = re.search(r"^memory a token: the most is ([\d.]+) times the least$", told, re.M)
+    assert float(memory[1]) < 1.2 and "peak memory" in told
+
+
 @pytest.mark.slow
 def test_finetune():
     told = said("finetune.py", "--tiny")

@@ -32,13 +32,27 @@ def test_killed_and_taken_up_again(family: str, precision: str, tape: bool, tmp_
     assert [name for name in whole if whole[name] != cut.get(name)] == []
 
 
+def count_replays(file: Path) -> None:
+    replay = torch.cuda.CUDAGraph.replay
+
+    def counted(graph: torch.cuda.CUDAGraph) -> None:
+        with file.open("a") as told:
+            told.write(".")
+        replay(graph)
+
+    torch.cuda.CUDAGraph.replay = counted  # type: ignore[method-assign]
+
+
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_on_tape(family: str, rows: int, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, family, dropout=False, valid=1, rows=rows, device="cuda")
     for tape in ("false", "true"):
-        end = live("pretrain", recipe, "--out", tmp_path / tape, "--train.tape", tape)
+        count = partial(count_replays, tmp_path / "replays")
+        words = ("pretrain", recipe, "--out", tmp_path / tape, "--train.tape", tape)
+        end = live(*words, mischief=count)
         assert end.status == 0, end.said
+        assert (tmp_path / "replays").exists() == (tape == "true")
     plain, taped = (
         [[each["loss"], each["norm"]] for each in metrics(tmp_path / tape) if "loss" in each]
         for tape in ("false", "true")

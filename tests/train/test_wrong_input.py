@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import live, result, signal_self, write_recipe
+import torch
+from harness import at_step, live, result, signal_self, write_recipe
 
 Change = Callable[[Path], list[object]]
 
@@ -205,3 +206,19 @@ def test_a_letter_of_the_held_out_part_alone_is_known(tmp_path: Path) -> None:
     end = live("pretrain", recipe, "--out", tmp_path / "run")
     assert end.status == 0, end.said
     assert "☃" in (tmp_path / "run" / "tokenizer" / "tokenizer.json").read_text()
+
+
+def no_memory() -> None:
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+
+def test_out_of_memory_says_which_number_to_lower(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path)
+    for tape, more in (("false", ""), ("true", " --train.tape false")):
+        words = ("pretrain", recipe, "--out", tmp_path / tape, "--train.tape", tape)
+        end = live(*words, mischief=partial(at_step, 3, no_memory))
+        assert end.status == 1
+        assert end.said.splitlines()[-1] == (
+            "glassformer: out of memory with train.tokens = 64: lower it (--train.tokens 32 "
+            f"--train.rows 2 learns the same), or set --train.recompute true{more}"
+        )
