@@ -79,7 +79,7 @@ export async function take(app, dialog) {
   const told = el("p", { class: "quiet", role: "status" });
   const code = el("pre", { class: "code", tabindex: "0", "aria-label": "Python" });
   const leaving = new AbortController();
-  dialog.addEventListener("close", () => leaving.abort(), { once: true });
+  dialog.addEventListener("close", () => dialog.open || leaving.abort(), { signal: leaving.signal }); // one may be late
   const button = (text, hint, act) => el("button", { type: "button", class: "plain", title: hint, text, on: { click: async ({ target }) => {
     const all = [...dialog.querySelectorAll(".buttons button")];
     for (const each of all) each.disabled = true;
