@@ -325,9 +325,11 @@ def test_rows_grow_until_the_card_is_nearly_full(tmp_path, monkeypatch, recomput
     assert card.tried == [1024, 2048, 4096, 8192]  # the last one did not fit
     assert found == 5 * 1024 and 0.7 < 1_000 * found / 7e6 <= auto.SHARE
     assert all(torch.equal(before[name], tensor) for name, tensor in task.state_dict().items())
-    with pytest.raises(GlassformerError, match="not even a row"):
+    for tape, more in ((False, ""), (True, " --train.tape false")):
+        train = recipe.train.model_copy(update={"tape": tape})
         Card(monkeypatch, total=900_000, each=1_000)
-        auto._largest(recipe, task, torch.device("cpu"))
+        with pytest.raises(GlassformerError, match=f"not even a row .*recompute true{more}$"):
+            auto._largest(recipe.model_copy(update={"train": train}), task, torch.device("cpu"))
 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**9), st.floats(1e6, 1e11))
@@ -343,9 +345,9 @@ def test_a_row_fills_what_is_there(each, base, limit):
         tokens *= 2
     if len(known) == 1:
         with pytest.raises(GlassformerError, match="not even a row of 1,024 tokens fits"):
-            auto._fill(known, limit, tokens)
+            auto._fill(known, limit, tokens, "")
         return
-    found = auto._fill(known, limit, tokens)
+    found = auto._fill(known, limit, tokens, "")
     assert found % auto.LEAST == 0 and auto.LEAST <= found <= auto.MOST
     assert need(found) <= limit
     assert found == auto.MOST or need(found + auto.LEAST) > limit or found + auto.LEAST >= tokens

@@ -7,15 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from harness import session
 
 import tiny
 from glassformer.train import tape
-from glassformer.train.build import build_session
-from glassformer.train.distributed import World
 from glassformer.train.loop import take_step
-from glassformer.train.recipe import read_recipe
 from glassformer.train.tape import Parts, Recorder, Tapes, Work
-from glassformer.train.texts import Place
 
 CPU = torch.device("cpu")
 STEPS = 8
@@ -49,14 +46,13 @@ class Again(Recorder):
 
 def learnt(out: Path, recipe: Path, rows: int, recorder: Recorder | None) -> torch.Tensor:
     """Loss and norm of each step; rows have fixed shapes, as on a GPU."""
-    read = read_recipe(recipe, {"train.rows": str(rows), "train.steps": str(STEPS)})
-    session = build_session(read, Place(recipe.parent, out, "recipe.toml"), World(0, 1, CPU))
-    session.rows.shape = session.rows._shape()
+    run = session(recipe, out, rows=str(rows), steps=str(STEPS))
+    run.rows.shape = run.rows._shape()
     tapes = Tapes(CPU, recorder) if recorder else None
     found = []
     for number in range(STEPS):
-        taken = [session.rows[number * rows + i] for i in range(rows)]
-        step = take_step(session.state, taken, session.world, session.losses, tapes=tapes)
+        taken = [run.rows[number * rows + i] for i in range(rows)]
+        step = take_step(run.state, taken, run.world, run.losses, tapes=tapes)
         found.append([step.loss, step.norm])
     return torch.tensor(found)
 

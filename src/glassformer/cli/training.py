@@ -186,6 +186,7 @@ def pursue(session: Session, show: Screen) -> dict[str, Any]:
 def _inside(session: Session, recipe: Recipe, show: Screen) -> dict[str, Any]:
     import torch
 
+    from glassformer.train.auto import lighter
     from glassformer.train.board import Board
     from glassformer.train.setup import finish, ready
 
@@ -205,8 +206,7 @@ def _inside(session: Session, recipe: Recipe, show: Screen) -> dict[str, Any]:
         half = tokens // 2 if isinstance(tokens, int) else 4096
         raise GlassformerError(
             f"out of memory with train.tokens = {tokens}: lower it (--train.tokens {half} "
-            f"--train.rows {2 * recipe.train.rows} learns the same), or set --train.recompute true"
-            + (" --train.tape false" if recipe.train.tape else "")
+            f"--train.rows {2 * recipe.train.rows} learns the same), or set {lighter(recipe)}"
         ) from None
     finally:
         if board:

@@ -81,15 +81,20 @@ def _largest(recipe: Recipe, task: Task, device: torch.device) -> int:
     del state
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats(device)
-    return _fill(known, limit, tokens)
+    return _fill(known, limit, tokens, lighter(recipe))
 
 
-def _fill(known: list[tuple[int, int]], limit: float, too_long: int) -> int:
+def lighter(recipe: Recipe) -> str:
+    """What to write where memory is short."""
+    return "--train.recompute true" + (" --train.tape false" if recipe.train.tape else "")
+
+
+def _fill(known: list[tuple[int, int]], limit: float, too_long: int, advice: str) -> int:
     """Memory grows with the tokens in a straight line: where does it meet the limit?"""
     if len(known) == 1:
         raise GlassformerError(
             f"train.tokens = 'auto': not even a row of {too_long:,} tokens fits: take a smaller "
-            "model or a lower objective.length, or set --train.recompute true"
+            f"model or a lower objective.length, or set {advice}"
         )
     (less, low), (more, high) = known[-2:]
     each = max(1.0, (high - low) / (more - less))

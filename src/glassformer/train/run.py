@@ -69,7 +69,7 @@ def check_same(recipe: Recipe, folder: Path) -> None:
     before, now = (each.model_dump(mode="json") for each in (read_recipe(path), recipe))
     for name, value in now["train"].items():  # what was found then is kept
         if value is None or value == "auto":
-            now["train"][name] = before.get("train", {}).get(name)
+            now["train"][name] = before["train"][name]
     for name in _changed(before, now):
         if name not in FREE:
             raise ConfigError(
