@@ -25,7 +25,7 @@ HOUSE = (
     {"text", "model"},
     {"presets"},
     {"config"},
-    {"strictjson", "durable", "plain", "pretrained"},
+    {"strictjson", "durable", "plain", "pretrained", "precision"},
     {"errors", "version"},
 )
 HEAVY = {"torch", "transformers"}

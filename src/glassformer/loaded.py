@@ -12,16 +12,26 @@ import torch
 from torch import Tensor, nn
 
 from glassformer import uses
-from glassformer.checkpoint import Origin, find, is_gguf, load_task, model_card, save_task
+from glassformer.checkpoint import (
+    Origin,
+    find,
+    is_gguf,
+    load_task,
+    model_card,
+    save_task,
+    storage_dtype,
+    widened,
+)  # fmt: skip
 from glassformer.config import DOCUMENTS
 from glassformer.errors import CheckpointError, InputError
 from glassformer.generate.engine import Engine
-from glassformer.generate.int8 import check_whole, to_int8
+from glassformer.generate.int8 import check_not_int8, to_int8
 from glassformer.generate.translate import Translation, notes, translate
 from glassformer.generate.writing import Writing, generate, prepare, stream
 from glassformer.generate.written import Written
 from glassformer.glass import Edit, Keep, Recorder, Trace
 from glassformer.model import Batch, Cache, Visitor
+from glassformer.precision import HALF, compute_dtype, dtype_name
 from glassformer.tasks import Ids, Output, Task
 from glassformer.text import Text, Tokenizer
 from glassformer.uses import EmbedRecipe, recipe_of
@@ -201,15 +211,16 @@ class Model(nn.Module):
 
         One that was opened is written back as it was, bit for bit.
         """
-        check_whole(self.task)
+        check_not_int8(self.task)
         notes = {} if self.origin is not None else self._fingerprint()
         save_task(self.task, folder, self.origin, self._files(), notes)
 
     def export(self, folder: str | os.PathLike[str], *, name: str | None = None) -> None:
         """As `save`, with a model card (unless it has one) and the tokenizer's fingerprint."""
-        check_whole(self.task)
+        check_not_int8(self.task)
         home = Path(folder).resolve().name
-        card = model_card(self.task, name or home, home)
+        precision = dtype_name(storage_dtype(self.task, self.origin))
+        card = model_card(self.task, name or home, precision, home)
         files = {"README.md": card.encode(), **self._files()}
         save_task(self.task, folder, self.origin, files, self._fingerprint())
 
@@ -245,9 +256,12 @@ def load(
     """Open a model folder in the Hugging Face layout: BERT, GPT-2, Marian, T5, Llama and their kin.
 
     The name of a model that comes with the package opens that one, unless a folder of this name is
-    here; one of the Hugging Face hub is fetched. `dtype` None keeps the precision of the file. A
-    GGUF file of a Llama is opened too, as float32; and static vectors of GloVe and word2vec, as a
-    model that is their table. Nothing in the folder is executed.
+    here; one of the Hugging Face hub is fetched. A GGUF file of a Llama is opened too, as float32;
+    and static vectors of GloVe and word2vec, as a model that is their table. Nothing in the folder
+    is executed.
+
+    `dtype` is what the model computes in. Without it, half precision is kept where the device is
+    fast at it, and computed in float32 elsewhere; `save` still writes what the file had.
     """
     folder = Path(folder) if is_gguf(folder) else find(folder)
     task, origin = load_task(folder)
@@ -258,7 +272,17 @@ def load(
         model = Model(task, tokenizer, origin=origin, recipe=recipe)
     except CheckpointError as error:
         raise CheckpointError(f"{folder}: {error}") from None
-    return model.to(device=device, dtype=dtype).eval()
+    model = model.to(device=device, dtype=dtype).eval()
+    return model if dtype is not None else _in_compute_dtype(model)
+
+
+def _in_compute_dtype(model: Model) -> Model:
+    half = next((p.dtype for p in model.parameters() if p.dtype in HALF), None)
+    if half is not None and model.origin is not None:
+        dtype = compute_dtype(half, model.task.device).dtype
+        if dtype != half:
+            model.origin = widened(model.task, model.origin, dtype)
+    return model
 
 
 def record(

@@ -1,4 +1,4 @@
-"""Weights of one byte: near the whole ones, and the same alone or in a batch."""
+"""int8 weights: close to the float ones, and the same alone or in a batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from generate.test_engine import MODELS, PROMPTS, sources
 from glassformer.errors import InputError
 from glassformer.generate.engine import Engine
-from glassformer.generate.int8 import Int8, to_int8
+from glassformer.generate.int8 import Int8, round_rows, to_int8
 from glassformer.loaded import Model
 
 
@@ -30,7 +30,7 @@ def test_a_map_is_near_the_whole_one(seed: int, rows: int, bias: bool) -> None:
     x = torch.randn(rows, 64) * torch.randint(1, 1_000, (rows, 1))  # each token of its own size
     ours = Int8(linear.weight, linear.bias)(x)
     for i in range(rows):
-        assert near(ours[i], linear(x[i])) < 0.03
+        assert near(ours[i], linear(x[i])) < 0.02
 
 
 @given(seed=st.integers(0, 10_000), rows=st.integers(2, 9))
@@ -42,16 +42,22 @@ def test_a_token_alone_is_bit_for_bit_the_same(seed: int, rows: int) -> None:
         assert torch.equal(made(x)[i], made(x[i : i + 1])[0])
 
 
-def test_zeros_and_the_other_way_of_a_gpu() -> None:
+def test_zeros_and_the_product_without_an_integer_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     weight, bias, x = torch.randn(11, 32), torch.randn(11), torch.randn(5, 32)
     made = Int8(weight, bias)
     torch.testing.assert_close(made(torch.zeros(1, 32))[0], bias)
-    scale = weight.abs().amax(1, keepdim=True) / 127
-    rounded = (weight / scale).round() * scale
-    unpacked = copy.copy(made)
-    unpacked.packed, unpacked.weight = None, (weight / scale).round().to(torch.int8)
-    torch.testing.assert_close(unpacked(x), F.linear(x, rounded, bias))
+    rounded, scale = round_rows(weight)
+    torch.testing.assert_close(made(x), F.linear(x, rounded * scale, bias), rtol=1e-3, atol=1e-3)
+    with_kernel = made(x)
+    monkeypatch.delattr(torch, "_int_mm")
+    torch.testing.assert_close(made(x), with_kernel)
+
+
+def test_weights_alone_are_rounded_on_other_devices() -> None:
+    weight, bias = torch.randn(11, 32), torch.randn(11)
+    made = Int8(weight, bias).to("meta")
+    assert made(torch.randn(5, 32, device="meta", dtype=torch.bfloat16)).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("name", ["decoder", "seq2seq"])

@@ -12,12 +12,15 @@ import pytest
 import torch
 from harness import FAMILIES, session, write_recipe
 
+from glassformer import precision
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.model import Batch
 from glassformer.tasks import build_task
 from glassformer.train.loop import fit
+from glassformer.train.optim import Weights
+from glassformer.train.recipe import read_recipe
 from glassformer.train.session import Session
-from glassformer.train.setup import recompute
+from glassformer.train.setup import ready, recompute
 from glassformer.train.state import State
 
 CASES = list(itertools.product(("float32", "bfloat16"), ("adamw", "muon"), (0.0, 0.9)))
@@ -105,20 +108,34 @@ def test_muon_moves_the_matrices_of_the_blocks(tmp_path: Path) -> None:
     assert losses[-1] < losses[0]
 
 
-def test_small_steps_are_not_lost_in_bfloat16(tmp_path: Path) -> None:
+def test_small_steps_are_not_lost_in_bfloat16() -> None:
     """A weight of 1 cannot move by 0.001 in bfloat16; its master can."""
-    recipe = write_recipe(tmp_path, precision="bfloat16", learning_rate=1e-4, schedule="constant")
-    given = session(recipe, tmp_path / "run", warmup="0")
-    name = next(n for n, p in given.state.weights.masters.items() if p.eq(1).all())
-    some_steps(given, 5)
-    assert not given.state.weights.masters[name].eq(1).all()
-    assert dict(given.state.task.named_parameters())[name].eq(1).all()
+    model = torch.nn.LayerNorm(8)
+    weights = Weights(model, torch.bfloat16)
+    with torch.no_grad():
+        weights.masters["weight"].sub_(0.001)
+    weights.publish()
+    assert model.weight.dtype == torch.bfloat16
+    assert model.weight.eq(1).all()
+    assert weights.masters["weight"].lt(1).all()
+
+
+def test_bfloat16_computes_in_float32_where_the_cpu_is_slow_at_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision, "cpu_bfloat16", lambda: "")
+    recipe = write_recipe(tmp_path, precision="bfloat16", optimiser="muon")
+    given = session(recipe, tmp_path / "run")
+    lines: list[str] = []
+    ready(given, read_recipe(recipe), lines.append)
+    assert given.state.compute.dtype == torch.float32
+    assert lines == [
+        "train.precision = 'bfloat16': computing in float32: this CPU has no bfloat16 products"
+    ]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_recomputing_changes_nothing(family: str, tmp_path: Path) -> None:
-    from glassformer.train.recipe import read_recipe
-    from glassformer.train.setup import ready
 
     recipe = write_recipe(tmp_path, family)
     plain, again = (session(recipe, tmp_path / name) for name in ("plain", "again"))

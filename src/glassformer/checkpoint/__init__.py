@@ -10,11 +10,13 @@ from glassformer.checkpoint.load import (
     load_task,
     read_configs,
     save_task,
+    storage_dtype,
+    widened,
 )
 from glassformer.checkpoint.tables import ARCHITECTURES
 from glassformer.checkpoint.vectors import about_vectors, is_vectors
 
 __all__ = [
     "ARCHITECTURES", "Origin", "about_vectors", "find", "fitting", "is_gguf", "is_vectors",
-    "layout_of", "load_task", "model_card", "read_configs", "save_task",
+    "layout_of", "load_task", "model_card", "read_configs", "save_task", "storage_dtype", "widened",
 ]  # fmt: skip

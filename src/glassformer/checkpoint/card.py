@@ -22,11 +22,10 @@ SAYS = {
 }
 
 
-def model_card(task: Task, title: str, folder: str | None = None) -> str:
-    """`folder` is its name, if that is not the title."""
+def model_card(task: Task, title: str, precision: str, folder: str | None = None) -> str:
+    """`precision` is the dtype of the weights as saved; `folder` its name, if not the title."""
     config, spec = task.backbone.config, task.spec
     count = sum(parameter.numel() for parameter in task.parameters())
-    precision = str(task.backbone.words.dtype).removeprefix("torch.")
     rows = "\n".join(f"| {key} | {value} |" for key, value in _facts(config, spec).items())
     kind = f"{'An' if config.family == 'encoder' else 'A'} {config.family}"
     return f"""---

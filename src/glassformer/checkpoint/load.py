@@ -29,6 +29,7 @@ from glassformer.checkpoint.tables.gguf import GGUF_LLAMA
 from glassformer.checkpoint.vectors import about_vectors, is_vectors, open_vectors
 from glassformer.config import ModelConfig, TaskConfig, TaskKind
 from glassformer.errors import CheckpointError, ConfigError, shown
+from glassformer.precision import dtype_name
 from glassformer.pretrained import named
 from glassformer.tasks import Task, outline
 
@@ -48,6 +49,8 @@ class Origin:
     dtype: torch.dtype | None  # of the weights when they were read
     carried: dict[str, Tensor] = field(repr=False)  # tensors that are no part of the model
     files: dict[str, bytes] = field(repr=False)
+    # The dtypes in the file of weights that were widened to compute in float32.
+    stored: Mapping[str, torch.dtype] = field(default_factory=dict, repr=False)
 
 
 def read_configs(path: str | os.PathLike[str]) -> tuple[ModelConfig, TaskConfig]:
@@ -107,7 +110,7 @@ def save_task(
     Tensors `beside` the model's go into files of their own, and the folder gets a manifest.
     """
     origin = origin or _new_origin(task)
-    state = _tensors(task)
+    state = _in_storage_dtype(_tensors(task), origin.stored)
     shards = {}
     for file, (names, metadata) in origin.layout.items():
         tensors = {
@@ -118,10 +121,10 @@ def save_task(
         }
         shards[file] = (tensors, metadata)
     config = origin.architecture.write(task.backbone.config, task.spec, origin.config)
-    dtype = task.backbone.words.dtype
+    dtype = storage_dtype(task, origin)
     if dtype != origin.dtype:  # tell the reference in which precision the weights are now
         config = {k: v for k, v in config.items() if k != "torch_dtype"}
-        config["dtype"] = str(dtype).removeprefix("torch.")
+        config["dtype"] = dtype_name(dtype)
     config = {**config, **(notes or {})}
     text = origin.config_text if config == origin.config else json.dumps(config, indent=2) + "\n"
     texts = {**(origin.files if files is None else files), CONFIG: text.encode()}
@@ -189,7 +192,7 @@ def _fill(
     filled: dict[str, Tensor] = {}
     for name, link in sorted(names.items(), key=lambda item: item[1].row.tied):
         if tensors[name].dtype not in FLOATS:
-            kind = str(tensors[name].dtype).removeprefix("torch.")
+            kind = dtype_name(tensors[name].dtype)
             raise CheckpointError(
                 f"{source}: tensor {shown(name)} is of {kind}: weights have 16 bits or more"
             )
@@ -264,6 +267,30 @@ def fitting(config: ModelConfig, kind: TaskKind, labels: Sequence[str] = ()) -> 
                     continue
                 found.append(task)
     return found
+
+
+def widened(task: Task, origin: Origin, dtype: torch.dtype) -> Origin:
+    """Convert the weights to `dtype` to compute in; `save_task` still writes what the file had."""
+    stored = {name: tensor.dtype for name, tensor in _tensors(task).items()}
+    task.to(dtype=dtype)
+    return replace(origin, stored=stored)
+
+
+def storage_dtype(task: Task, origin: Origin | None) -> torch.dtype:
+    """In which dtype `save_task` writes the token embeddings, which stand for the model."""
+    tensors = _in_storage_dtype(_tensors(task), {} if origin is None else origin.stored)
+    words = task.backbone.words
+    return next(tensors[name].dtype for name, p in task.named_parameters() if p is words)
+
+
+def _in_storage_dtype(
+    tensors: dict[str, Tensor], stored: Mapping[str, torch.dtype]
+) -> dict[str, Tensor]:
+    """As the file had them, where that loses nothing: weights trained since then stay float32."""
+    wide = {name: t for name, t in tensors.items() if name in stored and t.dtype == torch.float32}
+    narrow = {name: tensor.to(stored[name]) for name, tensor in wide.items()}
+    same = all(torch.equal(narrow[name].float(), tensor) for name, tensor in wide.items())
+    return {**tensors, **narrow} if same else tensors
 
 
 def _tensors(task: nn.Module) -> dict[str, Tensor]:

@@ -32,10 +32,12 @@ def run(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> No
 def gather() -> dict[str, dict[str, str]]:
     import torch
 
+    from glassformer.precision import compute_dtype, dtype_name
     from glassformer.version import __version__
 
     kind = "cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu"
     name = torch.cuda.get_device_name() if kind == "cuda" else platform.processor() or kind
+    compute = compute_dtype(torch.bfloat16, kind)
     return {
         "Versions": {
             "glassformer": __version__,
@@ -47,6 +49,7 @@ def gather() -> dict[str, dict[str, str]]:
             "best here": f"{kind} ({name})",
             "threads": str(torch.get_num_threads()),
             "cpu instructions": torch.backends.cpu.get_cpu_capability(),
+            "bfloat16 weights": f"compute in {dtype_name(compute.dtype)} ({compute.reason})",
         },
         f"Attention on {kind}": _attention(kind),
     }

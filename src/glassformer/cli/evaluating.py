@@ -107,6 +107,7 @@ def measure(
     search: dict[str, Any] | None = None,
     per_document: bool = False,
 ) -> dict[str, Any]:
+    from glassformer.precision import compute_dtype
     from glassformer.train.build import build_judge, build_measured, build_valid
     from glassformer.train.distributed import join
     from glassformer.train.evaluate import by_document, evaluate
@@ -122,7 +123,7 @@ def measure(
         check_installed("BLEU (leave it out with --translate 0)", "metrics", "sacrebleu")
     world = join(recipe.train.device)
     task, rows = build_valid(recipe, place, world)
-    task = task.to(PRECISION[recipe.train.precision])
+    task = task.to(compute_dtype(PRECISION[recipe.train.precision], task.device).dtype)
     found: dict[str, Any] = evaluate(task, rows, world)
     from_text = rows.objective.store.folder.is_relative_to(place.out)
     if recipe.objective.kind == "next_word" and from_text:

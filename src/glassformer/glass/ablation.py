@@ -14,8 +14,9 @@ from torch.nn import functional as F
 
 from glassformer.errors import InputError
 from glassformer.glass.recorder import Edit, Instead, ablate
-from glassformer.glass.stacks import place, stream, wide
+from glassformer.glass.stacks import place, stream
 from glassformer.glass.trace import Trace
+from glassformer.precision import widen
 
 Head = tuple[str, int, int]  # stack, layer, head
 
@@ -32,7 +33,7 @@ class Effect:
         """Σ p ln(p / q) of the answers before (p) and after (q), one number a row of logits."""
         if "logits" not in self.before:
             raise InputError("this model has no head to say something: look at effect.cosine(…)")
-        p, q = (wide(each["logits"]).log_softmax(-1) for each in (self.before, self.after))
+        p, q = (widen(each["logits"]).log_softmax(-1) for each in (self.before, self.after))
         return F.kl_div(q, p, reduction="none", log_target=True).sum(-1)
 
     @property

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from glassformer.data.alignments import Link
 from glassformer.errors import ConfigError
-from glassformer.glass.stacks import weights, wide
+from glassformer.glass.stacks import weights
 from glassformer.glass.trace import Trace
+from glassformer.precision import widen
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,7 @@ def looks(cross: Tensor, *, reading: bool = False) -> Tensor:  # (…, T, S) →
 
     The look before it was written, or (`reading`) the one after it was read.
     """
-    mean = wide(cross).flatten(0, -3).mean(0).cpu()
+    mean = widen(cross).flatten(0, -3).mean(0).cpu()
     return mean[1:] if reading else mean[:-1]
 
 

@@ -15,9 +15,10 @@ from torch import Tensor, nn
 
 from glassformer.errors import InputError
 from glassformer.glass.recorder import modules
-from glassformer.glass.stacks import stream, wide
+from glassformer.glass.stacks import stream
 from glassformer.glass.trace import Trace
 from glassformer.model import Look
+from glassformer.precision import widen
 from glassformer.tasks import MaskedLM, NextWord, Tag, Task
 
 
@@ -79,11 +80,11 @@ def decided(model: nn.Module, trace: Trace, *, inside: bool = True) -> Decision:
     task = _speaker(model)
     points = stream(trace, _side(task), inside=inside)
     *_, last = points.values()
-    end = wide(_say(task, model, last)).log_softmax(-1)  # (T, V)
+    end = widen(_say(task, model, last)).log_softmax(-1)  # (T, V)
     words = end.argmax(-1)
     chances, distances = [], []
     for vectors in points.values():
-        here = wide(_say(task, model, vectors)).log_softmax(-1)
+        here = widen(_say(task, model, vectors)).log_softmax(-1)
         chances.append(here.gather(1, words[:, None])[:, 0].exp())
         distances.append((end.exp() * (end - here)).sum(-1).clamp(min=0) / math.log(2))
     name = _names(task, model)
@@ -116,7 +117,7 @@ def _say(task: MaskedLM | NextWord, model: nn.Module, vectors: Tensor) -> Tensor
 def _best(task: Task, model: nn.Module, tokens: list[str], logits: Tensor, top_k: int) -> Said:
     if top_k < 1:
         raise InputError(f"top_k = {top_k}: write a whole number from 1 on")
-    chances, ids = wide(logits).softmax(-1).topk(min(top_k, logits.shape[-1]))
+    chances, ids = widen(logits).softmax(-1).topk(min(top_k, logits.shape[-1]))
     name = _names(task, model)
     words = [[name(i) for i in row] for row in ids.tolist()]
     return Said(tokens, words, chances.cpu())

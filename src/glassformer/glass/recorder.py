@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, InputError
 from glassformer.glass.trace import nearest
+from glassformer.precision import widen
 
 Keep: TypeAlias = str | Iterable[str] | Callable[[str], bool]
 Instead: TypeAlias = Literal["zero", "mean"] | Tensor
@@ -53,7 +54,7 @@ class Recorder:
                 self.used.add(pattern)
                 value = _changed(path, value, change, self.several)
         if self.keep(path):
-            self.tensors[path] = value if self.several else _of_one_text(value)
+            self.tensors[path] = widen(value if self.several else _of_one_text(value))
         return value
 
     def check(self) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from glassformer.errors import ConfigError
 from glassformer.glass.trace import Trace
+from glassformer.precision import widen
 
 # A lone attention, as in the lecture's toy, counts as a decoder of one layer.
 ATTENTION = re.compile(r"(?:(encoder|decoder)\.blocks\.\d+\.)?(attention|cross)\.weights")
@@ -72,7 +73,7 @@ def main_stack(trace: Trace) -> str:
 
 def weights(trace: Trace, stack: str) -> Tensor:  # (L, H, T, S)
     """How much each query looks at each key, for all layers and heads; rows sum to one."""
-    return torch.stack([wide(trace[f"{place}.weights"]) for place in attentions(trace, stack)])
+    return torch.stack([widen(trace[f"{place}.weights"]) for place in attentions(trace, stack)])
 
 
 def sides(trace: Trace, stack: str) -> tuple[list[str], list[str]]:
@@ -93,15 +94,10 @@ def stream(trace: Trace, stack: str, *, inside: bool = False) -> dict[str, Tenso
     parts = ("attention_norm.out", "cross_norm.out") if post else ("attention_sum", "cross_sum")
     between = "|".join(map(re.escape, parts if inside else ()))
     wanted = re.compile(rf"{stack}\.(embedding\.out|blocks\.\d+\.({between}|out))")
-    found = {name: wide(value) for name, value in trace.items() if wanted.fullmatch(name)}
+    found = {name: widen(value) for name, value in trace.items() if wanted.fullmatch(name)}
     if not found:
         raise ConfigError(
             f"this trace has no vectors of a stack {stack!r}: record all, "
             f'or with keep=("{stack}.embedding.out", "{stack}.blocks.*.out")'
         )
     return found
-
-
-def wide(value: Tensor) -> Tensor:
-    """At least float32: sums over half precision lose what they are to show."""
-    return value.to(torch.promote_types(value.dtype, torch.float32))

@@ -20,8 +20,9 @@ from glassformer.glass.alignment import align_tokens
 from glassformer.glass.heads import head_measures, head_types
 from glassformer.glass.lens import Said, lens, says
 from glassformer.glass.path import word_path
-from glassformer.glass.stacks import main_stack, place, sides, wide
+from glassformer.glass.stacks import main_stack, place, sides
 from glassformer.glass.trace import Trace
+from glassformer.precision import widen
 
 WIDTH, ROWS = 100, 40
 
@@ -168,7 +169,7 @@ TABLES: dict[str, Callable[..., Table]] = {
 
 def one_head(trace: Trace, stack: str, layer: int, head: int | None) -> tuple[Tensor, str]:
     """(T, S) and its title; the mean of a layer's heads, if none is named."""
-    found = wide(trace[f"{place(trace, stack, layer, head)}.weights"])
+    found = widen(trace[f"{place(trace, stack, layer, head)}.weights"])
     if head is None:
         return found.mean(0), f"{stack} layer {layer}, mean of {len(found)} heads"
     return found[head], f"{stack} layer {layer}, head {head}"

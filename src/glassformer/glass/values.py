@@ -13,9 +13,10 @@ from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, InputError
 from glassformer.glass.recorder import modules
-from glassformer.glass.stacks import attentions, place, wide
+from glassformer.glass.stacks import attentions, place
 from glassformer.glass.trace import Trace
 from glassformer.model import Attention
+from glassformer.precision import widen
 
 
 def value_weighted(model: nn.Module, trace: Trace, stack: str) -> Tensor:  # (L, H, T, S)
@@ -26,7 +27,7 @@ def value_weighted(model: nn.Module, trace: Trace, stack: str) -> Tensor:  # (L,
 def layer_values(model: nn.Module, trace: Trace, here: str) -> Tensor:  # (H, T, S)
     """The same of one layer, by the place of its attention in the trace."""
     sent: Tensor = _sent(model, trace, here).norm(dim=-1)  # (H, S)
-    return wide(trace[f"{here}.weights"]).abs() * sent[:, None]
+    return widen(trace[f"{here}.weights"]).abs() * sent[:, None]
 
 
 def value_parts(
@@ -37,7 +38,7 @@ def value_parts(
     Summed over heads and tokens, and with the bias of W_O, it is row i of the layer's "….out".
     """
     here = place(trace, stack, layer)
-    weights = wide(trace[f"{here}.weights"])  # (H, T, S)
+    weights = widen(trace[f"{here}.weights"])  # (H, T, S)
     if not 0 <= query < weights.shape[1]:
         raise ConfigError(f"query = {query}: the text has tokens 0 to {weights.shape[1] - 1}")
     return weights[:, query, :, None] * _sent(model, trace, here)
@@ -48,7 +49,7 @@ def _sent(model: nn.Module, trace: Trace, here: str) -> Tensor:  # (H, S, C)
     attention = modules(model).get(here)
     if not isinstance(attention, Attention):
         raise InputError(f"this trace is of another model: this one has no {here!r}")
-    v = wide(trace[f"{here}.v"])  # (S, G, Dv)
+    v = widen(trace[f"{here}.v"])  # (S, G, Dv)
     v = v.repeat_interleave(attention.heads // v.shape[1], 1)  # (S, H, Dv)
     out = attention.output.weight.detach().to(v).unflatten(1, (attention.heads, -1))  # (C, H, Dv)
     if out.shape[-1] != v.shape[-1]:

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import InputError
-from glassformer.glass.stacks import attentions, place, wide
+from glassformer.glass.stacks import attentions, place
+from glassformer.precision import widen
 from glassformer.studio.runs import Run
 from glassformer.studio.wire import Changes, StackName
 
@@ -51,6 +52,6 @@ def _layers(one: Run, two: Run, stack: StackName) -> int:
 
 def _layer(one: Run, two: Run, stack: StackName, layer: int) -> Tensor:  # (H, T, S)
     first, second = (
-        wide(run.trace[f"{place(run.trace, stack, layer)}.weights"]).cpu() for run in (one, two)
+        widen(run.trace[f"{place(run.trace, stack, layer)}.weights"]).cpu() for run in (one, two)
     )
     return second - first

@@ -7,9 +7,10 @@ import math
 from torch import Tensor
 
 from glassformer.errors import InputError
-from glassformer.glass.stacks import place, wide
+from glassformer.glass.stacks import place
 from glassformer.model import Attention
 from glassformer.model.attention import How, visible
+from glassformer.precision import widen
 from glassformer.studio.runs import Run
 from glassformer.studio.wire import Numbers, Row, StackName, Vector, Vectors
 
@@ -52,7 +53,7 @@ def numbers(run: Run, stack: StackName, layer: int, head: int, query: int) -> Nu
         v=Vectors(values=v[:, :FIRST].tolist(), length=v.shape[1]),
         scores=dots.tolist(),
         scaled=(dots * attention.scale).tolist(),
-        bias=None if bias is None else wide(bias[head, query]).tolist(),
+        bias=None if bias is None else widen(bias[head, query]).tolist(),
         masked=_or_none(masked),
         weights=weights.tolist(),
         mixed=_cut(_of(run, f"{at}.mixed")[query, head]),
@@ -133,11 +134,11 @@ def _formulas(run: Run, attention: Attention, bias: bool) -> dict[str, str]:
 
 
 def _of(run: Run, name: str) -> Tensor:
-    return wide(run.trace[name]).cpu()
+    return widen(run.trace[name]).cpu()
 
 
 def _cut(vector: Tensor) -> Vector:
-    return Vector(values=wide(vector)[:FIRST].tolist(), length=vector.shape[0])
+    return Vector(values=widen(vector)[:FIRST].tolist(), length=vector.shape[0])
 
 
 def _or_none(values: Tensor) -> list[float | None]:

@@ -7,8 +7,9 @@ from torch import Tensor
 from torch.nn.functional import adaptive_max_pool2d
 
 from glassformer.glass import rollout, weights
-from glassformer.glass.stacks import attentions, place, wide
+from glassformer.glass.stacks import attentions, place
 from glassformer.glass.values import layer_values
+from glassformer.precision import widen
 from glassformer.studio.runs import Run
 from glassformer.studio.wire import StackName, View
 
@@ -24,7 +25,7 @@ def small(run: Run, stack: StackName) -> Tensor:  # (L, H, r, c)
     """Every head of a stack; of a long text each cell shows the largest weight it covers."""
     layers = []
     for here in attentions(run.trace, stack):
-        head = wide(run.trace[f"{here}.weights"])  # (H, T, S)
+        head = widen(run.trace[f"{here}.weights"])  # (H, T, S)
         sides = (min(head.shape[-2], SMALL), min(head.shape[-1], SMALL))
         layers.append(to_bytes(adaptive_max_pool2d(head, sides)))
     return torch.stack(layers)
@@ -33,7 +34,7 @@ def small(run: Run, stack: StackName) -> Tensor:  # (L, H, r, c)
 def head(run: Run, stack: StackName, layer: int, head: int, view: View) -> Tensor:  # (T, S)
     """One head; `mean` is over the heads of its layer, `rollout` over all layers up to it."""
     here = place(run.trace, stack, layer, head)
-    found = wide(run.trace[f"{here}.weights"])  # (H, T, S)
+    found = widen(run.trace[f"{here}.weights"])  # (H, T, S)
     if view == "value":
         sent = layer_values(run.whole, run.trace, here)[head]
         found = sent / sent.sum(-1, keepdim=True).clamp(min=1e-30)

@@ -17,11 +17,12 @@ from glassformer.config import Position
 from glassformer.errors import InputError
 from glassformer.glass import Edit, Trace, weights
 from glassformer.glass.recorder import modules
-from glassformer.glass.stacks import stacks, wide
+from glassformer.glass.stacks import stacks
 from glassformer.loaded import Model, record
 from glassformer.model import Sequences
 from glassformer.model.position import relative_bucket, sinusoid
 from glassformer.model.stack import Relative, Stack
+from glassformer.precision import widen
 from glassformer.studio.pictures import to_bytes
 from glassformer.studio.runs import Run, Stopped
 from glassformer.studio.says import says
@@ -59,8 +60,8 @@ def places(model: Model, stack: StackName) -> Places:
 
 def _table(kind: Position, values: Tensor, whole: Tensor | None = None) -> Places:
     """Places that have numbers; how similar two are is seen in all of their numbers."""
-    values = wide(values[:MOST].detach()).cpu()
-    whole = values if whole is None else wide(whole).cpu()
+    values = widen(values[:MOST].detach()).cpu()
+    whole = values if whole is None else widen(whole).cpu()
     return Places(
         kind=kind,
         first=0,
@@ -75,7 +76,7 @@ def _table(kind: Position, values: Tensor, whole: Tensor | None = None) -> Place
 def _distances(relative: Relative) -> Places:
     """T5 adds a number to each score: how far is the key from the query?"""
     both = Sequences.of([FURTHEST + 1])
-    bias = wide(relative(both, both))[0].cpu()  # (H, T, S)
+    bias = widen(relative(both, both))[0].cpu()  # (H, T, S)
     values = torch.cat([bias[:, -1, :-1], bias[:, 0]], 1)  # (H, 2 · FURTHEST + 1)
     buckets = relative_bucket(
         torch.arange(-FURTHEST, FURTHEST + 1),

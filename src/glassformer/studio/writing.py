@@ -19,9 +19,10 @@ from glassformer.generate.writing import Writing, prepare
 from glassformer.generate.written import Stopped as Ended
 from glassformer.generate.written import Written
 from glassformer.glass import Trace
-from glassformer.glass.stacks import place, wide
+from glassformer.glass.stacks import place
 from glassformer.loaded import Model, record
 from glassformer.model import Cache
+from glassformer.precision import widen
 from glassformer.studio.pictures import to_bytes
 from glassformer.studio.reading import of_ids, read
 from glassformer.studio.runs import Stopped, fits
@@ -238,7 +239,7 @@ def attention(wrote: Wrote, stack: StackName, layer: int, head: int | None) -> T
     """What each written token's choice was made of: one head, or the mean of a layer's."""
     if wrote.trace is None:
         raise InputError("a beam search writes many texts: walk through one of them")
-    found = wide(wrote.trace[f"{place(wrote.trace, stack, layer, head)}.weights"])
+    found = widen(wrote.trace[f"{place(wrote.trace, stack, layer, head)}.weights"])
     rows = found.mean(0) if head is None else found[head]
     return rows[len(wrote.row.prompt) - 1 :]
 

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from glassformer.config import TaskConfig
 from glassformer.errors import InputError
 from glassformer.model import Backbone, Batch, Cache, Sequences, Visitor
+from glassformer.precision import widen
 from glassformer.tasks.heads import pool
 
 Ids = Sequence[Sequence[int]]
@@ -75,7 +76,7 @@ class Task(nn.Module, ABC):
         """The last layer's vectors, one (T, C) a text."""
         parts: list[Tensor] = []
         for batch in self.batches(ids, segments=segments, targets=targets):
-            parts += self.backbone(batch).split(batch.sequences.lengths)
+            parts += widen(self.backbone(batch)).split(batch.sequences.lengths)
         return parts
 
     def logits(
@@ -89,7 +90,7 @@ class Task(nn.Module, ABC):
         """What the head says, one tensor a text; or one a document, of so many texts each."""
         parts: list[Tensor] = []
         for batch in self.batches(ids, segments=segments, targets=targets, documents=documents):
-            logits = self(batch).logits
+            logits = widen(self(batch).logits)
             by_token = self.per == "token"
             parts += logits.split(batch.sequences.lengths) if by_token else logits.unbind()
         return parts
@@ -97,10 +98,10 @@ class Task(nn.Module, ABC):
     def vectors(self, ids: Ids, *, segments: Ids | None = None, pool_by: str = "mean") -> Tensor:
         """One vector a text, (B, C)."""
         rows = [
-            pool(self.backbone(batch), batch.sequences, pool_by)
+            pool(widen(self.backbone(batch)), batch.sequences, pool_by)
             for batch in self.batches(ids, segments=segments)
         ]
-        return torch.cat(rows) if rows else self.backbone.words.new_zeros(0, self.width)
+        return torch.cat(rows) if rows else torch.zeros(0, self.width, device=self.device)
 
     @property
     def width(self) -> int:

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.model import Look, Norm, Sequences
 from glassformer.model.block import ACTIVATIONS, Dropout
+from glassformer.precision import widen
 
 
 def pool(hidden: Tensor, sequences: Sequences, how: str) -> Tensor:
@@ -20,7 +21,7 @@ def pool(hidden: Tensor, sequences: Sequences, how: str) -> Tensor:
     if how == "last":
         return hidden[(sequences.offsets[1:] - 1).clamp(min=0)]
     # In float32: a long text's sum does not fit into half precision.
-    wide = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
+    wide = widen(hidden)
     sums = wide.new_zeros(sequences.count, hidden.shape[1])
     sums = sums.index_add(0, sequences.texts(hidden), wide)
     return (sums / sequences.sizes.clamp(min=1)[:, None]).to(hidden.dtype)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from glassformer.precision import compute_dtype
 from glassformer.train.adamw import Bare
 
 
@@ -47,10 +48,11 @@ class Muon(Bare, torch.optim.Muon):
 
 
 def orthogonal(matrices: Tensor, coefficients: tuple[float, float, float], steps: int) -> Tensor:
-    """(n, a, b): all singular values near 1, by Newton and Schulz's way, in bf16."""
+    """(n, a, b): all singular values near 1, by Newton-Schulz iteration, in bfloat16
+    where that is fast."""
     a, b, c = coefficients
     tall = matrices.shape[1] > matrices.shape[2]
-    x = matrices.bfloat16()
+    x = matrices.to(compute_dtype(torch.bfloat16, matrices.device).dtype)
     x = x.mT if tall else x
     x = x / torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True).clamp(min=1e-7)
     for _ in range(steps):

@@ -16,10 +16,12 @@ from glassformer.checkpoint.folder import verify
 from glassformer.durable import write_whole
 from glassformer.errors import CheckpointError
 from glassformer.model.block import Block
+from glassformer.precision import dtype_name
 from glassformer.tasks import Task
 from glassformer.train.loop import losses_of
 from glassformer.train.recipe import Recipe
 from glassformer.train.session import Session
+from glassformer.train.state import PRECISION
 from glassformer.train.toml import RECIPE, as_toml
 
 
@@ -29,6 +31,8 @@ def ready(session: Session, recipe: Recipe, tell: Callable[[str], None]) -> None
     if train.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it
         torch.use_deterministic_algorithms(True)
+    if state.compute.dtype != PRECISION[train.precision]:
+        tell(f"train.precision = {train.precision!r}: computing in float32: {state.compute.reason}")
     last = run.latest(tell)
     if last is None and (found := run.steps()):
         raise CheckpointError(
@@ -71,7 +75,8 @@ def finish(session: Session, recipe: Recipe) -> dict[str, Any]:
     figures = session.result()
     if session.world.leads:
         answer = state.answer()
-        card = model_card(answer, recipe.name) + "\n" + training_card(session, recipe, figures)
+        card = model_card(answer, recipe.name, dtype_name(answer.backbone.words.dtype))
+        card += "\n" + training_card(session, recipe, figures)
         files = {**run.files, "README.md": card.encode()}
         save_task(answer, run.folder / "model", files=files, notes=run.notes)
     session.world.wait()

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from glassformer.checkpoint import load_task
 from glassformer.errors import CheckpointError
+from glassformer.precision import compute_dtype
 from glassformer.strictjson import parse
 from glassformer.tasks import Task
 from glassformer.train.optim import Weights, frozen, named_state, optimisers, restore
@@ -50,7 +51,8 @@ class State:
         still = set(frozen([name for name, _ in task.named_parameters()], train.freeze))
         for name, parameter in task.named_parameters():
             parameter.requires_grad_(name not in still)
-        self.weights = Weights(task, PRECISION[train.precision])
+        self.compute = compute_dtype(PRECISION[train.precision], task.device)
+        self.weights = Weights(task, self.compute.dtype)
         self.optimisers = optimisers(self.weights, train)
         self.average: dict[str, Tensor] = {}
         if train.average:
