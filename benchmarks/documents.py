@@ -75,7 +75,11 @@ def tiny(folder: Path) -> tuple[Path, Path, Mapping[str, str]]:
         for i in range(3):
             text = f"The film was {word}. The film.\n" * (i + 1)
             (folder / "reviews" / label / f"cv{i}.txt").write_text(text)
-    return folder, folder / "tiny.txt", {"data.train": "reviews", "train.device": "cpu"}
+    return (
+        folder,
+        folder / "tiny.txt",
+        {"data.train": str(folder / "reviews"), "train.device": "cpu"},
+    )
 
 
 def main() -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from glassformer.errors import GlassformerError
 
+# Seconds between attempts: a virus scanner of Windows keeps a file busy for a moment.
+WAITS = (0.05, 0.1, 0.2, 0.4, 0.8) if os.name == "nt" else ()
 LEFT_OVER = re.compile(r"\..+\.tmp-\w+")
 
 
@@ -24,10 +27,20 @@ def write_whole(path: Path, data: bytes | bytearray) -> None:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            beside.replace(path)
+            move(beside, path)
         finally:
             beside.unlink(missing_ok=True)
         sync(path.parent)
+
+
+def move(path: Path, to: Path) -> Path:
+    """At once; a file that was there is replaced."""
+    for wait in WAITS:
+        try:
+            return path.replace(to)
+        except PermissionError:
+            time.sleep(wait)
+    return path.replace(to)
 
 
 @contextmanager
@@ -41,7 +54,13 @@ def writing(path: Path, needed: int) -> Iterator[None]:
 
 def sync(path: Path) -> None:
     """What was written here is on the disk when this returns; a folder's names, too."""
-    handle = os.open(path, os.O_RDONLY)
+    folder = path.is_dir()
+    try:
+        handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR)  # Windows wants to write
+    except PermissionError:
+        if folder:  # Windows opens none, and keeps names in its journal
+            return
+        raise
     try:
         os.fsync(handle)
     finally:
@@ -62,7 +81,7 @@ def remove(path: Path) -> None:
             path.unlink(missing_ok=True)
             return
         if not LEFT_OVER.fullmatch(path.name):
-            path = path.rename(path.with_name(f".{path.name}.tmp-removed"))
+            path = move(path, path.with_name(f".{path.name}.tmp-removed"))
         shutil.rmtree(path, ignore_errors=True)
 
 

@@ -18,8 +18,10 @@ KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFREG: "a file",
 }
+JUNCTION = 0xA0000003  # what Windows calls IO_REPARSE_TAG_MOUNT_POINT
 # Not on every system. What takes a file's place meanwhile must neither block us nor lead away.
-CAREFUL = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+FLAGS = ("O_NONBLOCK", "O_NOFOLLOW", "O_CLOEXEC", "O_BINARY")
+CAREFUL = sum(getattr(os, name, 0) for name in FLAGS)
 
 
 def locate(folder: Path, name: str) -> Path | None:
@@ -29,7 +31,7 @@ def locate(folder: Path, name: str) -> Path | None:
     `snapshots/REVISION/FILE` as a link to a plain file `blobs/HASH` beside `snapshots`.
     """
     path, parts = folder, PurePath(name).parts
-    if not parts or ".." in parts or "\0" in name or PurePath(name).is_absolute():
+    if not parts or ".." in parts or "\0" in name or PurePath(name).anchor:  # C:x has one, too
         raise CheckpointError(f"{folder}: {shown(name)} is no name of a file of this folder")
     for i, part in enumerate(parts, 1):
         path = path / part
@@ -76,7 +78,10 @@ def open_plain(folder: Path, name: str) -> BinaryIO | None:
 def kind_of(path: Path) -> str | None:
     """What stands under a name, links not followed; None if nothing does."""
     try:
-        return KINDS.get(stat.S_IFMT(path.lstat().st_mode), "no plain file")
+        found = path.lstat()
+        if getattr(found, "st_reparse_tag", 0) == JUNCTION:
+            return "a link"  # a junction of Windows, which looks like a folder
+        return KINDS.get(stat.S_IFMT(found.st_mode), "no plain file")
     except (FileNotFoundError, NotADirectoryError, ValueError):  # a NUL is in no name
         return None
     except OSError as error:

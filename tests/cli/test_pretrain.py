@@ -68,7 +68,7 @@ def test_a_model_that_no_layout_holds_is_named_before_any_text_is_read(tmp_path)
 def test_small_recipes_can_be_run(path, tmp_path):
     translate = path.stem.startswith("translate")
     (tmp_path / "text.txt").write_text(pairs() if translate else text())
-    words = ["--data", tmp_path, "--data.train", "text.txt", "--json"]
+    words = ["--data", tmp_path, "--data.train", tmp_path / "text.txt", "--json"]
     kind = read_recipe(path).tokenizer.kind
     words += [] if kind == "chars" else ["--tokenizer.vocab_size", 300]
     facts = json.loads(dry(path, tmp_path / "out", *words))
@@ -213,7 +213,8 @@ def test_a_recipe_can_name_a_prepared_store(tmp_path):
             "data", "prepare", tmp_path / f"{name}.txt", "--tokenizer", tokenizer, "--out",
             tmp_path / name,
         )  # fmt: skip
-    named = ["--data.train", "text", "--data.valid", "valid", "--tokenizer.path", tokenizer]
+    stores = ["--data.train", tmp_path / "text", "--data.valid", tmp_path / "valid"]
+    named = [*stores, "--tokenizer.path", tokenizer]
     words = ["pretrain", recipe, "--out", tmp_path / "stored", "--json", *named]
     stored = json.loads(glassformer(*words))
     assert stored["valid"] == plain["valid"]
@@ -236,7 +237,7 @@ def test_stores_that_cannot_serve_are_refused(tmp_path):
     glassformer(
         "data", "prepare", tmp_path / "text.txt", "--tokenizer", tokenizer, "--out", tmp_path / "s"
     )
-    words = ["pretrain", recipe, "--data.train", "s", "--tokenizer.path", tokenizer]
+    words = ["pretrain", recipe, "--data.train", tmp_path / "s", "--tokenizer.path", tokenizer]
     assert "cannot be split" in refused(*words, "--out", tmp_path / "a", code=2)
     learning = glassformer(*words[:-2], "--out", tmp_path / "a", code=2)
     assert "name their tokenizer in tokenizer.path" in learning.errors

@@ -128,11 +128,12 @@ def test_data_or_weights_that_have_changed(
 def test_presets_and_a_test_of_its_own(place: Path, tmp_path: Path) -> None:
     """Fresh weights with the recipe's tokenizer; the held-out part chooses, the test tells."""
     shutil.copytree(place / "task", tmp_path / "task")
-    (tmp_path / "task/test.tsv").write_text(labelled("classify", 40, seed=1)[1])
+    test = tmp_path / "task/test.tsv"
+    test.write_text(labelled("classify", 40, seed=1)[1])
     task = tmp_path / "task/recipe.toml"
     small = ("--model.width", 16, "--model.heads", 2, "--model.mlp_width", 16)
     said = glassformer(
-        "compare", "bert-tiny", *small, "--task", task, "--seeds", 1, "--test", "test.tsv",
+        "compare", "bert-tiny", *small, "--task", task, "--seeds", 1, "--test", test,
         "--out", tmp_path / "out", "--figure", tmp_path / "a.svg", "--json", *STEPS,
     )  # fmt: skip
     (model,) = json.loads(said)["models"]
@@ -140,15 +141,15 @@ def test_presets_and_a_test_of_its_own(place: Path, tmp_path: Path) -> None:
     assert model["deviations"] == {} and "<svg" in (tmp_path / "a.svg").read_text()
     made = gf.load(f"{run['folder']}/model")
     assert made.task.backbone.config.depth == 2  # of the preset: the recipe's is 1
-    valid = ("--data.valid", "test.tsv", "--json")
+    valid = ("--data.valid", test, "--json")
     found = json.loads(glassformer("evaluate", f"{run['folder']}/model", task, *valid))
     assert found["loss"] == run["figures"]["loss"]
     words = ("compare", f"{run['folder']}/model", "--task", task, "--out", tmp_path / "as")
     only = json.loads(
-        glassformer(*words, "--evaluate-only", "--test", "test.tsv", "--json")
+        glassformer(*words, "--evaluate-only", "--test", test, "--json")
     )["models"][0]  # fmt: skip
     assert only["means"] == run["figures"] and only["parameters"] == model["parameters"]
-    assert "it is done" in glassformer(*words, "--evaluate-only", "--test", "test.tsv").errors
+    assert "it is done" in glassformer(*words, "--evaluate-only", "--test", test).errors
     said = refused("compare", "bert-tiny", "--task", task, "--evaluate-only", code=2)
     assert "fresh weights" in said
     words_model = place / "wide/run/model"

@@ -139,8 +139,9 @@ def test_folds_are_cut_by_the_names_of_files(tmp_path: Path) -> None:
     assert "with data.fold = '1/500' there is nothing to test on: write fewer folds" in said
     (tmp_path / "table.tsv").write_text("text\tlabel\na film\tneg\nthe film\tpos\n")
     said = glassformer("pretrain", recipe, "--out", tmp_path / "other", "--data.train",
-                       "table.tsv", code=2).errors.splitlines()[-1]  # fmt: skip
-    assert "data.fold_by = 'name': table.tsv has no folder of files for each label" in said
+                       tmp_path / "table.tsv", code=2).errors.splitlines()[-1]  # fmt: skip
+    table = tmp_path / "table.tsv"
+    assert f"data.fold_by = 'name': {table} has no folder of files for each label" in said
 
 
 def test_a_backbone_reads_documents_that_are_longer_than_itself(tmp_path: Path) -> None:

@@ -133,7 +133,10 @@ def test_a_number_may_leave_out_its_nought(text: str, value: float, tmp_path: Pa
 def test_the_root_of_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command line says it first, then the recipe (beside which it lies), then the machine."""
     path = write_recipe(tmp_path / "r")
-    (bare, rooted) = (read_recipe(path, each) for each in ({}, {"root": "texts"}))
+    bare = read_recipe(path)
+    other = path.with_name("rooted.toml")
+    other.write_text(f'root = "texts"\n{path.read_text()}')
+    rooted = read_recipe(other)
     monkeypatch.setenv("GLASSFORMER_DATA", "/machine")
     assert root_of(bare, None, path) == Path("/machine")
     assert root_of(rooted, None, path) == tmp_path / "r/texts"

@@ -22,7 +22,7 @@ def text(data: bytes, name: str = "text.txt") -> Change:
 
     def change(folder: Path) -> list[object]:
         (folder / name).write_bytes(data)
-        return ["--data.train", name]
+        return ["--data.train", folder / name]
 
     return change
 
@@ -57,7 +57,7 @@ def foreign_tokenizer(folder: Path) -> list[object]:
     made = train_tokenizer(["abc " * 9], "bytes", purpose="decoder")
     for name, data in tokenizer_files(made).items():
         (folder / "words" / name).write_bytes(data)
-    flags = ["--tokenizer.path", "words", "--objective.kind", "masked", "--model.preset"]
+    flags = ["--tokenizer.path", folder / "words", "--objective.kind", "masked", "--model.preset"]
     return [*flags, "bert-tiny"]
 
 

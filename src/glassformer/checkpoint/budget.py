@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Mapping
 
 from glassformer.config import ModelConfig, TaskConfig
@@ -56,6 +57,8 @@ def check_sizes(
 
 def memory() -> float:
     """Of this machine, in bytes."""
+    if sys.platform == "win32":  # it has no such call: what is too large fails later
+        return math.inf
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # not every system says

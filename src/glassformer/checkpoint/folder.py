@@ -24,7 +24,7 @@ from torch import Tensor
 
 from glassformer.checkpoint.header import MOST_TENSORS, read_header
 from glassformer.checkpoint.keys import Json
-from glassformer.durable import not_written, sync
+from glassformer.durable import move, not_written, sync
 from glassformer.errors import CheckpointError, shown
 from glassformer.plain import kind_of, locate, open_plain, read
 from glassformer.pretrained import nearly
@@ -47,6 +47,7 @@ LARGER = {
     ),
 }
 MOST_SHARDS = 1_000
+MAPS_LOCK = os.name == "nt"  # Windows neither replaces nor removes a file that is mapped
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 # Weights in other formats, and what transformers needs to be told to read them.
 OTHERS = {
@@ -89,11 +90,12 @@ class Contents:
         return sum(shard.size for shard in self.shards)
 
     def tensors(self) -> dict[str, Tensor]:
-        """All weights, memory-mapped: nothing is copied until it is used."""
+        """All weights, memory-mapped where that is no lock: nothing is copied until it is used."""
         found: dict[str, Tensor] = {}
         for shard in self.shards:
             with _weights(shard.path) as file:
-                found |= {name: file.get_tensor(name) for name in shard.shapes}
+                tensors = {name: file.get_tensor(name) for name in shard.shapes}
+                found |= {n: t.clone() for n, t in tensors.items()} if MAPS_LOCK else tensors
         return found
 
 
@@ -163,18 +165,18 @@ def write_folder(
             save_file(tensors, beside / name, metadata or None)
             (beside / name).chmod(0o666 & (beside.stat().st_mode))  # safetensors makes it private
         if manifest:
-            (beside / MANIFEST).write_text(json.dumps(_digests(beside), indent=2))
+            (beside / MANIFEST).write_bytes(json.dumps(_digests(beside), indent=2).encode())
         for file in [*beside.rglob("*"), beside]:
             sync(file)
         if not folder.exists():
-            beside.rename(folder)
+            move(beside, folder)
         else:
             was_model = (folder / CONFIG).exists()
             for file in sorted(beside.rglob("*"), key=lambda each: each.name == CONFIG):
                 if file.is_file():
                     target = folder / file.relative_to(beside)
                     target.parent.mkdir(exist_ok=True)
-                    file.replace(target)  # a link that stood there is replaced, not followed
+                    move(file, target)  # a link that stood there is replaced, not followed
             _remove_stale(folder, {*texts, *shards}, SIDE_FILES if was_model else ())
         sync(folder)
         sync(folder.parent)
@@ -232,6 +234,11 @@ def _check_targets(folder: Path, names: list[str]) -> None:
     for name in names:
         if name not in SIDE_FILES and (not PLAIN_NAME.fullmatch(name) or name.startswith(".")):
             raise CheckpointError(f"{folder}: {shown(name)} is no name for a file of a model")
+    if len({name.casefold() for name in names}) < len(names):
+        raise CheckpointError(
+            f"{folder}: two names of {', '.join(sorted(names))} differ by case only, and many file "
+            "systems hold one of them: rename a file, and its entry in the index"
+        )
     for name in {*names, *SIDE_FILES}:
         if kind_of(folder / name) == "a folder":
             raise CheckpointError(f"{folder / name}: this is a folder: move it out of the way")
@@ -245,8 +252,10 @@ def _check_targets(folder: Path, names: list[str]) -> None:
 def _remove_stale(folder: Path, written: set[str], others: tuple[str, ...]) -> None:
     """Files of the model that was here before: the next reader must not mix the two."""
     shards = [file.name for file in folder.glob("model-*-of-*.safetensors")]
-    for name in {WEIGHTS, INDEX, *others, *shards} - written:
-        (folder / name).unlink(missing_ok=True)
+    same = {name.casefold() for name in written}  # on many file systems Model is model
+    for name in {WEIGHTS, INDEX, *others, *shards}:
+        if name.casefold() not in same:
+            (folder / name).unlink(missing_ok=True)
 
 
 def _shard_names(index: Json, source: Path) -> list[str]:

@@ -20,6 +20,7 @@ from glassformer.cli.params import find
 from glassformer.cli.plot import check_picture, new_figure, save
 from glassformer.cli.training import DATA, JSON, begun, pursue, sorted_out
 from glassformer.errors import ConfigError
+from glassformer.train.paths import expanded
 from glassformer.train.toml import root_of
 
 if TYPE_CHECKING:
@@ -72,10 +73,10 @@ def run(
         if not os.path.isdir(name):  # noqa: PTH112 - unlike Path's, it takes any string
             find(name)
     _check_alone(names, evaluate_only, seeds)
-    from glassformer.train.toml import read_fields
+    from glassformer.train.recipe import recipe_fields
 
-    fields = read_fields(task)
-    out = out or Path("runs") / f"compare-{task.stem}"
+    fields = recipe_fields(task)
+    out = expanded(out) if out else Path("runs") / f"compare-{task.stem}"
     times = None if evaluate_only else seeds or (SEEDS if folds is None else 1)
     runs = plan(names, fields, changes, str(task), out, times, folds, test)
     picture = _picture(figure, out)
@@ -188,7 +189,7 @@ def _evaluate(planned: Planned, place: Place) -> Result:
 def _measured(planned: Planned, place: Place, model: Path) -> dict[str, float]:
     from glassformer.cli.evaluating import measure, of_model
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         found = measure(of_model(planned.measuring, str(model)), replace(place, out=Path(folder)))
     return _told_of(found)
 

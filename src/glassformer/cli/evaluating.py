@@ -52,7 +52,7 @@ def run(
         )
     from glassformer.train.texts import Place
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         place = Place(root_of(wanted, data, recipe), Path(folder), str(recipe), lines_told())
         search = {"num_beams": num_beams, "length_penalty": length_penalty}
         found = measure(wanted, place, translate, search, per_document)

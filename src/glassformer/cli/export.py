@@ -32,7 +32,7 @@ def run(
     loaded = load(model, dtype=None if dtype is None else getattr(torch, dtype))
     loaded.export(out, name=Path(model).resolve().name.removesuffix(".gguf"))
     files = {
-        str(file.relative_to(out)): file.stat().st_size
+        file.relative_to(out).as_posix(): file.stat().st_size
         for file in sorted(out.rglob("*"))
         if file.is_file()
     }

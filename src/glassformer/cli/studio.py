@@ -81,7 +81,9 @@ def _listen(port: int) -> socket.socket:
     """Taken first: nobody should wait for a model and then hear that there is no port."""
     # With its protocol named, asyncio sends small answers at once: they waited 40 ms.
     listening = socket.socket(proto=socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # On Windows SO_REUSEADDR would share a port that is taken.
+    alone = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
+    listening.setsockopt(socket.SOL_SOCKET, alone, 1)
     try:
         listening.bind((HERE, port))
         listening.listen()

@@ -17,7 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from glassformer.cli.common import READ, grid, open_tokenizer, safe, size, visible
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.durable import remove, write_whole
+from glassformer.errors import ConfigError
 from glassformer.text import Encoding, Tokenizer
 from glassformer.text.training import USUAL, Kind, Purpose, tokenizer_files, train_tokenizer
 
@@ -148,16 +149,10 @@ def _check_room(folder: Path, force: bool) -> None:
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, data in files.items():
-            beside = folder / f".{name}.tmp"
-            beside.write_bytes(data)
-            beside.replace(folder / name)
-        for name in {*READ, *ALSO} - files.keys():
-            (folder / name).unlink(missing_ok=True)
-    except OSError as error:
-        raise CheckpointError(f"{folder}: could not be written: {error}") from None
+    for name, data in files.items():
+        write_whole(folder / name, data)
+    for name in {*READ, *ALSO} - files.keys():
+        remove(folder / name)
 
 
 def describe(tokenizer: Tokenizer) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
 from glassformer.errors import ConfigError, GlassformerError, check_installed
+from glassformer.train.paths import expanded, full_path
 from glassformer.train.toml import ROOT, root_of
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ ALSO = {
     "skip_bad": "data.skip_bad",
 }
 FLAGS = ("skip_bad",)  # need no value
+# What asks a run to stop; Windows has a third one, which reaches a process in the background.
+STOPS = [
+    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGBREAK") if hasattr(signal, name)
+]
 EVERY = 5.0  # seconds between lines where there is no terminal
 RECIPE = typer.Argument(help="A recipe: a TOML file, or a run's folder.", metavar="RECIPE")
 DATA = typer.Option(None, "--data", help=f"Where the recipe's data lies (or set {ROOT}).")
@@ -94,7 +99,7 @@ def finetune(
     elif base is not None and recipe is None and data is not None:
         from glassformer.train.short import short_recipe
 
-        data = data if data.name.strip(".") else data.resolve()  # . and .. are no names
+        data = full_path(data if data.name.strip(".") else data.resolve())  # . is no name
         read = short_recipe(model, base, data, changes)
         _run(read, f"finetune {model}", data.parent, out, dry_run, as_json)
     else:
@@ -136,7 +141,8 @@ def _no_field(name: str) -> ConfigError:
 def _run(
     recipe: Recipe, source: str, root: Path, out: Path | None, dry: bool, as_json: bool
 ) -> None:
-    with begun(recipe, source, root, out or Path("runs") / recipe.name) as (session, show):
+    out = expanded(out) if out else Path("runs") / recipe.name
+    with begun(recipe, source, root, out) as (session, show):
         leads = session.world.leads
         if dry:
             from glassformer.cli.dry import describe
@@ -159,7 +165,7 @@ def begun(recipe: Recipe, source: str, root: Path, out: Path) -> Iterator[tuple[
 
     if recipe.train.tensorboard:
         check_installed("train.tensorboard = true", "log", "tensorboard")
-    for name in (signal.SIGTERM, signal.SIGINT):
+    for name in STOPS:
         signal.signal(name, signal.default_int_handler)
     world = join(recipe.train.device)
     show = Screen(Console(stderr=True), recipe, quiet=not world.leads)
@@ -177,7 +183,7 @@ def begun(recipe: Recipe, source: str, root: Path, out: Path) -> Iterator[tuple[
 def pursue(session: Session, show: Screen) -> dict[str, Any]:
     """To the end, unless it is asked to stop before."""
     asked: list[int] = []
-    for name in (signal.SIGTERM, signal.SIGINT):
+    for name in STOPS:
         signal.signal(name, lambda number, _: asked.append(number) if not asked else os._exit(75))
     session.stop = lambda: bool(asked)
     return _inside(session, show.recipe, show)

@@ -23,8 +23,8 @@ def nearly(name: str) -> str:
 
 def named(path: str | os.PathLike[str]) -> Path:
     """A path that is there, as it is; else the folder of the shipped model of this name, if any."""
-    name = os.fspath(path)
-    ours = HOME / name / "config.json"
-    plain = name.isascii() and name.replace("-", "").isalnum() and len(name) < 64
-    there = os.path.exists(path)  # noqa: PTH110 - unlike Path's, it takes any string
-    return ours.parent if plain and not there and ours.is_file() else Path(path)
+    path = os.path.expanduser(path)  # noqa: PTH111 - these two take any string, unlike Path's
+    if os.path.exists(path):  # noqa: PTH110
+        return Path(path)
+    # By the list of names: a file system may find a folder in spite of its case.
+    return shipped().get(path, Path(path))

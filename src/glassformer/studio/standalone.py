@@ -58,9 +58,9 @@ def _function(name: str, source: str) -> str:
 @functools.cache
 def shell() -> str:
     """The page without its answers."""
-    page = (WEB / "index.html").read_text()
-    style = "\n" + "".join((WEB / name).read_text() for name in SHEET.findall(page))
-    script = "\n" + flat({path.stem: path.read_text() for path in WEB.glob("*.js")}, MAIN)
+    page = (WEB / "index.html").read_text("utf-8")
+    style = "\n" + "".join((WEB / name).read_text("utf-8") for name in SHEET.findall(page))
+    script = "\n" + flat({path.stem: path.read_text("utf-8") for path in WEB.glob("*.js")}, MAIN)
     icon = base64.b64encode((WEB / "icon.svg").read_bytes()).decode()
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "

@@ -17,6 +17,7 @@ from typing import Any
 
 from glassformer.errors import ConfigError
 from glassformer.presets import PRESETS
+from glassformer.train.paths import full_path, model_path
 from glassformer.train.recipe import METRICS, Recipe, recipe_from
 
 FRESH = ":fresh"  # behind a model: its network and tokenizer, without its weights
@@ -68,10 +69,12 @@ def plan(
     out: Path, seeds: int | None, folds: int | None, test: str | None,
 ) -> list[Planned]:  # fmt: skip
     """All runs, checked as far as a recipe can be; without `seeds` nothing is trained."""
+    test = None if test is None else str(full_path(test))
     names = [re.sub(r"[^\w.]+", "-", model).strip("-.")[-LONGEST:] for model in models]
-    for i, name in enumerate(names):
-        if name in names[:i]:
-            first = models[names.index(name)]
+    same = [name.casefold() for name in names]  # many file systems do not tell A from a
+    for i, name in enumerate(same):
+        if name in same[:i]:
+            first = models[same.index(name)]
             raise ConfigError(f"{first} and {models[i]} would share a folder: name one of them")
     found = []
     for model, name in zip(models, names, strict=True):
@@ -99,7 +102,7 @@ def _fields(model: str, fields: dict[str, Any]) -> dict[str, Any]:
         found["model"]["preset"] = model
     else:
         found.pop("tokenizer", None)
-        found["start"] = model.removesuffix(FRESH)
+        found["start"] = model_path(model.removesuffix(FRESH))
         found["fresh"] = model.endswith(FRESH)
     return found
 

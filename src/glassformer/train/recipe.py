@@ -23,11 +23,19 @@ from glassformer.errors import ConfigError
 from glassformer.presets import PRESETS
 from glassformer.train.agreement import LABELLED as LABELLED
 from glassformer.train.agreement import check_agreement
+from glassformer.train.paths import (
+    DataPath,
+    ModelPath,
+    expanded,
+    from_caller,
+    from_recipe,
+    map_paths,
+)
 from glassformer.train.toml import read_fields
 
 
 class Source(Strict):
-    train: str = Field(min_length=1)  # a file or folder, below the data root
+    train: DataPath = Field(min_length=1)  # a file or folder, below the data root
     # What ends a document: a blank line, the file, or each line (of tables, too).
     document: Literal["blank", "file", "line"] = "blank"
     field: str = "text"  # of JSONL, CSV and TSV
@@ -35,7 +43,7 @@ class Source(Strict):
 
 class Data(Source):
     more: tuple[Source, ...] = ()  # read behind it, each in its own way
-    valid: str | None = None  # another one; if not given, a part of train is held out
+    valid: DataPath | None = None  # another one; if not given, a part of train is held out
     held_out: float = Field(default=0.05, ge=0.0, lt=1.0)  # that part
     deduplicate: bool = False  # leave out documents and lines that were there, or are held out
     languages: tuple[str, ...] = ()  # parallel files: ("en", "ru") reads train.en and train.ru
@@ -73,7 +81,9 @@ class Data(Source):
 
 
 class Tokenize(Strict):
-    path: str | None = None  # a folder with a tokenizer; if not given, one is trained on the data
+    path: DataPath | None = (
+        None  # a folder with a tokenizer; if not given, one is trained on the data
+    )
     kind: Literal["bpe", "wordpiece", "unigram", "chars", "bytes"] | None = None
     vocab_size: PositiveInt = 8_000
     lowercase: bool = False
@@ -167,13 +177,17 @@ class Recipe(Named):
     model: Mapping[str, Any] = {}  # a preset and fields of ModelConfig that differ from it
     objective: Learn
     train: Train
-    root: str | None = None  # where the data lies, if not beside this file
+    root: DataPath | None = None  # where the data lies, if not beside this file
     # A model folder to go on from: [tokenizer] and [model] are its; dropout alone can be changed.
-    start: str | None = None
+    start: ModelPath | None = None
     fresh: bool = False  # of `start` take the network and the tokenizer, not the weights
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if RESERVED.fullmatch(self.name):
+            raise ValueError(
+                f"name = {self.name!r}: not every system has such a folder: write another"
+            )
         if len(self.data.languages) not in (0, 2):
             raise ValueError(f"data.languages = {list(self.data.languages)}: write two, or none")
         check_agreement(self)
@@ -202,6 +216,8 @@ class Recipe(Named):
         return self
 
 
+# No name of a folder on Windows, or (of dots) the name of another one.
+RESERVED = re.compile(r"\.*|.*\.|(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 SHORT = re.compile(r"[+-]?(\.\d+|\d+\.)(e[+-]?\d+)?", re.IGNORECASE)  # TOML wants 0.3 and 3.0
 FAMILY = {
     "next_word": ("decoder", "causal_lm", "gpt2"),
@@ -222,7 +238,15 @@ FOLLOWING = (
 def read_recipe(path: Path, changes: Mapping[str, str] | None = None) -> Recipe:
     """The recipe of a file, or of a run's folder, with single fields replaced:
     {"train.steps": "100"}."""
-    return recipe_from(read_fields(path), changes or {}, str(path))
+    return recipe_from(recipe_fields(path), changes or {}, str(path))
+
+
+def recipe_fields(path: Path) -> dict[str, Any]:
+    """What the file says; the model to start from is relative to the file."""
+    path = expanded(path)
+    folder = path if path.is_dir() else path.parent
+    fields: dict[str, Any] = map_paths(Recipe, read_fields(path), from_recipe(folder))
+    return fields
 
 
 def recipe_from(fields: dict[str, Any], changes: Mapping[str, str], source: str) -> Recipe:
@@ -304,9 +328,20 @@ def _put(fields: dict[str, Any], name: str, text: str) -> None:
         if not isinstance(fields, dict):
             raise ConfigError(f"--{name}: {group!r} is a value, not a group")
     try:
-        fields[last] = tomllib.loads(f"value = {text}")["value"]
+        value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:  # a word needs no quotes on the command line, .3 no nought
-        fields[last] = float(text) if SHORT.fullmatch(text) else text
+        value = float(text) if SHORT.fullmatch(text) else text
+    fields[last] = _from_caller(name.split("."), value)
+
+
+def _from_caller(names: list[str], value: Any) -> Any:
+    """The value of one field: its paths are relative to the working directory."""
+    for name in reversed(names):
+        value = {name: value}
+    value = map_paths(Recipe, value, from_caller)
+    for name in names:
+        value = value[name]
+    return value
 
 
 def _tuples(fields: Any) -> Any:

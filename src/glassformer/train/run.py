@@ -12,7 +12,6 @@ runs/NAME/
 
 from __future__ import annotations
 
-import fcntl
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -20,10 +19,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from glassformer.checkpoint import save_task
 from glassformer.checkpoint.folder import verify
 from glassformer.durable import remove, sweep, sync, write_whole, writing
 from glassformer.errors import CheckpointError, ConfigError, InputError
+from glassformer.plain import kind_of
 from glassformer.strictjson import parse
 from glassformer.train.recipe import Recipe, read_recipe
 from glassformer.train.state import OPTIMISER, TRAINER, State, read_facts
@@ -38,15 +40,19 @@ def locked(folder: Path) -> Iterator[None]:
     """Two writers would ruin each other's files: the second one is refused."""
     with writing(folder, 0):
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / ".lock").open("w")
-    with file:
+        path = folder / ".lock"
+        kind = kind_of(path)
+        if kind not in ("a file", None):  # nothing is opened through a link
+            raise InputError(f"{path}: this is {kind}: remove it")
+        # The system releases it when the process ends, however it ends.
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            lock = FileLock(path, blocking=False).acquire()
+        except Timeout:
             raise InputError(
                 f"{folder}: another process trains here: wait for it, or choose another folder "
                 "with --out"
             ) from None
+    with lock:
         for each in (folder, *(folder / name for name in PLACES)):
             sweep(each)
         yield
@@ -144,15 +150,15 @@ class Run:
         return None
 
     def log(self, event: dict[str, Any]) -> None:
-        line = json.dumps(event) + "\n"
-        with writing(self.metrics, len(line)), self.metrics.open("a") as file:
+        line = json.dumps(event).encode() + b"\n"
+        with writing(self.metrics, len(line)), self.metrics.open("ab") as file:
             file.write(line)
 
     def rewind(self, step: int) -> None:
         """Take back the lines of steps that will be done again."""
         if not self.metrics.exists():
             return
-        lines = self.metrics.read_text().splitlines()
+        lines = self.metrics.read_text("utf-8").splitlines()
         kept = [line for line in lines if _step(line) <= step]
         write_whole(self.metrics, "".join(line + "\n" for line in kept).encode())
 

@@ -19,6 +19,7 @@ from glassformer.model.block import Block
 from glassformer.precision import dtype_name
 from glassformer.tasks import Task
 from glassformer.train.loop import losses_of
+from glassformer.train.paths import map_paths, without_folders
 from glassformer.train.recipe import Recipe
 from glassformer.train.session import Session
 from glassformer.train.state import PRECISION
@@ -93,11 +94,12 @@ def _is_whole(folder: Path) -> bool:
 
 def training_card(session: Session, recipe: Recipe, figures: dict[str, float]) -> str:
     facts, learn = session.state.facts, recipe.objective
-    shared = recipe.model_copy(update={"root": None})  # a place of this machine helps nobody else
+    # A place of this machine helps nobody else.
+    shared = map_paths(Recipe, recipe.model_copy(update={"root": None}), without_folders)
     rows = "\n".join(f"| {name} | {value:.4f} |" for name, value in figures.items())
     return f"""## How it was trained
 
-Objective `{learn.kind}` on `{recipe.data.train}`, {facts.step:,} steps, {facts.tokens:,} tokens,
+Objective `{learn.kind}` on `{shared.data.train}`, {facts.step:,} steps, {facts.tokens:,} tokens,
 {facts.seconds:.0f} s. Recipe:
 
 ```toml

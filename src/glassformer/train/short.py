@@ -9,6 +9,7 @@ from typing import Any
 from glassformer.checkpoint import read_configs
 from glassformer.data.files import find_files
 from glassformer.errors import ConfigError
+from glassformer.train.paths import model_path
 from glassformer.train.recipe import LABELLED, Recipe, recipe_from
 
 # The longest text and the tokens of a row: some 16 to 32 of what is usual for the kind.
@@ -34,7 +35,7 @@ def short_recipe(kind: str, model: str, data: Path, changes: Mapping[str, str]) 
     rate = next((rate for width, rate in RATES if config.width <= width), 2e-5)
     fields: dict[str, Any] = {
         "name": f"{kind}-{data.name.partition('.')[0]}",
-        "start": model,
+        "start": model_path(model),
         "data": {"train": data.name, "held_out": 0.1},
         "objective": {"kind": kind, "length": length},
         "train": {

@@ -167,4 +167,6 @@ def _named(path: Path, languages: tuple[str, ...]) -> dict[str, Path]:
     if languages:
         return {file.name: file for file in sides(path, languages)}
     files = find_files(path)
-    return {str(file.relative_to(path)) if path.is_dir() else file.name: file for file in files}
+    return {
+        file.relative_to(path).as_posix() if path.is_dir() else file.name: file for file in files
+    }

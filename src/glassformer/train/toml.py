@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import ConfigError
+from glassformer.train.paths import full_path
 
 if TYPE_CHECKING:
     from glassformer.train.recipe import Recipe
@@ -38,7 +39,7 @@ def root_of(recipe: Recipe, data: Path | None, path: Path) -> Path:
     """Where its data lies: as somebody says, the recipe, the environment; or beside it."""
     if data is None and recipe.root is not None:
         data = path.parent / recipe.root
-    return data or Path(os.environ.get(ROOT, path.parent))
+    return full_path(data or os.environ.get(ROOT) or path.parent)
 
 
 def as_toml(recipe: Recipe) -> str:
