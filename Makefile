@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 RUN := .venv/.installed-run
 DEV := .venv/.installed-dev
 
-.PHONY: setup run browser test test-all bench docs
+.PHONY: setup run browser check test test-all bench docs
 
 setup: $(RUN)
 
@@ -36,14 +36,20 @@ browser:
 		{ test "$$(id -u)" = 0 && timeout 180 apt-get install -y -qq chromium >/dev/null 2>&1; } || \
 		echo "no Chromium: the browser tests are skipped; apt-get install chromium brings it"
 
-test: $(DEV) browser
+check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/oxlint --quiet --deny-warnings src/glassformer/studio/web
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not slow"  # a core each: more threads only wait
 
-test-all: test docs
-	$(BIN)/pytest -m slow
+# A worker a core; each takes half of the files, then steals from the other.
+PYTEST := $(BIN)/pytest -n 2 --dist worksteal --durations=20
+
+test: check browser
+	$(PYTEST) -m "not slow"
+
+test-all: check browser docs
+	$(PYTEST)
 
 bench: $(DEV)
 	$(BIN)/python benchmarks/forward.py

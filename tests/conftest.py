@@ -1,10 +1,17 @@
-"""No test talks to a hub; none depends on the clock, or on another's random numbers."""
+"""No test talks to a hub; none depends on the clock, or on what other tests have left behind."""
 
 import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["OMP_NUM_THREADS"] = "1"  # sums do not depend on the machine; each worker has one core
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 from hypothesis import settings
@@ -12,7 +19,41 @@ from hypothesis import settings
 settings.register_profile("calm", deadline=None, derandomize=True, database=None)
 settings.load_profile("calm")
 
+# What belongs to the whole process. Torch changes some of it by itself: where a bfloat16 product
+# fails on ARM it switches oneDNN off, and float32 products have other last bits from then on.
+STATE: dict[str, Callable[[], object]] = {
+    "working directory": Path.cwd,
+    "default dtype": torch.get_default_dtype,
+    "deterministic algorithms": torch.are_deterministic_algorithms_enabled,
+    "float32 precision": torch.get_float32_matmul_precision,
+    "gradients": torch.is_grad_enabled,
+    "oneDNN": lambda: torch.backends.mkldnn.enabled,
+    "threads": torch.get_num_threads,
+}
+
+
+def _seed() -> None:
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> None:
+    """What several tests share is the same whichever of them comes first."""
+    if fixturedef.scope != "function":
+        _seed()
+
 
 @pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(0)
+def _apart() -> Iterator[None]:
+    _seed()
+    before = {name: ask() for name, ask in STATE.items()}
+    yield
+    assert {name: ask() for name, ask in STATE.items()} == before, "the next test would see it"
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    terminalreporter.write_line(f"this order again: --randomly-seed={config.option.randomly_seed}")

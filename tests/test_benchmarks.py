@@ -1,39 +1,85 @@
-"""What benchmarks print, beyond that they run: that all in the README do, its test sees to."""
+"""Every benchmark of the README runs, in a tiny size, and prints what the README shows."""
 
+import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from test_readme import in_order
+
 FOLDER = Path(__file__).parent.parent / "benchmarks"
+NAMES = [each.split("/")[1] for each in in_order() if each.startswith("python benchmarks/")]
+# One process imports torch and transformers, and forks for each benchmark.
+RUNNER = """
+import json, os, runpy, sys, tempfile
+import glassformer, torch, transformers
+sys.path.insert(0, sys.argv[1])
+results = {}
+for name in sys.argv[2:]:
+    with tempfile.TemporaryFile("w+") as file:
+        child = os.fork()
+        if child == 0:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+            sys.argv = [name, "--tiny"]
+            runpy.run_path(f"{sys.path[0]}/{name}", run_name="__main__")
+            sys.stdout.flush()
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        file.seek(0)
+        results[name] = status, file.read()
+print(json.dumps(results))
+"""
 
 
-def said(name, *words):
-    """What a benchmark prints when it is called with these words."""
-    command = [sys.executable, str(FOLDER / name), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+def run(*names: str) -> dict[str, str]:
+    """What each of these benchmarks prints; none may fail."""
+    command = [sys.executable, "-c", RUNNER, str(FOLDER), *names]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    results = json.loads(process.stdout)
+    for name, (status, output) in results.items():
+        assert status == 0 and output.strip(), f"{name}: {output}"
+    return {name: output for name, (_, output) in results.items()}
 
 
-def test_decode_shows_what_a_step_costs():
-    told = said("decode.py", "--tiny", "--only", "growth", "--rounds", "1")
-    rows = [line.split() for line in told.splitlines()[3:]]
+@pytest.fixture(scope="module")
+def outputs() -> dict[str, str]:
+    return run(*(name for name in NAMES if name != "studio.py"))
+
+
+def test_those_of_the_readme_run(outputs: dict[str, str]) -> None:
+    assert len(outputs) > 5
+
+
+def test_that_of_the_studio_runs() -> None:
+    if not shutil.which("chromium"):
+        pytest.skip("no Chromium")
+    run("studio.py")
+
+
+def test_decode_shows_what_a_step_costs(outputs: dict[str, str]) -> None:
+    lines = outputs["decode.py"].splitlines()
+    start = next(i for i, line in enumerate(lines) if line.split()[:1] == ["64"])
+    rows = [line.split() for line in lines[start : start + 9]]
     assert [row[0] for row in rows[:5]] == ["64", "128", "256", "512", "960"]
     assert [len(row) for row in rows[:5]] == [2, 3, 3, 3, 3]
     assert [" ".join(row[:-1]) for row in rows[6:]] == ["as they come", "sorted", "longest first"]
     assert all(float(row[1]) > 0 for row in rows[:5]) and all(float(r[-1]) > 0 for r in rows[6:])
 
 
-def test_scaling_tells_what_grows():
-    told = said("scaling.py", "--tiny")
-    assert re.search(r"^time a token: the most is [\d.]+ times the least$", told, re.MULTILINE)
-    memory = re.search(r"^memory a token: the most is ([\d.]+) times the least$", told, re.M)
-    assert float(memory[1]) < 1.2 and "peak memory" in told
+def test_scaling_tells_what_grows(outputs: dict[str, str]) -> None:
+    output = outputs["scaling.py"]
+    assert re.search(r"^time a token: the most is [\d.]+ times the least$", output, re.MULTILINE)
+    memory = re.search(r"^memory a token: the most is ([\d.]+) times the least$", output, re.M)
+    assert memory and float(memory[1]) < 1.2 and "peak memory" in output
 
 
 @pytest.mark.slow
-def test_finetune():
-    told = said("finetune.py", "--tiny")
-    assert re.findall(r"^(\S+): 8 steps", told, re.MULTILINE) == ["sst2", "mrpc", "ewt-pos", "qa"]
-    assert told.count("  glassformer ") == told.count("  transformers ") == 4
+def test_finetune() -> None:
+    output = run("finetune.py")["finetune.py"]
+    assert re.findall(r"^(\S+): 8 steps", output, re.MULTILINE) == ["sst2", "mrpc", "ewt-pos", "qa"]
+    assert output.count("  glassformer ") == output.count("  transformers ") == 4

@@ -44,7 +44,12 @@ def case(request: pytest.FixtureRequest) -> Case:
     return FAMILIES[request.param]
 
 
+SLOWER = [pytest.param(family, marks=pytest.mark.slow) for family in ("decoder", "seq2seq")]
+
+
+@pytest.mark.parametrize("case", ["encoder", *SLOWER], indirect=True)
 def test_inductor_equals_eager(case: Case, tmp_path: Path) -> None:
+    """It compiles C++: most of a minute of work for each family."""
     _, model = saved(case, tmp_path)
     given = inputs(case)
     assert difference(compiled(model, given, "inductor"), our_answers(model, given)) <= 5e-5

@@ -9,6 +9,7 @@ import urllib.request
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,12 @@ from screens import Server, drawn, painted, pixels, table
 
 from ports import free_port
 
-pytest.importorskip("jupyterlab")
-pytest.importorskip("anywidget")
-
-pytestmark = pytest.mark.slow
+# Looked for, not imported: that alone takes seconds, also where these tests are left out.
+MISSING = [name for name in ("jupyterlab", "anywidget") if not find_spec(name)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(MISSING), reason=f"no {' and no '.join(MISSING)}"),
+]
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
 SETUP = """
 import glassformer as gf

@@ -20,6 +20,12 @@ NAMELESS = """() => [...document.querySelectorAll("button, select, input, a, can
   .filter((e) => !(e.textContent.trim() || e.ariaLabel || e.labels?.length
     || e.closest("[aria-hidden], [aria-label]")))
   .map((e) => e.outerHTML)"""
+IN_SIGHT = """() => [...document.querySelectorAll("main .strip, main .steps")].map((list) => {
+  const [room, box] = [list, list.querySelector("[aria-pressed=true], [aria-current]")]
+    .map((each) => each.getBoundingClientRect());
+  return (list.scrollTop > 0 || list.scrollLeft > 0) && box.top > room.top - 1
+    && box.left > room.left - 1 && box.bottom < room.bottom + 1 && box.right < room.right + 1;
+})"""
 PAGES = ("map", "head", "numbers", "translate", "generate", "layers", "positions")
 
 
@@ -97,6 +103,26 @@ def test_a_page_by_tab(toys: Server, open_page: Callable[..., Page], name: str) 
     settle(page)
     page.wait_for_timeout(100)
     check_by_tab(page)
+
+
+def test_what_is_chosen_is_in_sight(strangers: Server, open_page: Callable[..., Page]) -> None:
+    """Lists that are longer than their room are scrolled; the page is not."""
+    text = " ".join(["xyz"] * 62)
+    walk = {"m": strangers.model("bert"), "x": text, "q": 60, "s": 8}
+    page = open_page(strangers.address("numbers", **walk))
+    page.set_viewport_size({"width": 320, "height": 600})
+    settle(page)
+    page.keyboard.press("b")
+    settle(page)
+    assert page.evaluate(IN_SIGHT) == [True, True]
+    writing = {"m": strangers.model("gpt2"), "x": "a", "n": 32, "g": 31}
+    page = open_page(strangers.address("generate", **writing))
+    page.set_viewport_size({"width": 320, "height": 600})
+    settle(page)
+    page.keyboard.press("b")
+    settle(page)
+    assert page.evaluate(IN_SIGHT) == [True]
+    assert page.evaluate("document.scrollingElement.scrollTop") == 0
 
 
 def test_the_map_by_keyboard(toys: Server, open_page: Callable[..., Page]) -> None:

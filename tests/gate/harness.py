@@ -58,8 +58,9 @@ class Harness:
         names = json.loads(self.server.stdout.readline())
         self.whole = {name: Path(folder) for name, folder in names.items()}  # good ones, to copy
 
-    def run(self, action: str, **arguments: Any) -> Verdict:
-        print(json.dumps([action, arguments]), file=self.server.stdin, flush=True)
+    def run(self, action: str, hangs: int = HANGS, **arguments: Any) -> Verdict:
+        """It is killed after so many seconds on the wall."""
+        print(json.dumps([action, hangs, arguments]), file=self.server.stdin, flush=True)
         return Verdict(**json.loads(self.server.stdout.readline()))
 
     def close(self) -> None:
@@ -100,7 +101,7 @@ def memory() -> float:
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
-def child(action: Callable[[], Any], watch: Watch, warm: Path, answer: int) -> None:
+def child(action: Callable[[], Any], watch: Watch, warm: Path, hangs: int, answer: int) -> None:
     """One case; the last line of its answer is the verdict. Ends the process."""
     import glassformer as gf
 
@@ -109,7 +110,7 @@ def child(action: Callable[[], Any], watch: Watch, warm: Path, answer: int) -> N
     for stream, file in ((0, os.open(os.devnull, os.O_RDONLY)), (1, noise), (2, noise)):
         os.dup2(file, stream)
     Path("/proc/self/clear_refs").write_text("5")  # forget the highest memory so far
-    signal.alarm(HANGS)
+    signal.alarm(hangs)
     before, start = memory(), time.process_time()
     result, end, line = None, "loads", ""
     try:
@@ -140,7 +141,7 @@ def serve(home: Path) -> None:
     sys.addaudithook(watch)
     print(json.dumps({name: str(folder) for name, folder in whole.items()}), flush=True)
     for line in sys.stdin:
-        name, arguments = json.loads(line)
+        name, hangs, arguments = json.loads(line)
         receive, answer = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -152,7 +153,7 @@ def serve(home: Path) -> None:
             def action(name: str = name, arguments: Any = arguments) -> Any:
                 return ACTIONS[name](watch, tell, **arguments)
 
-            child(action, watch, whole[wholes.BERT], answer)
+            child(action, watch, whole[wholes.BERT], hangs, answer)
         os.close(answer)
         with os.fdopen(receive) as pipe:
             told, _, found = pipe.read().rpartition("\n")

@@ -16,6 +16,7 @@ CLASSES = {
     **config_cases.CLASSES, **weight_cases.CLASSES, **text_cases.CLASSES, **file_cases.CLASSES,
 }  # fmt: skip
 CASES = {f"{kind}: {name}": case for kind, table in CLASSES.items() for name, case in table.items()}
+SOME = {f"{kind}: {name}" for kind, table in CLASSES.items() for name in [*table][::3]}
 
 
 def check_refused(verdict: Verdict, *words: str) -> None:
@@ -39,7 +40,10 @@ def test_there_are_enough_of_them() -> None:
     assert {kind: len(table) for kind, table in CLASSES.items() if len(table) < 20} == {}
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in SOME else pytest.mark.slow) for name in CASES],
+)
 def test_a_malformed_folder_gets_one_line(
     name: str, harness: Harness, whole: dict[str, Path], tmp_path: Path
 ) -> None:

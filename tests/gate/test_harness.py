@@ -26,7 +26,7 @@ def test_a_deed_is_seen(how: str, harness: Harness, tmp_path: Path) -> None:
 
 def test_how_a_case_ends_is_seen(harness: Harness, tmp_path: Path) -> None:
     def end(how: str) -> tuple[str, str]:
-        verdict = harness.run("misbehave", folder=str(tmp_path), how=how)
+        verdict = harness.run("misbehave", hangs=2, folder=str(tmp_path), how=how)
         return verdict.end, verdict.line.strip().split("\n")[-1]
 
     assert end("raise") == ("raised", "KeyError: 'raise'")

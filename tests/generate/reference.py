@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 import transformers
 from transformers import BartConfig, GPT2Config, LlamaConfig, MarianConfig, T5Config
@@ -57,6 +58,11 @@ MODELS = {
     ),
     "bart": Case("BartForConditionalGeneration", BartConfig, TRANSLATOR),
 }  # fmt: skip
+# A decoder and a translator; all of them in `make test-all`.
+SOME = [
+    pytest.param(name, marks=() if name in ("gpt2", "marian") else pytest.mark.slow)
+    for name in MODELS
+]
 OF_THE_FOLDER = {  # what such models have in their generation_config.json
     "marian": {"bad_words_ids": [[0]], "forced_eos_token_id": 1},
     "bart": {"forced_bos_token_id": 3, "forced_eos_token_id": 2, "decoder_start_token_id": 2},

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from generate.reference import MODELS, beam_case, greedy_case, pair, prompts, sample_case
+from generate.reference import SOME, beam_case, greedy_case, pair, prompts, sample_case
 from generate.uncached import Uncached
 from glassformer.errors import InputError
 from glassformer.generate import sampling, writing
@@ -16,7 +16,7 @@ from glassformer.generate.writing import prepare
 MAKE = {"greedy": greedy_case, "beam": beam_case, "sample": sample_case}
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=SOME)
 def models(request, tmp_path_factory):
     return pair(request.param, tmp_path_factory.mktemp(request.param))
 

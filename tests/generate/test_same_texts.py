@@ -8,12 +8,12 @@ import pytest
 import torch
 
 import glassformer as gf
-from generate.reference import MODELS, beam_case, greedy_case, pair, prompts, sample_case, theirs
+from generate.reference import SOME, beam_case, greedy_case, pair, prompts, sample_case, theirs
 
 CASES = {"greedy": (greedy_case, 80), "beam": (beam_case, 100), "sample": (sample_case, 40)}
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=SOME)
 def models(request, tmp_path_factory):
     return pair(request.param, tmp_path_factory.mktemp(request.param))
 

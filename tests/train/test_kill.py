@@ -109,11 +109,11 @@ def settings(case: tuple[Any, ...]) -> dict[str, Any]:
     return {"precision": precision, "rows": rows, "workers": workers, "save_every": EVERY}
 
 
-# Every second kind, so that each pair of settings meets; all of them in `make test-all`.
-HALF = [case for i, case in enumerate(CASES) if i.bit_count() % 2 == 0]
+# Each family and each value of a setting once; all of them in `make test-all`.
+SOME = [("decoder", "bfloat16", 1, 2), ("encoder", "float32", 4, 2), ("seq2seq", "bfloat16", 4, 0)]
 
 
-@pytest.mark.parametrize("case", HALF, ids=str)
+@pytest.mark.parametrize("case", SOME, ids=str)
 def test_kills_leave_no_trace(case: tuple[Any, ...], tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, case[0], **settings(case))
     kills = check(recipe, 5, CASES.index(case))

@@ -54,10 +54,15 @@ def test_the_same_recipe_twice_gives_the_same_bits(tmp_path: Path) -> None:
 
 
 # Saves at 3, 6, 9; evaluations at 4, 8; the warm-up ends at 3; an epoch ends at 11.
-def test_cut_at_every_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "cuts",
+    [(1, 3, 8, 11), pytest.param(tuple(range(1, STEPS + 1)), marks=pytest.mark.slow)],
+    ids=["some", "all"],
+)
+def test_cut_at_a_step(cuts: tuple[int, ...], tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, documents=10, valid=2, save_every=3)
     expected = whole(recipe)
-    for step in range(1, STEPS + 1):
+    for step in cuts:
         out = tmp_path / f"cut-{step}"
         end = live("pretrain", recipe, "--out", out, mischief=die_at(step))
         assert end.status == -9 and end.steps == step
@@ -69,18 +74,22 @@ def test_cut_at_every_step(tmp_path: Path) -> None:
 
 
 SETTINGS: list[dict[str, Any]] = [
+    {"optimiser": "muon", "average": 0.9, "precision": "bfloat16", "rows": 2},
+    {"recompute": True, "deterministic": True},
+    {"keep": 1, "evaluate_every": 1, "learning_rate": 0.3},  # the best is not the last
+]
+ALONE: list[dict[str, Any]] = [
     {"optimiser": "muon"},
     {"average": 0.9},
     {"average": 0.9, "precision": "bfloat16"},
-    {"optimiser": "muon", "average": 0.9, "precision": "bfloat16", "rows": 2},
     {"recompute": True},
     {"deterministic": True},
     {"schedule": "stable", "keep": 1},
-    {"keep": 1, "evaluate_every": 1, "learning_rate": 0.3},  # the best is not the last
 ]
+SLOWER = [pytest.param(each, marks=pytest.mark.slow) for each in ALONE]
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("settings", [*SETTINGS, *SLOWER], ids=str)
 def test_cut_with(settings: dict[str, Any], tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, save_every=3, **settings)
     expected = whole(recipe)

@@ -8,6 +8,7 @@ import { choice, el, select, share, swap, table, valued, visible } from "./dom.j
 import { stepper } from "./head.js";
 import { matrix } from "./matrix.js";
 import { legend } from "./picture.js";
+import { intoSight } from "./tokens.js";
 
 const WAYS = [
   ["greedy", "greedy", "Always the likeliest"],
@@ -74,7 +75,7 @@ function build(app) {
     const last = (beams ? wrote.beams.caches.length : wrote.steps.length) - 1;
     state.at = Math.max(0, Math.min(last, state.at));
     swap(text, written(app, wrote, beams));
-    text.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    intoSight(text.querySelector(".strip"));
     return beams ? searched(wrote) : stepped(wrote, fresh);
   }
 

@@ -48,7 +48,7 @@ function build(app) {
     const both = model.family === "seq2seq";
     swap(tools, both ? choice("Stack", [["decoder", "decoder"], ["encoder", "encoder"]], side, (to) => app.update({ side: to })) : null,
       strip("The word", tokens, token, (query) => app.update({ query })));
-    intoSight(tools);
+    intoSight(tools.querySelector(".strip"));
     const { found, mate, refused, steps, tops } = await asked(app, side, token);
     if (!fresh()) return;
     const missing = typeof found === "string";
@@ -85,7 +85,7 @@ function build(app) {
     if (box !== document.activeElement) box.value = mate?.text ?? app.state.other;
     swap(mates, mate ? strip("The word of the other sentence", mate.tokens, mate.token, (to) => app.update({ mate: to, other: mate.text }), {}, true) : el("p", { class: "quiet", text: refused }),
       key(...WAY.slice(0, mate ? 3 : 2)));
-    intoSight(mates);
+    intoSight(mates.querySelector(".strip"));
     const lines = [steps.to_start, steps.to_end, steps.between];
     const series = WAY.map(([kind, told], i) => ({ kind, name: told, values: lines[i] })).filter(({ values }) => values);
     const low = Math.min(0, ...series.flatMap(({ values }) => values));

@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { el, number, share, swap, table, valued, visible } from "./dom.js";
 import { formula } from "./formulas.js";
 import { everyHead, whichHead } from "./head.js";
-import { sides, strip } from "./tokens.js";
+import { intoSight, sides, strip } from "./tokens.js";
 
 const KEYS_SHOWN = 16;
 const SUMMED = 5; // values shown in the weighted sum
@@ -70,14 +70,14 @@ function build(app) {
     const [asking, asked] = sides(run, stack);
     swap(tools, ...whichHead(app));
     swap(tokens, strip("The token that looks", asking, query, (to) => app.update({ query: to })));
-    tokens.querySelector("[aria-pressed=true]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    intoSight(tokens.querySelector(".strip"));
     const found = await walked(run, [stack, layer, head], query);
     if (!fresh()) return;
     const at = ordered(found, asked);
     swap(list, ...STEPS.map(([name, title], i) => el("li", {}, el("button", {
       type: "button", "aria-current": i === state.step ? "step" : null, on: { click: () => app.update({ step: i }) },
     }, el("span", { class: "name", text: title }), preview(name, found, at)))));
-    list.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+    intoSight(list);
     swap(step, ...detail(app, found, at, stack === "cross"));
     app.say(`step ${state.step + 1} of ${STEPS.length}: ${STEPS[state.step][1]}`);
   }

@@ -60,9 +60,18 @@ export function strip(label, tokens, chosen, choose, marks = {}, asks = false) {
     })));
 }
 
-/** Where a strip is longer than its room, its first line is that of the chosen token; the page stays. */
-export function intoSight(holder) {
-  const node = holder.querySelector(".strip");
-  const chosen = node?.querySelector("[aria-pressed=true]");
-  if (chosen) node.scrollTop += chosen.getBoundingClientRect().top - node.getBoundingClientRect().top;
+/**
+ * Scrolls a list just as far as its chosen entry needs; the page stays where it is. `scrollIntoView` would
+ * scroll the page as well, and in Chromium it also moves the place from which the Tab key goes on.
+ */
+export function intoSight(list) {
+  const chosen = list?.querySelector("[aria-pressed=true], [aria-current]");
+  if (!chosen) return;
+  const [room, box] = [list.getBoundingClientRect(), chosen.getBoundingClientRect()];
+  const [top, left] = [room.top + list.clientTop, room.left + list.clientLeft];
+  list.scrollTop += nearest(box.top - top, box.bottom - top - list.clientHeight);
+  list.scrollLeft += nearest(box.left - left, box.right - left - list.clientWidth);
 }
+
+/** How far to scroll: back to what sticks out before the start, or on to what sticks out after the end. */
+const nearest = (start, end) => (start < 0 ? start : Math.max(0, Math.min(start, end)));
