@@ -17,9 +17,9 @@ from pathlib import Path
 
 import glassformer as gf
 from glassformer.config import TokenIds
-from glassformer.data.alignments import Gold, Link, read_gold
+from glassformer.data.readers.alignments import Gold, Link, read_gold
 from glassformer.errors import GlassformerError, InputError
-from glassformer.generate.align import Words, align, error_rate
+from glassformer.generate.align import AlignedWords, align, error_rate
 from glassformer.glass.alignment import usual_layers
 from glassformer.text.training import train_tokenizer
 
@@ -32,7 +32,7 @@ def links(
     """All and mutual ones of each sentence; of one that does not fit into the model, none."""
     found: list[list[list[Link]]] = [[], []]
     for each in gold:
-        sides = Words.joined(each.source), Words.joined(each.target)
+        sides = AlignedWords.joined(each.source), AlignedWords.joined(each.target)
         try:
             aligned = align(model.task, model.tokenizer, *sides, layers=layers, reading=reading)
         except InputError:
@@ -52,7 +52,7 @@ def tiny(folder: Path) -> tuple[gf.Model, list[Gold]]:
         family="seq2seq", vocab_size=tokenizer.highest + 1, width=8, depth=2, heads=2, mlp_width=8,
         max_length=64, ids=TokenIds(pad=2, start=2, end=0),
     )  # fmt: skip
-    task = gf.build_task(config, gf.TaskConfig(kind="seq2seq"))
+    task = gf.build_task(config, gf.TaskConfig(kind="translation"))
     return gf.Model(task, tokenizer).eval(), list(read_gold(folder / "tiny"))
 
 

@@ -20,9 +20,9 @@ from pathlib import Path
 
 import glassformer as gf
 from glassformer.cli import compare
-from glassformer.data.examples import FOLDERS, examples
+from glassformer.data.readers.examples import FOLDERS, examples
 from glassformer.errors import GlassformerError
-from glassformer.train.recipe import Recipe, read_recipe
+from glassformer.recipe.schema import Recipe, read_recipe
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 NAMES = ("reviews-words", "reviews-hierarchy")

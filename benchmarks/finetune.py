@@ -29,13 +29,13 @@ import transformers
 import tinytasks
 from finetune_peer import CUDA, WARM, Done, Prepared, theirs, timed
 from glassformer.cli.training import given as fields_of
-from glassformer.train.build import Place, build_measured, build_session, held_out
-from glassformer.train.distributed import join
-from glassformer.train.labelled import Measured
+from glassformer.distributed import join
+from glassformer.recipe.schema import Recipe, read_recipe
+from glassformer.train.build import RunPaths, build_measured, build_session, held_out
+from glassformer.train.labelled import LabelledEvaluator
 from glassformer.train.loop import fit
-from glassformer.train.recipe import Recipe, read_recipe
-from glassformer.train.session import Session
 from glassformer.train.setup import ready
+from glassformer.train.trainer import Trainer
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 
@@ -60,9 +60,9 @@ WORKS = (
 
 def prepare(
     work: Work, given: argparse.Namespace, seed: int, folder: Path
-) -> tuple[Session, Prepared]:
+) -> tuple[Trainer, Prepared]:
     recipe = read_recipe(RECIPES / f"{work.recipe}.toml", changes(given, seed))
-    world, place = join(), Place(given.data, folder, work.recipe)
+    world, place = join(), RunPaths(given.data, folder, work.recipe)
     session = build_session(recipe, place, world)
     recipe = recipe.model_copy(update={"train": session.state.train})
     place = replace(place, labels=session.state.task.spec.labels)
@@ -71,7 +71,7 @@ def prepare(
     return session, Prepared(recipe, world, list(documents), measured, max(1, round(texts)))
 
 
-def ours(session: Session, found: Prepared) -> Done:
+def ours(session: Trainer, found: Prepared) -> Done:
     ready(session, found.recipe, print)
     loop = fit(session.state, session.rows, found.world, session.losses)
     seconds, first = timed(loop, found.recipe.train.steps)
@@ -84,12 +84,12 @@ def ours(session: Session, found: Prepared) -> Done:
 def changes(given: argparse.Namespace, seed: int) -> dict[str, str]:
     found = {"start": str(given.model), "train.seed": str(seed), "train.workers": "2"}
     if given.tiny:
-        found |= {"train.steps": "8", "train.tokens": "512", "train.precision": "float32",
-                  "data.held_out": "0.3"}  # fmt: skip
+        found |= {"train.steps": "8", "train.micro_batch_tokens": "512", "train.precision": "float32",
+                  "data.valid_fraction": "0.3"}  # fmt: skip
     return found | given.fields
 
 
-def judge(work: Work, recipe: Recipe, place: Place, tiny: bool) -> Measured:
+def judge(work: Work, recipe: Recipe, place: RunPaths, tiny: bool) -> LabelledEvaluator:
     """What is to be told of the judged data; a few of it where only the code is tried."""
     data = recipe.data.model_copy(update={"valid": work.judged})
     found = build_measured(recipe.model_copy(update={"data": data}), place, place.labels)

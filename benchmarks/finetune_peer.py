@@ -12,11 +12,11 @@ import numpy as np
 import torch
 import transformers
 
-from glassformer.train import metrics
-from glassformer.train.distributed import World
-from glassformer.train.labelled import Measured
-from glassformer.train.recipe import Recipe
-from glassformer.train.schedule import share
+from glassformer.distributed import DistributedContext
+from glassformer.evaluate import metrics
+from glassformer.recipe.schema import Recipe
+from glassformer.train.labelled import LabelledEvaluator
+from glassformer.train.optim.schedule import share
 
 WARM = 5  # steps before the clock starts
 SOME = 200  # steps that tell how fast the compiled peer is; what it learns is the same
@@ -39,9 +39,9 @@ class Prepared:
     """What both sides learn from and are measured on."""
 
     recipe: Recipe
-    world: World
+    world: DistributedContext
     documents: list[Any]
-    measured: Measured
+    measured: LabelledEvaluator
     batch: int  # texts in a step
 
 
@@ -129,15 +129,15 @@ def learn(net: Any, call: Any, batches: list[Batch], found: Prepared) -> Iterato
     )  # fmt: skip
     for step, batch in enumerate(batches):
         rate = train.learning_rate * share(
-            train.schedule, step, steps=train.steps, warmup=train.warmup, decay=train.decay,
-            final=train.final,
+            train.schedule, step, steps=train.steps, warmup=train.warmup, decay=train.decay_fraction,
+            final=train.min_lr_ratio,
         )  # fmt: skip
         for group in optimiser.param_groups:
             group["lr"] = rate
         with autocast(recipe, device):
             loss = call(**moved(batch, device)).loss
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(net.parameters(), train.clip)
+        torch.nn.utils.clip_grad_norm_(net.parameters(), train.max_grad_norm)
         optimiser.step()
         optimiser.zero_grad()
         yield

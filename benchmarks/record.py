@@ -1,4 +1,4 @@
-"""What looking inside costs: a recorded forward against a plain one, on a CPU.
+"""What recorder inside costs: a recorded forward against a plain one, on a CPU.
 
     python benchmarks/record.py            BERT, GPT and translation sizes, 512 tokens
     python benchmarks/record.py --tiny     does it run at all?

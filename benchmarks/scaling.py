@@ -26,7 +26,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from glassformer.data.readers import read_lines
+from glassformer.data.readers.files import read_lines
 from glassformer.model import Batch
 from glassformer.presets import PRESETS
 from glassformer.tasks import Task, build_task

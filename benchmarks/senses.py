@@ -50,7 +50,7 @@ class Finder:
     vectors in the model's table, before any sentence is read."""
 
     def __init__(self, model: gf.Model) -> None:
-        self.model, self.table = model, model.task.backbone.words.detach().float()
+        self.model, self.table = model, model.task.backbone.token_embedding.detach().float()
         self.vector = lru_cache(maxsize=None)(self._vector)
 
     def _vector(self, word: str) -> Tensor:

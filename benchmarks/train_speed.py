@@ -23,17 +23,17 @@ import torch
 import transformers
 
 from glassformer.config import ModelConfig, TaskConfig
-from glassformer.data.frame import Frame
+from glassformer.data.batches import PackedRows
 from glassformer.data.masking import Masking
 from glassformer.data.objectives import Masked, NextWord, Objective, Translate
-from glassformer.data.rows import Rows
+from glassformer.data.special_tokens import SpecialTokenTemplate
 from glassformer.data.store import Meta, Store, Writer
+from glassformer.distributed import DistributedContext
 from glassformer.presets import PRESETS
+from glassformer.recipe.schema import TrainConfig
 from glassformer.sizes import measure
 from glassformer.tasks import build_task
-from glassformer.train.distributed import World
 from glassformer.train.loop import fit, losses_of
-from glassformer.train.recipe import Train
 from glassformer.train.state import State
 
 SIZES = {"width": 64, "depth": 2, "heads": 4, "mlp_width": 128, "head_width": 16, "value_width": 16,
@@ -70,7 +70,7 @@ def works(tiny: bool) -> dict[str, Work]:
         update={"start": 0, "end": 0})})  # fmt: skip
     pairs = pairs.model_copy(update={"max_length": 512, "sinusoid": "halves"})
     masked, words = TaskConfig(kind="masked_lm"), TaskConfig(kind="causal_lm", bias=False)
-    pair = TaskConfig(kind="seq2seq", bias=False)
+    pair = TaskConfig(kind="translation", bias=False)
     cut = 16 if tiny else 1  # tiny: everything this many times smaller
     # Of texts of one length all rows are full: another shape would be compiled again.
     many, row = 40_960 // cut**2, 65_536 // cut**2
@@ -97,7 +97,7 @@ def works(tiny: bool) -> dict[str, Work]:
 def store_of(work: Work, folder: Path) -> Store:
     draw = np.random.default_rng(1)
     vocab = work.config.vocab_size
-    two = work.task.kind == "seq2seq"
+    two = work.task.kind == "translation"
     writer = Writer(folder, Meta("none", "<u2", ["source", "target"] if two else ["tokens"]))
     for length in work.lengths.tolist():
         ids = draw.integers(5, vocab, length)
@@ -112,12 +112,14 @@ def objective_of(work: Work, store: Store) -> Objective:
     forbidden = np.zeros(vocab, dtype=bool)
     forbidden[:5] = True
     if work.task.kind == "masked_lm":
-        frame = Frame((2,), (3,), (3,), (3,), True)
+        frame = SpecialTokenTemplate((2,), (3,), (3,), (3,), True)
         masking = Masking(0.15, "token", 4, vocab, forbidden, ~forbidden)
         return Masked(store, frame, work.longest, 0, 0, masking)
     if work.task.kind == "causal_lm":
-        return NextWord(store, Frame((), (), (), (), False), work.longest, 0, 0)
-    return Translate(store, Frame((), (3,), (3,), (3,), False), work.longest, 0, 0, 0, (3,), 0.1)
+        return NextWord(store, SpecialTokenTemplate((), (), (), (), False), work.longest, 0, 0)
+    return Translate(
+        store, SpecialTokenTemplate((), (3,), (3,), (3,), False), work.longest, 0, 0, 0, (3,), 0.1
+    )
 
 
 def flops(work: Work) -> float:
@@ -132,17 +134,17 @@ def flops(work: Work) -> float:
 
 
 def ours(work: Work, device: str, steps: int, folder: Path) -> tuple[float, dict[str, float]]:
-    train = Train(
+    train = TrainConfig(
         steps=10**6, tokens=work.tokens, precision="bfloat16" if device == "cuda" else "float32",
         compile=device == "cuda", workers=4, learning_rate=1e-4,
     )  # fmt: skip
     torch.manual_seed(0)
     state = State(build_task(work.config, work.task).to(device).train(), train)
-    rows = Rows(objective_of(work, store_of(work, folder)), budget=work.tokens, fixed=True)
+    rows = PackedRows(objective_of(work, store_of(work, folder)), budget=work.tokens, fixed=True)
     losses = losses_of(state.task)
     if train.compile:
         losses = torch.compile(losses, fullgraph=True, dynamic=False)
-    loop = fit(state, rows, World(0, 1, torch.device(device)), losses)
+    loop = fit(state, rows, DistributedContext(0, 1, torch.device(device)), losses)
     begin = time.perf_counter()
     for _ in range(3):
         next(loop)

@@ -18,8 +18,10 @@ HOUSE = (
     {"cli"},
     {"studio"},
     {"train"},
+    {"evaluate"},
+    {"recipe"},
     {"toys", "loaded"},
-    {"generate", "uses"},
+    {"generate", "inference"},
     {"glass"},
     {"data"},
     {"checkpoint", "sizes"},
@@ -27,24 +29,24 @@ HOUSE = (
     {"text", "model"},
     {"presets"},
     {"config"},
-    {"strictjson", "durable", "plain", "pretrained", "precision"},
+    {"strictjson", "durable", "safe_files", "pretrained", "precision", "distributed"},
     {"errors", "version"},
 )
 HEAVY = {"torch", "transformers"}
 LIGHT = {
     "cli",
     "text",
-    *(f"data/{path.stem}" for path in (PACKAGE / "data").glob("*.py")),
+    *(str(path.relative_to(PACKAGE))[:-3] for path in (PACKAGE / "data").rglob("*.py")),
     "presets",
     "config",
     "strictjson",
     "durable",
-    "plain",
+    "safe_files",
     "pretrained",
-    "train/recipe",
+    "recipe",
     "errors",
     "version",
-} - {"data/labelling", "data/objectives", "data/rows"}  # their import must not cost torch
+} - {"data/labelling", "data/objectives", "data/batches"}  # their import must not cost torch
 
 
 def room(path: Path) -> str:

@@ -18,7 +18,7 @@ from typer.main import get_command
 from furnished import furnish
 from glassformer.cli.main import ANY_FIELD, app
 from glassformer.cli.training import sorted_out
-from glassformer.train.recipe import Recipe
+from glassformer.recipe.schema import Recipe
 from sitebuild import build_site
 from verbs import glassformer
 

@@ -61,7 +61,7 @@ def test_one_row_a_token(family: str, kind: str | None) -> None:
 
 def test_one_row_a_text() -> None:
     with torch.no_grad():
-        logits = tiny("encoder", kind="classify").logits(**arguments("encoder"))
+        logits = tiny("encoder", kind="classification").logits(**arguments("encoder"))
     assert [tuple(each.shape) for each in logits] == [(3,)] * len(LENGTHS)
 
 

@@ -221,7 +221,7 @@ def test_tied_words_count_once_and_others_twice():
 
 
 def test_a_pooler_is_no_head():
-    labels = TaskConfig(kind="classify", labels=("no", "yes"), pooler="tanh")
+    labels = TaskConfig(kind="classification", labels=("no", "yes"), pooler="tanh")
     table = measure(PRESETS["bert-tiny"].model, labels)
     assert table.bare == BARE["bert-tiny"]
     assert table.with_head - table.bare == 128 * 2 + 2

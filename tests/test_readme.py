@@ -86,7 +86,7 @@ def test_verbs_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.Monke
         short = "recipes/" in command or words[0] in ("finetune", "compare")
         words += ["--train.steps", "2"] if short else []
         words += (
-            ["--train.tokens", "768"] if "recipes/" in command else []
+            ["--train.micro_batch_tokens", "768"] if "recipes/" in command else []
         )  # one of them is a GPU's
         assert glassformer(*words).strip(), command
 

@@ -33,12 +33,12 @@ def labelled(kind, count=120, seed=0):
     """A name for a file, and labelled sentences: is there a cat; animals, things and places; who
     sat; the same sentence said twice."""
     lines = [line.removesuffix(".") for line in sentences(count, seed)]
-    if kind == "classify":
+    if kind == "classification":
         rows = [(line, "cat" if "cat" in line.split() else "none") for line in lines]
         return "text.tsv", _table("sentence", "label", rows)
     if kind == "embed":
         return "text.tsv", _table("text1", "text2", [(line, f"{line} far") for line in lines])
-    if kind == "tag":
+    if kind == "token_classification":
         words = ([f"{word}\t{TAGS.get(word, 'O')}" for word in line.split()] for line in lines)
         return "text.conll", "".join("\n".join(each) + "\n\n" for each in words)
     asked = []

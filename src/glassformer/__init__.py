@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from glassformer.studio.notebook import View, view
     from glassformer.tasks import ImportantWords, build_task
     from glassformer.text import Tokenizer
-    from glassformer.train.fitting import fit
+    from glassformer.train.fit import fit
 
 # Where each name lives; nothing is imported, torch least of all, before it is used.
 _HOMES = {

@@ -18,8 +18,8 @@ Family = Literal["encoder", "decoder", "seq2seq"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 Position = Literal["learned", "sinusoidal", "rotary", "relative", "none"]
 TaskKind = Literal[
-    "features", "masked_lm", "pretraining", "next_sentence", "causal_lm", "seq2seq",
-    "classify", "tag", "span",
+    "features", "masked_lm", "masked_lm_nsp", "next_sentence", "causal_lm", "translation",
+    "classification", "token_classification", "question_answering",
 ]  # fmt: skip
 Pooler = Literal["tanh", "relu", "gelu", "transform"]  # transform: activation, then a norm
 # Its first token's, its last one's, their mean; or attention over its words, or over the words of
@@ -48,7 +48,7 @@ class Named(Strict):
                 raise ConfigError(f"{type(self).__name__}: {line}") from error
 
 
-class Dropout(Strict):
+class DropoutRates(Strict):
     """How often an activation is dropped while training."""
 
     embedding: float = Rate
@@ -113,7 +113,7 @@ class ModelConfig(Named):
     tied: bool = True  # the output layer is the token table
     output_scale: bool = False  # divide vectors by √width before it
 
-    dropout: Dropout = Dropout()
+    dropout: DropoutRates = DropoutRates()
     ids: TokenIds = TokenIds()
     init_std: float = Field(default=0.02, gt=0)
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer import uses
+from glassformer import inference
 from glassformer.checkpoint import (
     Origin,
     find,
@@ -25,16 +25,16 @@ from glassformer.checkpoint import (
 from glassformer.config import DOCUMENTS
 from glassformer.errors import CheckpointError, InputError
 from glassformer.generate.engine import Engine
+from glassformer.generate.generation import Generation
 from glassformer.generate.int8 import check_not_int8, to_int8
+from glassformer.generate.job import GenerationJob, generate, prepare, stream
 from glassformer.generate.translate import Translation, notes, translate
-from glassformer.generate.writing import Writing, generate, prepare, stream
-from glassformer.generate.written import Written
 from glassformer.glass import Edit, Keep, Recorder, Trace
+from glassformer.inference import EmbeddingConfig, embedding_config
 from glassformer.model import Batch, Cache, Visitor
 from glassformer.precision import HALF, compute_dtype, dtype_name
 from glassformer.tasks import Ids, Output, Task
 from glassformer.text import Text, Tokenizer
-from glassformer.uses import EmbedRecipe, recipe_of
 
 FINGERPRINT = "tokenizer_fingerprint"  # in config.json: which tokenizer the model was trained with
 TOKENIZER_FILES = (
@@ -52,7 +52,7 @@ class Model(nn.Module):
         tokenizer: Tokenizer | None = None,
         *,
         origin: Origin | None = None,
-        recipe: EmbedRecipe | None = None,
+        recipe: EmbeddingConfig | None = None,
     ) -> None:
         super().__init__()
         if tokenizer is not None:
@@ -60,7 +60,7 @@ class Model(nn.Module):
         self.task = task
         self.tokenizer = tokenizer
         self.origin = origin
-        self.recipe = recipe or EmbedRecipe()
+        self.recipe = recipe or EmbeddingConfig()
 
     def forward(
         self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
@@ -82,11 +82,11 @@ class Model(nn.Module):
 
     def embed(self, texts: Sequence[Text], *, pool_by: str | None = None) -> Tensor:
         """One vector a text, (B, C), pooled as the model's folder says (else: the mean)."""
-        return uses.embed(*self.able("embed"), texts, recipe=self.recipe, pool_by=pool_by)
+        return inference.embed(*self.able("embed"), texts, recipe=self.recipe, pool_by=pool_by)
 
     def similarity(self, a: Sequence[Text] | Tensor, b: Sequence[Text] | Tensor) -> Tensor:
         """The cosine of each text of a with each of b, (A, B); vectors of `embed` do as well."""
-        return uses.cosines(*(x if isinstance(x, Tensor) else self.embed(x) for x in (a, b)))
+        return inference.cosines(*(x if isinstance(x, Tensor) else self.embed(x) for x in (a, b)))
 
     def word(
         self, sentence: str, word: str, *, occurrence: int = 0, layer: int | None = None
@@ -94,56 +94,56 @@ class Model(nn.Module):
         """The vector of one word in its sentence, (C,): the mean of its pieces' vectors, at the
         end or after block `layer`."""
         task, tokenizer = self.able("word")
-        return uses.word(task, tokenizer, sentence, word, occurrence=occurrence, layer=layer)
+        return inference.word(task, tokenizer, sentence, word, occurrence=occurrence, layer=layer)
 
-    def fill(self, text: str, *, top_k: int = 5) -> list[uses.Blank]:
+    def fill(self, text: str, *, top_k: int = 5) -> list[inference.Blank]:
         """What could stand in each [MASK] of the text, best first, with probabilities."""
-        return uses.fill(*self.able("fill"), [text], top_k=top_k)[0]
+        return inference.fill(*self.able("fill"), [text], top_k=top_k)[0]
 
     def classify(
         self, texts: Text | Sequence[Text], *, top_k: int | None = None,
         problem: str | None = None, why: int = 0,
-    ) -> list[uses.Classified]:  # fmt: skip
+    ) -> list[inference.Classified]:  # fmt: skip
         """A label for each text or pair of texts, with the probabilities of all, or of the best.
 
         What is longer than the model is read in windows. `problem` is as config.json says, if not
         given. `why` = 5 also tells the five words and sentences that weighed most, where attention
-        over words chooses them: see `uses.classify`.
+        over words chooses them: see `inference.classify`.
         """
         wanted = [texts] if isinstance(texts, str | tuple) else texts
         stated = None if self.origin is None else self.origin.config.get("problem_type")
         problem = problem or stated
-        return uses.classify(
+        return inference.classify(
             *self.able("classify"), wanted, top_k=top_k, problem=problem, why=why
         )  # fmt: skip
 
     def follows(self, a: str, b: str) -> float:
         """The probability that b comes right after a."""
-        return uses.follows(*self.able("follows"), [(a, b)])[0]
+        return inference.follows(*self.able("follows"), [(a, b)])[0]
 
-    def tag(self, text: str | Sequence[str]) -> uses.Tagged:
+    def tag(self, text: str | Sequence[str]) -> inference.Tagged:
         """A label for each word of a text, or of a list of words; names come as `spans`."""
-        return uses.tag(*self.able("tag"), [text])[0]
+        return inference.tag(*self.able("tag"), [text])[0]
 
     def answer(
         self, question: str, context: str, *, top_k: int = 1, no_answer: bool = False,
         threshold: float = 0.0, max_tokens: int = 30, overlap: int | None = None,
-    ) -> list[uses.Answer]:  # fmt: skip
-        """Where the context answers the question, best first; see `uses.answer`."""
-        return uses.answer(
+    ) -> list[inference.Answer]:  # fmt: skip
+        """Where the context answers the question, best first; see `inference.answer`."""
+        return inference.answer(
             *self.able("answer"), [(question, context)], top_k=top_k, no_answer=no_answer,
             threshold=threshold, max_tokens=max_tokens, overlap=overlap,
         )[0]  # fmt: skip
 
     def able(self, call: str) -> tuple[Task, Tokenizer]:
         """What the functions of `uses` work with, if this model can do it."""
-        uses.check_kind(self.task, call)
+        inference.check_kind(self.task, call)
         return self.task, self._tokenizer()
 
     def generate(
         self, prompts: str | Sequence[str] | Sequence[int] | Ids, *,
         batch_size: int | None = None, engine: Engine | None = None, **settings: Any,
-    ) -> list[Written]:  # fmt: skip
+    ) -> list[Generation]:  # fmt: skip
         """Go on from each prompt: a text or a list of texts, or token ids. Greedy, unless asked.
 
         The settings have the names transformers gave them: see `generate.settings.Settings`. Of a
@@ -178,7 +178,7 @@ class Model(nn.Module):
     def _writing(
         self, prompts: Any, settings: dict[str, Any], batch_size: int | None = None,
         engine: Engine | None = None,
-    ) -> Writing:  # fmt: skip
+    ) -> GenerationJob:  # fmt: skip
         return prepare(
             self.task, self.tokenizer, self.origin, prompts, settings, batch_size, engine
         )
@@ -267,7 +267,7 @@ def load(
     task, origin = load_task(folder)
     size = task.backbone.config.vocab_size
     tokenizer = Tokenizer.from_files(origin.files, str(folder), size)
-    recipe = recipe_of(origin.files, str(folder))
+    recipe = embedding_config(origin.files, str(folder))
     try:
         model = Model(task, tokenizer, origin=origin, recipe=recipe)
     except CheckpointError as error:
@@ -316,7 +316,9 @@ def _to_record(model: Model, what: Any) -> tuple[Batch, list[str], list[str]]:
         return batch, _names(model, target), _names(model, source)
     if isinstance(what, str) and model.task.spec.pool in DOCUMENTS:
         task, tokenizer = model.able("classify")
-        texts, kind, counts = uses.laid_out(task, uses.read_documents(task, tokenizer, [what]))
+        texts, kind, counts = inference.laid_out(
+            task, inference.read_documents(task, tokenizer, [what])
+        )
         batch = next(task.batches(texts, segments=kind, documents=counts))
         return batch, _names(model, [i for each in texts for i in each]), []
     ids, segments = _ids(model, what)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.config import Dropout, ModelConfig, TaskConfig, TokenIds
+from glassformer.config import DropoutRates, ModelConfig, TaskConfig, TokenIds
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,12 @@ def _bert(what: str, depth: int, width: int, vocab_size: int = 30_522) -> Preset
         norm_place="post",
         norm_eps=1e-12,
         final_norm=False,
-        dropout=Dropout(embedding=0.1, residual=0.1),
+        dropout=DropoutRates(embedding=0.1, residual=0.1),
         ids=TokenIds(pad=0),
     )
-    return Preset(what, model, TaskConfig(kind="pretraining"), ("BertModel", "BertForPreTraining"))
+    return Preset(
+        what, model, TaskConfig(kind="masked_lm_nsp"), ("BertModel", "BertForPreTraining")
+    )
 
 
 def _gpt2(what: str, depth: int, width: int) -> Preset:
@@ -49,7 +51,7 @@ def _gpt2(what: str, depth: int, width: int) -> Preset:
         **_sizes(depth, width),
         max_length=1024,
         activation="gelu_tanh",
-        dropout=Dropout(embedding=0.1, residual=0.1),
+        dropout=DropoutRates(embedding=0.1, residual=0.1),
         ids=TokenIds(start=50_256, end=50_256),
     )
     return Preset(what, model, NEXT_WORD, ("GPT2Model", "GPT2LMHeadModel"))
@@ -71,7 +73,7 @@ def _transformer(what: str, width: int, dropout: float) -> Preset:
         final_norm=False,
         attention_bias=False,
         activation="relu",
-        dropout=Dropout(embedding=dropout, residual=dropout),
+        dropout=DropoutRates(embedding=dropout, residual=dropout),
     )
     return Preset(what, model, TRANSLATION)
 
@@ -90,7 +92,7 @@ def _t5(what: str, depth: int, width: int) -> Preset:
         activation="relu",
         mlp_bias=False,
         output_scale=True,
-        dropout=Dropout(embedding=0.1, attention=0.1, mlp=0.1, residual=0.1),
+        dropout=DropoutRates(embedding=0.1, attention=0.1, mlp=0.1, residual=0.1),
         ids=TokenIds(pad=0, start=0, end=1),
     )
     return Preset(what, model, TRANSLATION, ("T5Model", "T5ForConditionalGeneration"))
@@ -109,15 +111,15 @@ def _marian(what: str, depth: int, width: int) -> Preset:
         norm_place="post",
         final_norm=False,
         activation="silu",
-        dropout=Dropout(embedding=0.1, residual=0.1),
+        dropout=DropoutRates(embedding=0.1, residual=0.1),
         ids=TokenIds(pad=58_100, start=58_100, end=0),
     )
-    task = TaskConfig(kind="seq2seq", bias=True)
+    task = TaskConfig(kind="translation", bias=True)
     return Preset(what, model, task, ("MarianModel", "MarianMTModel"))
 
 
 NEXT_WORD = TaskConfig(kind="causal_lm", bias=False)
-TRANSLATION = TaskConfig(kind="seq2seq", bias=False)
+TRANSLATION = TaskConfig(kind="translation", bias=False)
 
 MODERNBERT_BASE = Preset(
     "BERT as of 2024",

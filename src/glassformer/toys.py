@@ -19,7 +19,7 @@ from glassformer.glass import Recorder, Trace
 from glassformer.model import Attention, Batch, Context, Embedding, Visitor
 from glassformer.model.init import initialise
 from glassformer.tasks import cross_entropy
-from glassformer.tasks.heads import Words
+from glassformer.tasks.heads import LMHead
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class OneHead(nn.Module):
         )
         self.embedding = Embedding(config)
         self.attention = Attention(config, layer=0)
-        self.words = Words(config, bias=False)
+        self.words = LMHead(config, bias=False)
         initialise(self, config)
 
     def forward(self, batch: Batch, visitor: Visitor | None = None) -> Tensor:  # (N, V)

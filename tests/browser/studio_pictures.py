@@ -60,10 +60,10 @@ model = {preset = "gpt2", width = 32, depth = 2, heads = 4, mlp_width = 64}
 objective = {kind = "next_word", length = 32}
 [train]
 steps = 120
-tokens = 512
+micro_batch_tokens = 512
 evaluate_every = 20
 save_every = 20
-keep = 8
+keep_checkpoints = 8
 learning_rate = 4e-3
 """
 TEXT = """The cat of house {n} sat on the mat. It was a warm day, and the dog slept.

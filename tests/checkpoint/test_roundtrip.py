@@ -232,8 +232,8 @@ def test_what_is_said_of_a_copy_that_differs_helps(name: str, copy: str, tmp_pat
 def test_an_output_of_its_own_is_kept_apart(tmp_path: Path) -> None:
     folder = folders.write("GPT2LMHeadModel", tmp_path / "untied", tie_word_embeddings=False)
     task = there_and_back(folder)
-    assert task.words.weight.shape == task.backbone.words.shape
-    assert not torch.equal(task.words.weight, task.backbone.words)
+    assert task.words.weight.shape == task.backbone.token_embedding.shape
+    assert not torch.equal(task.words.weight, task.backbone.token_embedding)
 
 
 STRANGE = {"my_note": {"a": [1, 2.5, None, "ü"]}, "task_specific_params": None, "zeta": -0.0}
@@ -347,7 +347,7 @@ def test_a_folder_can_be_saved_onto_itself(tmp_path: Path) -> None:
     save_task(task, folder, origin)
     assert folders.files(folder) == before
     with torch.no_grad():
-        task.backbone.words.add_(1)
+        task.backbone.token_embedding.add_(1)
     save_task(task, folder, origin)
     assert list(folders.differences(load_task(folder)[0], task)) == []
     assert [each.name for each in tmp_path.iterdir()] == ["bert"]
@@ -368,11 +368,11 @@ def test_the_new_weights_count_however_they_are_cut(old: str, new: str, tmp_path
     other = folders.write("GPT2LMHeadModel", tmp_path / "new", shards=new)
     task, origin = load_task(other)
     with torch.no_grad():
-        task.backbone.words.add_(1)
+        task.backbone.token_embedding.add_(1)
     save_task(task, folder, origin)
     assert list(folders.differences(load_task(folder)[0], task)) == []
     theirs = open_theirs("GPT2LMHeadModel", folder)
-    assert torch.equal(theirs.transformer.wte.weight, task.backbone.words)
+    assert torch.equal(theirs.transformer.wte.weight, task.backbone.token_embedding)
 
 
 def test_a_write_that_fails_leaves_the_old_folder_whole(tmp_path: Path, monkeypatch) -> None:

@@ -52,8 +52,8 @@ def test_every_format_gives_the_same_table(name, tmp_path):
     path = tmp_path / name
     path.write_bytes(FILES[name])
     model = gf.load(path)
-    assert torch.equal(model.task.backbone.words[1:], torch.from_numpy(ROWS))
-    assert not model.task.backbone.words[0].any()
+    assert torch.equal(model.task.backbone.token_embedding[1:], torch.from_numpy(ROWS))
+    assert not model.task.backbone.token_embedding[0].any()
     encoding = model.tokenizer.encode("Loved THE film. Ünder? yes")
     assert encoding.tokens == ["loved", "the", "film", ".", "ünder", "[UNK]", "[UNK]"]
     (vector,) = model.embed(["loved film"])
@@ -82,7 +82,7 @@ def test_words_as_they_stand_where_some_have_capitals(tmp_path):
     model = gf.load(tmp_path / "a.txt")
     assert model.tokenizer.encode("The the film").tokens == ["The", "the", "film"]
     assert len(model.tokenizer) == 5  # the second "the" is not read; "a b" holds a space
-    assert torch.equal(model.task.backbone.words[2], torch.from_numpy(ROWS[1]))
+    assert torch.equal(model.task.backbone.token_embedding[2], torch.from_numpy(ROWS[1]))
 
 
 def lying(name):

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassformer.data.stats import CorpusStats, histogram, spread
 from glassformer.data.store import Store
-from glassformer.data.tally import Tally, histogram, spread
 from glassformer.text.training import tokenizer_files
 from stores import RUSSIAN, TEXTS, bpe, chars, translation, wordpiece
 from verbs import glassformer, refused
@@ -284,7 +284,7 @@ def test_spreads_are_those_of_the_sorted_list(sizes):
 
 
 def test_a_tally_holds_few_bytes_of_a_document():
-    tally = Tally(None)
+    tally = CorpusStats(None)
     for i in range(1000):
         tally.add({"tokens": [i] * 50})
     assert len(tally.seen.tobytes()) == 8000 and tally.lengths == {"tokens": {50: 1000}}

@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import glassformer as gf
-from glassformer.cli.dry import gather
+from glassformer.cli.dry_run import gather
 from glassformer.config import TokenIds
+from glassformer.distributed import DistributedContext
 from glassformer.errors import GlassformerError
+from glassformer.recipe.schema import model_config, read_recipe, task_config
 from glassformer.sizes import measure
-from glassformer.train import auto
+from glassformer.train import batch_size as auto
 from glassformer.train.build import build_session
-from glassformer.train.distributed import World
+from glassformer.train.documents import RunPaths
+from glassformer.train.init_from import check_start
 from glassformer.train.loop import take_step
-from glassformer.train.recipe import model_config, read_recipe, task_config
-from glassformer.train.start import check_start
 from glassformer.train.state import State
-from glassformer.train.texts import Place
 from tiny import KINDS, pairs, text, write_recipe
 from verbs import glassformer, refused
 
@@ -113,8 +113,10 @@ def test_a_dry_run_counts(described):
 def test_activations_are_about_what_a_row_keeps_for_the_way_back(tmp_path, kind):
     wide = {"width": 64, "depth": 3, "heads": 4, "mlp_width": 256}
     recipe = write_recipe(tmp_path, kind, model=wide, train={"tokens": 320})
-    place = Place(tmp_path, tmp_path / "run", "")
-    session = build_session(read_recipe(recipe), place, World(0, 1, torch.device("cpu")))
+    place = RunPaths(tmp_path, tmp_path / "run", "")
+    session = build_session(
+        read_recipe(recipe), place, DistributedContext(0, 1, torch.device("cpu"))
+    )
     row, task = session.rows[0], session.state.task
     weights = {p.untyped_storage().data_ptr() for p in task.parameters()}
     kept = {}
@@ -241,9 +243,9 @@ def test_stores_that_cannot_serve_are_refused(tmp_path):
     assert "cannot be split" in refused(*words, "--out", tmp_path / "a", code=2)
     learning = glassformer(*words[:-2], "--out", tmp_path / "a", code=2)
     assert "name their tokenizer in tokenizer.path" in learning.errors
-    words += ["--data.held_out", 0]
+    words += ["--data.valid_fraction", 0]
     assert "prepare the data for this objective" in refused(*words, "--out", tmp_path / "b")
-    words += ["--objective.kind", "masked"]
+    words += ["--objective.kind", "masked_lm"]
     glassformer(*words, "--out", tmp_path / "c", "--dry-run")
     other = write_recipe(tmp_path / "other", "masked", tokenizer={"vocab_size": 60})
     dry(other, tmp_path / "other" / "run")
@@ -254,7 +256,7 @@ def test_stores_that_cannot_serve_are_refused(tmp_path):
 # rows of any size
 
 
-@pytest.mark.parametrize("flag", ["--max-tokens", "--train.tokens"])
+@pytest.mark.parametrize("flag", ["--max-tokens", "--train.micro_batch_tokens"])
 def test_auto_finds_a_number_and_a_resumed_run_keeps_it(tmp_path, monkeypatch, flag):
     recipe = write_recipe(tmp_path)
     words = ("pretrain", recipe, "--out", tmp_path / "run", flag, "auto")
@@ -326,7 +328,7 @@ def test_rows_grow_until_the_card_is_nearly_full(tmp_path, monkeypatch, recomput
     assert card.tried == [1024, 2048, 4096, 8192]  # the last one did not fit
     assert found == 5 * 1024 and 0.7 < 1_000 * found / 7e6 <= auto.SHARE
     assert all(torch.equal(before[name], tensor) for name, tensor in task.state_dict().items())
-    for tape, more in ((False, ""), (True, " --train.tape false")):
+    for tape, more in ((False, ""), (True, " --train.cuda_graphs false")):
         train = recipe.train.model_copy(update={"tape": tape})
         Card(monkeypatch, total=900_000, each=1_000)
         with pytest.raises(GlassformerError, match=f"not even a row .*recompute true{more}$"):
@@ -361,7 +363,7 @@ def test_rows_to_try_are_rows_that_can_be_learnt_from(tmp_path, kind):
     state = State(gf.build_task(config, task_config(recipe, config)).train(), recipe.train)
     row = auto._row(recipe, state.task, 100)
     assert len(row.batch.tokens) == 100 and row.batch.sequences.longest == 32
-    step = take_step(state, [row, row], World(0, 1, torch.device("cpu")))
+    step = take_step(state, [row, row], DistributedContext(0, 1, torch.device("cpu")))
     assert math.isfinite(step.norm) and set(step.losses) == (
         {"labels", "follows"} if kind == "masked_pairs" else {"labels"}
     )

@@ -130,7 +130,7 @@ def test_a_card_from_what_a_run_left(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "run" / "prepare.log").write_text("train: 3 copies of lines, left out\nmore\n")
     card_maker().main("gf-encoder", tmp_path / "run")
     card = (tmp_path / "run" / "model" / "README.md").read_text()
-    accuracy = json.loads(measured)["follows_accuracy"]
+    accuracy = json.loads(measured)["next_sentence_accuracy"]
     for told in (
         "# gf-encoder", 'gf.load("gf-encoder")', "glassformer pretrain recipes/gf-encoder.toml",
         "Steps: 20; ", "WordNet 3.0 licence", "CC BY 2.0 FR", "3 copies of lines, left out",

@@ -159,12 +159,14 @@ def test_recipes_that_cannot_be(tmp_path):
     said = refused("pretrain", recipe, "--train.best_by", "bleu", code=2)
     assert "train.best_by = 'bleu' needs translations" in said
     plain = write_recipe(tmp_path / "plain")
-    said = refused("pretrain", plain, "--train.translate", 5, code=2)
-    assert "train.translate = 5 is for objective.kind = 'translate'" in said
+    said = refused("pretrain", plain, "--train.bleu_sentences", 5, code=2)
+    assert "train.bleu_sentences = 5 is for objective.kind = 'translation'" in said
 
 
 def test_without_sacrebleu(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     recipe = write_recipe(tmp_path, "translate")
-    said = refused("pretrain", recipe, "--train.translate", 5, "--out", tmp_path / "run", code=2)
-    assert "pip install 'glassformer[metrics]'" in said and "train.translate = 5" in said
+    said = refused(
+        "pretrain", recipe, "--train.bleu_sentences", 5, "--out", tmp_path / "run", code=2
+    )
+    assert "pip install 'glassformer[metrics]'" in said and "train.bleu_sentences = 5" in said

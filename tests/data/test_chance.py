@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.chance import below, mix, shuffled, uniform
+from glassformer.data.hashing import below, mix, shuffled, uniform
 
 KEYS = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=4)
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.data.classes import is_filed
-from glassformer.data.examples import FOLDERS, Example, Table, examples, guessed
-from glassformer.data.files import stop
+from glassformer.data.readers.examples import FOLDERS, Example, TableColumns, examples, guessed
+from glassformer.data.readers.files import stop
+from glassformer.data.readers.folders import has_label_folders
 from glassformer.errors import InputError
 
 
@@ -34,7 +34,7 @@ def test_the_folder_is_the_label_and_the_name_the_place(how: str, tmp_path: Path
     path = write(tmp_path / "reviews")
     if how != "folder":
         path = packed(path, "top/reviews/" if how == "zip of a folder" else "")
-    assert guessed(path, Table("")) == FOLDERS
+    assert guessed(path, TableColumns("")) == FOLDERS
     found = list(examples(path, FOLDERS))
     assert [each.label for each in found] == ["neg"] * 4 + ["pos"] * 2
     assert found[1] == Example(("neg 1 .\nthe end",), "neg", f"{path}/neg/cv1.txt", place=0.375)
@@ -43,11 +43,11 @@ def test_the_folder_is_the_label_and_the_name_the_place(how: str, tmp_path: Path
 
 def test_tables_and_plain_folders_are_none(tmp_path: Path) -> None:
     folder = write(tmp_path / "a")
-    assert is_filed(folder)
+    assert has_label_folders(folder)
     (folder / "pos/more.tsv").write_text("text\tlabel\n")
-    assert not is_filed(folder)
-    assert not is_filed(folder / "neg")
-    assert not is_filed(folder / "neg/cv0.txt")
+    assert not has_label_folders(folder)
+    assert not has_label_folders(folder / "neg")
+    assert not has_label_folders(folder / "neg/cv0.txt")
 
 
 def test_a_bad_file_is_named_or_skipped(tmp_path: Path) -> None:
@@ -61,4 +61,4 @@ def test_a_bad_file_is_named_or_skipped(tmp_path: Path) -> None:
     assert str(wrong[1]) == f"{folder}/neg/cv2.txt: there is no text in it"
     (tmp_path / "b.zip").write_bytes(b"PK\3\4 no archive")
     with pytest.raises(InputError, match=r"b.zip: cannot be read"):
-        is_filed(tmp_path / "b.zip")
+        has_label_folders(tmp_path / "b.zip")

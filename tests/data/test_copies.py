@@ -6,7 +6,7 @@ import json
 import random
 from pathlib import Path
 
-from glassformer.data.copies import Copies
+from glassformer.data.deduplicate import Deduplicator
 from glassformer.data.split import is_held
 from verbs import glassformer, refused
 
@@ -16,7 +16,7 @@ RECIPE = """
 name = "several"
 [data]
 train = "stories.txt"
-held_out = 0.3
+valid_fraction = 0.3
 deduplicate = true
 [[data.more]]
 train = "single.tsv"
@@ -30,11 +30,11 @@ depth = 1
 heads = 2
 mlp_width = 16
 [objective]
-kind = "next_word"
+kind = "causal_lm"
 length = 64
 [train]
 steps = 4
-tokens = 256
+micro_batch_tokens = 256
 """
 
 
@@ -43,8 +43,8 @@ def story(seed: int, lines: int = 30, words: int = 40) -> list[str]:
     return [" ".join(chance.choices(WORDS, k=words)).capitalize() + "." for _ in range(lines)]
 
 
-def fresh(*texts: str, held: tuple[str, ...] = ()) -> tuple[list[str], Copies]:
-    copies = Copies()
+def fresh(*texts: str, held: tuple[str, ...] = ()) -> tuple[list[str], Deduplicator]:
+    copies = Deduplicator()
     for text in held:
         copies.remember(text)
     return list(copies.fresh(texts)), copies

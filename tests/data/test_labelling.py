@@ -7,22 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.frame import Frame
-from glassformer.data.labelled import Question
-from glassformer.data.labelling import Alike, Answers, Classify, Documents, Tags
-from glassformer.data.marking import (
-    Marked,
-    MarkedWords,
+from glassformer.data.label_alignment import (
+    LabelledText,
+    LabelledWords,
     first_pieces,
     mark_answers,
     mark_texts,
     mark_words,
 )
-from glassformer.data.objectives import NONE, Shape
+from glassformer.data.labelling import Alike, Answers, Classify, Documents, Tags
+from glassformer.data.objectives import NONE, BatchShape
+from glassformer.data.readers.squad import Question
+from glassformer.data.special_tokens import SpecialTokenTemplate
 from stores import bpe, counted, store_of, wordpiece
 
 CLS, SEP, PAD = 2, 3, 0
-BERT = Frame((CLS,), (SEP,), (SEP,), (SEP,), True)
+BERT = SpecialTokenTemplate((CLS,), (SEP,), (SEP,), (SEP,), True)
 SIZES = st.lists(st.integers(0, 20), min_size=1, max_size=8)
 
 
@@ -128,7 +128,7 @@ def test_a_word_longer_than_a_text_is_cut(tmp_path):
 @pytest.mark.parametrize("tokenizer", [wordpiece(), bpe()], ids=["wordpiece", "bpe"])
 def test_the_first_piece_has_the_tag(tokenizer):
     words = ("unbelievably", "good", "olives", ",", "Nobody", "knew")
-    (found,) = mark_words([MarkedWords(words, (0, 1, 2, 3, 4, 5))], tokenizer)
+    (found,) = mark_words([LabelledWords(words, (0, 1, 2, 3, 4, 5))], tokenizer)
     encoding = tokenizer.encode(" ".join(words))
     inside = [i for i, special in enumerate(encoding.special) if not special]
     assert found["tokens"] == [encoding.ids[i] for i in inside]
@@ -206,9 +206,11 @@ def test_pairs_stand_beside_each_other(tmp_path):
 
 def test_texts_are_marked():
     tokenizer = wordpiece()
-    one = list(mark_texts([Marked(("the cat",), 3)], tokenizer, ["tokens", "labels"]))
+    one = list(mark_texts([LabelledText(("the cat",), 3)], tokenizer, ["tokens", "labels"]))
     assert one == [{"tokens": tokenizer.ids(["the cat"])[0], "labels": [3]}]
-    two = list(mark_texts([Marked(("a", "b"), 0.5)], tokenizer, ["tokens", "second", "values"]))
+    two = list(
+        mark_texts([LabelledText(("a", "b"), 0.5)], tokenizer, ["tokens", "second", "values"])
+    )
     assert two[0]["values"] == [0.5] and two[0]["second"] == tokenizer.ids(["b"])[0]
 
 
@@ -232,7 +234,7 @@ def objectives(folder):
 def test_filler_has_no_answers(tmp_path, which):
     objective = objectives(tmp_path)[which]
     samples = objective.samples(0)
-    shape = Shape(tokens=64, texts=8, longest=16, wanted=0)
+    shape = BatchShape(tokens=64, texts=8, longest=16, wanted=0)
     bare, fixed = (objective.batch(samples, 0, each) for each in (None, shape))
     real = len(bare.tokens)
     assert len(fixed.tokens) == 64 and fixed.sequences.count == shape.slots

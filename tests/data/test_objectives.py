@@ -7,29 +7,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.follows import ALONE, FOLLOWS, RANDOM, sentence_pairs, sentence_starts
-from glassformer.data.frame import Frame, end_of_text
 from glassformer.data.masking import Masking
 from glassformer.data.objectives import (
     NONE,
+    BatchShape,
     Masked,
     MaskedPairs,
     NextWord,
     Ragged,
-    Shape,
     Translate,
     laid,
 )
 from glassformer.data.packing import Samples
+from glassformer.data.sentence_pairs import ALONE, FOLLOWS, RANDOM, sentence_pairs, sentence_starts
+from glassformer.data.special_tokens import SpecialTokenTemplate, end_of_text
 from glassformer.errors import ConfigError
 from glassformer.text.training import train_tokenizer
 from stores import bpe, chars, counted, store_of, translation, wordpiece
 
 CLS, SEP, MASK, PAD, END = 2, 3, 4, 0, 1
-BERT = Frame((CLS,), (SEP,), (SEP,), (SEP,), True)
-PLAIN = Frame((), (), (), (), False)
-MARIAN = Frame((), (END,), (END,), (END,), False)
-SHAPE = Shape(tokens=64, texts=7, longest=16, wanted=40)
+BERT = SpecialTokenTemplate((CLS,), (SEP,), (SEP,), (SEP,), True)
+PLAIN = SpecialTokenTemplate((), (), (), (), False)
+MARIAN = SpecialTokenTemplate((), (END,), (END,), (END,), False)
+SHAPE = BatchShape(tokens=64, texts=7, longest=16, wanted=40)
 SIZES = st.lists(st.integers(0, 30), min_size=1, max_size=8)
 
 
@@ -60,7 +60,7 @@ def texts(batch, which=None):
 def test_frame_is_what_the_tokenizer_puts_around_texts(
     tokenizer, before, after, between, segments, end
 ):
-    frame = Frame.of(tokenizer)
+    frame = SpecialTokenTemplate.of(tokenizer)
     name = [[tokenizer.token(i) for i in part] for part in
             (frame.before, frame.after, frame.between, frame.closing)]  # fmt: skip
     assert name == [before, after, between, after]
@@ -76,7 +76,7 @@ def test_frame_is_what_the_tokenizer_puts_around_texts(
 
 
 def test_frame_of_a_tokenizer_without_latin_letters():
-    frame = Frame.of(train_tokenizer(["Кошка сидит на ковре."], "chars"))
+    frame = SpecialTokenTemplate.of(train_tokenizer(["Кошка сидит на ковре."], "chars"))
     assert (frame.before, frame.after, frame.between, frame.closing) == ((), (), (), ())
 
 
@@ -279,7 +279,7 @@ def test_pairs_in_a_batch(tmp_path):
 
 def test_a_tokenizer_that_knows_no_second_kind_of_text_gives_none(tmp_path):
     store, _, _ = starts_of(tmp_path, [9])
-    roberta = Frame((CLS,), (SEP,), (SEP, SEP), (SEP,), False)
+    roberta = SpecialTokenTemplate((CLS,), (SEP,), (SEP, SEP), (SEP,), False)
     objective = MaskedPairs(store, roberta, 30, PAD, 0, masking())
     assert objective.batch(objective.samples(0), 0, SHAPE).segments is None
 
@@ -363,7 +363,7 @@ def test_a_fixed_shape_adds_filler_that_nobody_learns_from(tmp_path, which):
 def test_a_full_row_needs_no_filler(tmp_path):
     store = store_of(tmp_path, tokens=counted([16] * 4))
     objective = NextWord(store, PLAIN, 15, PAD, 0)
-    batch = objective.batch(objective.samples(0), 0, Shape(60, 4, 15, 0))
+    batch = objective.batch(objective.samples(0), 0, BatchShape(60, 4, 15, 0))
     assert (batch.labels != NONE).all() and batch.sequences.count == 4
 
 

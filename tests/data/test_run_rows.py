@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.data.frame import Frame
+from glassformer.data.batches import PackedRows
 from glassformer.data.masking import Masking
 from glassformer.data.objectives import NONE, Masked, MaskedPairs, NextWord, Translate
-from glassformer.data.rows import Rows
+from glassformer.data.special_tokens import SpecialTokenTemplate
 from glassformer.errors import InputError
 from stores import counted, store_of
 
-BERT = Frame((2,), (3,), (3,), (3,), True)
-MARIAN = Frame((), (1,), (1,), (1,), False)
+BERT = SpecialTokenTemplate((2,), (3,), (3,), (3,), True)
+MARIAN = SpecialTokenTemplate((), (1,), (1,), (1,), False)
 FORBIDDEN = np.arange(2000) < 10
 LENGTH, BUDGET = 17, 53
 
@@ -60,14 +60,14 @@ def same(one, two):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("workers", [1, 3])
 def test_threads_change_nothing(stores, kind, workers):
-    plain, ahead = (Rows(objective(stores, kind), budget=BUDGET) for _ in range(2))
+    plain, ahead = (PackedRows(objective(stores, kind), budget=BUDGET) for _ in range(2))
     wanted = [0, 1, 2, len(plain.plan(0)) - 1, len(plain.plan(0)), 3, 2 * len(plain.plan(0)) + 1]
     for index, row in zip(wanted, ahead.stream(wanted, workers=workers), strict=True):
         same(row.batch, plain[index].batch)
 
 
 def test_threads_stop_with_the_stream(stores):
-    rows = Rows(objective(stores, "next"), budget=BUDGET)
+    rows = PackedRows(objective(stores, "next"), budget=BUDGET)
     stream = rows.stream(iter(range(10**9)), workers=2)
     assert len(list(islice(stream, 3))) == 3
     stream.close()
@@ -75,17 +75,17 @@ def test_threads_stop_with_the_stream(stores):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_row_is_found_without_those_before_it(stores, kind, tmp_path):
-    first = Rows(objective(stores, kind), budget=BUDGET, folder=tmp_path)
+    first = PackedRows(objective(stores, kind), budget=BUDGET, folder=tmp_path)
     many = [first[i] for i in range(2 * len(first.plan(0)))]
-    late = Rows(objective(stores, kind), budget=BUDGET, folder=tmp_path)
+    late = PackedRows(objective(stores, kind), budget=BUDGET, folder=tmp_path)
     same(late[len(many) - 1].batch, many[-1].batch)
-    unstored = Rows(objective(stores, kind), budget=BUDGET)
+    unstored = PackedRows(objective(stores, kind), budget=BUDGET)
     same(unstored[len(many) - 1].batch, many[-1].batch)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_epoch_holds_every_sample_once(stores, kind):
-    rows = Rows(objective(stores, kind), budget=BUDGET)
+    rows = PackedRows(objective(stores, kind), budget=BUDGET)
     end = 0
     for epoch in range(3):
         samples, plan = rows.objective.samples(epoch), rows.plan(epoch)
@@ -98,8 +98,8 @@ def test_an_epoch_holds_every_sample_once(stores, kind):
 
 def test_rows_count_their_real_tokens(stores):
     for kind in KINDS:
-        rows = Rows(objective(stores, kind), budget=BUDGET, fixed=True)
-        bare = Rows(objective(stores, kind), budget=BUDGET)
+        rows = PackedRows(objective(stores, kind), budget=BUDGET, fixed=True)
+        bare = PackedRows(objective(stores, kind), budget=BUDGET)
         for i in range(len(rows.plan(0))):
             batch = bare[i].batch
             real = len(batch.tokens) + (0 if batch.source is None else len(batch.source.tokens))
@@ -111,7 +111,7 @@ def test_rows_count_their_real_tokens(stores):
 @pytest.mark.parametrize("unit", ["token", "word", "span"])
 def test_fixed_shapes_are_the_same_for_every_row(stores, kind, unit):
     """N, B and P: what a compiled graph is made for."""
-    rows = Rows(objective(stores, kind, unit=unit), budget=96, fixed=True)
+    rows = PackedRows(objective(stores, kind, unit=unit), budget=96, fixed=True)
     shapes = set()
     for i in range(3 * len(rows.plan(0))):
         batch = rows[i].batch
@@ -132,21 +132,21 @@ def settings_of(path):
 
 
 def test_a_stored_plan_is_used_and_the_same(stores, tmp_path, monkeypatch):
-    rows = Rows(objective(stores, "masked"), budget=BUDGET, folder=tmp_path)
+    rows = PackedRows(objective(stores, "masked"), budget=BUDGET, folder=tmp_path)
     begins = rows.plan(1).begins.tolist()
     assert [file.name for file in tmp_path.iterdir()] == ["epoch-00001.safetensors"]
-    again = Rows(objective(stores, "masked"), budget=BUDGET, folder=tmp_path)
+    again = PackedRows(objective(stores, "masked"), budget=BUDGET, folder=tmp_path)
     monkeypatch.setattr(Masked, "samples", None)  # it cannot be made: it must be read
     assert again.plan(1).begins.tolist() == begins
 
 
 @pytest.mark.parametrize("damage", [b"", b"x" * 100])
 def test_a_damaged_plan_is_made_again(stores, tmp_path, damage):
-    rows = Rows(objective(stores, "masked"), budget=BUDGET, folder=tmp_path)
+    rows = PackedRows(objective(stores, "masked"), budget=BUDGET, folder=tmp_path)
     rows.plan(0)
     before = settings_of(tmp_path)
     (tmp_path / "epoch-00000.safetensors").write_bytes(damage)
-    Rows(objective(stores, "masked"), budget=BUDGET, folder=tmp_path).plan(0)
+    PackedRows(objective(stores, "masked"), budget=BUDGET, folder=tmp_path).plan(0)
     assert settings_of(tmp_path) == before
 
 
@@ -174,8 +174,8 @@ def test_other_settings_make_another_plan(stores, tmp_path):
         (NextWord(text, frame, LENGTH, 0, 0), BUDGET),
     ]
     for one, budget in objectives:
-        stored = Rows(one, budget=budget, folder=tmp_path / "plan").plan(0)
-        fresh = Rows(one, budget=budget).plan(0)
+        stored = PackedRows(one, budget=budget, folder=tmp_path / "plan").plan(0)
+        fresh = PackedRows(one, budget=budget).plan(0)
         assert stored.samples.first.tolist() == fresh.samples.first.tolist()
         assert stored.begins.tolist() == fresh.begins.tolist()
 
@@ -183,4 +183,4 @@ def test_other_settings_make_another_plan(stores, tmp_path):
 def test_nothing_to_learn_from_is_refused(tmp_path):
     store = store_of(tmp_path, tokens=[[5], [6]])
     with pytest.raises(InputError, match="no text is left: 2 documents with no word to predict"):
-        Rows(NextWord(store, BERT, LENGTH, 0, 0), budget=BUDGET)
+        PackedRows(NextWord(store, BERT, LENGTH, 0, 0), budget=BUDGET)

@@ -303,9 +303,9 @@ def onto(name: str, kind: str) -> Callable[[Path, Path], None]:
         target.mkdir()
         victim.mkdir()
         (victim / "config.json").write_text('{"mine": true}')
-        leads = victim if "." not in Path(name).name else victim / "config.json"
+        is_main = victim if "." not in Path(name).name else victim / "config.json"
         if kind == "a link":
-            (target / name).symlink_to(leads)
+            (target / name).symlink_to(is_main)
         else:
             instead(kind, name)(target)
 

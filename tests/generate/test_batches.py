@@ -8,10 +8,11 @@ import pytest
 from generate.reference import SOME, beam_case, greedy_case, pair, prompts, sample_case
 from generate.uncached import Uncached
 from glassformer.errors import InputError
-from glassformer.generate import sampling, writing
+from glassformer.generate import job as writing
+from glassformer.generate import sampling
 from glassformer.generate.engine import Engine
+from glassformer.generate.job import prepare
 from glassformer.generate.sampling import Request, write
-from glassformer.generate.writing import prepare
 
 MAKE = {"greedy": greedy_case, "beam": beam_case, "sample": sample_case}
 

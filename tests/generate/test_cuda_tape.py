@@ -35,7 +35,7 @@ def test_the_same_from_tape(name: str) -> None:
     torch.manual_seed(0)
     config = ModelConfig(**SIZES, **MODELS[name])
     reads = config.family == "seq2seq"
-    task = build_task(config, TaskConfig(kind="seq2seq" if reads else "causal_lm"))
+    task = build_task(config, TaskConfig(kind="translation" if reads else "causal_lm"))
     for parameter in task.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     task = task.to("cuda", torch.bfloat16).eval()

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.generate import processors as ours
-from glassformer.generate.processors import Rows, process, processors
+from glassformer.generate.processors import LogitRows, process, processors
 from glassformer.generate.sampling import draw
 from glassformer.generate.settings import Settings
 
@@ -23,7 +23,7 @@ def scores_for(texts, seed, scale=3.0):
 
 
 def rows_of(texts, left=9):
-    return Rows.of(texts, [0] * len(texts), [left] * len(texts), "cpu")
+    return LogitRows.of(texts, [0] * len(texts), [left] * len(texts), "cpu")
 
 
 def check(mine, reference, texts, seed):
@@ -90,7 +90,7 @@ def test_forced_and_forbidden(texts, seed, made, token):
         min_new_tokens=2, eos_token_id=[3, 4], forced_bos_token_id=token, forced_eos_token_id=[4],
         suppress_tokens=[9],
     )  # fmt: skip
-    rows = Rows.of(texts, [made] * len(texts), [i + 1 for i in range(len(texts))], "cpu")
+    rows = LogitRows.of(texts, [made] * len(texts), [i + 1 for i in range(len(texts))], "cpu")
     found = process(scores_for(texts, seed), rows, processors(chosen, VOCAB, "cpu"))
     for i, (row, text) in enumerate(zip(found, texts, strict=True)):
         allowed = set(range(VOCAB)) - ({3, 4} if made < 2 else set())

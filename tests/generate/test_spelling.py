@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generate.storytellers import SENTENCES, SIZES, speaker, tokenizer
-from glassformer.generate.written import Spelling, spell
+from glassformer.generate.generation import IncrementalDecoder, decode_tokens
 
 TOKENIZERS = {kind: tokenizer(kind) for kind in SIZES}
 TEXTS = [*SENTENCES, "🙂🙂🙂", "é", "a b  c", "日本語 日本"]
@@ -17,7 +17,7 @@ TEXTS = [*SENTENCES, "🙂🙂🙂", "é", "a b  c", "日本語 日本"]
 
 def pieces(kind, ids, stop=()):
     """What is shown after each token, up to the one that ends the text."""
-    spelling = Spelling(TOKENIZERS[kind], stop)
+    spelling = IncrementalDecoder(TOKENIZERS[kind], stop)
     shown = []
     for i, token in enumerate(ids):
         spelling.add(token)
@@ -63,7 +63,7 @@ def test_a_stop_string_is_never_shown(kind, data):
     if not ids:
         return
     shown = pieces(kind, ids, stop)
-    *before, last = (spell(TOKENIZERS[kind], ids[: i + 1], stop) for i in range(len(shown)))
+    *before, last = (decode_tokens(TOKENIZERS[kind], ids[: i + 1], stop) for i in range(len(shown)))
     assert "".join(shown) == last[0]
     assert not any(found for _, found in before)  # the first token that completes one is the last
     assert last[1] or len(shown) == len(ids)

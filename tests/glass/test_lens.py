@@ -55,7 +55,7 @@ def test_the_lens_is_the_norm_and_the_head_on_each_vector(family: str) -> None:
             x = torch.nn.functional.layer_norm(x, (12,), norm.weight, norm.bias, norm.eps)
         if family == "encoder":
             x = model.task.transform(x, Look())
-        logits = x @ model.task.backbone.words.T
+        logits = x @ model.task.backbone.token_embedding.T
         if model.task.words.bias is not None:
             logits = logits + model.task.words.bias
         close(said.chances, logits.softmax(-1).topk(3).values.detach())
@@ -91,7 +91,7 @@ def test_the_lens_by_hand() -> None:
 
 
 def test_a_model_without_words_gets_one_line() -> None:
-    for kind in ("classify", "features"):
+    for kind in ("classification", "features"):
         model, look = looker("encoder", kind=kind)
         for call in (glass.lens, glass.says):
             with pytest.raises(InputError) as caught:
@@ -111,7 +111,7 @@ def test_a_model_without_words_gets_one_line() -> None:
 
 
 def test_a_tagger_says_labels() -> None:
-    model, look = looker("encoder", kind="tag")
+    model, look = looker("encoder", kind="token_classification")
     said = glass.says(model, look())
     assert {word for row in said.words for word in row} == {"no", "perhaps", "yes"}
     close(said.chances.sum(-1), torch.ones(T).double())

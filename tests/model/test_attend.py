@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from glassformer.config import ModelConfig
 from glassformer.model import (
     Attention,
+    AttentionSpec,
     Batch,
-    How,
     Look,
     Sequences,
     attend,
@@ -32,10 +32,10 @@ class Problem:
     v: torch.Tensor
     queries: Sequences
     keys: Sequences
-    how: How
+    how: AttentionSpec
 
-    def solve(self, looking=None):
-        return attend(self.q, self.k, self.v, self.queries, self.keys, self.how, looking)
+    def solve(self, recorder=None):
+        return attend(self.q, self.k, self.v, self.queries, self.keys, self.how, recorder)
 
 
 class Watcher:
@@ -65,7 +65,7 @@ def problem(q_lengths, k_lengths, *, H=6, G=6, D=5, Dv=5, seed=0, bias=False, ro
     added = noise(1, H, queries.longest, keys.longest) if bias else None
     return Problem(
         noise(sum(q_lengths), H, D), noise(sum(k_lengths), G, D), noise(sum(k_lengths), G, Dv),
-        queries, keys, How(scale=1 / math.sqrt(D), bias=added, **how),
+        queries, keys, AttentionSpec(scale=1 / math.sqrt(D), bias=added, **how),
     )  # fmt: skip
 
 
@@ -228,8 +228,8 @@ def problem_of_text(p, i, bias):
 
 
 def test_visible_draws_the_pictures_of_its_docstring():
-    causal = visible(4, 4, None, How(causal=True), torch.device("cpu"))
-    window = visible(4, 4, None, How(window=1), torch.device("cpu"))
+    causal = visible(4, 4, None, AttentionSpec(causal=True), torch.device("cpu"))
+    window = visible(4, 4, None, AttentionSpec(window=1), torch.device("cpu"))
     assert ["".join("·■"[x] for x in row) for row in causal[0, 0].int().tolist()] == [
         "■···", "■■··", "■■■·", "■■■■",
     ]  # fmt: skip
@@ -247,12 +247,12 @@ def test_empty_texts_give_no_nan_gradient(path, case):
     p = replace(problem([5, 3], [5, 3], room=6, **how), queries=texts, keys=texts)
     leaves = [x.requires_grad_() for x in (p.q, p.k, p.v)]
     ctx = Look(visitor=Watcher())
-    looking = (torch.nn.Identity(), ctx) if path == "open" else None
+    recorder = (torch.nn.Identity(), ctx) if path == "open" else None
     if path == "padded":
         with padded():
             mixed = p.solve()
     else:
-        mixed = p.solve(looking)
+        mixed = p.solve(recorder)
     mixed.square().sum().backward()
     assert all(torch.isfinite(leaf.grad).all() and leaf.grad.any() for leaf in leaves)
     torch.testing.assert_close(mixed, problem([5, 3], [5, 3], room=6, **how).solve())

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from glassformer.model import How, Sequences, attend
+from glassformer.model import AttentionSpec, Sequences, attend
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -26,7 +26,7 @@ LIMITS = {torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float32: 1e-5}
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_attend_and_its_gradients(name: str, dtype: torch.dtype) -> None:
     H, G, D, causal, window, queries, keys = PROBLEMS[name]
-    how = How(causal=causal, window=window, scale=D**-0.5)
+    how = AttentionSpec(causal=causal, window=window, scale=D**-0.5)
     sizes = ((sum(queries), H), (sum(keys), G), (sum(keys), G))
     exact = [torch.randn(n, h, D, dtype=torch.float64, requires_grad=True) for n, h in sizes]
     fast = [x.detach().to("cuda", dtype).requires_grad_() for x in exact]

@@ -100,8 +100,8 @@ def test_tied_output_has_no_matrix_of_its_own(tied):
     torch.manual_seed(2)
     config = ModelConfig(family="decoder", tied=tied, init_std=0.05, **WIDE)
     task = build_task(config, TaskConfig(kind="causal_lm"))
-    own = [n for n, _ in task.named_parameters() if n == "words.weight"]
-    assert own == ([] if tied else ["words.weight"])
+    own = [n for n, _ in task.named_parameters() if n == "lm_head.weight"]
+    assert own == ([] if tied else ["lm_head.weight"])
     if not tied:
         assert spread(task.words.weight) == pytest.approx(0.05, rel=0.06)
 

@@ -66,7 +66,7 @@ def test_a_tuned_minilm_agrees(tmp_path):
     said = glassformer(
         "finetune", "classify", "--model", MINILM, "--data", tmp_path / name,
         "--out", tmp_path / "run", "--train.steps", 3, "--train.device", "cpu",
-        "--train.tokens", 256, "--objective.length", 64, "--json",
+        "--train.micro_batch_tokens", 256, "--objective.length", 64, "--json",
     )  # fmt: skip
     assert json.loads(said)["step"] == 3
     model = gf.load(tmp_path / "run/model")
@@ -129,8 +129,8 @@ def test_what_the_scores_of_a_head_mean_is_said_by_the_data(tmp_path):
     assert "any number of labels of a text, and the recipe's data.label_separator = None" in said
     said = refused("evaluate", tmp_path / "one/model", recipe, *several, code=2)
     assert "tells one label of a text, and the recipe's data.label_separator = '|'" in said
-    said = refused(*words, *several, "--objective.balanced", "true", code=2)
-    assert "objective.balanced = true weighs classes that exclude each other" in said
+    said = refused(*words, *several, "--objective.class_weights", "true", code=2)
+    assert "objective.class_weights = true weighs classes that exclude each other" in said
 
 
 def test_tuned_vectors_agree_with_sentence_transformers(tmp_path):

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from glassformer.generate.beam import beam
+from glassformer.generate.job import prepare
 from glassformer.generate.processors import processors
 from glassformer.generate.sampling import write
-from glassformer.generate.writing import prepare
 from glassformer.glass import Recorder
+from glassformer.studio.page_schemas import WriteAsk
 from glassformer.studio.runs import Stopped
-from glassformer.studio.wire_pages import WriteAsk
 from glassformer.studio.writing import start
 
 DECODER, TRANSLATOR = 1, 2

@@ -13,11 +13,11 @@ from folders import tiny
 from glassformer.glass import decided, lens, weights
 from glassformer.model import Look
 from glassformer.model.position import relative_bucket, sinusoid
+from glassformer.studio.page_schemas import ShuffleAsk
 from glassformer.studio.positions import lecture, places, reorder, shuffle
 from glassformer.studio.runs import Stopped, start
 from glassformer.studio.samples import Served
-from glassformer.studio.wire import Ask, Token
-from glassformer.studio.wire_pages import ShuffleAsk
+from glassformer.studio.schemas import Ask, Token
 
 NEVER = threading.Event()
 
@@ -123,7 +123,7 @@ def test_wrong_questions_about_layers(client, run):
 
 
 def test_a_model_without_words_has_no_lens(open_studio):
-    client = open_studio([Served("labels", tiny("encoder", kind="classify"))])
+    client = open_studio([Served("labels", tiny("encoder", kind="classification"))])
     row = client.post("/api/runs", json={"model": "0", "text": "1 2 3"}).json()
     answer = client.get(f"/api/runs/{row['run']}/decided")
     assert answer.status_code == 400 and "has no words to say" in answer.json()["error"]

@@ -10,7 +10,7 @@ import torch
 import folders
 import glassformer as gf
 from glassformer.glass import rollout, value_weighted, weights
-from glassformer.studio.pictures import SMALL
+from glassformer.studio.encode import SMALL
 from glassformer.studio.samples import Served
 from speakers import LONG, bert, bytewise
 

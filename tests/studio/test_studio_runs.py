@@ -12,11 +12,11 @@ import pytest
 import uvicorn
 
 from glassformer.studio.app import create_app
-from glassformer.studio.desk import Desk, Left
 from glassformer.studio.guard import Refused
-from glassformer.studio.runs import Runs, Stopped, limit, start
+from glassformer.studio.jobs import ClientLeft, JobQueue
+from glassformer.studio.runs import RecordedRuns, Stopped, limit, start
 from glassformer.studio.samples import Served
-from glassformer.studio.wire import Ask
+from glassformer.studio.schemas import Ask
 
 from folders import tiny  # isort: skip
 from speakers import LONG, bert  # isort: skip
@@ -29,7 +29,7 @@ def asking(text):
 
 
 def test_the_newest_runs_are_kept(served):
-    model, runs, never = served[1].model, Runs(most=2), threading.Event()
+    model, runs, never = served[1].model, RecordedRuns(most=2), threading.Event()
     first, second = (runs.add(model, asking(text), never) for text in ("man", "woman"))
     assert runs.find(first.id) is first  # asked for: it is the newer one now
     third = runs.add(model, asking("the"), never)
@@ -43,11 +43,11 @@ def test_the_newest_runs_are_kept(served):
 def test_runs_are_bounded_in_bytes_too(served):
     model, never = served[1].model, threading.Event()
     size = start(model, asking("man"), "r0", never).bytes
-    runs = Runs(most_bytes=3 * size)
+    runs = RecordedRuns(most_bytes=3 * size)
     for text in ("man", "woman", "the", "cat"):
         runs.add(model, asking(text), never)
     assert len(runs.kept) == 3
-    small = Runs(most_bytes=1)
+    small = RecordedRuns(most_bytes=1)
     assert small.add(model, asking("man"), never).id in small.kept  # the last one always is
 
 
@@ -131,7 +131,7 @@ class Client:
 
 def test_a_desk_has_few_seats_and_a_short_queue():
     async def story():
-        desk, release = Desk(at_once=1, most_waiting=2), threading.Event()
+        desk, release = JobQueue(at_once=1, most_waiting=2), threading.Event()
         done = []
 
         def work(number):
@@ -149,7 +149,7 @@ def test_a_desk_has_few_seats_and_a_short_queue():
             await come(Client(), 3)
         assert busy.value.status == 429
         clients[1].left.set()  # it only waited
-        with pytest.raises(Left):
+        with pytest.raises(ClientLeft):
             await tasks[1]
         release.set()
         assert (await tasks[0], await tasks[2]) == (0, 2)
@@ -160,7 +160,7 @@ def test_a_desk_has_few_seats_and_a_short_queue():
 
 def test_who_leaves_keeps_no_seat_for_long():
     async def story():
-        desk, told = Desk(at_once=1, most_waiting=1), threading.Event()
+        desk, told = JobQueue(at_once=1, most_waiting=1), threading.Event()
 
         def work(stop):
             assert stop.wait(10)
@@ -171,7 +171,7 @@ def test_who_leaves_keeps_no_seat_for_long():
         task = asyncio.create_task(desk.do(leaving, work))
         await asyncio.sleep(0.05)
         leaving.left.set()
-        with pytest.raises(Left):
+        with pytest.raises(ClientLeft):
             await task
         assert await desk.do(Client(), lambda stop: "next") == "next"
         assert told.is_set()

@@ -23,7 +23,7 @@ def made(pool: str, **changes: object) -> Task:
     torch.manual_seed(5)
     sizes = {"vocab_size": 13, "width": C, "depth": 0, "heads": 1, "mlp_width": 3, "max_length": 11}
     fields = {"family": "encoder", "position": "none", "final_norm": False, **sizes, **changes}
-    task = TaskConfig(kind="classify", labels=("no", "yes"), pool=pool)  # type: ignore[arg-type]
+    task = TaskConfig(kind="classification", labels=("no", "yes"), pool=pool)  # type: ignore[arg-type]
     found = build_task(ModelConfig(**fields), task, dtype=torch.float64).eval()  # type: ignore[arg-type]
     for each in found.parameters():
         each.data.normal_(std=0.6)
@@ -40,7 +40,7 @@ def mixed(vectors: list[Tensor], v: Tensor) -> Tensor:
 
 
 def by_hand(task: Task, document: list[list[int]]) -> Tensor:
-    important, table = task.important, task.backbone.words
+    important, table = task.important, task.backbone.token_embedding
     assert isinstance(important, Important)
     v = important.words.vectors[0]
     if important.sentences is None:

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
+from glassformer.data.fingerprints import fingerprints
 
-from glassformer.data.stamps import stamps
 from glassformer.errors import InputError
 from tiny import pairs, text, write_recipe
 from verbs import glassformer
@@ -91,4 +91,4 @@ def test_prepare_names_the_file_too(begun, tmp_path) -> None:
 
 def test_what_cannot_be_read_cannot_be_stamped(tmp_path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
-        stamps({"x": tmp_path})
+        fingerprints({"x": tmp_path})

@@ -169,8 +169,8 @@ def test_the_same_network_with_fresh_weights(place: Path, tmp_path: Path) -> Non
         gf.load(f"{each['runs'][0]['folder']}/model") for each in json.loads(said)["models"]
     )
     assert kept.task.backbone.config == fresh.task.backbone.config == known.config
-    assert torch.allclose(kept.task.backbone.words, known.words, atol=1e-6)
-    assert not torch.allclose(fresh.task.backbone.words, known.words, atol=1e-4)
+    assert torch.allclose(kept.task.backbone.token_embedding, known.words, atol=1e-6)
+    assert not torch.allclose(fresh.task.backbone.token_embedding, known.words, atol=1e-4)
     assert kept.tokenizer.fingerprint == fresh.tokenizer.fingerprint
 
 
@@ -211,7 +211,7 @@ def wrong(place: Path) -> dict[str, tuple[list[object], int, str]]:
         "twice": ([*own, model], 2, "would share a folder"),
         "no data": ([*own, "--data.train", "none.tsv"], 1, "none.tsv: no such file"),
         "no test": ([*own, "--test", "none.tsv"], 1, "none.tsv: no such file"),
-        "nothing held out": ([*own, "--data.held_out", 0], 2, "nothing is held out"),
+        "nothing held out": ([*own, "--data.valid_fraction", 0], 2, "nothing is held out"),
         "folds of nothing": ([*own, "--folds", 3, "--data.valid", "text.tsv"], 2, "data.fold"),
         "no picture": ([*own, "--figure", "a.gif"], 2, "ends in .png or .svg"),
         "fresh and not trained": (

@@ -49,7 +49,7 @@ def test_on_tape(family: str, rows: int, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, family, dropout=False, valid=1, rows=rows, device="cuda")
     for tape in ("false", "true"):
         count = partial(count_replays, tmp_path / "replays")
-        words = ("pretrain", recipe, "--out", tmp_path / tape, "--train.tape", tape)
+        words = ("pretrain", recipe, "--out", tmp_path / tape, "--train.cuda_graphs", tape)
         end = live(*words, mischief=count)
         assert end.status == 0, end.said
         assert (tmp_path / "replays").exists() == (tape == "true")

@@ -12,7 +12,7 @@ from harness import live, result, write_recipe
 
 from glassformer.checkpoint.folder import verify
 from glassformer.errors import CheckpointError
-from glassformer.train.run import Run
+from glassformer.train.run_dir import RunDir
 
 FILES = (
     "config.json", "manifest.json", "model.safetensors", "optimiser.safetensors", "tokenizer.json",
@@ -51,7 +51,7 @@ def test_damage_is_seen_wherever_it_is(
     newest = run / "checkpoints" / "step-00000006"
     path, draw = newest / name, random.Random(name)
     whole = path.read_bytes()
-    keeper = Run(run, {}, {})
+    keeper = RunDir(run, {}, {})
     assert keeper.latest() == newest
     try:
         for _ in range(70):
@@ -99,7 +99,7 @@ def test_a_damaged_one_does_not_push_out_a_good_one(tmp_path: Path) -> None:
     out = tmp_path / "run"
     live("pretrain", recipe, "--out", out)
     (out / "checkpoints" / "step-00000008" / "model.safetensors").write_bytes(b"")
-    end = live("pretrain", recipe, "--out", out, "--train.steps", 5, "--train.keep", 1)
+    end = live("pretrain", recipe, "--out", out, "--train.steps", 5, "--train.keep_checkpoints", 1)
     assert end.status == 0 and end.steps == 1, end.said
     assert [path.name for path in out.glob("checkpoints/*")] == ["step-00000005"]
     verify(out / "checkpoints" / "step-00000005")
@@ -120,7 +120,7 @@ def test_where_none_is_whole_nothing_is_thrown_away(tmp_path: Path) -> None:
 
 def get_worse() -> None:
     """Each evaluation is worse than the one before."""
-    from glassformer.train import session
+    from glassformer.train import trainer as session
 
     count = [0]
 

@@ -19,7 +19,7 @@ Tokens = list[int]
 
 def spoil(bad: list[Tokens], how: str) -> None:
     """Rows with these tokens spoil the step that takes them, whenever they come."""
-    from glassformer.tasks import Sum
+    from glassformer.tasks import LossSum
     from glassformer.train import loop
 
     made = loop.losses_of
@@ -36,7 +36,7 @@ def spoil(bad: list[Tokens], how: str) -> None:
                     "gradient": total + nothing.sqrt(),  # the loss is fine, its slope is not
                     "spike": total * 1e4,
                 }[how]
-                found["labels"] = Sum(spoilt, found["labels"].count)
+                found["labels"] = LossSum(spoilt, found["labels"].count)
             return found
 
         return losses
@@ -140,7 +140,7 @@ def test_a_kill_does_not_bring_the_rows_back(when: str, tmp_path: Path) -> None:
 
 def spoil_weight(step: int, flag: Path) -> None:
     """Once, after this step, a weight is no number: a bit that flipped in memory."""
-    from glassformer.train.optim import Weights
+    from glassformer.train.optim.weights import Weights
 
     publish, count = Weights.publish, [0]
 
@@ -166,7 +166,7 @@ def test_a_spoilt_weight_does_not_reach_a_checkpoint(step: int, tmp_path: Path) 
 
 
 def spoil_evaluation() -> None:
-    from glassformer.train import session as sessions
+    from glassformer.train import trainer as sessions
 
     evaluate, count = sessions.evaluate, [0]
 

@@ -118,9 +118,9 @@ def test_vectors_are_tuned_or_stay(tmp_path: Path) -> None:
     for freeze in (0, 1):
         recipe = written(tmp_path / str(freeze), train={"steps": 20, "freeze": freeze})
         glassformer("pretrain", recipe, "--out", tmp_path / str(freeze) / "run")
-        before = gf.load(tmp_path / str(freeze) / "vectors.txt").task.backbone.words
+        before = gf.load(tmp_path / str(freeze) / "vectors.txt").task.backbone.token_embedding
         model = gf.load(tmp_path / str(freeze) / "run/model")
-        assert torch.equal(model.task.backbone.words, before) == bool(freeze)
+        assert torch.equal(model.task.backbone.token_embedding, before) == bool(freeze)
         assert model.task.labels.linear.bias.any()  # type: ignore[union-attr,operator]
 
 
@@ -196,7 +196,7 @@ def test_a_model_that_reads_documents_goes_on_with_documents(tmp_path: Path) -> 
     own = f"with objective.pool = 'hierarchy', as {model} has it: write one"
     said = refused(*words, "--data.text", "sentence1", "--data.label_separator", "|", code=2)
     assert f"data.label_separator = '|' {own} label a text" in said
-    columns = ("--data.text", "sentence1", "--data.second", "sentence2")
-    assert f"data.second = 'sentence2' {own} text" in refused(*words, *columns, code=2)
+    columns = ("--data.text", "sentence1", "--data.text_pair", "sentence2")
+    assert f"data.text_pair = 'sentence2' {own} text" in refused(*words, *columns, code=2)
     said = glassformer(*words, code=2).errors.splitlines()[-1]
     assert "a pair, and objective.pool = 'hierarchy' reads one text: write data.text" in said

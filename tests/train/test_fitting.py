@@ -10,7 +10,7 @@ from harness import metrics, result, write_recipe
 import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.train.loop import Step
-from glassformer.train.session import Evaluated, Saved
+from glassformer.train.trainer import Evaluated, Saved
 from verbs import glassformer
 
 

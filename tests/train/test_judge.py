@@ -3,7 +3,7 @@
 import pytest
 import sacrebleu
 
-from glassformer.train.judge import Examples, Judge, scores
+from glassformer.evaluate.translation import Examples, TranslationEvaluator, scores
 from tiny import write_recipe
 from verbs import glassformer
 
@@ -49,9 +49,11 @@ def test_a_judge_leaves_the_model_as_it_was(monkeypatch):
         seen.append((task.training, search))
         return [type("T", (), {"text": text}) for text in texts]
 
-    monkeypatch.setattr("glassformer.train.judge.translate", fake)
+    monkeypatch.setattr("glassformer.evaluate.translation.translate", fake)
     task = torch.nn.Linear(1, 1).train()
-    judge = Judge(None, Examples(FOUND, [[each] for each in FOUND]), {"num_beams": 1})
+    judge = TranslationEvaluator(
+        None, Examples(FOUND, [[each] for each in FOUND]), {"num_beams": 1}
+    )
     assert judge(task)["bleu"].value == pytest.approx(100.0)
     assert task.training and seen == [(False, {"num_beams": 1})]
 

@@ -13,12 +13,12 @@ import torch
 from harness import at_step, live, result, session, signal_self
 
 import glassformer as gf
-from glassformer.config import Dropout
-from glassformer.data.rows import Rows
+from glassformer.config import DropoutRates
+from glassformer.data.batches import PackedRows
+from glassformer.distributed import DistributedContext
+from glassformer.recipe.schema import read_recipe
 from glassformer.train.build import build_session
-from glassformer.train.distributed import World
-from glassformer.train.recipe import read_recipe
-from glassformer.train.texts import Place
+from glassformer.train.documents import RunPaths
 from tiny import LABELLED, labelled, write_recipe
 from verbs import glassformer, refused
 
@@ -119,7 +119,7 @@ def test_cut_and_resumed_it_ends_with_the_same_bits(kind: str, tmp_path: Path) -
     assert result(tmp_path / "cut") == result(tmp_path / "whole")
 
 
-def gradients(task: torch.nn.Module, rows: Rows, losses: Any) -> dict[str, torch.Tensor]:
+def gradients(task: torch.nn.Module, rows: PackedRows, losses: Any) -> dict[str, torch.Tensor]:
     plan = rows.plan(0)
     total = sum(losses(rows[i].batch)["labels"].total for i in range(len(plan)))
     total.backward()  # type: ignore[union-attr]
@@ -141,9 +141,9 @@ def test_packed_or_alone_gradients_are_the_same(kind: str, tmp_path: Path) -> No
         return task(batch).losses
 
     objective = made.rows.objective
-    alone, packed = (Rows(objective, budget=budget) for budget in (32, 4096))
+    alone, packed = (PackedRows(objective, budget=budget) for budget in (32, 4096))
     if kind == "embed":
-        alone = Rows(objective, budget=64)
+        alone = PackedRows(objective, budget=64)
     assert len(alone.plan(0)) > len(packed.plan(0))
     one, other = (gradients(task, each, losses) for each in (alone, packed))
     assert one.keys() == other.keys() and one
@@ -156,7 +156,7 @@ def test_fixed_shapes_give_the_same_loss(kind: str, tmp_path: Path) -> None:
     made = session(write(tmp_path, kind), tmp_path / "run")
     task = made.state.task.eval()
     bare = made.rows
-    fixed = Rows(bare.objective, budget=bare.budget, fixed=True)
+    fixed = PackedRows(bare.objective, budget=bare.budget, fixed=True)
     for i in range(3):
         one, other = (task(rows[i].batch).losses["labels"] for rows in (bare, fixed))
         assert one.count == other.count
@@ -179,8 +179,8 @@ def begun(folder: Path) -> tuple[Path, Path]:
 def test_the_body_stays_and_the_head_is_fresh(tmp_path: Path) -> None:
     start, recipe = begun(tmp_path)
     told: list[str] = []
-    place = Place(recipe.parent, tmp_path / "out", "r", lambda line, _: told.append(line))
-    world = World(0, 1, torch.device("cpu"))
+    place = RunPaths(recipe.parent, tmp_path / "out", "r", lambda line, _: told.append(line))
+    world = DistributedContext(0, 1, torch.device("cpu"))
     made = build_session(read_recipe(recipe, {"start": str(start)}), place, world)
     assert f"{start}: fresh head for classify (it came with masked_lm)" in told
     before = gf.load(start).task.backbone.state_dict()
@@ -196,12 +196,14 @@ def test_the_body_stays_and_the_head_is_fresh(tmp_path: Path) -> None:
 
 def test_a_recipe_changes_the_dropout_of_a_model_and_nothing_else(tmp_path: Path) -> None:
     start, recipe = begun(tmp_path)
-    place = Place(recipe.parent, tmp_path / "out", str(recipe))
+    place = RunPaths(recipe.parent, tmp_path / "out", str(recipe))
     rates = {"model.dropout.embedding": "0.2", "model.dropout.residual": "0.2"}
     changes = {"start": str(start), "model.dropout.attention": "0.3", **rates}
-    made = build_session(read_recipe(recipe, changes), place, World(0, 1, torch.device("cpu")))
+    made = build_session(
+        read_recipe(recipe, changes), place, DistributedContext(0, 1, torch.device("cpu"))
+    )
     task, before = made.state.task, gf.load(start).task
-    wanted = Dropout(embedding=0.2, residual=0.2, attention=0.3)
+    wanted = DropoutRates(embedding=0.2, residual=0.2, attention=0.3)
     assert task.backbone.config == before.backbone.config.model_copy(update={"dropout": wanted})
     assert task.spec.dropout == 0.2
     kept = before.backbone.state_dict()
@@ -210,7 +212,7 @@ def test_a_recipe_changes_the_dropout_of_a_model_and_nothing_else(tmp_path: Path
     words = [f"--{name}={rate}" for name, rate in rates.items()]
     glassformer("finetune", start, recipe, "--out", tmp_path / "tuned", *words)
     tuned = gf.load(tmp_path / "tuned/model").task
-    assert tuned.backbone.config.dropout == Dropout(embedding=0.2, residual=0.2)
+    assert tuned.backbone.config.dropout == DropoutRates(embedding=0.2, residual=0.2)
     again = ("finetune", tmp_path / "tuned/model", recipe, "--out", tmp_path / "again")
     more = glassformer(*again, "--model.dropout.attention", 0.5, "--train.steps", 1)
     assert "fresh head" not in more.errors
@@ -235,12 +237,12 @@ def test_the_short_form_needs_a_model_and_a_file(tmp_path: Path) -> None:
         data.write_text(text)
         out = tmp_path / kind
         said = glassformer("finetune", kind, "--model", start, "--data", data, "--out", out,
-                           "--train.device", "cpu", "--train.tokens", 96, "--json")  # fmt: skip
+                           "--train.device", "cpu", "--train.micro_batch_tokens", 96, "--json")  # fmt: skip
         valid = json.loads(said)["valid"]
         assert valid["loss"] > 0
         found = json.loads(glassformer("evaluate", out / "model", out, "--json"))
         assert {name: found[name] for name in valid} == valid  # a run is a recipe, too
-        if kind == "classify":
+        if kind == "classification":
             told = " ".join(said.errors.split())
             assert "the columns look like text = 'sentence', label = 'label'" in told
         assert gf.load(out / "model")
@@ -279,7 +281,7 @@ BAD: list[tuple[str, str, str]] = [
 def test_a_bad_row_is_named_or_skipped(kind: str, rows: str, why: str, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, kind, train={"steps": 1})
     name, text = labelled(kind)
-    head, _, rest = text.partition("\n") if kind == "classify" else ("", "", text)
+    head, _, rest = text.partition("\n") if kind == "classification" else ("", "", text)
     (tmp_path / name).write_text((head + "\n" if head else "") + rows + rest)
     said = refused("pretrain", recipe, "--out", tmp_path / "run")
     assert said == f"glassformer: {tmp_path / name}: {why}\n" or said.startswith(

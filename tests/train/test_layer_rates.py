@@ -10,8 +10,8 @@ from harness import session
 
 from glassformer.train.labelled import weighted
 from glassformer.train.loop import fit
-from glassformer.train.optim import frozen, rates
-from glassformer.train.schedule import share
+from glassformer.train.optim.schedule import share
+from glassformer.train.optim.weights import frozen, rates
 from tiny import write_recipe
 from verbs import refused
 

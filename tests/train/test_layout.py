@@ -10,10 +10,10 @@ import pytest
 import torch
 from harness import FAMILIES, session, write_recipe
 
+from glassformer.data.batches import PackedRow
 from glassformer.data.packing import Samples
-from glassformer.data.rows import Row
 from glassformer.train.loop import Step, take_step
-from glassformer.train.session import Session
+from glassformer.train.trainer import Trainer
 
 KINDS = [(family, "") for family in FAMILIES] + [("encoder", "masked")]
 EXACT = 1e-6  # relative, in float32
@@ -33,12 +33,12 @@ def joined(parts: list[Samples]) -> Samples:
     return Samples(both("first"), both("second"), both("follows"))
 
 
-def row(given: Session, samples: Samples) -> Row:
+def row(given: Trainer, samples: Samples) -> PackedRow:
     objective = given.rows.objective
-    return Row(objective.batch(samples, 0, None), int(objective.costs(samples).sum()))
+    return PackedRow(objective.batch(samples, 0, None), int(objective.costs(samples).sum()))
 
 
-def step(given: Session, rows: list[Row]) -> tuple[Step, torch.Tensor]:
+def step(given: Trainer, rows: list[PackedRow]) -> tuple[Step, torch.Tensor]:
     """What a step says, and its gradient before it was clipped."""
     given.state.train = given.state.train.model_copy(update={"clip": 1e9})
     done = take_step(given.state, rows, given.world)

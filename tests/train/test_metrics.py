@@ -17,12 +17,12 @@ from torchmetrics.functional.classification import (
 from torchmetrics.functional.regression import pearson_corrcoef, spearman_corrcoef
 from torchmetrics.functional.text import squad
 
-from glassformer.data.labelled import Question
-from glassformer.data.marking import Marked, MarkedWords
+from glassformer.data.label_alignment import LabelledText, LabelledWords
+from glassformer.data.readers.squad import Question
 from glassformer.errors import ConfigError, check_installed
-from glassformer.train import metrics
-from glassformer.train.labelled import Measured
-from glassformer.uses import Answer, Classified
+from glassformer.evaluate import metrics
+from glassformer.inference import Answer, Classified
+from glassformer.train.labelled import LabelledEvaluator
 
 COUNT = 1_000
 TAGS = ["B-a", "B-b", "I-a", "I-b", "O"]
@@ -34,11 +34,11 @@ class Task(torch.nn.Module):
 
 
 def measured(kind, documents, labels=()):
-    return Measured(kind, None, documents, tuple(labels))
+    return LabelledEvaluator(kind, None, documents, tuple(labels))
 
 
 def say(monkeypatch, call, found):
-    monkeypatch.setattr(f"glassformer.uses.{call}", lambda *given, **options: found)
+    monkeypatch.setattr(f"glassformer.inference.{call}", lambda *given, **options: found)
 
 
 @pytest.mark.parametrize("count", [2, 5])
@@ -47,7 +47,7 @@ def test_classes(monkeypatch, count):
     found, wanted = (torch.randint(count, (COUNT,), generator=draw) for _ in range(2))
     labels = [f"l{i}" for i in range(count)]
     say(monkeypatch, "classify", [Classified(labels[i], 1.0, {}) for i in found])
-    documents = [Marked(("x",), int(i)) for i in wanted]
+    documents = [LabelledText(("x",), int(i)) for i in wanted]
     figures = measured("classify", documents, labels).figures(Task())
     expected = {
         "accuracy": multiclass_accuracy(found, wanted, count, average="micro"),
@@ -69,7 +69,7 @@ def test_several_labels(monkeypatch):
     scores = [dict(zip(labels, row, strict=True)) for row in found.tolist()]
     say(monkeypatch, "classify", [Classified("a", 1.0, row) for row in scores])
     several = [tuple(row.nonzero()[:, 0].tolist()) for row in wanted]
-    documents = [Marked(("x",), several=each) for each in several]
+    documents = [LabelledText(("x",), several=each) for each in several]
     figures = measured("classify", documents, labels).figures(Task())
     assert figures == {
         "micro_f1": float(multilabel_f1_score(found, wanted, 4, average="micro")),
@@ -95,7 +95,7 @@ def test_values(monkeypatch):
     found, wanted = (torch.randn(COUNT, generator=draw) for _ in range(2))
     found += wanted
     say(monkeypatch, "classify", [Classified("v", float(x), {}) for x in found])
-    documents = [Marked(("x",), float(x)) for x in wanted]
+    documents = [LabelledText(("x",), float(x)) for x in wanted]
     figures = measured("classify", documents, ["v"]).figures(Task())
     assert figures == {
         "spearman": float(spearman_corrcoef(found, wanted)),
@@ -114,7 +114,7 @@ def test_tags(monkeypatch):
             a[:] = b
     answers = [type("Tagged", (), {"labels": each}) for each in found]
     say(monkeypatch, "tag", answers)
-    documents = [MarkedWords(("x",) * len(each), tuple(map(TAGS.index, each))) for each in wanted]
+    documents = [LabelledWords(("x",) * len(each), tuple(map(TAGS.index, each))) for each in wanted]
     figures = measured("tag", documents, TAGS).figures(Task())
     result = Evaluator(wanted, found, tags=["a", "b"], loader="list").evaluate()
     assert figures["entity_f1"] == result["overall"]["strict"].f1
@@ -158,8 +158,8 @@ def test_likeness(monkeypatch):
     values = torch.rand(COUNT, generator=draw)
     for labelled in (True, False):
         sides = iter(vectors)
-        monkeypatch.setattr("glassformer.uses.embed", lambda *a, sides=sides, **b: next(sides))
-        documents = [Marked(("a", "b"), float(x) if labelled else None) for x in values]
+        monkeypatch.setattr("glassformer.inference.embed", lambda *a, sides=sides, **b: next(sides))
+        documents = [LabelledText(("a", "b"), float(x) if labelled else None) for x in values]
         figures = measured("embed", documents).figures(Task())
         cosines = (vectors[0] * vectors[1]).sum(-1)
         if labelled:

@@ -11,9 +11,9 @@ import pytest
 from harness import write_recipe
 
 from glassformer.errors import ConfigError
+from glassformer.recipe.paths import PathField, full_path, map_paths
+from glassformer.recipe.schema import Recipe, read_recipe, recipe_fields
 from glassformer.train.comparing import plan
-from glassformer.train.paths import PathField, full_path, map_paths
-from glassformer.train.recipe import Recipe, read_recipe, recipe_fields
 from tiny import labelled
 from tiny import write_recipe as other_recipe
 from verbs import glassformer, refused

@@ -8,44 +8,44 @@ from typing import Any
 import pytest
 
 from glassformer.errors import ConfigError
-from glassformer.train.agreement import OF_TABLES, ONLY, PLAIN, _at
-from glassformer.train.recipe import Recipe, read_recipe
-from glassformer.train.toml import as_toml, root_of
+from glassformer.recipe.schema import Recipe, read_recipe
+from glassformer.recipe.toml import as_toml, root_of
+from glassformer.recipe.validation import OF_TABLES, ONLY, PLAIN, _at
 from tiny import write_recipe
 
 OTHER: dict[str, Any] = {
     "objective.mask_rate": 0.3,
     "objective.mask_unit": "word",
     "objective.sentence_order": True,
-    "objective.short": 0.5,
+    "objective.short_pair_fraction": 0.5,
     "objective.label_smoothing": 0.1,
-    "train.translate": 5,
+    "train.bleu_sentences": 5,
     "data.languages": ["en", "ru"],
     "data.field": "body",
     "data.document": "file",
     "data.deduplicate": True,
     "data.more": [{"train": "text.txt", "document": "line"}],
     "data.text": "sentence",
-    "data.second": "other",
+    "data.text_pair": "other",
     "data.label": "class",
     "data.header": ["a", "b"],
     "data.separator": " ",
-    "data.label_until": ":",
+    "data.label_prefix_separator": ":",
     "data.label_separator": "|",
     "data.tag": "xpos",
     "data.skip_bad": True,
     "data.fold": "3/10",
     "data.fold_by": "name",
-    "objective.balanced": True,
+    "objective.class_weights": True,
     "objective.pool": "mean",
-    "objective.word_dropout": 0.5,
+    "objective.token_dropout": 0.5,
     "objective.overlap": 3,
     "objective.scale": 10.0,
     "objective.symmetric": True,
-    "objective.highest": 5.0,
+    "objective.max_score": 5.0,
     "tokenizer.vocab_size": 500,
-    "train.decay": 0.5,
-    "train.final": 0.0,
+    "train.decay_fraction": 0.5,
+    "train.min_lr_ratio": 0.0,
 }
 OTHERS = {
     "objective.kind": [
@@ -85,7 +85,7 @@ def test_a_field_without_a_reader_is_refused(
 ) -> None:
     readers = [value for value in values if value is not None]
     for reader in readers:
-        more = [("objective.pool", "words")] if name == "objective.word_dropout" else []
+        more = [("objective.pool", "words")] if name == "objective.token_dropout" else []
         if name in OF_TABLES and reader in PLAIN:
             more = [("data.text", "sentence")]
         recipe = read(tmp_path, **settings((decides, reader), (name, OTHER[name]), *more))

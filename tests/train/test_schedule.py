@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.train.schedule import share
+from glassformer.train.optim.schedule import share
 
 KINDS = ("constant", "linear", "cosine", "stable", "inverse_sqrt")
 PART = st.floats(0, 1)

@@ -15,18 +15,18 @@ from harness import FAMILIES, session, write_recipe
 from glassformer import precision
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.model import Batch
+from glassformer.recipe.schema import read_recipe
 from glassformer.tasks import build_task
 from glassformer.train.loop import fit
-from glassformer.train.optim import Weights
-from glassformer.train.recipe import read_recipe
-from glassformer.train.session import Session
+from glassformer.train.optim.weights import Weights
 from glassformer.train.setup import ready, recompute
 from glassformer.train.state import State
+from glassformer.train.trainer import Trainer
 
 CASES = list(itertools.product(("float32", "bfloat16"), ("adamw", "muon"), (0.0, 0.9)))
 
 
-def some_steps(given: Session, count: int) -> list[float]:
+def some_steps(given: Trainer, count: int) -> list[float]:
     steps = fit(given.state, given.rows, given.world)
     return [next(steps).loss for _ in range(count)]
 
@@ -139,7 +139,7 @@ def test_recomputing_changes_nothing(family: str, tmp_path: Path) -> None:
 
     recipe = write_recipe(tmp_path, family)
     plain, again = (session(recipe, tmp_path / name) for name in ("plain", "again"))
-    ready(again, read_recipe(recipe, {"train.recompute": "true"}), lambda line: None)
+    ready(again, read_recipe(recipe, {"train.activation_checkpointing": "true"}), lambda line: None)
     calls = []
     block = next(m for n, m in again.state.task.named_modules() if n.endswith("blocks.0"))
     block.mlp.register_forward_hook(lambda *_: calls.append(1))

@@ -10,9 +10,9 @@ import torch
 from harness import session
 
 import tiny
-from glassformer.train import tape
+from glassformer.train import cuda_graphs
+from glassformer.train.cuda_graphs import CapturedGraphs, GraphCapture, Parts, Work
 from glassformer.train.loop import take_step
-from glassformer.train.tape import Parts, Recorder, Tapes, Work
 
 CPU = torch.device("cpu")
 STEPS = 8
@@ -24,7 +24,7 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
 
 
-class Again(Recorder):
+class Again(GraphCapture):
     """Where there is no GPU: the same work once more, at the same places in memory."""
 
     def __init__(self) -> None:
@@ -44,11 +44,11 @@ class Again(Recorder):
         return replay, parts
 
 
-def learnt(out: Path, recipe: Path, rows: int, recorder: Recorder | None) -> torch.Tensor:
+def learnt(out: Path, recipe: Path, rows: int, recorder: GraphCapture | None) -> torch.Tensor:
     """Loss and norm of each step; rows have fixed shapes, as on a GPU."""
     run = session(recipe, out, rows=str(rows), steps=str(STEPS))
     run.rows.shape = run.rows._shape()
-    tapes = Tapes(CPU, recorder) if recorder else None
+    tapes = CapturedGraphs(CPU, recorder) if recorder else None
     found = []
     for number in range(STEPS):
         taken = [run.rows[number * rows + i] for i in range(rows)]
@@ -73,7 +73,7 @@ def test_a_row_that_is_not_taken_over_would_be_seen(
 ) -> None:
     recipe = tiny.write_recipe(tmp_path)
     plain = learnt(tmp_path / "plain", recipe, 1, None)
-    monkeypatch.setattr(tape, "_tensors", lambda batch: iter(()))
+    monkeypatch.setattr(cuda_graphs, "_tensors", lambda batch: iter(()))
     stale = learnt(tmp_path / "stale", recipe, 1, Again())
-    assert stale[: tape.WARM + 1].allclose(plain[: tape.WARM + 1], rtol=1e-5)
+    assert stale[: cuda_graphs.WARM + 1].allclose(plain[: cuda_graphs.WARM + 1], rtol=1e-5)
     assert not stale.allclose(plain, rtol=1e-3)

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.marking import texts_of
+from glassformer.data.label_alignment import texts_of
 from glassformer.errors import ConfigError
-from glassformer.train.recipe import read_recipe, recipe_from
-from glassformer.train.texts import Place, held_out
+from glassformer.recipe.schema import read_recipe, recipe_from
+from glassformer.train.documents import RunPaths, held_out
 from tiny import sentences, write_recipe
 from verbs import glassformer
 
@@ -33,7 +33,7 @@ def part_of(folder: Path, kind: str, part: str, **data: Any) -> Counter[str]:
         "name": "t", "data": data, "objective": {"kind": kind, "length": 32}, "train": {"steps": 1},
     }  # fmt: skip
     recipe = recipe_from(fields, {}, "t.toml")
-    place = replace(Place(folder, folder / "run", "t.toml"), labels=("a", "b"))
+    place = replace(RunPaths(folder, folder / "run", "t.toml"), labels=("a", "b"))
     try:
         found = [text for each in held_out(recipe, place, part) for text in texts_of(each)]
     except ConfigError as error:
@@ -103,11 +103,11 @@ def test_bad_rows_are_told(tmp_path: Path) -> None:
     [
         ({"header": ["a"]}, "data.header = ('a',) is for a table: write in data.text the column"),
         ({"separator": " "}, "data.separator = ' ' is for a table"),
-        ({"second": "b"}, "data.second = 'b' is for a table"),
+        ({"second": "b"}, "data.text_pair = 'b' is for a table"),
         ({"skip_bad": True}, "data.skip_bad = True is for a table"),
         ({"fold": "1/3"}, "data.fold = '1/3' is for a table"),
         ({"text": "a", "fold": "4/3"}, "data.fold = '4/3': write 1/10"),
-        ({"text": "a", "label": "b"}, "data.label = 'b' is for objective.kind = 'classify'"),
+        ({"text": "a", "label": "b"}, "data.label = 'b' is for objective.kind = 'classification'"),
         ({"text": "a", "field": "b"}, "data.field = 'b': data.text = 'a' reads a table: leave one"),
         ({"text": "a", "document": "line"}, "data.document = 'line': data.text = 'a' reads a tab"),
         ({"text": "a", "more": [{"train": "b"}]}, "data.text = 'a' reads a table: leave one out"),

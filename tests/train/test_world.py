@@ -76,7 +76,7 @@ def test_two_processes_learn_the_same(family: str, tmp_path: Path) -> None:
 def test_other_batches_would_be_seen(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, rows=4)
     live("pretrain", recipe, "--out", tmp_path / "one")
-    live("pretrain", recipe, "--out", tmp_path / "other", "--train.rows", 2)
+    live("pretrain", recipe, "--out", tmp_path / "other", "--train.micro_batches", 2)
     with pytest.raises(AssertionError):
         check_close(metrics(tmp_path / "other"), metrics(tmp_path / "one"))
 
@@ -100,7 +100,7 @@ def test_a_run_may_change_its_number_of_processes(tmp_path: Path) -> None:
 
 def stop_in_step(step: int) -> None:
     """The second process never logs: it counts its own steps."""
-    from glassformer.train import session
+    from glassformer.train import trainer as session
 
     fit = session.fit
 
@@ -124,7 +124,7 @@ def test_one_that_is_asked_stops_all(tmp_path: Path) -> None:
 def test_rows_that_do_not_divide(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, rows=3)
     for end in two(recipe, tmp_path / "run"):
-        assert end.status == 2 and "train.rows = 3 over 2 processes" in end.said
+        assert end.status == 2 and "train.micro_batches = 3 over 2 processes" in end.said
     assert not (tmp_path / "run" / "data").exists(), "it was prepared in vain"
 
 
@@ -132,7 +132,7 @@ PUNISHED = """
 import os, signal, sys
 from pathlib import Path
 import warnings; warnings.simplefilter("error")
-from glassformer.train import session
+from glassformer.train import trainer as session
 fit, flag = session.fit, Path(sys.argv.pop(1))
 def once(*given):
     for done in fit(*given):

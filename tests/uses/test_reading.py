@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.errors import InputError
+from glassformer.inference.windows import WindowedText, windows
 from glassformer.text.tokenizer import Encoding
-from glassformer.uses.reading import Reading, windows
 
 
 def encoding(before: int, inside: int, after: int, side: int = 0) -> Encoding:
@@ -28,7 +28,7 @@ def test_windows_cover_a_text_and_fit(
         return
     whole = encoding(before, inside, after)
     found = windows(whole, most, overlap=overlap)
-    reading = Reading(whole, found)
+    reading = WindowedText(whole, found)
     assert all(len(each.places) <= most for each in found)
     assert {place for each in found for place in each.places} == set(range(len(whole.ids)))
     assert (len(found) == 1) == (len(whole.ids) <= most)
@@ -51,7 +51,7 @@ def test_what_stands_around_is_in_every_window() -> None:
 
 def test_a_token_is_seen_where_most_stands_around_it() -> None:
     whole = encoding(0, 10, 0)
-    reading = Reading(whole, windows(whole, 6, overlap=2))
+    reading = WindowedText(whole, windows(whole, 6, overlap=2))
     assert [(each.start, each.end) for each in reading.windows] == [(0, 6), (4, 10)]
     assert [reading.home(place) for place in range(10)] == [0] * 5 + [1] * 5
 

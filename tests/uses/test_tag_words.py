@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import glassformer as gf
 from folders import one_line
 from glassformer.errors import InputError
-from glassformer.uses import chunks, tag
+from glassformer.inference import chunks, tag
 from speakers import LONG, bert, bytewise, close, said
 
 NER = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")

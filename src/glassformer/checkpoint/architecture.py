@@ -62,9 +62,9 @@ class Architecture:
         head = self.heads[self.head_name(foreign, source)]
         fields = read_keys(self.keys, foreign, source) | {**self.constants, **head.body}
         task: Json = {"kind": head.kind, **head.fields, **head.pooled(foreign, source)}
-        if head.kind in ("classify", "tag") and "labels" not in head.fields:
+        if head.kind in ("classification", "token_classification") and "labels" not in head.fields:
             task["labels"] = _labels(foreign, source)
-            task["several"] = head.kind == "classify" and foreign.get(PROBLEM) == SEVERAL
+            task["several"] = head.kind == "classification" and foreign.get(PROBLEM) == SEVERAL
         task["dropout"] = head.rate(foreign)
         config = read(ModelConfig, fields, source, self.spelling)
         self._check_numbers(config, source)  # before a rule counts up to one of them
@@ -101,7 +101,7 @@ class Architecture:
         head = self.heads[self.head_name(written, "config.json")]
         if (
             "labels" not in head.fields
-            and task.kind in ("classify", "tag")
+            and task.kind in ("classification", "token_classification")
             and (not foreign or _labels(foreign, "config.json") != task.labels)
         ):
             written = {

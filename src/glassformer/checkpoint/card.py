@@ -12,13 +12,13 @@ from glassformer.version import __version__
 SAYS = {
     "features": "vectors, no answers of its own",
     "masked_lm": "masked words",
-    "pretraining": "masked words and whether one text follows another",
+    "masked_lm_nsp": "masked words and whether one text follows another",
     "next_sentence": "whether one text follows another",
     "causal_lm": "the next word",
-    "seq2seq": "a text for a text, such as a translation",
-    "classify": "a label for a text",
-    "tag": "a label for each token",
-    "span": "where an answer stands in a text",
+    "translation": "a text for a text, such as a translation",
+    "classification": "a label for a text",
+    "token_classification": "a label for each token",
+    "question_answering": "where an answer stands in a text",
 }
 
 

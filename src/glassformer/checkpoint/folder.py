@@ -26,8 +26,8 @@ from glassformer.checkpoint.header import MOST_TENSORS, read_header
 from glassformer.checkpoint.keys import Json
 from glassformer.durable import move, not_written, sync
 from glassformer.errors import CheckpointError, shown
-from glassformer.plain import kind_of, locate, open_plain, read
 from glassformer.pretrained import nearly
+from glassformer.safe_files import kind_of, locate, open_plain, read
 from glassformer.strictjson import parse
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.checkpoint.gguf_header import Header
+from glassformer.checkpoint.gguf_header import GgufHeader
 from glassformer.checkpoint.gguf_tokenizer import tokenizer_files
 from glassformer.checkpoint.keys import Json, look_up, put
 from glassformer.checkpoint.tables.gguf import FIELDS, HEADS
 from glassformer.errors import CheckpointError, shown
-from glassformer.plain import open_plain
+from glassformer.safe_files import open_plain
 
 KINDS = (
     "F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K",
@@ -102,7 +102,7 @@ def open_gguf(path: str | os.PathLike[str]) -> GgufFile:
         if not os.fstat(file.fileno()).st_size:
             raise CheckpointError(f"{path}: the file is empty")
         data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    header = Header(data, str(path))
+    header = GgufHeader(data, str(path))
     kind = header.value("general.architecture")
     if kind != "llama":
         raise header.wrong(f"general.architecture = {shown(kind)}: only 'llama' is supported")
@@ -110,7 +110,7 @@ def open_gguf(path: str | os.PathLike[str]) -> GgufFile:
     return GgufFile(path, _config(header, stored), tokenizer_files(header), stored, data)
 
 
-def _stored(header: Header, gguf: Any, size: int) -> dict[str, Stored]:
+def _stored(header: GgufHeader, gguf: Any, size: int) -> dict[str, Stored]:
     """Each tensor inside the file and none on another, before a byte of them is read."""
     found = {}
     kinds = {int(kind): kind for kind in gguf.GGMLQuantizationType}
@@ -141,7 +141,7 @@ def _stored(header: Header, gguf: Any, size: int) -> dict[str, Stored]:
     return found
 
 
-def _config(header: Header, stored: dict[str, Stored]) -> Json:
+def _config(header: GgufHeader, stored: dict[str, Stored]) -> Json:
     """The fields that are known, nested by their dots; what is not known must not matter."""
     words = stored.get("token_embd.weight")
     config: Json = {

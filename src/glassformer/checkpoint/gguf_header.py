@@ -111,7 +111,7 @@ class Cursor:
         return name
 
 
-class Header:
+class GgufHeader:
     def __init__(self, data: memoryview, source: str) -> None:
         self.source = source
         self._walk = walk = Cursor(data, source)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.checkpoint.gguf_header import Header
+from glassformer.checkpoint.gguf_header import GgufHeader
 from glassformer.errors import shown
 from glassformer.text.check import check_merges
 
@@ -57,7 +57,7 @@ PIECES = {  # by the name llama.cpp gives them
 }
 
 
-def tokenizer_files(header: Header) -> dict[str, bytes]:
+def tokenizer_files(header: GgufHeader) -> dict[str, bytes]:
     """Nothing, and a warning, where it is of a kind that cannot be built exactly."""
     kind, cut = header.value(PREFIX + "model"), header.value(PREFIX + "pre")
     if kind in (None, "none", "no_vocab"):
@@ -107,7 +107,7 @@ def tokenizer_files(header: Header) -> dict[str, bytes]:
     }
 
 
-def _roles(header: Header, tokens: Sequence[str]) -> dict[str, str]:
+def _roles(header: GgufHeader, tokens: Sequence[str]) -> dict[str, str]:
     """Which token starts a text, which ends it, …"""
     found = {}
     for role, name in ROLES.items():
@@ -122,7 +122,7 @@ def _roles(header: Header, tokens: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _added(header: Header, tokens: Sequence[str]) -> list[dict[str, Any]]:
+def _added(header: GgufHeader, tokens: Sequence[str]) -> list[dict[str, Any]]:
     name = PREFIX + "token_type"
     kinds = header.items(name, texts=False) if name in header.fields else [1] * len(tokens)
     if len(kinds) != len(tokens):
@@ -135,7 +135,7 @@ def _added(header: Header, tokens: Sequence[str]) -> list[dict[str, Any]]:
     ]
 
 
-def _merges(header: Header, vocabulary: Mapping[str, int]) -> list[list[str]]:
+def _merges(header: GgufHeader, vocabulary: Mapping[str, int]) -> list[list[str]]:
     name = PREFIX + "merges"
     merges = [merge.split(" ") for merge in header.items(name, texts=True)]
     check_merges(((f"{header.source}: {name}", pair) for pair in merges), vocabulary)
@@ -143,7 +143,7 @@ def _merges(header: Header, vocabulary: Mapping[str, int]) -> list[list[str]]:
 
 
 def _template(
-    header: Header, roles: Mapping[str, str], vocabulary: Mapping[str, int], starts: bool
+    header: GgufHeader, roles: Mapping[str, str], vocabulary: Mapping[str, int], starts: bool
 ) -> dict[str, Any] | None:
     """What stands around each text."""
     around = []

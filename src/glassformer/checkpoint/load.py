@@ -91,7 +91,7 @@ def load_task(path: str | os.PathLike[str]) -> tuple[Task, Origin]:
     rest = {name: tensor for name, tensor in tensors.items() if name not in names}
     origin = Origin(
         architecture, contents.config, contents.config_text, contents.index_text, layout, names,
-        task.backbone.words.dtype, rest, contents.files,
+        task.backbone.token_embedding.dtype, rest, contents.files,
     )  # fmt: skip
     return task, origin
 
@@ -252,7 +252,7 @@ def layout_of(config: ModelConfig, spec: TaskConfig) -> tuple[Architecture, Json
 def fitting(config: ModelConfig, kind: TaskKind, labels: Sequence[str] = ()) -> list[TaskConfig]:
     """The heads of this kind that known layouts have for such a backbone, the usual one first."""
     found = []
-    named = tuple(labels) if kind in ("classify", "tag") else ()
+    named = tuple(labels) if kind in ("classification", "token_classification") else ()
     for architecture in ARCHITECTURES.values():
         for head in architecture.heads.values():
             if head.kind != kind or "labels" in head.fields:
@@ -279,7 +279,7 @@ def widened(task: Task, origin: Origin, dtype: torch.dtype) -> Origin:
 def storage_dtype(task: Task, origin: Origin | None) -> torch.dtype:
     """In which dtype `save_task` writes the token embeddings, which stand for the model."""
     tensors = _in_storage_dtype(_tensors(task), {} if origin is None else origin.stored)
-    words = task.backbone.words
+    words = task.backbone.token_embedding
     return next(tensors[name].dtype for name, p in task.named_parameters() if p is words)
 
 

@@ -35,7 +35,7 @@ from torch import Tensor
 from glassformer.checkpoint.budget import memory
 from glassformer.config import ModelConfig
 from glassformer.errors import CheckpointError, shown
-from glassformer.plain import open_plain
+from glassformer.safe_files import open_plain
 from glassformer.text import Tokenizer
 from glassformer.text.training import tokenizer_files
 

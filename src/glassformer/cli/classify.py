@@ -67,7 +67,7 @@ def follows(
 ) -> None:
     """Say how likely it is that the second text comes right after the first."""
     given = pairs(first, second, file)
-    from glassformer.uses import follows as call
+    from glassformer.inference import follows as call
 
     found = call(*open_model(model, device).able("follows"), given)
     if as_json:

@@ -15,10 +15,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.data.files import lines, read_lines
+from glassformer.data.readers.files import lines, read_lines
 from glassformer.errors import CheckpointError, ConfigError, InputError, printable
-from glassformer.plain import read
 from glassformer.pretrained import named
+from glassformer.safe_files import read
 from glassformer.text import Tokenizer
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def open_model(
         raise ConfigError(f"--device {device!r}: write auto, cpu, cuda or mps")
     import torch
 
+    from glassformer.distributed import join
     from glassformer.loaded import load
-    from glassformer.train.distributed import join
 
     wanted = None if dtype is None else getattr(torch, dtype)
     model = load(name, device=join(device, "--device").device, dtype=wanted)

@@ -18,14 +18,14 @@ from rich.text import Text
 from glassformer.cli.common import safe, size
 from glassformer.cli.params import find
 from glassformer.cli.plot import check_picture, new_figure, save
-from glassformer.cli.training import DATA, JSON, begun, pursue, sorted_out
+from glassformer.cli.training import DATA, JSON, open_run, run_to_end, sorted_out
 from glassformer.errors import ConfigError
-from glassformer.train.paths import expanded
-from glassformer.train.toml import root_of
+from glassformer.recipe.paths import expanded
+from glassformer.recipe.toml import root_of
 
 if TYPE_CHECKING:
     from glassformer.train.comparing import Line, Planned, Result
-    from glassformer.train.texts import Place
+    from glassformer.train.documents import RunPaths
 
 SEEDS = 3
 TABLE, FIGURE = "table.csv", "table.png"
@@ -73,7 +73,7 @@ def run(
         if not os.path.isdir(name):  # noqa: PTH112 - unlike Path's, it takes any string
             find(name)
     _check_alone(names, evaluate_only, seeds)
-    from glassformer.train.recipe import recipe_fields
+    from glassformer.recipe.schema import recipe_fields
 
     fields = recipe_fields(task)
     out = expanded(out) if out else Path("runs") / f"compare-{task.stem}"
@@ -129,11 +129,11 @@ def _picture(figure: Path | None, out: Path) -> Path | None:
 
 def _all(runs: list[Planned], root: Path, source: str, evaluate_only: bool) -> list[Result]:
     """First it is made sure that all can be run, then those are run that were not before."""
-    from glassformer.cli.evaluating import lines_told, of_model
+    from glassformer.cli.evaluate import lines_told, of_model
+    from glassformer.train.documents import RunPaths
     from glassformer.train.results import check, keep
-    from glassformer.train.texts import Place
 
-    found, place = [], Place(root, Path(), source, lines_told())
+    found, place = [], RunPaths(root, Path(), source, lines_told())
     if evaluate_only:
         for each in runs:
             of_model(each.recipe, each.model)
@@ -149,18 +149,18 @@ def _all(runs: list[Planned], root: Path, source: str, evaluate_only: bool) -> l
     return found
 
 
-def _train(planned: Planned, place: Place) -> Result:
+def _train(planned: Planned, place: RunPaths) -> Result:
     """An ordinary run, to its end."""
     import torch
 
-    from glassformer.cli.dry import memory
+    from glassformer.cli.dry_run import memory
     from glassformer.train.comparing import Result
 
     if planned.recipe.train.compile:
         torch.compiler.reset()  # the models before it are no reason to compile this one less
     _forget_peak()
-    with begun(planned.recipe, place.source, place.root, planned.folder) as (session, show):
-        figures = _told_of(pursue(session, show)["valid"])
+    with open_run(planned.recipe, place.source, place.root, planned.folder) as (session, show):
+        figures = _told_of(run_to_end(session, show)["valid"])
         state = session.state
         parameters = sum(p.numel() for p in state.task.parameters())
         taken = _peak(session.world.device.type) or memory(session, show.recipe)["total"]
@@ -170,7 +170,7 @@ def _train(planned: Planned, place: Place) -> Result:
     return Result(parameters, seconds, taken, figures)
 
 
-def _evaluate(planned: Planned, place: Place) -> Result:
+def _evaluate(planned: Planned, place: RunPaths) -> Result:
     """The model as it is."""
     from glassformer.checkpoint import read_configs
     from glassformer.sizes import measure
@@ -186,8 +186,8 @@ def _evaluate(planned: Planned, place: Place) -> Result:
     return Result(parameters, seconds, taken, figures)
 
 
-def _measured(planned: Planned, place: Place, model: Path) -> dict[str, float]:
-    from glassformer.cli.evaluating import measure, of_model
+def _measured(planned: Planned, place: RunPaths, model: Path) -> dict[str, float]:
+    from glassformer.cli.evaluate import measure, of_model
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         found = measure(of_model(planned.measuring, str(model)), replace(place, out=Path(folder)))

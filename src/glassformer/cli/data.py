@@ -24,11 +24,11 @@ from rich.text import Text
 
 from glassformer.cli.common import grid, open_tokenizer, size, visible
 from glassformer.cli.tokenizer import describe
-from glassformer.data.marking import Document, texts_of
+from glassformer.data.label_alignment import Document, texts_of
 from glassformer.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from glassformer.data.tally import Tally
+    from glassformer.data.stats import CorpusStats
 
 
 class Kind(StrEnum):
@@ -61,17 +61,17 @@ def prepare(
 
     Broken off, the same command goes on. Pairs are a .tsv file, or two files line by line.
     """
-    from glassformer.data.files import find_files
     from glassformer.data.prepare import prepare as run
+    from glassformer.data.readers.files import find_files
+    from glassformer.data.readers.tables import sources
     from glassformer.data.store import Store
-    from glassformer.data.tables import sources
 
     found = open_tokenizer(tokenizer)
     files = [file for path in data for file in sources(path)]
     named = [f"{field} of {path}" for path in data]
     read = {str(file): file for source in files for file in find_files(source)}
     try:
-        with Reading(_read(data, kind, field), _bytes(files, kind)) as reading:
+        with ReaderOptions(_read(data, kind, field), _bytes(files, kind)) as reading:
             for _ in run(reading, found, out, kind=kind.value, sources=named, files=read):
                 pass
     except KeyboardInterrupt:
@@ -96,8 +96,9 @@ def prepare(
 
 
 def _read(data: list[Path], kind: Kind, field: str) -> Iterator[Document]:
-    from glassformer.data.files import kind as suffix
-    from glassformer.data.readers import documents, pairs
+    from glassformer.data.readers.files import kind as suffix
+    from glassformer.data.readers.parallel import pairs
+    from glassformer.data.readers.text import documents
 
     if kind != "pairs":
         return chain.from_iterable(documents(path, field) for path in data)
@@ -108,9 +109,9 @@ def _read(data: list[Path], kind: Kind, field: str) -> Iterator[Document]:
 
 def _bytes(files: list[Path], kind: Kind) -> int | None:
     """How much text there is to read, where the size of the files tells it."""
-    from glassformer.data.files import PACKED
-    from glassformer.data.files import kind as suffix
-    from glassformer.data.tables import KINDS
+    from glassformer.data.readers.files import PACKED
+    from glassformer.data.readers.files import kind as suffix
+    from glassformer.data.readers.tables import KINDS
 
     tables = () if kind == "pairs" else KINDS
     for file in files:
@@ -119,7 +120,7 @@ def _bytes(files: list[Path], kind: Kind) -> int | None:
     return sum(file.stat().st_size for file in files)
 
 
-class Reading:
+class ReaderOptions:
     """The documents on their way, counted and shown on stderr."""
 
     def __init__(self, texts: Iterable[Document], total: int | None) -> None:
@@ -133,7 +134,7 @@ class Reading:
             *columns, console=self.console, transient=True, disable=not self.console.is_terminal
         )
 
-    def __enter__(self) -> Reading:
+    def __enter__(self) -> ReaderOptions:
         self.bar.start()
         self.task = self.bar.add_task("reading", total=self.total)
         return self
@@ -174,17 +175,17 @@ def stats(
 ) -> None:
     """Count documents, tokens, lengths, unknown tokens and copies, of text or of a store."""
     from glassformer.data.prepare import chunks, encode
+    from glassformer.data.readers.tables import sources
+    from glassformer.data.stats import EXAMPLES, CorpusStats
     from glassformer.data.store import META
-    from glassformer.data.tables import sources
-    from glassformer.data.tally import EXAMPLES, Tally
 
     found = open_tokenizer(tokenizer)
-    tally = Tally(describe(found)["unknown"], length)
+    tally = CorpusStats(describe(found)["unknown"], length)
     if any((path / META).is_file() for path in data):
         _count_store(data, tally, found.fingerprint)
     else:
         files = [file for path in data for file in sources(path)]
-        with Reading(_read(data, kind, field), _bytes(files, kind)) as reading:
+        with ReaderOptions(_read(data, kind, field), _bytes(files, kind)) as reading:
             for chunk in chunks(iter(reading)):
                 for text, ids in zip(chunk, encode(chunk, found, kind.value), strict=True):
                     before = tally.strange
@@ -200,7 +201,7 @@ def stats(
         _report(facts)
 
 
-def _count_store(data: list[Path], tally: Tally, fingerprint: str) -> None:
+def _count_store(data: list[Path], tally: CorpusStats, fingerprint: str) -> None:
     from glassformer.data.store import Store
 
     if len(data) > 1:

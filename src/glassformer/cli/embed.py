@@ -143,7 +143,7 @@ def _summary(vector: Tensor) -> tuple[str, float, str]:
 def _show_nearest(
     given: Sequence[str], query: Tensor, vectors: Tensor, top_k: int, as_json: bool
 ) -> None:
-    from glassformer.uses import nearest
+    from glassformer.inference import nearest
 
     rows = [(cosine, given[place], place + 1) for place, cosine in nearest(query, vectors, top_k)]
     if as_json:

@@ -22,7 +22,7 @@ def run(
 ) -> None:
     """Fill in the blanks of a text: as many as there are, each with its most likely words."""
     given = texts(text, file)
-    from glassformer.uses.fill import fill, filled
+    from glassformer.inference.fill import fill, filled
 
     found = fill(*open_model(model, device).able("fill"), given, top_k=top_k)
     console = Console(highlight=False)

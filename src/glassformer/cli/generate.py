@@ -13,8 +13,8 @@ from glassformer.cli.common import DEVICE, INT8, Precision, open_model, prose, t
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.generate.writing import Writing
-    from glassformer.generate.written import Written
+    from glassformer.generate.generation import Generation
+    from glassformer.generate.job import GenerationJob
 
 ESCAPES = {"\\n": "\n", "\\t": "\t"}  # what a shell does not turn into one character
 EARLY: dict[str, bool | str] = {"false": False, "true": True, "never": "never"}
@@ -62,7 +62,7 @@ def run(
     from glassformer.generate.settings import Settings
 
     settings = read(Settings, given, "generate")  # a mistake is told before torch is imported
-    from glassformer.generate.writing import generate, prepare, stream
+    from glassformer.generate.job import generate, prepare, stream
 
     loaded = open_model(model, device, dtype=dtype, int8=int8)
     writing = prepare(loaded.task, loaded.tokenizer, loaded.origin, prompts, given, batch_size)
@@ -78,7 +78,7 @@ def run(
     _show(prompts, generate(writing), as_json)
 
 
-def _tell_room(writing: Writing) -> None:
+def _tell_room(writing: GenerationJob) -> None:
     most, wanted = writing.task.backbone.config.max_length, writing.settings.max_new_tokens
     least = min(writing.settings.room(len(prompt), most) for prompt in writing.prompts)
     if least < wanted:
@@ -89,7 +89,7 @@ def _tell_room(writing: Writing) -> None:
         )
 
 
-def _show(prompts: list[str], found: list[Written], as_json: bool) -> None:
+def _show(prompts: list[str], found: list[Generation], as_json: bool) -> None:
     each = len(found) // len(prompts)
     if as_json:
         rows = [

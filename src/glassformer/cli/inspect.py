@@ -18,13 +18,13 @@ from glassformer.errors import ConfigError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from glassformer.glass import Said, Trace
+    from glassformer.glass import Prediction, Trace
     from glassformer.loaded import Model
 
 TOYS = ("toy decoder", "toy encoder", "toy translator")  # the first one, if no model is given
 MOST_WRITTEN = 64  # tokens of a translation
 PICTURES = ("map", "head", "lens", "path", "alignment")
-SPEAKING = ("masked_lm", "pretraining", "causal_lm", "seq2seq", "tag")  # at each token
+SPEAKING = ("masked_lm", "masked_lm_nsp", "causal_lm", "translation", "token_classification")
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +138,7 @@ def _target(model: Model, source: list[int], text: str | None) -> list[int]:
     start = config.ids.start or 0
     if text is not None:
         return [start, *read_target(model, text)]
-    if model.task.spec.kind != "seq2seq":
+    if model.task.spec.kind != "translation":
         return [start, *source[:-1]]
     room = max(1, min(MOST_WRITTEN, config.max_length - 1))
     (written,) = model.generate([source], max_new_tokens=room)
@@ -152,7 +152,7 @@ def _tables(seen: Seen, measure: str, lens: bool, width: int) -> Iterator[Table]
     if seen.speaks:
         at = _asked(seen)
         yield trace.table("says", model=seen.model, top_k=seen.top_k, at=at, width=width)
-    elif seen.model.task.spec.kind == "classify" and seen.model.tokenizer is not None:
+    elif seen.model.task.spec.kind == "classification" and seen.model.tokenizer is not None:
         yield listing(("label", "score"), _labels(seen).items())
     yield trace.table("heads", stack=stack, measure=measure, width=width)
     yield trace.table("weights", **seen.head_options, width=width)
@@ -194,8 +194,8 @@ def _as_json(seen: Seen, lens: bool) -> dict[str, Any]:
         "types": glass.head_types(trace, stack),
     }
     if seen.speaks:
-        found["says"] = _said(glass.says(model, trace, top_k=seen.top_k))
-    elif model.task.spec.kind == "classify" and model.tokenizer is not None:
+        found["says"] = _said(glass.predictions(model, trace, top_k=seen.top_k))
+    elif model.task.spec.kind == "classification" and model.tokenizer is not None:
         found["labels"] = _labels(seen)
     if lens:
         points = glass.lens(model, trace, top_k=seen.top_k)
@@ -208,7 +208,7 @@ def _as_json(seen: Seen, lens: bool) -> dict[str, Any]:
     return found
 
 
-def _said(said: Said) -> list[dict[str, Any]]:
+def _said(said: Prediction) -> list[dict[str, Any]]:
     rows = zip(said.tokens, said.words, said.chances.tolist(), strict=True)
     return [{"token": token, "words": words, "chances": p} for token, words, p in rows]
 

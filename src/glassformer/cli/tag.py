@@ -23,7 +23,7 @@ def run(
 ) -> None:
     """Label each word: parts of speech, names. Names are shown with their places."""
     given = texts(text, file, whole=whole)
-    from glassformer.uses import tag
+    from glassformer.inference import tag
 
     wanted = [each.split() for each in given] if words else given
     found = tag(*open_model(model, device).able("tag"), wanted)

@@ -57,7 +57,9 @@ def train(
     """
     purpose = purpose or USUAL[kind]
     _check_room(out, force)
-    with Reading(chain.from_iterable(_texts(path, field, purpose) for path in data)) as reading:
+    with CorpusOptions(
+        chain.from_iterable(_texts(path, field, purpose) for path in data)
+    ) as reading:
         tokenizer = train_tokenizer(
             reading, kind, vocab_size, purpose=purpose, lowercase=lowercase, special=special
         )
@@ -74,7 +76,7 @@ def train(
         _report(facts)
 
 
-class Reading:
+class CorpusOptions:
     """The texts on their way: counted, shown on stderr, and every so many kept as a sample."""
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -88,7 +90,7 @@ class Reading:
             *columns, console=console, transient=True, disable=not console.is_terminal
         )
 
-    def __enter__(self) -> Reading:
+    def __enter__(self) -> CorpusOptions:
         self.bar.start()
         self.task = self.bar.add_task("reading")
         return self
@@ -130,12 +132,13 @@ class Reading:
 
 
 def _texts(path: Path, field: str, purpose: Purpose) -> Iterable[str]:
-    from glassformer.data import readers
-    from glassformer.data.files import kind
+    from glassformer.data.readers.files import kind
+    from glassformer.data.readers.parallel import pairs
+    from glassformer.data.readers.text import documents
 
     if purpose == "translation" and not field and kind(path) == ".tsv":
-        return chain.from_iterable(readers.pairs(path))
-    return readers.documents(path, field or "text")
+        return chain.from_iterable(pairs(path))
+    return documents(path, field or "text")
 
 
 def _check_room(folder: Path, force: bool) -> None:
@@ -209,7 +212,7 @@ def show(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Tell what a tokenizer is, and how it cuts a text."""
-    from glassformer.data.files import lines
+    from glassformer.data.readers.files import lines
 
     tokenizer = open_tokenizer(folder)
     facts = describe(tokenizer)

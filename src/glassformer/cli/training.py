@@ -17,17 +17,17 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
 from glassformer.errors import ConfigError, GlassformerError, check_installed
-from glassformer.train.paths import expanded, full_path
-from glassformer.train.toml import ROOT, root_of
+from glassformer.recipe.paths import expanded, full_path
+from glassformer.recipe.toml import ROOT, root_of
 
 if TYPE_CHECKING:
+    from glassformer.recipe.schema import Recipe
     from glassformer.train.loop import Step
-    from glassformer.train.recipe import Recipe
-    from glassformer.train.session import Event, Session
+    from glassformer.train.trainer import Event, Trainer
 
 # other names of fields
 ALSO = {
-    "max_tokens": "train.tokens",
+    "max_tokens": "train.micro_batch_tokens",
     "on_truncate": "objective.on_truncate",
     "skip_bad": "data.skip_bad",
 }
@@ -58,7 +58,7 @@ def pretrain(
     if a text is longer than objective.length. A run that was broken off goes on
     by the same command.
     """
-    from glassformer.train.recipe import read_recipe
+    from glassformer.recipe.schema import read_recipe
 
     read = read_recipe(recipe, given(context.args))
     _run(read, str(recipe), root_of(read, data, recipe), out, dry_run, as_json)
@@ -91,13 +91,13 @@ def finetune(
         words, recipe = [recipe, *words], None
     changes = given(words)
     if base is None and recipe is not None:
-        from glassformer.train.recipe import read_recipe
+        from glassformer.recipe.schema import read_recipe
 
         path = Path(recipe)
         read = read_recipe(path, changes | {"start": model})
         _run(read, recipe, root_of(read, data, path), out, dry_run, as_json)
     elif base is not None and recipe is None and data is not None:
-        from glassformer.train.short import short_recipe
+        from glassformer.recipe.short_form import short_recipe
 
         data = full_path(data if data.name.strip(".") else data.resolve())  # . is no name
         read = short_recipe(model, base, data, changes)
@@ -142,35 +142,37 @@ def _run(
     recipe: Recipe, source: str, root: Path, out: Path | None, dry: bool, as_json: bool
 ) -> None:
     out = expanded(out) if out else Path("runs") / recipe.name
-    with begun(recipe, source, root, out) as (session, show):
-        leads = session.world.leads
+    with open_run(recipe, source, root, out) as (session, show):
+        is_main = session.world.is_main
         if dry:
-            from glassformer.cli.dry import describe
+            from glassformer.cli.dry_run import describe
 
-            if leads:
+            if is_main:
                 describe(session, show.recipe, session.run.folder, as_json)
             return
-        result = pursue(session, show)
-    if leads:
+        result = run_to_end(session, show)
+    if is_main:
         _tell_result(result, as_json)
 
 
 @contextmanager
-def begun(recipe: Recipe, source: str, root: Path, out: Path) -> Iterator[tuple[Session, Screen]]:
+def open_run(
+    recipe: Recipe, source: str, root: Path, out: Path
+) -> Iterator[tuple[Trainer, Screen]]:
     """A run that is ready to learn, or to go on; nobody else is in its folder."""
-    from glassformer.train.distributed import join
-    from glassformer.train.fitting import opened
-    from glassformer.train.session import Interrupted
-    from glassformer.train.texts import Place
+    from glassformer.distributed import join
+    from glassformer.train.documents import RunPaths
+    from glassformer.train.fit import opened
+    from glassformer.train.trainer import Interrupted
 
     if recipe.train.tensorboard:
         check_installed("train.tensorboard = true", "log", "tensorboard")
     for name in STOPS:
         signal.signal(name, signal.default_int_handler)
     world = join(recipe.train.device)
-    show = Screen(Console(stderr=True), recipe, quiet=not world.leads)
+    show = Screen(Console(stderr=True), recipe, quiet=not world.is_main)
     try:
-        with opened(recipe, Place(root, out, source, show.tell), world) as (session, found):
+        with opened(recipe, RunPaths(root, out, source, show.tell), world) as (session, found):
             show.recipe = found
             yield session, show
     except KeyboardInterrupt:  # while preparing: once it learns, it is asked to stop instead
@@ -180,7 +182,7 @@ def begun(recipe: Recipe, source: str, root: Path, out: Path) -> Iterator[tuple[
         show.close()
 
 
-def pursue(session: Session, show: Screen) -> dict[str, Any]:
+def run_to_end(session: Trainer, show: Screen) -> dict[str, Any]:
     """To the end, unless it is asked to stop before."""
     asked: list[int] = []
     for name in STOPS:
@@ -189,30 +191,30 @@ def pursue(session: Session, show: Screen) -> dict[str, Any]:
     return _inside(session, show.recipe, show)
 
 
-def _inside(session: Session, recipe: Recipe, show: Screen) -> dict[str, Any]:
+def _inside(session: Trainer, recipe: Recipe, show: Screen) -> dict[str, Any]:
     import torch
 
-    from glassformer.train.auto import lighter
-    from glassformer.train.board import Board
+    from glassformer.train.batch_size import memory_advice
     from glassformer.train.setup import finish, ready
+    from glassformer.train.tensorboard import TensorBoardLogger
 
     ready(session, recipe, lambda line: show.tell(line, None))
     show.begin(session)
     board = None
-    if recipe.train.tensorboard and session.world.leads:
+    if recipe.train.tensorboard and session.world.is_main:
         folder = session.run.folder / "tensorboard"
-        board = Board(folder, session.state.facts.step, session.world.size)
+        board = TensorBoardLogger(folder, session.state.facts.step, session.world.size)
     try:
         for event in session.pursue():
             show.see(event)
             if board:
                 board.see(event)
     except torch.OutOfMemoryError:
-        tokens = recipe.train.tokens
+        tokens = recipe.train.micro_batch_tokens
         half = tokens // 2 if isinstance(tokens, int) else 4096
         raise GlassformerError(
-            f"out of memory with train.tokens = {tokens}: lower it (--train.tokens {half} "
-            f"--train.rows {2 * recipe.train.rows} learns the same), or set {lighter(recipe)}"
+            f"out of memory with train.micro_batch_tokens = {tokens}: lower it (--train.micro_batch_tokens {half} "
+            f"--train.micro_batches {2 * recipe.train.micro_batches} learns the same), or set {memory_advice(recipe)}"
         ) from None
     finally:
         if board:
@@ -253,7 +255,7 @@ class Screen:
             line += f": {progress.documents:,} documents, {progress.tokens:,} tokens"
         self.console.print(line, style="dim", highlight=False)
 
-    def begin(self, session: Session) -> None:
+    def begin(self, session: Trainer) -> None:
         self.peak = _peak(session)
         if self.quiet or not self.console.is_terminal:
             return
@@ -272,7 +274,7 @@ class Screen:
 
     def see(self, event: Event) -> None:
         from glassformer.train.loop import Step
-        from glassformer.train.session import Evaluated, WentBack
+        from glassformer.train.trainer import Evaluated, RolledBack
 
         if self.quiet:
             return
@@ -283,7 +285,7 @@ class Screen:
                              if name != "answers")  # fmt: skip
             best = "  (best)" if event.better else ""
             self._line(f"step {event.step:>6,}  valid: {told}{best}")
-        elif isinstance(event, WentBack):
+        elif isinstance(event, RolledBack):
             self._line(f"step {event.bad:,}: {event.why}: back to step {event.step:,} without it")
 
     def _step(self, step: Step) -> None:
@@ -321,7 +323,7 @@ class Screen:
             self.bar.stop()
 
 
-def _peak(session: Session) -> tuple[float, float] | None:
+def _peak(session: Trainer) -> tuple[float, float] | None:
     """FLOPs a token takes, and the chip's in a second, where it is known."""
     import torch
 

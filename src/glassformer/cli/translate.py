@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from glassformer.cli.common import DEVICE, INT8, JSON, open_model, prose
-from glassformer.data.files import lines, read_lines
+from glassformer.data.readers.files import lines, read_lines
 from glassformer.durable import write_whole
 from glassformer.errors import ConfigError, InputError
 
@@ -78,7 +78,7 @@ def run(
 
 def _open(folder: str, device: str, int8: bool) -> Model:
     model = open_model(folder, device, int8=int8)
-    if model.task.spec.kind != "seq2seq":
+    if model.task.spec.kind != "translation":
         raise InputError(f"{folder}: this model is for {model.task.spec.kind}: it cannot translate")
     return model
 

@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from glassformer.data.chance import uniform
+from glassformer.data.hashing import uniform
 from glassformer.data.objectives import (
     NONE,
-    Left,
+    BatchShape,
     Objective,
     Ragged,
-    Shape,
+    Skipped,
     filled,
     in_parts,
     laid,
@@ -83,18 +83,20 @@ class Classify(Objective):
             return samples.first[:, 1] + self.frame.width
         return samples.first[:, 1] + samples.second[:, 1] + self.frame.pair_width
 
-    def batch(self, samples: Samples, epoch: int, shape: Shape | None) -> Batch:
+    def batch(self, samples: Samples, epoch: int, shape: BatchShape | None) -> Batch:
         made = _texts(self, samples, shape, "tokens", "second")
         answers = answers_of(self, samples)
         return _with(made, labels=filled(answers, made.sequences.count, NONE))
 
-    def left_out(self) -> list[Left]:
+    def left_out(self) -> list[Skipped]:
         tokens = self.store["tokens"]
         if not self.paired:
-            empty = Left(int((whole(tokens)[:, 1] == 0).sum()), "texts without a token, left out")
+            empty = Skipped(
+                int((whole(tokens)[:, 1] == 0).sum()), "texts without a token, left out"
+            )
             return [in_parts(self.store, self.length - self.frame.width, "texts"), empty]
         count = self.store.documents - len(self.samples(0))
-        return [Left(count, f"pairs of more than {self.length} tokens, left out", too_long=True)]
+        return [Skipped(count, f"pairs of more than {self.length} tokens, left out", too_long=True)]
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Documents(Objective):
     def costs(self, samples: Samples) -> Numbers:
         return samples.first[:, 1] + self.frame.width * self._texts(samples)[1]
 
-    def batch(self, samples: Samples, epoch: int, shape: Shape | None) -> Batch:
+    def batch(self, samples: Samples, epoch: int, shape: BatchShape | None) -> Batch:
         spans, counts = self._texts(samples)
         text = Ragged(self.store["tokens"].take(spans), spans[:, 1])
         if self.drop and self.seed >= 0:
@@ -150,16 +152,16 @@ class Documents(Objective):
         stays[starts[np.add.reduceat(stays, starts) == 0]] = True
         return Ragged(text.values[stays], np.add.reduceat(stays, starts, dtype=np.int64))
 
-    def left_out(self) -> list[Left]:
+    def left_out(self) -> list[Skipped]:
         tokens, inside = self.store["tokens"], self.length - self.frame.width
         sizes = whole(tokens)[:, 1]
-        empty = Left(int((sizes == 0).sum()), "empty texts, left out")
+        empty = Skipped(int((sizes == 0).sum()), "empty texts, left out")
         if "sentences" in self.store.columns:
             begins = self.store["sentences"]
             starts = begins.row + np.repeat(tokens.offsets[:-1], np.diff(begins.offsets))
             sizes = np.diff(starts, append=len(tokens))
         what = f"texts of more than {inside} tokens, read in parts"
-        return [Left(int((sizes > inside).sum()), what, too_long=True), empty]
+        return [Skipped(int((sizes > inside).sum()), what, too_long=True), empty]
 
 
 @dataclass(frozen=True)
@@ -180,19 +182,19 @@ class Tags(Objective):
     def costs(self, samples: Samples) -> Numbers:
         return samples.first[:, 1] + self.frame.width
 
-    def batch(self, samples: Samples, epoch: int, shape: Shape | None) -> Batch:
+    def batch(self, samples: Samples, epoch: int, shape: BatchShape | None) -> Batch:
         made = _texts(self, samples, shape, "tokens", "")
         around = [(NONE,) * len(part) for part in (self.frame.before, self.frame.after)]
         tags = Ragged(self.store["labels"].take(samples.first), samples.first[:, 1])
         answers, _ = laid(around[0], tags, around[1])
         return _with(made, labels=filled(answers, len(made.tokens), NONE))
 
-    def left_out(self) -> list[Left]:
+    def left_out(self) -> list[Skipped]:
         sizes, inside = whole(self.store["tokens"])[:, 1], self.length - self.frame.width
         what = f"sentences of more than {inside} tokens, cut between words"
         return [
-            Left(int((sizes > inside).sum()), what, too_long=True),
-            Left(int((sizes == 0).sum()), "sentences without a token, left out"),
+            Skipped(int((sizes > inside).sum()), what, too_long=True),
+            Skipped(int((sizes == 0).sum()), "sentences without a token, left out"),
         ]
 
 
@@ -236,7 +238,7 @@ class Answers(Objective):
         assert samples.second is not None  # noqa: S101
         return samples.first[:, 1] + samples.second[:, 1] + self.frame.pair_width
 
-    def batch(self, samples: Samples, epoch: int, shape: Shape | None) -> Batch:
+    def batch(self, samples: Samples, epoch: int, shape: BatchShape | None) -> Batch:
         assert samples.second is not None  # noqa: S101
         frame = self.frame
         made = _texts(self, samples, shape, "question", "tokens")
@@ -250,13 +252,13 @@ class Answers(Objective):
         labels = filled(answers.reshape(-1), 2 * made.sequences.count, NONE)
         return _with(made, labels=labels.reshape(-1, 2))
 
-    def left_out(self) -> list[Left]:
+    def left_out(self) -> list[Skipped]:
         asked, spans = whole(self.store["question"]), whole(self.store["tokens"])
         room = self._room(asked)
         parts = f"contexts that do not fit {self.length} tokens, read in windows"
         return [
-            Left(int(((spans[:, 1] > room) & (room > 0)).sum()), parts, too_long=True),
-            Left(int((room <= 0).sum()), "questions without room for a context, left out", True),
+            Skipped(int(((spans[:, 1] > room) & (room > 0)).sum()), parts, too_long=True),
+            Skipped(int((room <= 0).sum()), "questions without room for a context, left out", True),
         ]
 
 
@@ -277,7 +279,7 @@ class Alike(Objective):
         assert samples.second is not None  # noqa: S101
         return samples.first[:, 1] + samples.second[:, 1] + 2 * self.frame.width
 
-    def batch(self, samples: Samples, epoch: int, shape: Shape | None) -> Batch:
+    def batch(self, samples: Samples, epoch: int, shape: BatchShape | None) -> Batch:
         assert samples.second is not None  # noqa: S101
         frame, sides = self.frame, []
         for name, spans in (("tokens", samples.first), ("second", samples.second)):
@@ -291,14 +293,14 @@ class Alike(Objective):
             answers = self.store["values"].row[document(self.store["tokens"], samples.first)]
         return Batch(tokens, sequences, labels=filled(answers, sequences.count // 2, NONE))
 
-    def left_out(self) -> list[Left]:
+    def left_out(self) -> list[Skipped]:
         count = self.store.documents - len(self.samples(0))
         what = f"pairs with a side of more than {self.length} tokens, left out"
-        return [Left(count, what, too_long=True)]
+        return [Skipped(count, what, too_long=True)]
 
 
 def _texts(
-    objective: Objective, samples: Samples, shape: Shape | None, one: str, other: str
+    objective: Objective, samples: Samples, shape: BatchShape | None, one: str, other: str
 ) -> Batch:
     """Texts, or pairs of texts, with all that stands around them."""
     frame, store = objective.frame, objective.store

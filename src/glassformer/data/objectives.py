@@ -14,10 +14,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from glassformer.data.follows import sentence_pairs, sentence_starts
-from glassformer.data.frame import Frame
 from glassformer.data.masking import Masking
 from glassformer.data.packing import Numbers, Samples, windows
+from glassformer.data.sentence_pairs import sentence_pairs, sentence_starts
+from glassformer.data.special_tokens import SpecialTokenTemplate
 from glassformer.data.store import Store, places
 from glassformer.model import Batch, Sequences
 
@@ -25,7 +25,7 @@ NONE = -100  # no answer is wanted here
 
 
 @dataclass(frozen=True)
-class Shape:
+class BatchShape:
     """For what is compiled or on tape: the sizes every row is filled up to."""
 
     tokens: int  # N
@@ -39,7 +39,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Left:
+class Skipped:
     """Texts that the model will not see, or not in one piece."""
 
     count: int
@@ -54,7 +54,7 @@ class Objective(ABC):
     texts: ClassVar[int] = 1  # of a sample, in a batch
 
     store: Store
-    frame: Frame
+    frame: SpecialTokenTemplate
     length: int  # of a text with all its special tokens
     pad: int  # the filler's token
     seed: int
@@ -73,10 +73,10 @@ class Objective(ABC):
         """How many tokens of a row each sample takes: (S,), or (S, 2) for source and target."""
 
     @abstractmethod
-    def batch(self, samples: Samples, epoch: int, shape: Shape | None) -> Batch: ...
+    def batch(self, samples: Samples, epoch: int, shape: BatchShape | None) -> Batch: ...
 
     @abstractmethod
-    def left_out(self) -> list[Left]: ...
+    def left_out(self) -> list[Skipped]: ...
 
 
 @dataclass(frozen=True)
@@ -90,16 +90,16 @@ class NextWord(Objective):
     def costs(self, samples: Samples) -> Numbers:
         return samples.first[:, 1] - 1
 
-    def batch(self, samples: Samples, epoch: int, shape: Shape | None) -> Batch:
+    def batch(self, samples: Samples, epoch: int, shape: BatchShape | None) -> Batch:
         column, sizes = self.store["tokens"], samples.first[:, 1] - 1
         where = places(np.stack([samples.first[:, 0], sizes], 1))
         tokens, sequences = row_of(column.at(where), sizes, shape, self.pad)
         return Batch(tokens, sequences, labels=filled(column.at(where + 1), len(tokens), NONE))
 
-    def left_out(self) -> list[Left]:
+    def left_out(self) -> list[Skipped]:
         lone = np.diff(self.store["tokens"].offsets) < 2
         what = "documents with no word to predict, left out"
-        return [in_parts(self.store, self.length), Left(int(lone.sum()), what)]
+        return [in_parts(self.store, self.length), Skipped(int(lone.sum()), what)]
 
 
 @dataclass(frozen=True)
@@ -116,16 +116,16 @@ class Masked(Objective):
     def costs(self, samples: Samples) -> Numbers:
         return samples.first[:, 1] + self.frame.width
 
-    def batch(self, samples: Samples, epoch: int, shape: Shape | None) -> Batch:
+    def batch(self, samples: Samples, epoch: int, shape: BatchShape | None) -> Batch:
         text = Ragged(self.store["tokens"].take(samples.first), samples.first[:, 1])
         row, sizes = laid(self.frame.before, text, self.frame.after)
         return self._hide(row, sizes, samples.first[:, 0], epoch, shape)
 
-    def left_out(self) -> list[Left]:
+    def left_out(self) -> list[Skipped]:
         return [in_parts(self.store, self.length - self.frame.width)]
 
     def _hide(
-        self, row: Numbers, sizes: Numbers, starts: Numbers, epoch: int, shape: Shape | None
+        self, row: Numbers, sizes: Numbers, starts: Numbers, epoch: int, shape: BatchShape | None
     ) -> Batch:
         text = np.repeat(np.arange(len(sizes)), sizes)
         place = np.arange(len(row)) + np.repeat(starts - (sizes.cumsum() - sizes), sizes)
@@ -136,7 +136,7 @@ class Masked(Objective):
             tokens,
             sequences,
             labels=filled(row[chosen], most, NONE),
-            wanted=filled(chosen, most, 0),
+            label_positions=filled(chosen, most, 0),
         )
 
 
@@ -160,7 +160,7 @@ class MaskedPairs(Masked):
         width = np.where(lone, self.frame.width, self.frame.pair_width)
         return samples.first[:, 1] + samples.second[:, 1] + width
 
-    def batch(self, samples: Samples, epoch: int, shape: Shape | None) -> Batch:
+    def batch(self, samples: Samples, epoch: int, shape: BatchShape | None) -> Batch:
         assert samples.second is not None and samples.follows is not None  # noqa: S101
         frame, column = self.frame, self.store["tokens"]
         a, b = (Ragged(column.take(each), each[:, 1]) for each in (samples.first, samples.second))
@@ -175,11 +175,11 @@ class MaskedPairs(Masked):
             made.sequences,
             segments=segments_of(frame, sizes, b.sizes + closing.sizes, len(made.tokens)),
             labels=made.labels,
-            wanted=made.wanted,
-            follows=filled(samples.follows, made.sequences.count, NONE),
+            label_positions=made.label_positions,
+            next_sentence_labels=filled(samples.follows, made.sequences.count, NONE),
         )
 
-    def left_out(self) -> list[Left]:
+    def left_out(self) -> list[Skipped]:
         starts, document = sentence_starts(self.store["tokens"], self.store["sentences"])
         near = np.diff(document) == 0  # is there a sentence behind it, and do both fit?
         fits = near & (starts[2:] - starts[:-2] <= self.length - self.frame.pair_width)
@@ -188,9 +188,9 @@ class MaskedPairs(Masked):
         long = np.diff(starts)[lone] > self.length - self.frame.pair_width
         what = f"sentences too long for a pair of {self.length} tokens, left out"
         return [
-            Left(int(lone.sum()), "documents of one sentence, without a pair"),
-            Left(int((paired & ~fitting).sum()), what, too_long=True),
-            Left(int(long.sum()), "of one sentence too long for the model, cut", too_long=True),
+            Skipped(int(lone.sum()), "documents of one sentence, without a pair"),
+            Skipped(int((paired & ~fitting).sum()), what, too_long=True),
+            Skipped(int(long.sum()), "of one sentence too long for the model, cut", too_long=True),
         ]
 
 
@@ -216,7 +216,7 @@ class Translate(Objective):
         source = samples.first[:, 1] + self.frame.width
         return np.stack([source, samples.second[:, 1] + len(self.end)], 1)
 
-    def batch(self, samples: Samples, epoch: int, shape: Shape | None) -> Batch:
+    def batch(self, samples: Samples, epoch: int, shape: BatchShape | None) -> Batch:
         assert samples.second is not None  # noqa: S101
         source = Ragged(self.store["source"].take(samples.first), samples.first[:, 1])
         target = Ragged(self.store["target"].take(samples.second), samples.second[:, 1])
@@ -233,20 +233,22 @@ class Translate(Objective):
             smoothing=self.smoothing,
         )
 
-    def left_out(self) -> list[Left]:
+    def left_out(self) -> list[Skipped]:
         sides = [np.diff(self.store[name].offsets) for name in ("source", "target")]
         empty = int(((sides[0] == 0) | (sides[1] == 0)).sum())
         too_long = self.store.documents - empty - len(self.samples(0))
         return [
-            Left(empty, "pairs with an empty side, left out"),
-            Left(too_long, f"pairs with a side of more than {self.length} tokens, left out", True),
+            Skipped(empty, "pairs with an empty side, left out"),
+            Skipped(
+                too_long, f"pairs with a side of more than {self.length} tokens, left out", True
+            ),
         ]
 
 
-def in_parts(store: Store, inside: int, texts: str = "documents") -> Left:
+def in_parts(store: Store, inside: int, texts: str = "documents") -> Skipped:
     sizes = np.diff(store["tokens"].offsets) - len(store.end)
     what = f"{texts} of more than {inside} tokens, read in parts"
-    return Left(int((sizes > inside).sum()), what, too_long=True)
+    return Skipped(int((sizes > inside).sum()), what, too_long=True)
 
 
 class Ragged(NamedTuple):
@@ -281,7 +283,9 @@ def either(first: npt.NDArray[np.bool_], then: tuple[int, ...], other: tuple[int
     return Ragged(values, np.array([len(each) for each in found], dtype=np.int64))
 
 
-def segments_of(frame: Frame, sizes: Numbers, second: Numbers, size: int) -> Tensor | None:
+def segments_of(
+    frame: SpecialTokenTemplate, sizes: Numbers, second: Numbers, size: int
+) -> Tensor | None:
     """0 up to the end of the first text, 1 for the `second` tokens behind it; none if the
     tokenizer knows none."""
     if not frame.segments:
@@ -297,7 +301,9 @@ def filled(values: npt.NDArray[Any], size: int, fill: int) -> Tensor:
     return torch.from_numpy(whole)
 
 
-def row_of(row: Numbers, sizes: Numbers, shape: Shape | None, pad: int) -> tuple[Tensor, Sequences]:
+def row_of(
+    row: Numbers, sizes: Numbers, shape: BatchShape | None, pad: int
+) -> tuple[Tensor, Sequences]:
     """Texts end to end; in a fixed shape the rest of the row is filler that nobody learns from."""
     if shape is None:
         return torch.from_numpy(row), Sequences.of(sizes.tolist())

@@ -10,16 +10,16 @@ from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from glassformer.data.frame import Frame, end_of_text
-from glassformer.data.marking import (
+from glassformer.data.fingerprints import difference, fingerprints
+from glassformer.data.label_alignment import (
     Document,
-    Marked,
+    LabelledText,
     mark_answers,
     mark_texts,
     mark_words,
     texts_of,
 )
-from glassformer.data.stamps import difference, stamps
+from glassformer.data.special_tokens import SpecialTokenTemplate, end_of_text
 from glassformer.data.store import OTHERS, Meta, Writer, read_meta
 from glassformer.durable import remove
 from glassformer.errors import InputError, shown
@@ -70,7 +70,7 @@ def prepare(
     when it is used again. With `again`, what was made from other data gives way. `labels` are the
     names of the documents' classes.
     """
-    end = end_of_text(tokenizer, Frame.of(tokenizer)) if kind == "text" else ()
+    end = end_of_text(tokenizer, SpecialTokenTemplate.of(tokenizer)) if kind == "text" else ()
     wanted = Meta(
         fingerprint=tokenizer.fingerprint,
         kind="<u2" if tokenizer.highest < 1 << 16 else "<u4",
@@ -88,7 +88,7 @@ def prepare(
         remove(folder)
         before = None
     if before is None:
-        wanted.files = stamps(files or {})
+        wanted.files = fingerprints(files or {})
     meta = before or wanted
     writer = Writer(folder, meta)
     done, characters = sum(meta.documents), 0
@@ -207,7 +207,7 @@ def _encode(
         texts = [texts_of(each)[0] for each in chunk]
         for each, (ids, starts) in zip(chunk, _sentences(texts, tokenizer), strict=True):
             answer: dict[str, Any] = {}
-            if isinstance(each, Marked):
+            if isinstance(each, LabelledText):
                 answer = {COLUMNS[kind][-1]: [each.label]}
             yield {"tokens": ids, "sentences": starts, **answer}
     else:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.data.alignments import Gold, Link
+from glassformer.data.readers.alignments import Gold, Link
 from glassformer.errors import InputError
 from glassformer.glass import Edit, Recorder
 from glassformer.glass.alignment import Alignment, looks, usual_layers
@@ -32,19 +32,19 @@ CLOSE = frozenset(".,")  # marks that stand close to the word before them
 
 
 @dataclass(frozen=True)
-class Words:
+class AlignedWords:
     """A text, and where its words stand in it."""
 
     text: str
     spans: list[Span]
 
     @classmethod
-    def of(cls, text: str) -> Words:
+    def of(cls, text: str) -> AlignedWords:
         """Words stand between spaces."""
         return cls(text, [found.span() for found in re.finditer(r"\S+", text)])
 
     @classmethod
-    def joined(cls, words: Iterable[str]) -> Words:
+    def joined(cls, words: Iterable[str]) -> AlignedWords:
         """A text made of words that a tokenizer of old has cut off: `mat .` becomes `mat.`"""
         text, spans = "", []
         for word in words:
@@ -62,8 +62,8 @@ class Words:
 def align(
     task: Task,
     tokenizer: Tokenizer,
-    source: Words | str,
-    target: Words | str,
+    source: AlignedWords | str,
+    target: AlignedWords | str,
     *,
     layers: Sequence[int] | None = None,
     reading: bool = False,
@@ -86,7 +86,7 @@ def align(
     if not layers or not all(0 <= layer < depth for layer in layers):
         raise InputError(f"layers = {list(layers)}: the decoder has blocks 0 to {depth - 1}")
     source, target = (
-        Words.of(each) if isinstance(each, str) else each for each in (source, target)
+        AlignedWords.of(each) if isinstance(each, str) else each for each in (source, target)
     )
     read, written = tokenizer.encode_all([source.text, target.text])
     inside = [i for i, special in enumerate(written.special) if not special]

@@ -20,9 +20,9 @@ from torch import Tensor
 
 from glassformer.errors import InputError
 from glassformer.generate.engine import Engine
-from glassformer.generate.processors import Rows, largest, process, processors
+from glassformer.generate.generation import Generation, Stopped, decode_tokens
+from glassformer.generate.processors import LogitRows, largest, process, processors
 from glassformer.generate.settings import Settings
-from glassformer.generate.written import Stopped, Written, spell
 from glassformer.tasks import Ids
 from glassformer.text import Tokenizer
 
@@ -40,7 +40,7 @@ def beam(
     tokenizer: Tokenizer | None = None,
     *,
     watch: Callable[[Turn], None] | None = None,
-) -> list[list[Written]]:
+) -> list[list[Generation]]:
     """For each prompt its best texts, the best first; all prompts at the same time.
 
     The engine is made with `beams=num_beams`, and has that many slots for each prompt. A text that
@@ -58,7 +58,7 @@ def beam(
         )
     logits = engine.read(prompts, sources=sources).repeat_interleave(K, 0)  # (B · K, V)
     back = settings.looks_back
-    rows = Rows.of(prompts, [0] * B, limits, engine.device, looks_back=back)
+    rows = LogitRows.of(prompts, [0] * B, limits, engine.device, looks_back=back)
     rows = rows.select(np.arange(B).repeat(K))
     book = _Book(np.array(limits), settings, tokenizer, watch)
     while True:
@@ -93,7 +93,7 @@ class Turn:
     ended: npt.NDArray[np.bool_]  # (B, kept) those that end a text
     order: Numbers  # (B, K) the candidates that are the beams from now on
     going: npt.NDArray[np.bool_]  # (B,) the texts whose search goes on
-    pools: list[list[Written]]  # what each text has by now, the best first
+    pools: list[list[Generation]]  # what each text has by now, the best first
 
 
 def _best(scores: Tensor, own: Tensor, sums: Floats, settings: Settings) -> Candidates:
@@ -133,8 +133,8 @@ class _Book:
         self.sums[:, 0] = 0.0  # all beams begin alike: only the first one counts
         self.tokens = np.zeros((B, K, 0), dtype=np.int64)
         self.logprobs = np.zeros((B, K, 0), dtype=np.float32)
-        self.pools: list[list[Written]] = [[] for _ in range(B)]
-        self.done: dict[int, list[Written]] = {}
+        self.pools: list[list[Generation]] = [[] for _ in range(B)]
+        self.done: dict[int, list[Generation]] = {}
 
     def turn(self, found: Candidates) -> tuple[Numbers, Numbers]:
         """Write the candidates into the book.
@@ -179,7 +179,7 @@ class _Book:
         score = found.sums[b, c] / np.float32(float(self.made) ** self.settings.length_penalty)
         ids = self._ids(b, c, found)
         logprobs = [*self.logprobs[b, found.parents[b, c]].tolist(), float(found.logprobs[b, c])]
-        text = Written(
+        text = Generation(
             ids=tuple(ids),
             stopped=self._stopped(ids),
             score=float(score),
@@ -196,7 +196,7 @@ class _Book:
     def _has_stop(self, ids: list[int]) -> bool:
         if self.tokenizer is None or not self.settings.stop:
             return False
-        return spell(self.tokenizer, ids, self.settings.stop)[1]
+        return decode_tokens(self.tokenizer, ids, self.settings.stop)[1]
 
     def _settled(self) -> npt.NDArray[np.bool_]:  # (B,)
         """Can no beam that goes on become better than what the pool has?"""

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import InputError
+from glassformer.generate.cuda_graphs import Step, StepGraphs
 from glassformer.generate.slots import forget, place, select
-from glassformer.generate.tape import Step, Tapes
 from glassformer.model import Batch, Cache, Sequences, Visitor
 from glassformer.tasks import Ids, Task
 
@@ -41,7 +41,7 @@ class Engine:
         compiled: bool = False,
         kept: bool = False,
     ) -> None:
-        words = task.backbone.words
+        words = task.backbone.token_embedding
         self.task, self.capacity, self.beams, self.visitor = task, capacity, beams, visitor
         self.device, self.dtype = words.device, words.dtype
         self.cache = Cache(
@@ -59,7 +59,7 @@ class Engine:
             step = torch.compile(
                 step, fullgraph=True, options={"coordinate_descent_tuning": slots == 1}
             )
-        self._tapes = Tapes(step) if taped else None
+        self._tapes = StepGraphs(step) if taped else None
         self.shrinks = not (taped or kept)
         self._weights = _places(task)
         self._settle()
@@ -91,7 +91,7 @@ class Engine:
         source = Batch.of(sources) if sources else None
         batch = Batch.of(prompts, source=source).to(self.device)
         last = batch.sequences.offsets[1:] - 1
-        asked = replace(batch, wanted=last)
+        asked = replace(batch, label_positions=last)
         logits: Tensor = self.task(asked, cache=reading, visitor=self.visitor).logits
         texts = [slot // self.beams for slot in slots]
         place(self.cache, reading, texts)

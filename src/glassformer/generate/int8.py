@@ -15,10 +15,10 @@ from torch.nn import functional as F
 
 from glassformer.errors import InputError
 from glassformer.tasks import Task
-from glassformer.tasks.heads import Words
+from glassformer.tasks.heads import LMHead
 
 
-class Int8(nn.Module):
+class Int8Linear(nn.Module):
     """Takes the place of a linear map."""
 
     weight: Tensor
@@ -61,12 +61,12 @@ def _integer_product(x: Tensor, weight: Tensor) -> Tensor:
     return F.linear(x.float(), weight.float())  # as exact as sums of float32 are
 
 
-class Int8Words(nn.Module):
+class Int8LMHead(nn.Module):
     """Takes the place of `Words`; the embedding table itself stays as it is, for look-ups."""
 
-    def __init__(self, words: Words, table: Tensor) -> None:
+    def __init__(self, words: LMHead, table: Tensor) -> None:
         super().__init__()
-        self.map = Int8(table if words.weight is None else words.weight, words.bias)
+        self.map = Int8Linear(table if words.weight is None else words.weight, words.bias)
         self.scale = words.scale
 
     def forward(self, x: Tensor, table: Tensor) -> Tensor:
@@ -79,11 +79,11 @@ def to_int8(task: Task) -> None:
     for module in list(task.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear):
-                setattr(module, name, Int8(child.weight, child.bias))
-            elif isinstance(child, Words):
-                setattr(module, name, Int8Words(child, task.backbone.words))
+                setattr(module, name, Int8Linear(child.weight, child.bias))
+            elif isinstance(child, LMHead):
+                setattr(module, name, Int8LMHead(child, task.backbone.token_embedding))
 
 
 def check_not_int8(task: Task) -> None:
-    if any(isinstance(module, Int8) for module in task.modules()):
+    if any(isinstance(module, Int8Linear) for module in task.modules()):
         raise InputError("int8 weights cannot be saved: save the model before calling int8()")

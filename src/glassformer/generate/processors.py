@@ -26,7 +26,7 @@ PIECE = 64  # tokens
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class LogitRows:
     """The texts behind the rows of scores. Their numbers are plain: no device is asked for them.
 
     history    ·  ·  7  3      right-aligned, -1 before the beginning
@@ -47,26 +47,26 @@ class Rows:
         device: torch.device | str,
         *,
         looks_back: bool = True,
-    ) -> Rows:
+    ) -> LogitRows:
         lengths = [len(each) for each in texts]
         longest = max(lengths, default=0) if looks_back else 0
         filled = [[-1] * (longest - len(each)) + list(each) for each in texts if looks_back]
         history = torch.tensor(filled, dtype=torch.long).reshape(len(texts), longest)
         return cls(history.to(device), np.array(lengths), np.array(made), np.array(left))
 
-    def add(self, tokens: Tensor) -> Rows:
+    def add(self, tokens: Tensor) -> LogitRows:
         """One more token each."""
         history = self.history
         if history.shape[1]:
             history = torch.cat([history, tokens[:, None]], 1)
-        return Rows(history, self.lengths + 1, self.made + 1, self.left - 1)
+        return LogitRows(history, self.lengths + 1, self.made + 1, self.left - 1)
 
-    def select(self, index: Numbers) -> Rows:
+    def select(self, index: Numbers) -> LogitRows:
         history = self.history[torch.from_numpy(index).to(self.history.device)]
-        return Rows(history, self.lengths[index], self.made[index], self.left[index])
+        return LogitRows(history, self.lengths[index], self.made[index], self.left[index])
 
 
-Processor = Callable[[Tensor, Rows], Tensor]
+Processor = Callable[[Tensor, LogitRows], Tensor]
 
 
 def processors(settings: Settings, vocab: int, device: torch.device | str) -> tuple[Processor, ...]:
@@ -116,7 +116,7 @@ def _narrowing(settings: Settings) -> Iterable[Processor]:
         yield partial(keep_near_best, share=settings.min_p)
 
 
-def process(scores: Tensor, rows: Rows, steps: Iterable[Processor]) -> Tensor:
+def process(scores: Tensor, rows: LogitRows, steps: Iterable[Processor]) -> Tensor:
     for step in steps:
         scores = step(scores, rows)
     return scores
@@ -140,13 +140,13 @@ def _among(tokens: Tensor, vocab: int) -> Tensor:
     return found.scatter(1, spare, True)[:, :vocab]
 
 
-def penalise_repetition(scores: Tensor, rows: Rows, *, penalty: float) -> Tensor:
+def penalise_repetition(scores: Tensor, rows: LogitRows, *, penalty: float) -> Tensor:
     """What was there already is worth less, however often it was there."""
     less = torch.where(scores < 0, scores * penalty, scores / penalty)
     return torch.where(_among(rows.history, scores.shape[1]), less, scores)
 
 
-def forbid_repeated_runs(scores: Tensor, rows: Rows, *, size: int) -> Tensor:
+def forbid_repeated_runs(scores: Tensor, rows: LogitRows, *, size: int) -> Tensor:
     """No run of `size` tokens twice: what followed the last size - 1 tokens once cannot again."""
     length = rows.history.shape[1]
     if length < size:
@@ -159,11 +159,11 @@ def forbid_repeated_runs(scores: Tensor, rows: Rows, *, size: int) -> Tensor:
     )
 
 
-def forbid(scores: Tensor, rows: Rows, *, banned: Tensor) -> Tensor:
+def forbid(scores: Tensor, rows: LogitRows, *, banned: Tensor) -> Tensor:
     return scores.masked_fill(banned, NEVER)
 
 
-def forbid_runs(scores: Tensor, rows: Rows, *, runs: Tensor) -> Tensor:
+def forbid_runs(scores: Tensor, rows: LogitRows, *, runs: Tensor) -> Tensor:
     """The last token of each run (W, n), where the text ends with the tokens before it."""
     before = runs.shape[1] - 1
     if rows.history.shape[1] < before:
@@ -173,11 +173,11 @@ def forbid_runs(scores: Tensor, rows: Rows, *, runs: Tensor) -> Tensor:
     return forbid(scores, rows, banned=banned)
 
 
-def forbid_tokens(scores: Tensor, rows: Rows, *, tokens: Tensor) -> Tensor:
+def forbid_tokens(scores: Tensor, rows: LogitRows, *, tokens: Tensor) -> Tensor:
     return scores.index_fill(1, tokens, NEVER)
 
 
-def forbid_end(scores: Tensor, rows: Rows, *, ends: Tensor, least: int) -> Tensor:
+def forbid_end(scores: Tensor, rows: LogitRows, *, ends: Tensor, least: int) -> Tensor:
     young = rows.made < least
     if not young.any():
         return scores
@@ -185,12 +185,12 @@ def forbid_end(scores: Tensor, rows: Rows, *, ends: Tensor, least: int) -> Tenso
     return scores.index_put((_where(young, scores)[:, None], ends), never)
 
 
-def force_first(scores: Tensor, rows: Rows, *, forced: Tensor) -> Tensor:
+def force_first(scores: Tensor, rows: LogitRows, *, forced: Tensor) -> Tensor:
     """Where the text is one token long, the start, it goes on with this one."""
     return _force(scores, rows.lengths == 1, forced)
 
 
-def force_last(scores: Tensor, rows: Rows, *, forced: Tensor) -> Tensor:
+def force_last(scores: Tensor, rows: LogitRows, *, forced: Tensor) -> Tensor:
     return _force(scores, rows.left == 1, forced)
 
 
@@ -201,17 +201,17 @@ def _force(scores: Tensor, these: npt.NDArray[np.bool_], forced: Tensor) -> Tens
     return scores.index_copy(0, where, forced.to(scores.dtype).expand(len(where), -1))
 
 
-def heat(scores: Tensor, rows: Rows, *, temperature: float) -> Tensor:
+def heat(scores: Tensor, rows: LogitRows, *, temperature: float) -> Tensor:
     return scores / temperature
 
 
-def keep_best(scores: Tensor, rows: Rows, *, count: int) -> Tensor:
+def keep_best(scores: Tensor, rows: LogitRows, *, count: int) -> Tensor:
     """The best `count`, and all that are as good as the last of them."""
     least = largest(scores, min(count, scores.shape[1]))[0][:, -1:]
     return forbid(scores, rows, banned=scores < least)
 
 
-def keep_mass(scores: Tensor, rows: Rows, *, mass: float) -> Tensor:
+def keep_mass(scores: Tensor, rows: LogitRows, *, mass: float) -> Tensor:
     """The fewest best tokens whose chances sum to `mass`; the best always."""
     ordered, order = scores.sort()  # the worst first
     spare = ordered.softmax(-1).cumsum(-1) <= 1 - mass
@@ -219,7 +219,7 @@ def keep_mass(scores: Tensor, rows: Rows, *, mass: float) -> Tensor:
     return forbid(scores, rows, banned=spare.scatter(1, order, spare))
 
 
-def keep_near_best(scores: Tensor, rows: Rows, *, share: float) -> Tensor:
+def keep_near_best(scores: Tensor, rows: LogitRows, *, share: float) -> Tensor:
     """At least `share` times as likely as the likeliest."""
     chances = scores.softmax(-1)
     best = chances.amax(-1, keepdim=True)

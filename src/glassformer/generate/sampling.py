@@ -13,11 +13,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from glassformer.data.chance import uniform
+from glassformer.data.hashing import uniform
 from glassformer.generate.engine import Engine
-from glassformer.generate.processors import Processor, Rows, largest, process, processors
+from glassformer.generate.generation import IncrementalDecoder, Stopped
+from glassformer.generate.processors import LogitRows, Processor, largest, process, processors
 from glassformer.generate.settings import Settings
-from glassformer.generate.written import Spelling, Stopped
 from glassformer.model.sequences import move
 from glassformer.text import Tokenizer
 
@@ -44,7 +44,7 @@ class Choice(NamedTuple):
     stopped: Stopped | None  # was it the last?
 
 
-class Told:
+class AsyncTokens:
     """Tokens, and maybe their log-probabilities, on their way from the device: one copy."""
 
     def __init__(self, chosen: Tensor) -> None:  # (B,) or (2, B)
@@ -66,7 +66,7 @@ class Told:
 class _Text:
     request: Request
     made: list[int] = field(default_factory=list)
-    spelling: Spelling | None = None  # where stop strings are looked for
+    spelling: IncrementalDecoder | None = None  # where stop strings are looked for
 
     def add(self, token: int, settings: Settings) -> Stopped | None:
         self.made.append(token)
@@ -115,7 +115,7 @@ def write(
                 break
             joining.append(_Text(request))
             if tokenizer is not None and settings.stop:
-                joining[-1].spelling = Spelling(tokenizer, settings.stop)
+                joining[-1].spelling = IncrementalDecoder(tokenizer, settings.stop)
         if joining:
             batch.join(joining)
         if batch.active:
@@ -150,7 +150,7 @@ class _Batch:
         self.texts: list[_Text | None] = [None] * engine.slots
         self.logits = torch.zeros(engine.slots, self.vocab, device=engine.device)
         self.tokens = torch.zeros(engine.slots, dtype=torch.long, device=engine.device)
-        self.rows: Rows | None = None  # made anew when somebody has come or gone
+        self.rows: LogitRows | None = None  # made anew when somebody has come or gone
         self.wide = torch.float32 if engine.device.type == "mps" else torch.float64
         self.ahead = engine.device.type in AHEAD
 
@@ -176,7 +176,7 @@ class _Batch:
             self.texts[slot] = text
         self.rows = None
 
-    def choose(self) -> Told:
+    def choose(self) -> AsyncTokens:
         """One token for each text; those that may have no more leave the engine."""
         scores = self._processed()
         if self.settings.samples:
@@ -187,11 +187,11 @@ class _Batch:
             if text is not None and len(text.made) + 1 == text.request.limit:
                 self.engine.leave(slot)
         if not self.settings.logprobs:
-            return Told(self.tokens)
+            return AsyncTokens(self.tokens)
         own = self.logits.log_softmax(-1).gather(1, self.tokens[:, None])[:, 0]
-        return Told(torch.stack([self.tokens.to(self.wide), own.to(self.wide)]))
+        return AsyncTokens(torch.stack([self.tokens.to(self.wide), own.to(self.wide)]))
 
-    def tell(self, told: Told) -> Iterator[Choice]:
+    def tell(self, told: AsyncTokens) -> Iterator[Choice]:
         """What was chosen; texts that are done leave."""
         tokens, logprobs = told.read()
         for slot, text in enumerate(self.texts):
@@ -228,13 +228,13 @@ class _Batch:
             self.rows = self._lay_out()
         return process(self.logits, self.rows, self.steps)
 
-    def _lay_out(self) -> Rows:
+    def _lay_out(self) -> LogitRows:
         texts = [() if each is None else (*each.request.prompt, *each.made) for each in self.texts]
         made = [0 if each is None else len(each.made) for each in self.texts]
         limits = [0 if each is None else each.request.limit for each in self.texts]
         left = [limit - count for limit, count in zip(limits, made, strict=True)]
         back = self.settings.looks_back
-        return Rows.of(texts, made, left, self.engine.device, looks_back=back)
+        return LogitRows.of(texts, made, left, self.engine.device, looks_back=back)
 
     def _chances(self) -> Tensor:
         """A pure function of seed, sample and step: alone or in a batch, the same number."""

@@ -10,10 +10,10 @@ from glassformer.checkpoint import Origin
 from glassformer.errors import InputError, shown
 from glassformer.generate.align import align as align_words
 from glassformer.generate.align import chain
+from glassformer.generate.generation import Generation
+from glassformer.generate.job import GenerationJob, generate, prepare
+from glassformer.generate.sentences import split
 from glassformer.generate.settings import Settings
-from glassformer.generate.splitting import split
-from glassformer.generate.writing import Writing, generate, prepare
-from glassformer.generate.written import Written
 from glassformer.glass import Alignment
 from glassformer.tasks import Ids, Task
 from glassformer.text import Tokenizer
@@ -116,11 +116,11 @@ def _cut(line: str, tokenizer: Tokenizer, most: int) -> tuple[list[_Part], int]:
     return [_Part(each, tokenizer.encode(each).ids) for each in pieces], broken
 
 
-def _write_all(writing: Writing) -> list[list[Written]]:
+def _write_all(writing: GenerationJob) -> list[list[Generation]]:
     """Those of about the same length at the same time; given back in their own order."""
     sources, settings = writing.sources or [], writing.settings
     beams, best = settings.num_beams, settings.num_return_sequences
-    found: dict[int, list[Written]] = {}
+    found: dict[int, list[Generation]] = {}
     for group in _groups(sources, AT_ONCE.get(writing.task.device.type, 16_384) // beams):
         part = replace(
             writing, prompts=[writing.prompts[i] for i in group],
@@ -141,7 +141,7 @@ def _groups(sources: Ids, budget: int) -> Iterator[list[int]]:
         order = order[count:]
 
 
-def _scored(text: Written, settings: Settings) -> Written:
+def _scored(text: Generation, settings: Settings) -> Generation:
     """A beam's scores know their length; a single text's is made the same."""
     if settings.num_beams > 1:
         return text
@@ -149,7 +149,7 @@ def _scored(text: Written, settings: Settings) -> Written:
 
 
 def _one(
-    task: Task, tokenizer: Tokenizer, part: _Part, written: list[Written], align: bool
+    task: Task, tokenizer: Tokenizer, part: _Part, written: list[Generation], align: bool
 ) -> Translation:
     """The best of a part, and the others behind it."""
     source_tokens = [tokenizer.readable(i) for i in part.ids]

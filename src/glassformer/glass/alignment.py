@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from glassformer.data.alignments import Link
+from glassformer.data.readers.alignments import Link
 from glassformer.errors import ConfigError
 from glassformer.glass.stacks import weights
 from glassformer.glass.trace import Trace

@@ -19,11 +19,11 @@ from glassformer.glass.stacks import stream
 from glassformer.glass.trace import Trace
 from glassformer.model import Look
 from glassformer.precision import widen
-from glassformer.tasks import MaskedLM, NextWord, Tag, Task
+from glassformer.tasks import CausalLM, MaskedLM, Task, TokenClassification
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
+class Prediction:
     """The likeliest words (or labels) at each token, best first."""
 
     tokens: list[str]  # T
@@ -31,10 +31,10 @@ class Said:
     chances: Tensor  # (T, k)
 
 
-def says(model: nn.Module, trace: Trace, *, top_k: int = 5) -> Said:
+def predictions(model: nn.Module, trace: Trace, *, top_k: int = 5) -> Prediction:
     """What the model says at each token: the word there, the next word, or the token's label."""
     task = _task(model)
-    if not isinstance(task, MaskedLM | NextWord | Tag):
+    if not isinstance(task, MaskedLM | CausalLM | TokenClassification):
         raise InputError(f"a {task.spec.kind} model says nothing at a token: ask the model itself")
     return _best(task, model, trace.tokens, trace["logits"], top_k)
 
@@ -47,7 +47,7 @@ def lens(
     top_k: int = 5,
     inside: bool = False,
     at: Sequence[int] | None = None,
-) -> dict[str, Said]:
+) -> dict[str, Prediction]:
     """What the head would say at each point of the stream, by the point's name: see `stream`.
 
     At the last point it is what the model says. For an encoder that is its head for masked words,
@@ -96,9 +96,9 @@ def decided(model: nn.Module, trace: Trace, *, inside: bool = True) -> Decision:
     )
 
 
-def _speaker(model: nn.Module) -> MaskedLM | NextWord:
+def _speaker(model: nn.Module) -> MaskedLM | CausalLM:
     task = _task(model)
-    if not isinstance(task, MaskedLM | NextWord):
+    if not isinstance(task, MaskedLM | CausalLM):
         raise InputError(f"lens: a {task.spec.kind} model has no words to say: open one that has")
     return task
 
@@ -107,25 +107,27 @@ def _side(task: Task) -> str:
     return "encoder" if task.backbone.config.family == "encoder" else "decoder"
 
 
-def _say(task: MaskedLM | NextWord, model: nn.Module, vectors: Tensor) -> Tensor:
+def _say(task: MaskedLM | CausalLM, model: nn.Module, vectors: Tensor) -> Tensor:
     """The head's scores of vectors (n, C), as if they came out of the last layer."""
     norm = modules(model)[_side(task)].norm
-    x = vectors.to(task.backbone.words)
-    return task.say(norm(x, Look()) if isinstance(norm, nn.Module) else x, Look())
+    x = vectors.to(task.backbone.token_embedding)
+    return task.lm_logits(norm(x, Look()) if isinstance(norm, nn.Module) else x, Look())
 
 
-def _best(task: Task, model: nn.Module, tokens: list[str], logits: Tensor, top_k: int) -> Said:
+def _best(
+    task: Task, model: nn.Module, tokens: list[str], logits: Tensor, top_k: int
+) -> Prediction:
     if top_k < 1:
         raise InputError(f"top_k = {top_k}: write a whole number from 1 on")
     chances, ids = widen(logits).softmax(-1).topk(min(top_k, logits.shape[-1]))
     name = _names(task, model)
     words = [[name(i) for i in row] for row in ids.tolist()]
-    return Said(tokens, words, chances.cpu())
+    return Prediction(tokens, words, chances.cpu())
 
 
 def _names(task: Task, model: nn.Module) -> Callable[[int], str]:
     tokenizer = getattr(model, "tokenizer", None)
-    if isinstance(task, Tag):
+    if isinstance(task, TokenClassification):
         return task.spec.labels.__getitem__
     return str if tokenizer is None else tokenizer.readable
 

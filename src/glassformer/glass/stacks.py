@@ -18,7 +18,7 @@ StackName = Literal["encoder", "decoder", "cross"]  # cross: from the written te
 NAMES: tuple[StackName, ...] = ("encoder", "decoder", "cross")
 
 
-class Shape(NamedTuple):
+class TraceShape(NamedTuple):
     layers: int
     heads: int
     T: int  # queries
@@ -50,18 +50,18 @@ def place(trace: Trace, stack: str, layer: int, head: int | None = None) -> str:
     return places[layer]
 
 
-def stacks(trace: Trace) -> dict[StackName, Shape]:
+def stacks(trace: Trace) -> dict[StackName, TraceShape]:
     """The stacks whose weights the trace holds, and their sizes.
 
     "encoder" and "decoder" look at their own text, "cross" from the decoder's at the encoder's.
     """
-    found: dict[StackName, Shape] = {}
+    found: dict[StackName, TraceShape] = {}
     for stack in NAMES:
         try:
             places = attentions(trace, stack)
         except ConfigError:
             continue
-        found[stack] = Shape(len(places), *trace[f"{places[0]}.weights"].shape)
+        found[stack] = TraceShape(len(places), *trace[f"{places[0]}.weights"].shape)
     return found
 
 

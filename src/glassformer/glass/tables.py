@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from glassformer.errors import ConfigError, printable
 from glassformer.glass.alignment import align_tokens
 from glassformer.glass.heads import head_measures, head_types
-from glassformer.glass.lens import Said, lens, says
+from glassformer.glass.lens import Prediction, lens, predictions
 from glassformer.glass.path import word_path
 from glassformer.glass.stacks import main_stack, place, sides
 from glassformer.glass.trace import Trace
@@ -108,7 +108,7 @@ def answers(
     rows: int = ROWS,
 ) -> Table:
     """What the model says at each token, or at some, best first."""
-    said = says(model, trace, top_k=top_k)
+    said = predictions(model, trace, top_k=top_k)
     places = range(len(said.tokens)) if at is None else at
     cells = [_words(said, place) for place in places]
     columns = ["best", *("or" for _ in range(1, top_k))][: len(cells[0]) if cells else 0]
@@ -221,6 +221,6 @@ def grid(
     return table
 
 
-def _words(said: Said, place: int) -> list[Text]:
+def _words(said: Prediction, place: int) -> list[Text]:
     pairs = zip(said.words[place], said.chances[place].tolist(), strict=True)
     return [Text.assemble(printable(word), " ", number(chance)) for word, chance in pairs]

@@ -47,8 +47,8 @@ class Attention(nn.Module):
             q = rotate(q, turn)
         q = ctx.see(self, "q", q)
         k, v, keys = self._memory(ctx) if self.cross else self._past(x, ctx)
-        queries = ctx.asking if self.cross and ctx.asking is not None else ctx.queries
-        how = How(
+        queries = ctx.cross_queries if self.cross and ctx.cross_queries is not None else ctx.queries
+        spec = AttentionSpec(
             causal=ctx.causal and not self.cross,
             window=self.window,
             bias=None if self.cross else ctx.bias,
@@ -56,8 +56,8 @@ class Attention(nn.Module):
             dropout=self.dropout if self.training else 0.0,
             masks=ctx.masks,
         )
-        looking = (self, ctx) if ctx.opens(self) else None
-        mixed = attend(q, k, v, queries, keys, how, looking)
+        recorder = (self, ctx) if ctx.opens(self) else None
+        mixed = attend(q, k, v, queries, keys, spec, recorder)
         mixed = ctx.see(self, "mixed", mixed)  # (N, H, Dv)
         return ctx.see(self, "out", self.output(mixed.flatten(1)))
 
@@ -93,8 +93,8 @@ Ragged: TypeAlias = tuple[Sequences | None, Sequences]
 
 
 @dataclass(frozen=True, eq=False)
-class How:
-    """Who may look at whom, and how scores become weights."""
+class AttentionSpec:
+    """Which keys a query may see, and how scores become weights."""
 
     causal: bool = False  # only at keys up to one's own place
     window: int | None = None  # only at keys this near
@@ -122,43 +122,43 @@ def attend(
     v: Tensor,  # (M, G, Dv), or (B, G, S, Dv)
     queries: Sequences,
     keys: Sequences,
-    how: How,
-    looking: tuple[nn.Module, Look] | None = None,
+    spec: AttentionSpec,
+    recorder: tuple[nn.Module, Look] | None = None,
 ) -> Tensor:  # (N, H, Dv)
     """softmax(q kᵀ · scale + bias) v, each text for itself. The only function that knows kernels.
 
     Where there are more keys than queries (a cache), the ends of both are aligned.
     """
-    if looking is None and kernels.learns_slowly(q):
-        how = replace(how, bias=how.bias if how.bias is None else how.bias.float(), masks={})
-        return attend(q.float(), k.float(), v.float(), queries, keys, how).to(q.dtype)
+    if recorder is None and kernels.learns_slowly(q):
+        spec = replace(spec, bias=spec.bias if spec.bias is None else spec.bias.float(), masks={})
+        return attend(q.float(), k.float(), v.float(), queries, keys, spec).to(q.dtype)
     flat = k.dim() == 3
     even = queries.even(q) and (keys.even(k) if flat else keys.exact)
-    if flat and looking is None and (not even or how.window is not None):
-        if kernels.fits_varlen(q, v, how.bias, how.dropout):
-            return kernels.varlen(q, k, v, queries, keys, how.causal, how.window, how.scale)
+    if flat and recorder is None and (not even or spec.window is not None):
+        if kernels.fits_varlen(q, v, spec.bias, spec.dropout):
+            return kernels.varlen(q, k, v, queries, keys, spec.causal, spec.window, spec.scale)
         if q.device.type == "cpu" and not torch.compiler.is_compiling():
-            return _one_by_one(q, k, v, queries, keys, how)
+            return _one_by_one(q, k, v, queries, keys, spec)
     if flat:
         k, v = keys.pad(k).transpose(1, 2), keys.pad(v).transpose(1, 2)  # (B, G, S, D)
     ragged = None if even else (None if queries.even(q) else queries, keys)
-    mixed = _dense(queries.pad(q).transpose(1, 2), k, v, ragged, how, looking)  # (B, H, T, Dv)
+    mixed = _dense(queries.pad(q).transpose(1, 2), k, v, ragged, spec, recorder)  # (B, H, T, Dv)
     return queries.unpad(mixed.transpose(1, 2), like=q)
 
 
 def _one_by_one(
-    q: Tensor, k: Tensor, v: Tensor, queries: Sequences, keys: Sequences, how: How
+    q: Tensor, k: Tensor, v: Tensor, queries: Sequences, keys: Sequences, spec: AttentionSpec
 ) -> Tensor:
     """On a CPU no kernel takes ragged texts, and a padded rectangle is mostly padding."""
     rows = []
     texts = (x.split(s.lengths) for x, s in ((q, queries), (k, keys), (v, keys)))
     for i, one in enumerate(zip(*texts, strict=True)):
         T, S = one[0].shape[0], one[1].shape[0]
-        bias = how.bias
+        bias = spec.bias
         if bias is not None:
             bias = bias[min(i, bias.shape[0] - 1), None, :, :T, :S]
         one_q, one_k, one_v = (x.transpose(0, 1)[None] for x in one)  # (1, H, T, D)
-        alone = replace(how, bias=bias, masks={})
+        alone = replace(spec, bias=bias, masks={})
         rows.append(_dense(one_q, one_k, one_v, None, alone)[0].transpose(0, 1))
     return torch.cat(rows)
 
@@ -168,31 +168,37 @@ def _dense(
     k: Tensor,  # (B, G, S, D)
     v: Tensor,  # (B, G, S, Dv)
     ragged: Ragged | None,
-    how: How,
-    looking: tuple[nn.Module, Look] | None = None,
+    spec: AttentionSpec,
+    recorder: tuple[nn.Module, Look] | None = None,
 ) -> Tensor:  # (B, H, T, Dv)
     T, S = q.shape[2], k.shape[2]
-    bare = ragged is None and how.window is None and how.bias is None
-    triangle = bare and T == S and how.causal
-    if looking is not None:
-        return attend_in_the_open(q, k, v, visible(T, S, ragged, how, q.device), how, *looking)
-    what = (ragged, T, S, how.causal, how.window, how.bias)
-    mask = None if triangle else how.once(what, lambda: _mask(T, S, ragged, how, q))
+    bare = ragged is None and spec.window is None and spec.bias is None
+    triangle = bare and T == S and spec.causal
+    if recorder is not None:
+        return attend_in_the_open(q, k, v, visible(T, S, ragged, spec, q.device), spec, *recorder)
+    what = (ragged, T, S, spec.causal, spec.window, spec.bias)
+    mask = None if triangle else spec.once(what, lambda: _mask(T, S, ragged, spec, q))
     return scaled_dot_product_attention(
-        q, k, v, attn_mask=mask, is_causal=triangle, scale=how.scale, dropout_p=how.dropout,
+        q, k, v, attn_mask=mask, is_causal=triangle, scale=spec.scale, dropout_p=spec.dropout,
         enable_gqa=k.shape[1] != q.shape[1],
     )  # fmt: skip
 
 
 def attend_in_the_open(
-    q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None, how: How, where: nn.Module, ctx: Look
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    seen: Tensor | None,
+    spec: AttentionSpec,
+    where: nn.Module,
+    ctx: Look,
 ) -> Tensor:
     """The same arithmetic line by line as on the slide, for somebody who looks."""
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)  # (B, H, S, D)
-    scores = q @ k.transpose(-1, -2) * how.scale  # (B, H, T, S)
-    if how.bias is not None:
-        scores = scores + how.bias
+    scores = q @ k.transpose(-1, -2) * spec.scale  # (B, H, T, S)
+    if spec.bias is not None:
+        scores = scores + spec.bias
     scores = ctx.see(where, "scores", scores)
     if seen is not None:
         scores = scores.masked_fill(~seen, -math.inf)  # not 0: exp 0 = 1 would still be seen
@@ -200,17 +206,17 @@ def attend_in_the_open(
     return weights @ v
 
 
-def _mask(T: int, S: int, ragged: Ragged | None, how: How, q: Tensor) -> Tensor | None:
+def _mask(T: int, S: int, ragged: Ragged | None, spec: AttentionSpec, q: Tensor) -> Tensor | None:
     """What is added to the scores: the bias, and −∞ where nobody may look."""
-    seen = visible(T, S, ragged, how, q.device)
+    seen = visible(T, S, ragged, spec, q.device)
     if seen is None:
-        return how.bias
-    bias = torch.zeros((), dtype=q.dtype, device=q.device) if how.bias is None else how.bias
+        return spec.bias
+    bias = torch.zeros((), dtype=q.dtype, device=q.device) if spec.bias is None else spec.bias
     return bias.masked_fill(~seen, -math.inf)
 
 
 def visible(
-    T: int, S: int, ragged: Ragged | None, how: How, device: torch.device
+    T: int, S: int, ragged: Ragged | None, spec: AttentionSpec, device: torch.device
 ) -> Tensor | None:  # (1 or B, 1, T, S)
     """Which keys each query may look at; None if all.
 
@@ -219,7 +225,7 @@ def visible(
                           ■ ■ ■ ·                   · ■ ■ ■
                           ■ ■ ■ ■                   · · ■ ■
     """
-    if ragged is None and how.window is None and (not how.causal or T == 1):
+    if ragged is None and spec.window is None and (not spec.causal or T == 1):
         return None
     row = torch.arange(T, device=device)[:, None]
     column = torch.arange(S, device=device)
@@ -228,10 +234,10 @@ def visible(
     )  # fmt: skip
     seen = column < held  # (S,) or (B, 1, 1, S)
     back = row + (held - asked) - column  # how far behind the query the key lies
-    if how.causal and T > 1:
+    if spec.causal and T > 1:
         seen = seen & (back >= 0)
-    if how.window is not None:
-        seen = seen & (back.abs() <= how.window)
+    if spec.window is not None:
+        seen = seen & (back.abs() <= spec.window)
     if isinstance(asked, Tensor):  # rows of padding look at key 0: a softmax over nothing is NaN
         seen = seen | ((row >= asked) & (column == 0))
     return seen[None, None] if ragged is None else seen

@@ -85,7 +85,7 @@ class Cache:
             )
         return counts
 
-    def asking(self, queries: Sequences) -> Sequences:
+    def cross_queries(self, queries: Sequences) -> Sequences:
         """Who asks each source: the beams of one text are as many queries of one text."""
         if self.beams == 1:
             return queries

@@ -26,7 +26,7 @@ class Look:
     visitor: Visitor | None = None
 
     def see(self, module: nn.Module, name: str, value: Tensor) -> Tensor:
-        """The identity, unless somebody is looking."""
+        """The identity, unless a recorder is listening."""
         return value if self.visitor is None else self.visitor.visit(module, name, value)
 
     def opens(self, module: nn.Module) -> bool:
@@ -50,7 +50,9 @@ class Context(Look):
     bias: Tensor | None = None  # (1 or B, H, T, S) added to the scores: relative positions
     memory: Tensor | None = None  # (M, C) what the encoder made of the source
     memory_keys: Sequences | None = None
-    asking: Sequences | None = None  # who asks the source: as queries, or a text's beams as one
+    cross_queries: Sequences | None = (
+        None  # who asks the source: as queries, or a text's beams as one
+    )
     cache: Cache | None = None
     masks: dict[Any, Tensor | None] = field(default_factory=dict)  # made by the first layer
 

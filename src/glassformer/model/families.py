@@ -25,7 +25,7 @@ class Encoder(nn.Module):
         self.encoder = Stack(config, depth=config.depth)
 
     @property
-    def words(self) -> Tensor:
+    def token_embedding(self) -> Tensor:
         """The token table, (V, C): what a tied output layer multiplies with."""
         return self.encoder.embedding.token.weight
 
@@ -47,7 +47,7 @@ class Decoder(nn.Module):
         self.decoder = Stack(config, depth=config.depth, causal=True)
 
     @property
-    def words(self) -> Tensor:
+    def token_embedding(self) -> Tensor:
         return self.decoder.embedding.token.weight
 
     def forward(
@@ -73,7 +73,7 @@ class Seq2Seq(nn.Module):
         )
 
     @property
-    def words(self) -> Tensor:
+    def token_embedding(self) -> Tensor:
         return self.encoder.embedding.token.weight
 
     def forward(

@@ -110,9 +110,11 @@ class Batch:
     segments: Tensor | None = None  # (N,) 0 for sentence A, 1 for sentence B
     source: Batch | None = None  # seq2seq: the text to read; `tokens` is the text to write
     labels: Tensor | None = None  # the right answers; -100 where none is wanted
-    wanted: Tensor | None = None  # (P,) the tokens that labels are for; all, if not given
+    label_positions: Tensor | None = None  # (P,) the tokens that labels are for; all, if not given
     smoothing: float = 0.0  # how much of each label is spread over all words
-    follows: Tensor | None = None  # (B,) next sentence: 0 if B follows A, 1 if it is a random one
+    next_sentence_labels: Tensor | None = (
+        None  # (B,) next sentence: 0 if B follows A, 1 if it is a random one
+    )
     documents: Sequences | None = None  # how many texts make up each document; one, if not given
 
     @classmethod

@@ -141,7 +141,7 @@ class Stack(nn.Module):
             bias=bias,
             memory=memory,
             memory_keys=memory_keys,
-            asking=queries if cache is None else cache.asking(queries),
+            cross_queries=queries if cache is None else cache.cross_queries(queries),
             cache=cache,
             visitor=visitor,
         )

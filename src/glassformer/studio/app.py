@@ -14,16 +14,18 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from glassformer.errors import GlassformerError
-from glassformer.studio import comparing, measured, pages, pictures, taking, training, wire
+from glassformer.studio import comparing, measured, pages, schemas, training
+from glassformer.studio import encode as pictures
+from glassformer.studio import export as taking
 from glassformer.studio.answers import as_bytes, as_json, first, parsed
-from glassformer.studio.desk import Desk, Left
 from glassformer.studio.guard import Guard, Refused
-from glassformer.studio.lone import row_of
+from glassformer.studio.jobs import ClientLeft, JobQueue
 from glassformer.studio.numbers import numbers, row
 from glassformer.studio.reading import NO_TOKENIZER, mask_of
-from glassformer.studio.runs import Run, Runs, limit, sizes
+from glassformer.studio.runs import RecordedRun, RecordedRuns, limit, sizes
 from glassformer.studio.samples import Served, samples
-from glassformer.train.run import checkpoints
+from glassformer.studio.trace_upload import row_of
+from glassformer.train.run_dir import checkpoints
 
 WEB = Path(__file__).parent / "web"
 KINDS = {
@@ -53,7 +55,7 @@ def _answer_errors(app: FastAPI) -> None:
     def refused(_: Request, found: Refused) -> Response:
         return error(found.status, found.line)
 
-    def left(_: Request, found: Left) -> Response:
+    def left(_: Request, found: ClientLeft) -> Response:
         return Response(status_code=499)  # nobody reads it
 
     def wrong(_: Request, found: GlassformerError) -> Response:
@@ -69,7 +71,7 @@ def _answer_errors(app: FastAPI) -> None:
         return error(500, "the studio has made a mistake: its terminal says more")
 
     handlers: dict[Any, Callable[..., Response]] = {
-        Refused: refused, Left: left, GlassformerError: wrong, HTTPException: http,
+        Refused: refused, ClientLeft: left, GlassformerError: wrong, HTTPException: http,
         RequestValidationError: unreadable, Exception: broken,
     }  # fmt: skip
     for kind, handler in handlers.items():
@@ -93,7 +95,7 @@ def _serve_pages(app: FastAPI) -> None:
 
 
 def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
-    runs, desk, opened = Runs(), Desk(), training.Opened()
+    runs, desk, opened = RecordedRuns(), JobQueue(), training.Opened()
     rows = {id: _model_row(id, served) for id, served in models.items()}
     pages.serve(app, models, runs, desk, opened)
     taking.serve(app, models, runs, desk)
@@ -103,46 +105,46 @@ def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
     @app.get("/api/models")
     async def all_models() -> Response:
         now = [_with_steps(rows[id], served) for id, served in models.items()]
-        return as_json(wire.Models(models=[*now, *map(row_of, runs.alone())]))
+        return as_json(schemas.Models(models=[*now, *map(row_of, runs.alone())]))
 
     @app.post("/api/runs")
     async def run(request: Request) -> Response:
-        ask = parsed(wire.Ask, await request.body())
+        ask = parsed(schemas.Ask, await request.body())
         if ask.model not in models:
             return as_json(runs.recorded(ask).row)
         served = models[ask.model]
 
-        def work(stop: Event) -> Run:
+        def work(stop: Event) -> RecordedRun:
             return runs.same(ask) or runs.add(opened.model(served, ask.step), ask, stop)
 
         return as_json((await desk.do(request, work)).row)
 
-    async def about(request: Request, id: str, work: Callable[[Run], Any]) -> Any:
+    async def about(request: Request, id: str, work: Callable[[RecordedRun], Any]) -> Any:
         run = runs.find(id)
         return await desk.do(request, lambda stop: work(run))
 
     @app.get("/api/runs/{id}/map/{stack}")
-    async def small_map(request: Request, id: str, stack: wire.StackName) -> Response:
+    async def small_map(request: Request, id: str, stack: schemas.StackName) -> Response:
         return as_bytes(await about(request, id, lambda run: pictures.small(run, stack)))
 
     @app.get("/api/runs/{id}/head/{stack}/{layer}/{head}")
     async def one_head(
-        request: Request, id: str, stack: wire.StackName, layer: int, head: int,
-        view: wire.View = "raw",
+        request: Request, id: str, stack: schemas.StackName, layer: int, head: int,
+        view: schemas.View = "raw",
     ) -> Response:  # fmt: skip
         work = functools.partial(pictures.head, stack=stack, layer=layer, head=head, view=view)
         return as_bytes(await about(request, id, work))
 
     @app.get("/api/runs/{id}/row/{stack}/{layer}/{head}/{query}")
     async def one_row(
-        request: Request, id: str, stack: wire.StackName, layer: int, head: int, query: int
+        request: Request, id: str, stack: schemas.StackName, layer: int, head: int, query: int
     ) -> Response:
         work = functools.partial(row, stack=stack, layer=layer, head=head, query=query)
         return as_json(await about(request, id, work))
 
     @app.get("/api/runs/{id}/numbers/{stack}/{layer}/{head}/{query}")
     async def one_walk(
-        request: Request, id: str, stack: wire.StackName, layer: int, head: int, query: int
+        request: Request, id: str, stack: schemas.StackName, layer: int, head: int, query: int
     ) -> Response:
         work = functools.partial(numbers, stack=stack, layer=layer, head=head, query=query)
         return as_json(await about(request, id, work))
@@ -156,10 +158,10 @@ def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
         return as_json(await about(request, id, measured.alignment))
 
 
-def _model_row(id: str, served: Served) -> wire.ModelRow:
+def _model_row(id: str, served: Served) -> schemas.ModelRow:
     model = served.model
     config = model.task.backbone.config
-    return wire.ModelRow(
+    return schemas.ModelRow(
         id=id,
         name=served.name,
         family=config.family,
@@ -173,7 +175,7 @@ def _model_row(id: str, served: Served) -> wire.ModelRow:
     )
 
 
-def _with_steps(row: wire.ModelRow, served: Served) -> wire.ModelRow:
+def _with_steps(row: schemas.ModelRow, served: Served) -> schemas.ModelRow:
     """A run that goes on has new checkpoints, and lets old ones go."""
     if served.run is None:
         return row

@@ -8,8 +8,8 @@ from torch import Tensor
 from glassformer.errors import InputError
 from glassformer.glass.stacks import attentions, place
 from glassformer.precision import widen
-from glassformer.studio.runs import Run
-from glassformer.studio.wire import Changes, StackName
+from glassformer.studio.runs import RecordedRun
+from glassformer.studio.schemas import Changes, StackName
 
 NONE, MOST = 128, 127  # the byte of no difference, and how far one is from it at most
 
@@ -19,13 +19,15 @@ def to_bytes(values: Tensor) -> Tensor:
     return (NONE + (values.float() * MOST).round().clamp(-MOST, MOST)).to(torch.uint8).cpu()
 
 
-def head(one: Run, two: Run, stack: StackName, layer: int, head: int) -> Tensor:  # (T, S)
+def head(
+    one: RecordedRun, two: RecordedRun, stack: StackName, layer: int, head: int
+) -> Tensor:  # (T, S)
     place(one.trace, stack, layer, head)
     _layers(one, two, stack)
     return to_bytes(_layer(one, two, stack, layer)[head])
 
 
-def changes(one: Run, two: Run, stack: StackName) -> Changes:
+def changes(one: RecordedRun, two: RecordedRun, stack: StackName) -> Changes:
     """How much of its attention each head moves elsewhere: half of Σ |b − a|, the mean over rows.
 
     0: it looks where it looked; 1: it looks at other tokens altogether.
@@ -35,7 +37,7 @@ def changes(one: Run, two: Run, stack: StackName) -> Changes:
     return Changes(moved=torch.stack(found).tolist())
 
 
-def _layers(one: Run, two: Run, stack: StackName) -> int:
+def _layers(one: RecordedRun, two: RecordedRun, stack: StackName) -> int:
     """How many there are, if the two can be compared."""
     shapes = []
     for run in (one, two):
@@ -50,7 +52,7 @@ def _layers(one: Run, two: Run, stack: StackName) -> int:
     return int(shapes[0][0])
 
 
-def _layer(one: Run, two: Run, stack: StackName, layer: int) -> Tensor:  # (H, T, S)
+def _layer(one: RecordedRun, two: RecordedRun, stack: StackName, layer: int) -> Tensor:  # (H, T, S)
     first, second = (
         widen(run.trace[f"{place(run.trace, stack, layer)}.weights"]).cpu() for run in (one, two)
     )

@@ -7,15 +7,15 @@ import re
 from glassformer.errors import InputError
 from glassformer.glass import between, decided, lens, word_path
 from glassformer.glass.stacks import sides
-from glassformer.studio.runs import Run
-from glassformer.studio.says import TOP, readable
-from glassformer.studio.wire import Guess, StackName
-from glassformer.studio.wire_pages import Decided, Part, Point, Reading, Way
+from glassformer.studio.page_schemas import Decided, LensReading, Part, Point, Way
+from glassformer.studio.predictions import TOP, readable
+from glassformer.studio.runs import RecordedRun
+from glassformer.studio.schemas import Guess, StackName
 
 BLOCK = re.compile(r"\w+\.blocks\.(\d+)\.(attention|cross)?")
 
 
-def decision(run: Run) -> Decided:
+def decision(run: RecordedRun) -> Decided:
     found = decided(run.whole, run.trace)
     return Decided(
         points=[_point(name) for name in found.points],
@@ -25,11 +25,11 @@ def decision(run: Run) -> Decided:
     )
 
 
-def reading(run: Run, token: int) -> Reading:
+def reading(run: RecordedRun, token: int) -> LensReading:
     """What is said at one token, point by point."""
     _check(run, run.row.stacks[-1].name, token)
     found = lens(run.whole, run.trace, top_k=TOP, inside=True, at=[token])
-    return Reading(
+    return LensReading(
         tops=[
             [
                 Guess(text=readable(run.whole, word), p=p)
@@ -40,7 +40,9 @@ def reading(run: Run, token: int) -> Reading:
     )
 
 
-def way(run: Run, stack: StackName, token: int, mate: tuple[Run, int] | None) -> Way:
+def way(
+    run: RecordedRun, stack: StackName, token: int, mate: tuple[RecordedRun, int] | None
+) -> Way:
     """One word through the layers; beside it the `mate`, a word of another text."""
     _check(run, stack, token)
     own = word_path(run.trace, token, stack, inside=True)
@@ -60,7 +62,7 @@ def way(run: Run, stack: StackName, token: int, mate: tuple[Run, int] | None) ->
     )
 
 
-def _check(run: Run, stack: str, token: int) -> None:
+def _check(run: RecordedRun, stack: str, token: int) -> None:
     count = len(sides(run.trace, stack)[0])
     if not 0 <= token < count:
         raise InputError(f"token {token}: this text has tokens 0 to {count - 1}")

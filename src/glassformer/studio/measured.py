@@ -18,8 +18,8 @@ from glassformer.glass import (
     weights,
 )
 from glassformer.studio.reading import NO_TOKENIZER
-from glassformer.studio.runs import Run
-from glassformer.studio.wire import Alignment, Measure, Measures, StackName
+from glassformer.studio.runs import RecordedRun
+from glassformer.studio.schemas import AlignmentView, Measure, Measures, StackName
 
 CLARK = "Clark et al. 2019, What does BERT look at?"
 OLSSON = "Olsson et al. 2022, In-context learning and induction heads"
@@ -39,7 +39,7 @@ TITLES = {
 OWN = ("distance",)  # means something only within one text
 
 
-def measures(run: Run) -> Measures:
+def measures(run: RecordedRun) -> Measures:
     """Every measure of every head, (L, H) a stack, and the kind of head it looks like."""
     names: list[StackName] = [each.name for each in run.row.stacks]
     scores = {stack: head_scores(run.trace, stack) for stack in names}
@@ -59,7 +59,7 @@ def measures(run: Run) -> Measures:
     )
 
 
-def _values(run: Run, stack: StackName, scores: dict[str, Tensor]) -> dict[str, Tensor]:
+def _values(run: RecordedRun, stack: StackName, scores: dict[str, Tensor]) -> dict[str, Tensor]:
     found = weights(run.trace, stack)
     _, asked = sides(run.trace, stack)
     all_of_them = {
@@ -73,13 +73,13 @@ def _values(run: Run, stack: StackName, scores: dict[str, Tensor]) -> dict[str, 
     return {name: each for name, each in all_of_them.items() if name not in left_out}
 
 
-def alignment(run: Run) -> Alignment:
+def alignment(run: RecordedRun) -> AlignmentView:
     if "cross" not in stacks(run.trace):
         raise InputError("alignment: only a translation model reads one text and writes another")
     if run.whole.tokenizer is None or run.target is None:
         raise InputError(NO_TOKENIZER)
     found = align(run.whole.task, run.whole.tokenizer, run.ask.text, run.target, edit=run.edit)
-    return Alignment(
+    return AlignmentView(
         source=found.source,
         target=found.target,
         soft=found.weights.tolist(),

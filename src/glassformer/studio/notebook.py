@@ -23,12 +23,13 @@ from glassformer.errors import ConfigError, InputError
 from glassformer.glass import Trace
 from glassformer.glass.path import position
 from glassformer.glass.stacks import place, sides
-from glassformer.studio import measured, pictures, standalone
-from glassformer.studio.lone import alone, row_of
+from glassformer.studio import encode as pictures
+from glassformer.studio import measured, standalone
 from glassformer.studio.numbers import row
-from glassformer.studio.runs import Run
-from glassformer.studio.wire import Models, StackName
-from glassformer.studio.wire import View as Kind
+from glassformer.studio.runs import RecordedRun
+from glassformer.studio.schemas import Models, StackName
+from glassformer.studio.schemas import View as Kind
+from glassformer.studio.trace_upload import alone, row_of
 
 PAGES = ("map", "head")  # those that need no model
 ID = "t1"
@@ -60,14 +61,14 @@ class View:
     def widget(self) -> Any:
         """An anywidget: `address` follows what is clicked, and moves the page when it is set."""
         try:
-            from glassformer.studio.widget import Frame
+            from glassformer.studio.widget import StudioFrame
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != "anywidget":
                 raise
             raise ConfigError(
                 "a widget takes anywidget: pip install 'glassformer[notebook]'"
             ) from None
-        return Frame(page=self.html, name=self.title, height=self.height)
+        return StudioFrame(page=self.html, name=self.title, height=self.height)
 
 
 def view(
@@ -110,7 +111,7 @@ def _whole(name: str, value: int) -> int:
 
 
 def _answers(
-    run: Run, stack: StackName, layer: int, head: int
+    run: RecordedRun, stack: StackName, layer: int, head: int
 ) -> Iterator[tuple[str, standalone.Answer]]:
     """All that the pages may ask, as far as there is room."""
     asked: dict[str, Any] = {"model": run.id, "text": run.ask.text, "second": None, "off": []}
@@ -128,7 +129,7 @@ def _answers(
 
 
 def _heads(
-    run: Run, chosen: tuple[StackName, int, int]
+    run: RecordedRun, chosen: tuple[StackName, int, int]
 ) -> Iterator[tuple[str, int, Callable[[], standalone.Answer]]]:
     """What is most wanted first: the chosen head, the others' pictures, then all their numbers.
 

@@ -9,24 +9,24 @@ from torch import Tensor
 from glassformer.errors import InputError
 from glassformer.glass.stacks import place
 from glassformer.model import Attention
-from glassformer.model.attention import How, visible
+from glassformer.model.attention import AttentionSpec, visible
 from glassformer.precision import widen
-from glassformer.studio.runs import Run
-from glassformer.studio.wire import Numbers, Row, StackName, Vector, Vectors
+from glassformer.studio.runs import RecordedRun
+from glassformer.studio.schemas import NumberRow, Numbers, StackName, Vector, VectorRows
 
 FIRST = 8  # entries of a vector that are shown
 
 
-def row(run: Run, stack: StackName, layer: int, head: int, query: int) -> Row:
+def row(run: RecordedRun, stack: StackName, layer: int, head: int, query: int) -> NumberRow:
     """What the softmax gave, and what it got."""
     at = place(run.trace, stack, layer, head)
     if f"{at}.scores" not in run.trace:  # a trace that was kept without them
-        return Row(weights=_at(_of(run, f"{at}.weights")[head], query).tolist(), scores=[])
+        return NumberRow(weights=_at(_of(run, f"{at}.weights")[head], query).tolist(), scores=[])
     weights, scores = _line(run, stack, layer, head, query)
-    return Row(weights=weights.tolist(), scores=_or_none(scores))
+    return NumberRow(weights=weights.tolist(), scores=_or_none(scores))
 
 
-def numbers(run: Run, stack: StackName, layer: int, head: int, query: int) -> Numbers:
+def numbers(run: RecordedRun, stack: StackName, layer: int, head: int, query: int) -> Numbers:
     weights, masked = _line(run, stack, layer, head, query)
     at = place(run.trace, stack, layer, head)  # decoder.blocks.3.cross
     attention = run.whole.task.backbone.get_submodule(at)
@@ -49,8 +49,8 @@ def numbers(run: Run, stack: StackName, layer: int, head: int, query: int) -> Nu
         before=_cut(before[query]),
         x=_cut(x[query]),
         q=_cut(q),
-        k=Vectors(values=k[:, :FIRST].tolist(), length=k.shape[1]),
-        v=Vectors(values=v[:, :FIRST].tolist(), length=v.shape[1]),
+        k=VectorRows(values=k[:, :FIRST].tolist(), length=k.shape[1]),
+        v=VectorRows(values=v[:, :FIRST].tolist(), length=v.shape[1]),
         scores=dots.tolist(),
         scaled=(dots * attention.scale).tolist(),
         bias=None if bias is None else widen(bias[head, query]).tolist(),
@@ -67,7 +67,7 @@ def numbers(run: Run, stack: StackName, layer: int, head: int, query: int) -> Nu
     )
 
 
-def _names(run: Run, block: str, layer: int, at: str) -> tuple[str, str, str, str]:
+def _names(run: RecordedRun, block: str, layer: int, at: str) -> tuple[str, str, str, str]:
     """What comes in, what q is made of, their sum with what comes out, and what is read next.
 
     post-norm  before = x ── attention ──(+) residual ── norm
@@ -87,7 +87,7 @@ def _names(run: Run, block: str, layer: int, at: str) -> tuple[str, str, str, st
 
 
 def _line(
-    run: Run, stack: StackName, layer: int, head: int, query: int
+    run: RecordedRun, stack: StackName, layer: int, head: int, query: int
 ) -> tuple[Tensor, Tensor]:  # (S,), (S,)
     """One row of the weights, and of the masked scores they were made of."""
     at = place(run.trace, stack, layer, head)
@@ -98,7 +98,7 @@ def _line(
         return weights[query], masked.masked_fill(weights[query] == 0, -math.inf)
     attention = run.model.task.backbone.get_submodule(at)
     assert isinstance(attention, Attention)  # noqa: S101 - place says so
-    how = How(causal=stack == "decoder", window=attention.window)
+    how = AttentionSpec(causal=stack == "decoder", window=attention.window)
     seen = visible(T, S, None, how, scores.device)
     return weights[query], masked if seen is None else masked.masked_fill(
         ~seen[0, 0, query], -math.inf
@@ -111,7 +111,7 @@ def _at(rows: Tensor, query: int) -> Tensor:
     return rows[query]
 
 
-def _formulas(run: Run, attention: Attention, bias: bool) -> dict[str, str]:
+def _formulas(run: RecordedRun, attention: Attention, bias: bool) -> dict[str, str]:
     config = run.trace.config
     post, turned = config["norm_place"] == "post", config["position"] == "rotary"
     turned = turned and not attention.cross
@@ -133,7 +133,7 @@ def _formulas(run: Run, attention: Attention, bias: bool) -> dict[str, str]:
     }
 
 
-def _of(run: Run, name: str) -> Tensor:
+def _of(run: RecordedRun, name: str) -> Tensor:
     return widen(run.trace[name]).cpu()
 
 

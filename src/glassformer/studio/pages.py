@@ -9,23 +9,24 @@ from typing import Any, Literal
 from fastapi import FastAPI, Request, Response
 
 from glassformer.errors import InputError
-from glassformer.studio import layers, positions, python, wire, wire_pages, writing
+from glassformer.studio import layers, positions, python, schemas, writing
+from glassformer.studio import page_schemas as wire_pages
 from glassformer.studio.answers import as_bytes, as_json, parsed
-from glassformer.studio.desk import Desk
-from glassformer.studio.runs import Runs
+from glassformer.studio.jobs import JobQueue
+from glassformer.studio.runs import RecordedRuns
 from glassformer.studio.samples import Served, served
 from glassformer.studio.training import Opened
 
 
 def serve(
-    app: FastAPI, models: Mapping[str, Served], runs: Runs, desk: Desk, opened: Opened
+    app: FastAPI, models: Mapping[str, Served], runs: RecordedRuns, desk: JobQueue, opened: Opened
 ) -> None:
     _generate(app, models, desk, opened)
     _layers(app, runs, desk)
     _positions(app, models, runs, desk, opened)
 
 
-def _generate(app: FastAPI, models: Mapping[str, Served], desk: Desk, opened: Opened) -> None:
+def _generate(app: FastAPI, models: Mapping[str, Served], desk: JobQueue, opened: Opened) -> None:
     kept = writing.Writings()
 
     @app.post("/api/writings")
@@ -45,11 +46,11 @@ def _generate(app: FastAPI, models: Mapping[str, Served], desk: Desk, opened: Op
     @app.get("/api/writings/{id}/python")
     async def code(id: str) -> Response:
         wrote = kept.find(id)
-        return as_json(wire.Python(code=python.writing(wrote, models[wrote.ask.model])))
+        return as_json(schemas.Python(code=python.writing(wrote, models[wrote.ask.model])))
 
     @app.get("/api/writings/{id}/attention/{stack}/{layer}")
     async def attention(
-        request: Request, id: str, stack: wire.StackName, layer: int, head: int | None = None
+        request: Request, id: str, stack: schemas.StackName, layer: int, head: int | None = None
     ) -> Response:
         return as_bytes(
             await about(request, id, lambda wrote: writing.picture(wrote, stack, layer, head))
@@ -57,14 +58,14 @@ def _generate(app: FastAPI, models: Mapping[str, Served], desk: Desk, opened: Op
 
     @app.get("/api/writings/{id}/rows/{stack}/{layer}")
     async def rows(
-        request: Request, id: str, stack: wire.StackName, layer: int, head: int | None = None
+        request: Request, id: str, stack: schemas.StackName, layer: int, head: int | None = None
     ) -> Response:
         return as_json(
             await about(request, id, lambda wrote: writing.rows(wrote, stack, layer, head))
         )
 
 
-def _layers(app: FastAPI, runs: Runs, desk: Desk) -> None:
+def _layers(app: FastAPI, runs: RecordedRuns, desk: JobQueue) -> None:
     @app.get("/api/runs/{id}/decided")
     async def decided(request: Request, id: str) -> Response:
         run = runs.find(id)
@@ -77,7 +78,7 @@ def _layers(app: FastAPI, runs: Runs, desk: Desk) -> None:
 
     @app.get("/api/runs/{id}/way/{stack}/{token}")
     async def way(
-        request: Request, id: str, stack: wire.StackName, token: int,
+        request: Request, id: str, stack: schemas.StackName, token: int,
         other: str | None = None, mate: int | None = None,
     ) -> Response:  # fmt: skip
         run = runs.find(id)
@@ -88,7 +89,7 @@ def _layers(app: FastAPI, runs: Runs, desk: Desk) -> None:
 
 
 def _positions(
-    app: FastAPI, models: Mapping[str, Served], runs: Runs, desk: Desk, opened: Opened
+    app: FastAPI, models: Mapping[str, Served], runs: RecordedRuns, desk: JobQueue, opened: Opened
 ) -> None:
     kept = positions.Shuffles()
 
@@ -98,7 +99,7 @@ def _positions(
 
     @app.get("/api/positions/{model}/{stack}")
     async def places(
-        request: Request, model: str, stack: wire.StackName, step: int | None = None
+        request: Request, model: str, stack: schemas.StackName, step: int | None = None
     ) -> Response:
         found = served(models, model)
 
@@ -119,7 +120,7 @@ def _positions(
 
     @app.get("/api/shuffles/{id}/{when}/{stack}/{layer}/{head}")
     async def picture(
-        request: Request, id: str, when: Literal["before", "after"], stack: wire.StackName,
+        request: Request, id: str, when: Literal["before", "after"], stack: schemas.StackName,
         layer: int, head: int,
     ) -> Response:  # fmt: skip
         found = kept.find(id)

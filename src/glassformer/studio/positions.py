@@ -23,12 +23,12 @@ from glassformer.model import Sequences
 from glassformer.model.position import relative_bucket, sinusoid
 from glassformer.model.stack import Relative, Stack
 from glassformer.precision import widen
-from glassformer.studio.pictures import to_bytes
-from glassformer.studio.runs import Run, Stopped
-from glassformer.studio.says import says
-from glassformer.studio.shelf import Shelf
-from glassformer.studio.wire import At, Says, StackName, Token
-from glassformer.studio.wire_pages import Places, Shuffle, ShuffleAsk
+from glassformer.studio.cache import Shelf
+from glassformer.studio.encode import to_bytes
+from glassformer.studio.page_schemas import Places, Shuffle, ShuffleAsk
+from glassformer.studio.predictions import predictions
+from glassformer.studio.runs import RecordedRun, Stopped
+from glassformer.studio.schemas import At, Says, StackName, Token
 
 MOST = 100  # places, and numbers of each, that are shown
 FURTHEST = 40  # distance, of relative positions
@@ -113,11 +113,11 @@ class Shuffles(Shelf[Shuffled]):
     def __init__(self) -> None:
         super().__init__(MOST_KEPT, MOST_BYTES)
 
-    def add(self, run: Run, ask: ShuffleAsk, stop: Event) -> Shuffled:
+    def add(self, run: RecordedRun, ask: ShuffleAsk, stop: Event) -> Shuffled:
         return self.keep(shuffle(run, ask, f"s{self.number()}", stop))
 
 
-def shuffle(run: Run, ask: ShuffleAsk, id: str, stop: Event) -> Shuffled:
+def shuffle(run: RecordedRun, ask: ShuffleAsk, id: str, stop: Event) -> Shuffled:
     """The same words once more, elsewhere. What a decoder is asked last stays last."""
     config = run.whole.task.backbone.config
     if config.family == "encoder" and run.ask.second is not None:
@@ -182,7 +182,7 @@ def _moved(edit: Edit, side: StackName, order: list[int]) -> Edit:
     }
 
 
-def _again(run: Run, order: list[int], edit: Edit) -> tuple[Says, dict[StackName, Tensor]]:
+def _again(run: RecordedRun, order: list[int], edit: Edit) -> tuple[Says, dict[StackName, Tensor]]:
     """What is said and looked at when the tokens stand in this order; numbered as they were."""
     trace, model = run.trace, run.whole
     translates = model.task.backbone.config.family == "seq2seq"
@@ -190,7 +190,7 @@ def _again(run: Run, order: list[int], edit: Edit) -> tuple[Says, dict[StackName
     moved = [(ids_of(model, trace.source_tokens) if translates else own)[i] for i in order]
     keep = ("*.weights", "logits")
     found = record(model, (moved, own) if translates else moved, keep=keep, edit=edit)
-    said = says(model, found, own if translates else moved, run.target)
+    said = predictions(model, found, own if translates else moved, run.target)
     at = said.at if translates or said.kind == "label" else _back(said.at, order)
     if said.kind == "next":
         at = [each for each in at if each.token == len(order) - 1]  # the others have other pasts

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from glassformer.studio.reading import read
-from glassformer.studio.runs import Run
+from glassformer.studio.runs import RecordedRun
 from glassformer.studio.samples import Served
 from glassformer.studio.training import at_step
 from glassformer.studio.writing import Wrote
 
 
-def code(run: Run, served: Served | None) -> str:
+def code(run: RecordedRun, served: Served | None) -> str:
     """Ends with `trace`, what the pages show."""
     if served is None:
         return 'import glassformer as gf\n\ntrace = gf.Trace.load("run.gftrace")'
@@ -27,7 +27,7 @@ def code(run: Run, served: Served | None) -> str:
     )
 
 
-def _imports(run: Run, served: Served) -> list[str]:
+def _imports(run: RecordedRun, served: Served) -> list[str]:
     ask = run.ask
     calls = {"heads_off": ask.off, "patched": ask.patches, "swapped": ask.swaps}
     used = [name for name, changes in calls.items() if changes]
@@ -37,7 +37,7 @@ def _imports(run: Run, served: Served) -> list[str]:
     return lines
 
 
-def _opened(run: Run | Wrote, served: Served) -> str:
+def _opened(run: RecordedRun | Wrote, served: Served) -> str:
     if not served.folder:
         return f"model = toy({served.name!r}).model"
     if served.run is not None and run.ask.step is not None:
@@ -45,7 +45,7 @@ def _opened(run: Run | Wrote, served: Served) -> str:
     return f"model = gf.load({served.folder!r})"
 
 
-def _recorded(run: Run) -> list[str]:
+def _recorded(run: RecordedRun) -> list[str]:
     ask = run.ask
     if not (ask.off or ask.swaps or ask.patches):
         return ["trace = gf.record(model, text)"]
@@ -68,7 +68,7 @@ def _recorded(run: Run) -> list[str]:
     ]
 
 
-def _other(run: Run) -> Any:
+def _other(run: RecordedRun) -> Any:
     """The other text, as `record` takes it: with the same target, where there is one."""
     found = read(run.whole, run.ask.other or "")
     return (found.ids, run.what[1]) if run.trace.source_tokens else found.what

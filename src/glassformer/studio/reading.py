@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from glassformer.data.frame import MASK, find_id
+from glassformer.data.special_tokens import MASK, find_id
 from glassformer.errors import InputError, shown
 from glassformer.glass.measures import SPACES
 from glassformer.loaded import Model
-from glassformer.studio.wire import Token
+from glassformer.studio.schemas import Token
 from glassformer.text import Encoding, Text, Tokenizer
 from glassformer.text.tokenizer import HALF
 
@@ -20,7 +20,7 @@ NO_TOKENIZER = "this model came without a tokenizer: write token ids, such as 5 
 
 
 @dataclass(frozen=True)
-class Reading:
+class TokenizedText:
     ids: list[int]
     shown: list[Token]
     what: Text | list[int]  # as `record` takes it
@@ -31,7 +31,7 @@ def mask_of(tokenizer: Tokenizer | None) -> str | None:
     return None if tokenizer is None or found is None else tokenizer.token(found)
 
 
-def read(model: Model, text: str, second: str | None = None) -> Reading:
+def read(model: Model, text: str, second: str | None = None) -> TokenizedText:
     """A text or a pair; of a model without a tokenizer, numbers."""
     if model.tokenizer is None:
         first = _numbers(text)
@@ -43,7 +43,7 @@ def read(model: Model, text: str, second: str | None = None) -> Reading:
     found = model.tokenizer.encode(what)
     if not found.ids:
         raise InputError(f"the tokenizer finds no token in {shown(text)}: write a text")
-    return Reading(found.ids, _shown(model.tokenizer, found, (text, second or "")), what)
+    return TokenizedText(found.ids, _shown(model.tokenizer, found, (text, second or "")), what)
 
 
 def read_target(model: Model, text: str) -> list[int]:
@@ -54,14 +54,14 @@ def read_target(model: Model, text: str) -> list[int]:
     return [i for i, special in zip(found.ids, found.special, strict=True) if not special]
 
 
-def of_ids(model: Model, ids: Sequence[int]) -> Reading:
+def of_ids(model: Model, ids: Sequence[int]) -> TokenizedText:
     """Ids that a model has written, or that came as numbers: their text is what they spell."""
     tokenizer, held = model.tokenizer, list(ids)
     if tokenizer is None:
         plain = [
             Token(text=str(i), piece=str(i), special=False, word=n) for n, i in enumerate(held)
         ]
-        return Reading(held, plain, held)
+        return TokenizedText(held, plain, held)
     known = tokenizer.backend.get_added_tokens_decoder()
     ends = [len(tokenizer.decode(held[:n]).rstrip(HALF)) for n in range(len(held) + 1)]
     found = Encoding(
@@ -72,7 +72,7 @@ def of_ids(model: Model, ids: Sequence[int]) -> Reading:
         special=[i in known and known[i].special for i in held],
         texts=[0] * len(held),
     )
-    return Reading(held, _shown(tokenizer, found, (tokenizer.decode(held), "")), held)
+    return TokenizedText(held, _shown(tokenizer, found, (tokenizer.decode(held), "")), held)
 
 
 def of_pieces(pieces: Sequence[str]) -> list[Token]:

@@ -9,16 +9,16 @@ from threading import Event
 from typing import Any
 
 from glassformer.errors import InputError
+from glassformer.generate.job import prepare
 from glassformer.generate.sampling import write
-from glassformer.generate.writing import prepare
 from glassformer.glass import Edit, Recorder, Trace, stacks
 from glassformer.loaded import Model, record
-from glassformer.studio import whatif
+from glassformer.studio import interventions as whatif
+from glassformer.studio.cache import Shelf
 from glassformer.studio.guard import no_model
+from glassformer.studio.predictions import predictions
 from glassformer.studio.reading import mask_of, of_ids, read, read_target
-from glassformer.studio.says import says
-from glassformer.studio.shelf import Shelf
-from glassformer.studio.wire import (
+from glassformer.studio.schemas import (
     Ask,
     RunRow,
     Side,
@@ -39,7 +39,7 @@ class Stopped(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class RecordedRun:
     id: str
     ask: Ask
     model: Model | None  # none: a trace that came alone
@@ -62,20 +62,20 @@ class Run:
         return self.model
 
 
-class Runs(Shelf[Run]):
+class RecordedRuns(Shelf[RecordedRun]):
     def __init__(self, most: int = MOST_RUNS, most_bytes: int = MOST_BYTES) -> None:
         super().__init__(most, most_bytes)
-        self.traces: Shelf[Run] = Shelf(most, most_bytes)  # nobody can run these again
+        self.traces: Shelf[RecordedRun] = Shelf(most, most_bytes)  # nobody can run these again
 
-    def find(self, id: str) -> Run:
+    def find(self, id: str) -> RecordedRun:
         return self.traces.find(id) if id in self.traces.kept else super().find(id)
 
-    def alone(self) -> list[Run]:
+    def alone(self) -> list[RecordedRun]:
         """Traces that came without a model."""
         with self.traces.lock:
             return list(self.traces.kept.values())
 
-    def recorded(self, ask: Ask) -> Run:
+    def recorded(self, ask: Ask) -> RecordedRun:
         """The trace that is asked for in place of a model; it has its own text, and no other."""
         run = next((each for each in self.alone() if each.id == ask.model), None)
         if run is None:
@@ -84,7 +84,7 @@ class Runs(Shelf[Run]):
             raise InputError("a trace holds one text as it was recorded: run a model for another")
         return run
 
-    def add(self, model: Model, ask: Ask, stop: Event) -> Run:
+    def add(self, model: Model, ask: Ask, stop: Event) -> RecordedRun:
         return self.keep(start(model, ask, f"r{self.number()}", stop))
 
 
@@ -124,7 +124,7 @@ class Given:
     complete: bool = True
 
 
-def start(model: Model, ask: Ask, id: str, stop: Event) -> Run:
+def start(model: Model, ask: Ask, id: str, stop: Event) -> RecordedRun:
     def keep(name: str) -> bool:
         if stop.is_set():
             raise Stopped
@@ -144,10 +144,12 @@ def start(model: Model, ask: Ask, id: str, stop: Event) -> Run:
             for size in sizes(model)
         ],
         tokens=Tokens(queries=given.shown),
-        says=says(model, trace, given.ids, text).model_copy(update={"complete": given.complete}),
+        says=predictions(model, trace, given.ids, text).model_copy(
+            update={"complete": given.complete}
+        ),
     )
     kept = _without_logits(trace, given.shown)
-    return Run(id, ask, model, kept, given.shown, row, given.edit, text, given.what)
+    return RecordedRun(id, ask, model, kept, given.shown, row, given.edit, text, given.what)
 
 
 def _text(model: Model, ask: Ask, keep: Callable[[str], bool]) -> Given:
@@ -220,7 +222,7 @@ def _target(
     start = model.task.backbone.config.ids.start or 0
     if ask.second is not None:
         return [start, *read_target(model, ask.second)], True
-    if model.task.spec.kind != "seq2seq":
+    if model.task.spec.kind != "translation":
         return [start, *source[:-1]], True  # it cannot write: it reads the source once more
     room = max(min(MOST_WRITTEN, limit(model) - 1), 1)
     given = {"max_new_tokens": room}

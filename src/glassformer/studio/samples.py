@@ -9,7 +9,7 @@ from pathlib import Path
 from glassformer.loaded import Model
 from glassformer.studio.guard import no_model
 from glassformer.studio.reading import mask_of
-from glassformer.studio.wire import Sample
+from glassformer.studio.schemas import Sample
 
 TEXTS = (
     "The pizza came out of the oven and it tasted good!",
@@ -64,7 +64,7 @@ def samples(served: Served) -> list[Sample]:
     found = [Sample(text=text) for text in TEXTS]
     pairs = [Sample(text=a, second=b) for a, b in PAIRS]
     mask = mask_of(model.tokenizer)
-    if kind in ("masked_lm", "pretraining") and mask is not None:
+    if kind in ("masked_lm", "masked_lm_nsp") and mask is not None:
         found = [Sample(text=text.replace("[MASK]", mask)) for text in BLANKS] + found
     if kind == "next_sentence":
         return pairs + found

@@ -89,7 +89,7 @@ def _goes_on() -> Served:
 def _translates() -> Served:
     words = [text for pair in PAIRS for text in pair]
     tokenizer = _tokenizer(words, (UNKNOWN, START, LAST), f"$A {LAST}")
-    task = _task("seq2seq", "seq2seq", tokenizer)
+    task = _task("seq2seq", "translation", tokenizer)
     read = [each.ids for each in tokenizer.encode_all(source for source, _ in PAIRS)]
     written = [each.ids for each in tokenizer.encode_all(target for _, target in PAIRS)]
     start = tokenizer.id(START) or 0

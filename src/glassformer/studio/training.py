@@ -11,14 +11,14 @@ from fastapi import FastAPI, Request, Response
 
 from glassformer.errors import CheckpointError, InputError
 from glassformer.loaded import Model, load
+from glassformer.recipe.toml import RECIPE
 from glassformer.studio.answers import as_json
-from glassformer.studio.desk import Desk
+from glassformer.studio.jobs import JobQueue
 from glassformer.studio.samples import Served, served
-from glassformer.studio.wire import Training
+from glassformer.studio.schemas import Training
 from glassformer.train.curves import Line, read
-from glassformer.train.run import STEP, checkpoints
-from glassformer.train.state import Facts, read_facts
-from glassformer.train.toml import RECIPE
+from glassformer.train.run_dir import STEP, checkpoints
+from glassformer.train.state import TrainerState, read_trainer_state
 
 MOST_OPEN = 3  # checkpoints in memory
 MOST_POINTS = 600  # of a curve
@@ -48,7 +48,7 @@ def step_of(model: Path) -> int | None:
         return int(found[1])
     steps = checkpoints(model.parent)
     try:
-        facts = read_facts(at_step(model.parent, steps[-1])) if steps else Facts()
+        facts = read_trainer_state(at_step(model.parent, steps[-1])) if steps else TrainerState()
     except CheckpointError:
         return None
     return (facts.step if facts.best is None else facts.best_step) or None
@@ -98,7 +98,7 @@ def _thinned(line: Line) -> Line:
     return line[::every] + (line[-1:] if (len(line) - 1) % every else [])
 
 
-def serve(app: FastAPI, models: Mapping[str, Served], desk: Desk) -> None:
+def serve(app: FastAPI, models: Mapping[str, Served], desk: JobQueue) -> None:
     @app.get("/api/models/{id}/training")
     async def training(request: Request, id: str) -> Response:
         model = served(models, id)

@@ -33,7 +33,7 @@ export default { render };
 """
 
 
-class Frame(anywidget.AnyWidget):
+class StudioFrame(anywidget.AnyWidget):
     _esm = SCRIPT
     page = traitlets.Unicode().tag(sync=True)
     name = traitlets.Unicode().tag(sync=True)

@@ -13,34 +13,34 @@ from torch import Tensor
 from glassformer.errors import InputError
 from glassformer.generate.beam import LOST, Turn, beam
 from glassformer.generate.engine import Engine
-from glassformer.generate.processors import Processor, Rows, largest, only, processors
+from glassformer.generate.generation import Generation
+from glassformer.generate.generation import Stopped as Ended
+from glassformer.generate.job import GenerationJob, prepare
+from glassformer.generate.processors import LogitRows, Processor, largest, only, processors
 from glassformer.generate.sampling import Choice, write
-from glassformer.generate.writing import Writing, prepare
-from glassformer.generate.written import Stopped as Ended
-from glassformer.generate.written import Written
 from glassformer.glass import Trace
 from glassformer.glass.stacks import place
 from glassformer.loaded import Model, record
 from glassformer.model import Cache
 from glassformer.precision import widen
-from glassformer.studio.pictures import to_bytes
-from glassformer.studio.reading import of_ids, read
-from glassformer.studio.runs import Stopped, fits
-from glassformer.studio.shelf import Shelf
-from glassformer.studio.wire import StackName
-from glassformer.studio.wire_pages import (
+from glassformer.studio.cache import Shelf
+from glassformer.studio.encode import to_bytes
+from glassformer.studio.page_schemas import (
     Beams,
     CacheRow,
-    Candidate,
+    CandidateRow,
     Ending,
     Looked,
     Node,
     Room,
-    Rule,
-    Step,
+    SamplingRule,
+    StepRow,
     WriteAsk,
     WritingRow,
 )
+from glassformer.studio.reading import of_ids, read
+from glassformer.studio.runs import Stopped, fits
+from glassformer.studio.schemas import StackName
 
 LOGPROBS = {"logprobs": True}
 TOP = 10  # candidates that are shown
@@ -97,11 +97,11 @@ class _Watcher:
     """Stands between the processors: sees the scores on their way, and may force a token."""
 
     model: Model
-    writing: Writing
+    writing: GenerationJob
     taken: dict[int, int]  # which token the user wants at which step
     stop: Event
     scores: list[Tensor] = field(default_factory=list)  # (V,) of this step: before, after each rule
-    steps: list[Step] = field(default_factory=list)
+    steps: list[StepRow] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.engine = self.writing.engine()
@@ -119,24 +119,24 @@ class _Watcher:
             stopped = choice.stopped
         return stopped or "length"
 
-    def _begin(self, scores: Tensor, rows: Rows) -> Tensor:
+    def _begin(self, scores: Tensor, rows: LogitRows) -> Tensor:
         if self.stop.is_set():
             raise Stopped
         self.cache = _cache_row(self.engine, self.cache)
         self.scores = [scores[0]]
         return scores
 
-    def _after(self, scores: Tensor, rows: Rows, *, rule: Processor) -> Tensor:
+    def _after(self, scores: Tensor, rows: LogitRows, *, rule: Processor) -> Tensor:
         scores = rule(scores, rows)
         self.scores.append(scores[0])
         return scores
 
-    def _take(self, scores: Tensor, rows: Rows) -> Tensor:
+    def _take(self, scores: Tensor, rows: LogitRows) -> Tensor:
         """What the user has chosen comes, whatever its score."""
         token = self.taken.get(int(rows.made[0]))
         return scores if token is None else only([token], self.vocab, scores.device)[None]
 
-    def _step(self, choice: Choice) -> Step:
+    def _step(self, choice: Choice) -> StepRow:
         assert self.cache is not None  # noqa: S101 - a choice comes after its scores
         p = torch.stack([each.softmax(-1) for each in self.scores]).cpu()  # (1 + rules, V)
         kept = torch.stack([each.isfinite() for each in self.scores]).cpu()
@@ -144,13 +144,13 @@ class _Watcher:
         if choice.token not in best:
             best.append(choice.token)
         lefts = kept[1:].sum(-1).tolist()
-        return Step(
+        return StepRow(
             token=choice.token,
             logprob=choice.logprob or 0.0,
             chosen=len(self.steps) in self.taken,
             rules=[_rule(rule, left) for rule, left in zip(self.rules, lefts, strict=True)],
             top=[
-                Candidate(
+                CandidateRow(
                     id=i, text=spoken(self.model, i), p=p[:, i].tolist(), cut=_cut(kept[:, i])
                 )
                 for i in best
@@ -159,12 +159,12 @@ class _Watcher:
         )
 
 
-def _rule(rule: Processor, left: int) -> Rule:
+def _rule(rule: Processor, left: int) -> SamplingRule:
     """A processor's setting and its value, as users write them."""
     assert isinstance(rule, partial)  # noqa: S101 - processors makes them so
     values = [each for each in rule.keywords.values() if isinstance(each, int | float)]
     name = RULES.get(rule.func.__name__, "forbidden")
-    return Rule(name=name, value=values[0] if values else None, left=left)
+    return SamplingRule(name=name, value=values[0] if values else None, left=left)
 
 
 def _cut(kept: Tensor) -> int | None:
@@ -207,7 +207,12 @@ def _room(cache: Cache) -> Room:
 
 
 def _row(
-    model: Model, writing: Writing, id: str, ids: Sequence[int], stopped: Ended, engine: Engine
+    model: Model,
+    writing: GenerationJob,
+    id: str,
+    ids: Sequence[int],
+    stopped: Ended,
+    engine: Engine,
 ) -> WritingRow:
     prompt = list(writing.prompts[0])
     shown = of_ids(model, [*prompt, *ids]).shown
@@ -228,7 +233,7 @@ def _spelt(model: Model, ids: Sequence[int]) -> str:
     return " ".join(map(str, ids)) if model.tokenizer is None else model.tokenizer.decode(ids)
 
 
-def _looked(model: Model, writing: Writing, ids: Sequence[int]) -> Trace:
+def _looked(model: Model, writing: GenerationJob, ids: Sequence[int]) -> Trace:
     """The same tokens once more, all at once and in the open; the last one is never read."""
     text = [*writing.prompts[0], *ids[:-1]]
     what = text if writing.sources is None else (writing.sources[0], text)
@@ -256,7 +261,7 @@ def rows(wrote: Wrote, stack: StackName, layer: int, head: int | None) -> Looked
     return Looked(weights=[row[:end].tolist() for row, end in zip(found, until, strict=True)])
 
 
-def _search(model: Model, writing: Writing, ask: WriteAsk, id: str, stop: Event) -> Wrote:
+def _search(model: Model, writing: GenerationJob, ask: WriteAsk, id: str, stop: Event) -> Wrote:
     if ask.taken:
         raise InputError("taken: a beam search chooses by itself: write num_beams = 1")
     engine = writing.engine()
@@ -272,7 +277,7 @@ def _search(model: Model, writing: Writing, ask: WriteAsk, id: str, stop: Event)
     return Wrote(id, ask, row.model_copy(update={"beams": beams}), None)
 
 
-def _ending(model: Model, text: Written) -> Ending:
+def _ending(model: Model, text: Generation) -> Ending:
     return Ending(
         ids=list(text.ids),
         text=_spelt(model, text.ids),
@@ -290,7 +295,7 @@ class _Tree:
     stop: Event
     nodes: list[Node] = field(default_factory=list)
     caches: list[CacheRow] = field(default_factory=list)
-    pool: list[Written] = field(default_factory=list)
+    pool: list[Generation] = field(default_factory=list)
     beams: list[int | None] = field(default_factory=list)  # the node that each beam has come to
 
     def turn(self, turn: Turn) -> None:

@@ -12,30 +12,30 @@ from glassformer.config import ModelConfig, TaskConfig, TaskKind
 from glassformer.errors import ConfigError
 from glassformer.model.families import FAMILIES
 from glassformer.model.init import initialise, materialise
-from glassformer.tasks.base import Ids, Output, Sum, Task, cross_entropy
-from glassformer.tasks.embed import Embed
+from glassformer.tasks.base import Ids, LossSum, Output, Task, cross_entropy
+from glassformer.tasks.embed import SentenceEmbedding
 from glassformer.tasks.heads import pool
-from glassformer.tasks.label import Classify, Features, Span, Tag
-from glassformer.tasks.language import MaskedLM, NextWord
+from glassformer.tasks.label import Classification, Features, QuestionAnswering, TokenClassification
+from glassformer.tasks.language import CausalLM, MaskedLM
 from glassformer.tasks.pooling import Important, ImportantWords
 
 TASKS: dict[TaskKind, type[Task]] = {
     "features": Features,
     "masked_lm": MaskedLM,
-    "pretraining": MaskedLM,
-    "next_sentence": Classify,
-    "causal_lm": NextWord,
-    "seq2seq": NextWord,
-    "classify": Classify,
-    "tag": Tag,
-    "span": Span,
+    "masked_lm_nsp": MaskedLM,
+    "next_sentence": Classification,
+    "causal_lm": CausalLM,
+    "translation": CausalLM,
+    "classification": Classification,
+    "token_classification": TokenClassification,
+    "question_answering": QuestionAnswering,
 }
 FAMILY_OF = {
     "masked_lm": "encoder",
-    "pretraining": "encoder",
+    "masked_lm_nsp": "encoder",
     "next_sentence": "encoder",
     "causal_lm": "decoder",
-    "seq2seq": "seq2seq",
+    "translation": "translation",
 }
 
 
@@ -56,7 +56,7 @@ def outline(config: ModelConfig, task: TaskConfig) -> Task:
         raise ConfigError(
             f"kind = {task.kind!r} needs family = {family!r}, and this is {config.family!r}"
         )
-    if task.kind in ("classify", "tag", "next_sentence") and not task.labels:
+    if task.kind in ("classification", "token_classification", "next_sentence") and not task.labels:
         raise ConfigError(f"labels: kind = {task.kind!r} needs at least one: write their names")
     with Undrawn(), torch.device("meta"):
         return TASKS[task.kind](FAMILIES[config.family](config), task)
@@ -78,19 +78,19 @@ def build_task(
 
 __all__ = [
     "TASKS",
-    "Classify",
-    "Embed",
+    "CausalLM",
+    "Classification",
     "Features",
     "Ids",
     "Important",
     "ImportantWords",
+    "LossSum",
     "MaskedLM",
-    "NextWord",
     "Output",
-    "Span",
-    "Sum",
-    "Tag",
+    "QuestionAnswering",
+    "SentenceEmbedding",
     "Task",
+    "TokenClassification",
     "build_task",
     "cross_entropy",
     "outline",

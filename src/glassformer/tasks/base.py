@@ -25,7 +25,7 @@ ROW = {"cpu": 512, "cuda": 65_536}
 
 
 @dataclass(frozen=True, eq=False)
-class Sum:
+class LossSum:
     """A loss, summed, so that parts of a batch add up to the loss of the whole."""
 
     total: Tensor
@@ -39,9 +39,13 @@ class Sum:
 @dataclass(frozen=True, eq=False)
 class Output:
     logits: Tensor  # one row a token, or one row a text
-    losses: Mapping[str, Sum] = field(default_factory=dict)  # by the batch's field; empty without
+    losses: Mapping[str, LossSum] = field(
+        default_factory=dict
+    )  # by the batch's field; empty without
     pooled: Tensor | None = None  # (B, C) of a bare encoder that comes with a pooler
-    follows: Tensor | None = None  # (B, 2) next sentence, where it is trained beside the words
+    next_sentence_logits: Tensor | None = (
+        None  # (B, 2) next sentence, where it is trained beside the words
+    )
 
     @property
     def loss(self) -> Tensor:
@@ -68,7 +72,7 @@ class Task(nn.Module, ABC):
 
     @property
     def device(self) -> torch.device:
-        return self.backbone.words.device
+        return self.backbone.token_embedding.device
 
     def hidden(
         self, ids: Ids, *, segments: Ids | None = None, targets: Ids | None = None
@@ -125,7 +129,7 @@ class Task(nn.Module, ABC):
             if [len(each) for each in segments] != [len(each) for each in ids]:
                 raise InputError("segments: give one number for each token of ids")
         if config.family == "seq2seq":
-            if targets is None and self.spec.kind in ("classify", "span"):
+            if targets is None and self.spec.kind in ("classification", "question_answering"):
                 # It labels what it has read, by writing it once more.
                 targets = [[config.ids.start or 0, *each[:-1]] for each in ids]
             if targets is None:
@@ -199,9 +203,9 @@ def _rows(
         yield slice(start, end), slice(begin, len(counts))
 
 
-def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Sum:
+def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> LossSum:
     """Over the rows that have a label (not -100)."""
     total = F.cross_entropy(
         logits.float(), labels, ignore_index=-100, reduction="sum", label_smoothing=smoothing
     )
-    return Sum(total, (labels != -100).sum())
+    return LossSum(total, (labels != -100).sum())

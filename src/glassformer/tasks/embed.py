@@ -10,12 +10,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.model import Batch, Cache, Visitor
-from glassformer.tasks.base import Output, Sum, Task, cross_entropy
+from glassformer.tasks.base import LossSum, Output, Task, cross_entropy
 from glassformer.tasks.heads import pool
 from glassformer.tasks.label import Features
 
 
-class Embed(Task):
+class SentenceEmbedding(Task):
     """A bare backbone that learns: texts 2 i and 2 i + 1 of a batch are pair i.
 
     labels          the loss of pair i
@@ -48,11 +48,11 @@ class Embed(Task):
         if batch.labels.is_floating_point():
             cosines = (first * second).sum(-1)
             off = torch.where(real, cosines - batch.labels, 0.0)
-            return Output(vectors, {"labels": Sum(off.square().sum(), real.sum())})
+            return Output(vectors, {"labels": LossSum(off.square().sum(), real.sum())})
         scores = (self.scale * first @ second.T).masked_fill(~real, -math.inf)  # (P, P)
         loss = cross_entropy(scores, batch.labels)
         if self.symmetric:
             across = (self.scale * second @ first.T).masked_fill(~real, -math.inf)
             other: Tensor = cross_entropy(across, batch.labels).total
-            loss = Sum((loss.total + other) / 2, loss.count)
+            loss = LossSum((loss.total + other) / 2, loss.count)
         return Output(vectors, {"labels": loss})

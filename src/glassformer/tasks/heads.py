@@ -67,7 +67,7 @@ def pooler(config: ModelConfig, task: TaskConfig) -> Pooler | Transform | None:
     return Transform(config) if task.pooler == "transform" else Pooler(config, task.pooler)
 
 
-class Words(nn.Module):
+class LMHead(nn.Module):
     """Back from vectors to words: logits = x · Eᵀ (+ b), E the token table or its own matrix."""
 
     def __init__(self, config: ModelConfig, *, bias: bool) -> None:

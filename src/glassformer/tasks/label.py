@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from glassformer.config import DOCUMENTS, TaskConfig
 from glassformer.errors import InputError
 from glassformer.model import Backbone, Batch, Cache, Look, Visitor
-from glassformer.tasks.base import Ids, Output, Sum, Task, cross_entropy
+from glassformer.tasks.base import Ids, LossSum, Output, Task, cross_entropy
 from glassformer.tasks.heads import Labels, pool, pooler
 from glassformer.tasks.pooling import Important
 
@@ -44,7 +44,7 @@ class Features(Task):
         raise InputError("logits: this model has no head to make them; ask for hidden(…)")
 
 
-class Classify(Task):
+class Classification(Task):
     """One answer a text or pair of texts, from one vector: `classify` and `next_sentence`.
 
     With a single label it is regression: the loss is the squared error. Where a text may have
@@ -79,15 +79,15 @@ class Classify(Task):
         if self.spec.several:  # (B, K) of 0 and 1
             real, wanted = batch.labels != -100, batch.labels.clamp(min=0.0)
             off = F.binary_cross_entropy_with_logits(logits.float(), wanted, reduction="none")
-            return Output(logits, {"labels": Sum((off * real).sum(), real.sum())})
+            return Output(logits, {"labels": LossSum((off * real).sum(), real.sum())})
         if len(self.spec.labels) == 1:
             real = batch.labels != -100
             off = torch.where(real, logits[:, 0].float() - batch.labels, 0.0)
-            return Output(logits, {"labels": Sum(off.square().sum(), real.sum())})
+            return Output(logits, {"labels": LossSum(off.square().sum(), real.sum())})
         return Output(logits, {"labels": cross_entropy(logits, batch.labels)})
 
 
-class Tag(Task):
+class TokenClassification(Task):
     """One label a token."""
 
     def __init__(self, backbone: Backbone, task: TaskConfig) -> None:
@@ -108,7 +108,7 @@ class Tag(Task):
         return Output(logits, {"labels": cross_entropy(logits, batch.labels)})
 
 
-class Span(Task):
+class QuestionAnswering(Task):
     """Where an answer begins and ends: two scores a token, each a softmax over its text."""
 
     def __init__(self, backbone: Backbone, task: TaskConfig) -> None:

@@ -19,7 +19,7 @@ MOST_PARTS = 16  # of a sequence
 MOST_IDS = 1 << 24
 
 
-class Rule(NamedTuple):
+class PartRule(NamedTuple):
     """What a field may be."""
 
     words: str
@@ -27,26 +27,26 @@ class Rule(NamedTuple):
     needed: bool = True
 
 
-def text(least: int, most: int) -> Rule:
+def text(least: int, most: int) -> PartRule:
     words = "one character" if most == 1 else f"{least} to {most:,} characters"
-    return Rule(words, lambda v: isinstance(v, str) and least <= len(v) <= most)
+    return PartRule(words, lambda v: isinstance(v, str) and least <= len(v) <= most)
 
 
-def number(most: int) -> Rule:
+def number(most: int) -> PartRule:
     words = f"a number from 0 to {most:,}" if most else "0"
-    return Rule(words, lambda v: type(v) is int and 0 <= v <= most)
+    return PartRule(words, lambda v: type(v) is int and 0 <= v <= most)
 
 
-def word(*words: str) -> Rule:
-    return Rule(f"one of {', '.join(words)}", lambda v: isinstance(v, str) and v in words)
+def word(*words: str) -> PartRule:
+    return PartRule(f"one of {', '.join(words)}", lambda v: isinstance(v, str) and v in words)
 
 
-def maybe(rule: Rule) -> Rule:
-    return Rule(f"{rule.words}, or null", lambda v: v is None or rule.holds(v), needed=False)
+def maybe(rule: PartRule) -> PartRule:
+    return PartRule(f"{rule.words}, or null", lambda v: v is None or rule.holds(v), needed=False)
 
 
-def several(rule: Rule) -> Rule:
-    return Rule(
+def several(rule: PartRule) -> PartRule:
+    return PartRule(
         f"a list, each {rule.words}",
         lambda v: isinstance(v, list) and 0 < len(v) <= 64 and all(map(rule.holds, v)),
     )
@@ -69,12 +69,12 @@ def _is_strategy(found: Any) -> bool:
     return fixed or found == "BatchLongest"
 
 
-FLAG = Rule("true or false", lambda v: type(v) is bool)
+FLAG = PartRule("true or false", lambda v: type(v) is bool)
 LETTER, SHORT, AFFIX, PIECE = text(1, 1), text(1, 64), text(0, 64), text(1, 1000)
 ID, LENGTH = number(MOST_IDS), number(1 << 31)
-PATTERN = Rule('{"String": …}, or a {"Regex": …} that is known', _is_pattern)
-TOKEN = Rule("[token, id]", _is_token)
-ANY = Rule("a value", lambda v: v is not None)  # looked at elsewhere
+PATTERN = PartRule('{"String": …}, or a {"Regex": …} that is known', _is_pattern)
+TOKEN = PartRule("[token, id]", _is_token)
+ANY = PartRule("a value", lambda v: v is not None)  # looked at elsewhere
 BEHAVIOR = word("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous")
 SIDE = word("Left", "Right")
 BYTES = {"add_prefix_space": FLAG, "trim_offsets": FLAG, "use_regex": maybe(FLAG)}
@@ -85,7 +85,7 @@ META = {
 NEVER = {"prepend_scheme": word("never")}  # what add_prefix_space = false means
 REPLACE = {"pattern": PATTERN, "content": AFFIX}
 
-Fields = Mapping[str, Rule]
+Fields = Mapping[str, PartRule]
 # section → type → its fields; a Sequence holds others of its section
 PARTS: Mapping[str, Mapping[str, Fields]] = {
     "normalizer": {
@@ -134,7 +134,7 @@ PARTS: Mapping[str, Mapping[str, Fields]] = {
     "model": {
         "BPE": {
             "vocab": ANY, "merges": ANY,
-            "dropout": maybe(Rule("0, for the same text gives the same ids", lambda v: v == 0)),
+            "dropout": maybe(PartRule("0, for the same text gives the same ids", lambda v: v == 0)),
             "unk_token": maybe(AFFIX), "continuing_subword_prefix": maybe(AFFIX),
             "end_of_word_suffix": maybe(AFFIX), "fuse_unk": maybe(FLAG),
             "byte_fallback": maybe(FLAG), "ignore_merges": maybe(FLAG),
@@ -158,7 +158,7 @@ TRUNCATION: Fields = {
     "strategy": word("LongestFirst", "OnlyFirst", "OnlySecond"),
 }  # fmt: skip
 PADDING: Fields = {
-    "strategy": Rule('BatchLongest, or {"Fixed": …}', _is_strategy), "direction": SIDE,
+    "strategy": PartRule('BatchLongest, or {"Fixed": …}', _is_strategy), "direction": SIDE,
     "pad_to_multiple_of": maybe(LENGTH), "pad_id": ID, "pad_type_id": ID, "pad_token": AFFIX,
 }  # fmt: skip
 

@@ -35,7 +35,7 @@ MOST_AT_ONCE = 2**16  # characters
 
 
 @dataclass(frozen=True)
-class Frame:
+class TrainingTemplate:
     """The special tokens of a purpose, and where they stand around a text or a pair of texts."""
 
     tokens: tuple[str, ...]
@@ -43,14 +43,14 @@ class Frame:
     pair: str | None = None
 
 
-FRAMES: dict[Purpose, Frame] = {
-    "encoder": Frame(
+FRAMES: dict[Purpose, TrainingTemplate] = {
+    "encoder": TrainingTemplate(
         ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
         "[CLS] $A [SEP]",
         "[CLS] $A [SEP] $B:1 [SEP]:1",
     ),
-    "decoder": Frame(("<|endoftext|>",)),
-    "translation": Frame(("</s>", "<unk>", "<pad>"), "$A </s>", "$A </s> $B </s>"),
+    "decoder": TrainingTemplate(("<|endoftext|>",)),
+    "translation": TrainingTemplate(("</s>", "<unk>", "<pad>"), "$A </s>", "$A </s> $B </s>"),
 }
 USUAL: dict[Kind, Purpose] = {
     "bpe": "decoder",

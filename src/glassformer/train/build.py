@@ -10,39 +10,40 @@ from typing import Any, cast
 
 from glassformer.checkpoint import about_vectors, is_vectors, read_configs
 from glassformer.checkpoint.folder import SIDE_FILES
-from glassformer.data.marking import texts_of
+from glassformer.data.batches import PackedRows
+from glassformer.data.fingerprints import Fingerprint, difference, fingerprints
+from glassformer.data.label_alignment import texts_of
 from glassformer.data.objectives import Objective
 from glassformer.data.prepare import Kind, prepare
-from glassformer.data.rows import Rows
 from glassformer.data.split import Pair
-from glassformer.data.stamps import Stamp, difference, stamps
 from glassformer.data.store import META, Store, read_meta
+from glassformer.distributed import DistributedContext
 from glassformer.durable import write_whole
 from glassformer.errors import ConfigError, InputError, check_installed
+from glassformer.evaluate import metrics
+from glassformer.evaluate.translation import Examples, TranslationEvaluator
 from glassformer.loaded import FINGERPRINT
 from glassformer.pretrained import named
+from glassformer.recipe.schema import FAMILY, LABELLED, Recipe
 from glassformer.strictjson import parse
 from glassformer.tasks import Task
 from glassformer.text import Tokenizer
 from glassformer.text.training import Purpose, tokenizer_files, train_tokenizer
-from glassformer.train import labelled, metrics
-from glassformer.train.auto import settled, timed
-from glassformer.train.distributed import World
-from glassformer.train.judge import Examples, Judge
+from glassformer.train import labelled
+from glassformer.train.batch_size import resolve_batch_size, resolve_steps
+from glassformer.train.documents import RunPaths, held_out, source_files
+from glassformer.train.init_from import check_start
 from glassformer.train.parts import objective_of, pool_of, task_of
-from glassformer.train.recipe import FAMILY, LABELLED, Recipe
-from glassformer.train.run import Run, check_same, checkpoints
-from glassformer.train.sentences import SENTENCE_FILES, sentence_files
-from glassformer.train.session import Session
-from glassformer.train.start import check_start
+from glassformer.train.run_dir import RunDir, check_same, checkpoints
+from glassformer.train.sentence_files import SENTENCE_FILES, sentence_files
 from glassformer.train.state import State
-from glassformer.train.texts import Place, held_out, source_files
+from glassformer.train.trainer import Trainer
 
 STORES: dict[str, Kind] = {
-    "next_word": "text",
-    "masked": "text",
-    "masked_pairs": "sentences",
-    "translate": "pairs",
+    "causal_lm": "text",
+    "masked_lm": "text",
+    "masked_lm_nsp": "sentences",
+    "translation": "pairs",
 }
 PURPOSES: dict[str, Purpose] = {
     "decoder": "decoder",
@@ -51,13 +52,13 @@ PURPOSES: dict[str, Purpose] = {
 }
 
 
-def build_session(recipe: Recipe, place: Place, world: World) -> Session:
-    if recipe.train.translate:
-        why = f"{place.source}: train.translate = {recipe.train.translate}"
+def build_session(recipe: Recipe, place: RunPaths, world: DistributedContext) -> Trainer:
+    if recipe.train.bleu_sentences:
+        why = f"{place.source}: train.bleu_sentences = {recipe.train.bleu_sentences}"
         check_installed(why, "metrics", "sacrebleu")
-    if recipe.train.rows % world.size:
+    if recipe.train.micro_batches % world.size:
         raise ConfigError(
-            f"{place.source}: train.rows = {recipe.train.rows} over {world.size} processes: "
+            f"{place.source}: train.micro_batches = {recipe.train.micro_batches} over {world.size} processes: "
             "write a multiple of their number"
         )
     check_same(recipe, place.out)
@@ -67,7 +68,7 @@ def build_session(recipe: Recipe, place: Place, world: World) -> Session:
         check_installed(why, "metrics", *metrics.PACKAGES)
         place = replace(place, labels=_labels(recipe, place))
         recipe = labelled.judged(recipe, place.labels, place.source)
-    if world.leads:
+    if world.is_main:
         if recipe.data.valid is not None and not _ready_made(recipe, place, "valid"):
             source_files(recipe, place.quiet, "valid")  # a wrong path costs no work
         tokenizer = _tokenizer(recipe, place)
@@ -78,23 +79,23 @@ def build_session(recipe: Recipe, place: Place, world: World) -> Session:
     found = Tokenizer.from_files(files, str(place.out))
     assert found is not None  # noqa: S101
     task = task_of(recipe, found, place.source, place.labels, files, place.say).to(world.device)
-    recipe = settled(recipe, place.out, world, task)
+    recipe = resolve_batch_size(recipe, place.out, world, task)
     train, valid = (_rows(recipe, place, found, task, part) for part in ("train", "valid"))
     assert train is not None  # noqa: S101
-    judge: Judge | labelled.Measured | None = None
-    if recipe.train.translate and valid is not None:
+    judge: TranslationEvaluator | labelled.LabelledEvaluator | None = None
+    if recipe.train.bleu_sentences and valid is not None:
         # While a model learns, the likeliest word each time is enough.
-        judge = build_judge(recipe, place, recipe.train.translate, num_beams=1)
+        judge = build_judge(recipe, place, recipe.train.bleu_sentences, num_beams=1)
     elif recipe.objective.kind in LABELLED and valid is not None:
         judge = build_measured(recipe, place, place.labels)
-    recipe = timed(recipe, train)
-    run = Run(place.out, run_files(recipe, files, task.width), {FINGERPRINT: found.fingerprint})
-    losses = labelled.weighted(task, train.objective) if recipe.objective.balanced else None
+    recipe = resolve_steps(recipe, train)
+    run = RunDir(place.out, run_files(recipe, files, task.width), {FINGERPRINT: found.fingerprint})
+    losses = labelled.weighted(task, train.objective) if recipe.objective.class_weights else None
     state = State(task, recipe.train)
-    return Session(run, state, train, valid, world, losses=losses, judge=judge)
+    return Trainer(run, state, train, valid, world, losses=losses, judge=judge)
 
 
-def _labels(recipe: Recipe, place: Place) -> tuple[str, ...]:
+def _labels(recipe: Recipe, place: RunPaths) -> tuple[str, ...]:
     """Those that the run began with, or those of the training data."""
     before = read_meta(place.out / "data" / "train") if checkpoints(place.out) else None
     if before is not None:
@@ -102,49 +103,57 @@ def _labels(recipe: Recipe, place: Place) -> tuple[str, ...]:
     return labelled.labels_of(recipe, place.root / recipe.data.train, place.say)
 
 
-def build_valid(recipe: Recipe, place: Place, world: World) -> tuple[Task, Rows]:
+def build_valid(
+    recipe: Recipe, place: RunPaths, world: DistributedContext
+) -> tuple[Task, PackedRows]:
     """The model and the validation part alone, to measure the one on the other."""
     check_start(recipe, place.source)
-    if recipe.start is not None:  # the classes are those that it knows
-        place = replace(place, labels=read_configs(recipe.start)[1].labels)
+    if recipe.init_from is not None:  # the classes are those that it knows
+        place = replace(place, labels=read_configs(recipe.init_from)[1].labels)
     tokenizer = _tokenizer(recipe, place)
     _prepare(recipe, place, tokenizer, "valid")
     files = _tokenizer_files(recipe, place)
     task = task_of(recipe, tokenizer, place.source, place.labels, files).to(world.device)
     rows = _rows(recipe, place, tokenizer, task, "valid")
     if rows is None:
-        raise ConfigError(f"{place.source}: nothing is held out: write data.valid or data.held_out")
+        raise ConfigError(
+            f"{place.source}: nothing is held out: write data.valid or data.valid_fraction"
+        )
     return task, rows
 
 
-def build_judge(recipe: Recipe, place: Place, most: int | None, **search: Any) -> Judge:
+def build_judge(
+    recipe: Recipe, place: RunPaths, most: int | None, **search: Any
+) -> TranslationEvaluator:
     """Translations of the held-out part."""
     if _ready_made(recipe, place, "valid"):
         raise ConfigError(f"{place.source}: data.valid holds ids: BLEU needs its text")
     pairs = held_out(recipe, place.quiet, "valid")
     examples = Examples.of(cast("Iterator[Pair]", pairs), most)
-    return Judge(_tokenizer(recipe, place), examples, search)
+    return TranslationEvaluator(_tokenizer(recipe, place), examples, search)
 
 
-def build_measured(recipe: Recipe, place: Place, labels: tuple[str, ...]) -> labelled.Measured:
+def build_measured(
+    recipe: Recipe, place: RunPaths, labels: tuple[str, ...]
+) -> labelled.LabelledEvaluator:
     """What the model says of the held-out part, beside what is right."""
     quiet = replace(place.quiet, labels=labels)
     pool = pool_of(recipe, _tokenizer_files(recipe, place))
     documents = list(held_out(recipe, quiet, "valid"))
-    return labelled.Measured(
+    return labelled.LabelledEvaluator(
         recipe.objective.kind, _tokenizer(recipe, quiet), documents, labels, pool
     )
 
 
-def _tokenizer_folder(recipe: Recipe, place: Place) -> Path:
-    if recipe.start is not None:
-        return named(recipe.start)
+def _tokenizer_folder(recipe: Recipe, place: RunPaths) -> Path:
+    if recipe.init_from is not None:
+        return named(recipe.init_from)
     if recipe.tokenizer.path is not None:
         return place.root / recipe.tokenizer.path
     return place.out / "tokenizer"
 
 
-def _tokenizer_files(recipe: Recipe, place: Place) -> dict[str, bytes]:
+def _tokenizer_files(recipe: Recipe, place: RunPaths) -> dict[str, bytes]:
     folder = _tokenizer_folder(recipe, place)
     if is_vectors(folder):
         return about_vectors(folder)[1]
@@ -154,12 +163,12 @@ def _tokenizer_files(recipe: Recipe, place: Place) -> dict[str, bytes]:
 
 def run_files(recipe: Recipe, files: dict[str, bytes], width: int) -> dict[str, bytes]:
     """What lies beside the weights: how texts become vectors only where that is learnt."""
-    if recipe.objective.kind == "embed":
+    if recipe.objective.kind == "sentence_embedding":
         return sentence_files(files, pool_of(recipe, files), recipe.objective.length, width)
     return {name: data for name, data in files.items() if name not in SENTENCE_FILES}
 
 
-def _tokenizer(recipe: Recipe, place: Place) -> Tokenizer:
+def _tokenizer(recipe: Recipe, place: RunPaths) -> Tokenizer:
     """The one that is named or was made before; else one learned from the training text."""
     folder = _tokenizer_folder(recipe, place)
     family, settings = FAMILY[recipe.objective.kind][0], recipe.tokenizer
@@ -191,21 +200,21 @@ def _tokenizer(recipe: Recipe, place: Place) -> Tokenizer:
     for name, data in tokenizer_files(made).items():
         write_whole(folder / name, data)
     # Last: before it is there, the tokenizer may be half of one.
-    read = [asdict(stamp) for stamp in stamps(source_files(recipe, place, "train") or {})]
+    read = [asdict(stamp) for stamp in fingerprints(source_files(recipe, place, "train") or {})]
     write_whole(made_from, json.dumps({"settings": told, "files": read}, indent=2).encode())
     return made
 
 
-def _is_made(path: Path, told: list[Any], recipe: Recipe, place: Place) -> bool:
+def _is_made(path: Path, told: list[Any], recipe: Recipe, place: RunPaths) -> bool:
     """Is there a tokenizer of these settings? Before the first step, of the text as it is now?"""
     found = parse(path.read_bytes(), str(path)) if path.is_file() else {}
     if found.get("settings") != told:
         return False
     files = None if checkpoints(place.out) else source_files(recipe, place, "train")
-    return files is None or not difference([Stamp(**each) for each in found["files"]], files)
+    return files is None or not difference([Fingerprint(**each) for each in found["files"]], files)
 
 
-def _ready_made(recipe: Recipe, place: Place, part: str) -> Path | None:
+def _ready_made(recipe: Recipe, place: RunPaths, part: str) -> Path | None:
     """A store that `glassformer data prepare` has written, where the recipe names one."""
     data = recipe.data
     name = data.valid if part == "valid" else data.train
@@ -219,13 +228,13 @@ def _ready_made(recipe: Recipe, place: Place, part: str) -> Path | None:
         )
     if data.splits:
         raise ConfigError(
-            f"{place.source}: data.held_out = {data.held_out}: {folder} is prepared and cannot be "
+            f"{place.source}: data.valid_fraction = {data.valid_fraction}: {folder} is prepared and cannot be "
             "split: prepare another one and name it data.valid, or write held_out = 0"
         )
     return folder
 
 
-def _prepare(recipe: Recipe, place: Place, tokenizer: Tokenizer, part: str) -> None:
+def _prepare(recipe: Recipe, place: RunPaths, tokenizer: Tokenizer, part: str) -> None:
     data = recipe.data
     if part == "valid" and data.valid is None and not data.splits:
         return
@@ -241,13 +250,15 @@ def _prepare(recipe: Recipe, place: Place, tokenizer: Tokenizer, part: str) -> N
         place.tell(f"preparing {part}" if progress.characters else part, progress)
 
 
-def _store_kind(recipe: Recipe, place: Place) -> Kind:
+def _store_kind(recipe: Recipe, place: RunPaths) -> Kind:
     if recipe.objective.kind in STORES:
         return STORES[recipe.objective.kind]
     return labelled.store_kind(recipe, place.root / recipe.data.train, place.labels)
 
 
-def _rows(recipe: Recipe, place: Place, tokenizer: Tokenizer, task: Task, part: str) -> Rows | None:
+def _rows(
+    recipe: Recipe, place: RunPaths, tokenizer: Tokenizer, task: Task, part: str
+) -> PackedRows | None:
     folder = _ready_made(recipe, place, part) or place.out / "data" / part
     if not folder.exists():
         return None
@@ -255,17 +266,17 @@ def _rows(recipe: Recipe, place: Place, tokenizer: Tokenizer, task: Task, part: 
     store.check(tokenizer.fingerprint)
     seed = -1 if part == "valid" else recipe.train.seed
     objective = objective_of(recipe, store, tokenizer, task, seed, place.source)
-    budget = recipe.train.tokens
+    budget = recipe.train.micro_batch_tokens
     assert budget != "auto"  # noqa: S101
     plan = place.out / "plan" / part
     # Of one shape is what is compiled, and what is on tape.
-    fixed = recipe.train.compile or (recipe.train.tape and task.device.type == "cuda")
-    rows = Rows(objective, budget=budget, folder=plan, fixed=fixed)
+    fixed = recipe.train.compile or (recipe.train.cuda_graphs and task.device.type == "cuda")
+    rows = PackedRows(objective, budget=budget, folder=plan, fixed=fixed)
     _tell_left_out(objective, recipe, place, part)
     return rows
 
 
-def _tell_left_out(objective: Objective, recipe: Recipe, place: Place, part: str) -> None:
+def _tell_left_out(objective: Objective, recipe: Recipe, place: RunPaths, part: str) -> None:
     left = [each for each in objective.left_out() if each.count]
     for each in left:
         if each.too_long and recipe.objective.on_truncate == "error":

@@ -17,8 +17,8 @@ from typing import Any
 
 from glassformer.errors import ConfigError
 from glassformer.presets import PRESETS
-from glassformer.train.paths import full_path, model_path
-from glassformer.train.recipe import METRICS, Recipe, recipe_from
+from glassformer.recipe.paths import full_path, model_path
+from glassformer.recipe.schema import METRICS, Recipe, recipe_from
 
 FRESH = ":fresh"  # behind a model: its network and tokenizer, without its weights
 LONGEST = 100  # characters of a folder's name

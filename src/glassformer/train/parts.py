@@ -8,42 +8,49 @@ import numpy as np
 import torch
 
 from glassformer.config import DOCUMENTS, TokenIds
-from glassformer.data.frame import END, MASK, PAD, Frame, end_of_text, find_id
 from glassformer.data.labelling import Answers, Documents
 from glassformer.data.masking import Masking
 from glassformer.data.objectives import Masked, MaskedPairs, NextWord, Objective, Translate
+from glassformer.data.special_tokens import (
+    END,
+    MASK,
+    PAD,
+    SpecialTokenTemplate,
+    end_of_text,
+    find_id,
+)
 from glassformer.data.store import Store
 from glassformer.errors import ConfigError
-from glassformer.tasks import Embed, Features, Task, build_task
+from glassformer.inference import embedding_config
+from glassformer.recipe.schema import FAMILY, Recipe, model_config
+from glassformer.tasks import Features, SentenceEmbedding, Task, build_task
 from glassformer.text import Tokenizer
+from glassformer.train.init_from import spec_of, started
 from glassformer.train.labelled import OBJECTIVES
-from glassformer.train.recipe import FAMILY, Recipe, model_config
-from glassformer.train.start import spec_of, started
-from glassformer.uses import recipe_of
 
 
 def objective_of(
     recipe: Recipe, store: Store, tokenizer: Tokenizer, task: Task, seed: int, source: str
 ) -> Objective:
-    frame, learn = Frame.of(tokenizer), recipe.objective
+    frame, learn = SpecialTokenTemplate.of(tokenizer), recipe.objective
     ids = task.backbone.config.ids
     pad = ids.pad or 0
     base = (store, frame, learn.length, pad, seed)
-    if learn.kind == "next_word":
+    if learn.kind == "causal_lm":
         return NextWord(*base)
-    if learn.kind == "translate":
+    if learn.kind == "translation":
         end = end_of_text(tokenizer, frame)
         return Translate(*base, ids.start or pad, end, learn.label_smoothing if seed >= 0 else 0.0)
-    if learn.kind == "answer":
+    if learn.kind == "question_answering":
         return Answers(*base, learn.overlap)
     if task.spec.pool in DOCUMENTS:
-        return Documents(*base, learn.word_dropout)
+        return Documents(*base, learn.token_dropout)
     if learn.kind in OBJECTIVES:
         return OBJECTIVES[learn.kind](*base)
     masking = _masking(recipe, tokenizer, task.backbone.config.vocab_size, source)
-    if learn.kind == "masked":
+    if learn.kind == "masked_lm":
         return Masked(*base, masking)
-    return MaskedPairs(*base, masking, learn.sentence_order, learn.short)
+    return MaskedPairs(*base, masking, learn.sentence_order, learn.short_pair_fraction)
 
 
 def _masking(recipe: Recipe, tokenizer: Tokenizer, vocab: int, source: str) -> Masking:
@@ -81,7 +88,7 @@ def task_of(
     """Fresh, or from the model to start with; `files` are those that lie beside it."""
     learn = recipe.objective
     torch.manual_seed(recipe.train.seed)
-    if recipe.start is not None:
+    if recipe.init_from is not None:
         task = started(recipe, source, labels, tell)
     else:
         pad, end = find_id(tokenizer, PAD), find_id(tokenizer, END)
@@ -89,15 +96,17 @@ def task_of(
         ids = TokenIds(pad=pad, start=start, end=end)
         config = model_config(recipe, tokenizer.highest + 1, ids, source)
         task = build_task(config, spec_of(recipe, config, labels)).train()
-    if task.spec.kind == "classify":  # the same head: what its scores mean, the data says
+    if task.spec.kind == "classification":  # the same head: what its scores mean, the data says
         several = recipe.data.label_separator is not None
         task.spec = task.spec.model_copy(update={"several": several})
     if isinstance(task, Features):
         how = pool_of(recipe, files or {})
-        return Embed(task, how=how, scale=learn.scale, symmetric=learn.symmetric).train()
+        return SentenceEmbedding(
+            task, how=how, scale=learn.scale, symmetric=learn.symmetric
+        ).train()
     return task
 
 
 def pool_of(recipe: Recipe, files: Mapping[str, bytes]) -> str:
     """How a text becomes a vector: as the recipe says, else as the model's own files do."""
-    return recipe.objective.pool or recipe_of(files, str(recipe.start)).pool
+    return recipe.objective.pool or embedding_config(files, str(recipe.init_from)).pool

@@ -17,16 +17,16 @@ from glassformer.durable import write_whole
 from glassformer.errors import CheckpointError
 from glassformer.model.block import Block
 from glassformer.precision import dtype_name
+from glassformer.recipe.paths import map_paths, without_folders
+from glassformer.recipe.schema import Recipe
+from glassformer.recipe.toml import RECIPE, as_toml
 from glassformer.tasks import Task
 from glassformer.train.loop import losses_of
-from glassformer.train.paths import map_paths, without_folders
-from glassformer.train.recipe import Recipe
-from glassformer.train.session import Session
 from glassformer.train.state import PRECISION
-from glassformer.train.toml import RECIPE, as_toml
+from glassformer.train.trainer import Trainer
 
 
-def ready(session: Session, recipe: Recipe, tell: Callable[[str], None]) -> None:
+def ready(session: Trainer, recipe: Recipe, tell: Callable[[str], None]) -> None:
     """Take up the run where it was broken off, and make the model fast."""
     state, run, train = session.state, session.run, recipe.train
     if train.deterministic:
@@ -40,14 +40,14 @@ def ready(session: Session, recipe: Recipe, tell: Callable[[str], None]) -> None
             f"{run.checkpoints}: none of its {len(found)} checkpoints is whole: move them away, "
             "then the same command begins afresh"
         )
-    if session.world.leads:
+    if session.world.is_main:
         write_whole(run.folder / RECIPE, as_toml(recipe).encode())
     if last is not None:
         state.load(last)
         tell(f"going on after step {state.facts.step:,}")
-    if session.world.leads:
+    if session.world.is_main:
         run.rewind(state.facts.step if last is not None else -1)
-    if train.recompute:
+    if train.activation_checkpointing:
         recompute(state.task)
     if train.compile:
         settings = {"fullgraph": True, "dynamic": False}
@@ -64,19 +64,19 @@ def recompute(task: Task) -> None:
             module.forward = forward  # type: ignore[method-assign]
 
 
-def finish(session: Session, recipe: Recipe) -> dict[str, Any]:
+def finish(session: Trainer, recipe: Recipe) -> dict[str, Any]:
     """Write the result: the best weights if they were measured, else the last ones."""
     state, run = session.state, session.run
     facts = state.facts
-    if session.world.leads:
+    if session.world.is_main:
         run.forget(state)  # a run that was killed in its last save has not
     best = run.checkpoints / f"step-{facts.best_step:08d}"
     if facts.best is not None and facts.best_step != facts.step and _is_whole(best):
         state.load(best)
     figures = session.result()
-    if session.world.leads:
+    if session.world.is_main:
         answer = state.answer()
-        card = model_card(answer, recipe.name, dtype_name(answer.backbone.words.dtype))
+        card = model_card(answer, recipe.name, dtype_name(answer.backbone.token_embedding.dtype))
         card += "\n" + training_card(session, recipe, figures)
         files = {**run.files, "README.md": card.encode()}
         save_task(answer, run.folder / "model", files=files, notes=run.notes)
@@ -92,7 +92,7 @@ def _is_whole(folder: Path) -> bool:
     return True
 
 
-def training_card(session: Session, recipe: Recipe, figures: dict[str, float]) -> str:
+def training_card(session: Trainer, recipe: Recipe, figures: dict[str, float]) -> str:
     facts, learn = session.state.facts, recipe.objective
     # A place of this machine helps nobody else.
     shared = map_paths(Recipe, recipe.model_copy(update={"root": None}), without_folders)

@@ -16,17 +16,17 @@ from torch import Tensor
 from glassformer.checkpoint import load_task
 from glassformer.errors import CheckpointError
 from glassformer.precision import compute_dtype
+from glassformer.recipe.schema import TrainConfig
 from glassformer.strictjson import parse
 from glassformer.tasks import Task
-from glassformer.train.optim import Weights, frozen, named_state, optimisers, restore
-from glassformer.train.recipe import Train
+from glassformer.train.optim.weights import Weights, frozen, named_state, optimisers, restore
 
 OPTIMISER, TRAINER = "optimiser.safetensors", "trainer.json"
 PRECISION = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 @dataclass
-class Facts:
+class TrainerState:
     """The plain numbers of a run, as trainer.json holds them."""
 
     step: int = 0  # how many are done
@@ -45,9 +45,9 @@ class Facts:
 class State:
     """A task with its masters, its optimisers and the facts."""
 
-    def __init__(self, task: Task, train: Train, facts: Facts | None = None) -> None:
+    def __init__(self, task: Task, train: TrainConfig, facts: TrainerState | None = None) -> None:
         self.task, self.train = task, train
-        self.facts = facts or Facts(rows=train.rows)
+        self.facts = facts or TrainerState(rows=train.micro_batches)
         still = set(frozen([name for name, _ in task.named_parameters()], train.freeze))
         for name, parameter in task.named_parameters():
             parameter.requires_grad_(name not in still)
@@ -55,7 +55,7 @@ class State:
         self.weights = Weights(task, self.compute.dtype)
         self.optimisers = optimisers(self.weights, train)
         self.average: dict[str, Tensor] = {}
-        if train.average:
+        if train.ema_decay:
             self.average = {n: p.detach().clone() for n, p in self.weights.masters.items()}
         # The same lists in every step: a step has no time to make them.
         self._averages = list(self.average.values())
@@ -65,7 +65,7 @@ class State:
     def follow(self) -> None:
         """Move the average a little towards the weights."""
         if self.average:
-            torch._foreach_lerp_(self._averages, self._followed, 1 - self.train.average)
+            torch._foreach_lerp_(self._averages, self._followed, 1 - self.train.ema_decay)
 
     def finite(self) -> bool:
         """Is every weight a number?"""
@@ -130,13 +130,13 @@ class State:
                     place = self.weights.masters[name].device
                     states.setdefault(name, {})[what] = tensor.to(place)
             restore(optimiser, states)
-        self.facts = read_facts(folder)
+        self.facts = read_trainer_state(folder)
 
 
-def read_facts(folder: Path) -> Facts:
+def read_trainer_state(folder: Path) -> TrainerState:
     path = folder / TRAINER
     try:
-        return Facts(**parse(path.read_bytes(), str(path)))
+        return TrainerState(**parse(path.read_bytes(), str(path)))
     except (OSError, TypeError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}") from None
 

@@ -44,7 +44,7 @@ GGUF_LLAMA = replace(
     ),
     heads={
         "LlamaForCausalLM": Head(
-            "causal_lm", (Row("output.weight", "words.weight"),), {"bias": False}
+            "causal_lm", (Row("output.weight", "lm_head.weight"),), {"bias": False}
         )
     },
     keys=(

@@ -56,18 +56,20 @@ MODERNBERT = Architecture(
             "masked_lm",
             (
                 *head("transform"),
-                Row("decoder.bias", "words.bias"),
+                Row("decoder.bias", "lm_head.bias"),
                 Row("decoder.weight", TOKENS, tied=True),
             ),
         ),
         "ModernBertForSequenceClassification": Head(
-            "classify",
+            "classification",
             LABELS,
             FIELDS,
             ("classifier_dropout",),
             pool=("classifier_pooling", {"cls": "first", "mean": "mean"}),
         ),
-        "ModernBertForTokenClassification": Head("tag", LABELS, FIELDS, ("classifier_dropout",)),
+        "ModernBertForTokenClassification": Head(
+            "token_classification", LABELS, FIELDS, ("classifier_dropout",)
+        ),
     },
     keys=(
         Key("vocab_size", "vocab_size", 50368),

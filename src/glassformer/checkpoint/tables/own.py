@@ -10,9 +10,9 @@ from pydantic_core import PydanticUndefined
 from glassformer.checkpoint.architecture import Architecture, Head
 from glassformer.checkpoint.keys import REQUIRED, Key
 from glassformer.checkpoint.rows import Row
-from glassformer.config import Dropout, ModelConfig, Strict, TokenIds
+from glassformer.config import DropoutRates, ModelConfig, Strict, TokenIds
 
-GROUPS: dict[str, type[Strict]] = {"dropout": Dropout, "ids": TokenIds}
+GROUPS: dict[str, type[Strict]] = {"dropout": DropoutRates, "ids": TokenIds}
 BODY = (
     "embedding.token.weight", "embedding.position.weight", "embedding.segment.weight",
     "embedding.norm.*", "embedding.project.*", "relative.table.weight",
@@ -49,7 +49,7 @@ OWN = Architecture(
     heads={
         "Features": Head("features"),
         "Classify": Head(
-            "classify",
+            "classification",
             _rows(LABELS),
             dropout=("label_dropout",),
             pool=("pool", {name: name for name in ("mean", "words", "hierarchy")}),

@@ -18,7 +18,7 @@ export const training = {
   name: "Training",
   question: "How did it learn this?",
   lead: "The loss as it fell, and the sentence as the model read it at each checkpoint that was kept: move the slider.",
-  caveat: "Only the newest checkpoints and the best are kept, unless train.keep says more.",
+  caveat: "Only the newest checkpoints and the best are kept, unless train.keep_checkpoints says more.",
   build, along, needs: ({ run, state: { stack, layer, head } }) => weights(run, [stack, layer, head]),
 };
 
