@@ -13,7 +13,7 @@ import torch
 import transformers
 
 from glassformer.distributed import DistributedContext
-from glassformer.evaluate import metrics
+from glassformer.evaluation import metrics
 from glassformer.recipe.schema import Recipe
 from glassformer.train.labelled import LabelledEvaluator
 from glassformer.train.optim.schedule import share

@@ -20,7 +20,7 @@ from torchmetrics.functional.text import squad
 from glassformer.data.label_alignment import LabelledText, LabelledWords
 from glassformer.data.readers.squad import Question
 from glassformer.errors import ConfigError, check_installed
-from glassformer.evaluate import metrics
+from glassformer.evaluation import metrics
 from glassformer.inference import Answer, Classified
 from glassformer.train.labelled import LabelledEvaluator
 

@@ -21,7 +21,7 @@ WORDS = ("masked_lm", "masked_lm_nsp", "causal_lm", "translation")  # tasks that
 
 
 @torch.no_grad()
-def evaluate(
+def loss_metrics(
     task: Task,
     rows: PackedRows,
     world: DistributedContext,
@@ -77,7 +77,7 @@ def perplexity(loss: float) -> float:
 def by_document(task: Task, rows: PackedRows, world: DistributedContext) -> npt.NDArray[np.float64]:
     """(documents, 2) of next words: the sum of their losses, and how many they are."""
     task.eval()
-    plan, offsets = rows.plan(0), rows.objective.store["tokens"].offsets
+    plan, offsets = rows.plan(0), rows.dataset.store["tokens"].offsets
     found = np.zeros((len(offsets) - 1, 2))
     for number in range(len(plan)):
         starts = plan.row(number).first[:, 0]

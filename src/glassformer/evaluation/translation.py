@@ -68,7 +68,7 @@ class TranslationEvaluator:
     examples: Examples
     search: Mapping[str, Any]  # num_beams and the like
 
-    def figures(self, task: Task) -> dict[str, float]:
+    def metrics(self, task: Task) -> dict[str, float]:
         return {name: each.value for name, each in self(task, self.names).items()}
 
     def __call__(self, task: Task, names: Sequence[str] = ("bleu", "chrf")) -> dict[str, Score]:
