@@ -80,11 +80,11 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 ALONE: list[dict[str, Any]] = [
     {"optimiser": "muon"},
-    {"average": 0.9},
-    {"average": 0.9, "precision": "bfloat16"},
-    {"recompute": True},
+    {"ema_decay": 0.9},
+    {"ema_decay": 0.9, "precision": "bfloat16"},
+    {"activation_checkpointing": True},
     {"deterministic": True},
-    {"schedule": "stable", "keep": 1},
+    {"schedule": "wsd", "keep_checkpoints": 1},
 ]
 SLOWER = [pytest.param(each, marks=pytest.mark.slow) for each in ALONE]
 
