@@ -74,9 +74,9 @@ def test_cut_at_a_step(cuts: tuple[int, ...], tmp_path: Path) -> None:
 
 
 SETTINGS: list[dict[str, Any]] = [
-    {"optimiser": "muon", "average": 0.9, "precision": "bfloat16", "rows": 2},
-    {"recompute": True, "deterministic": True},
-    {"keep": 1, "evaluate_every": 1, "learning_rate": 0.3},  # the best is not the last
+    {"optimiser": "muon", "ema_decay": 0.9, "precision": "bfloat16", "micro_batches": 2},
+    {"activation_checkpointing": True, "deterministic": True},
+    {"keep_checkpoints": 1, "evaluate_every": 1, "learning_rate": 0.3},  # the best is not the last
 ]
 ALONE: list[dict[str, Any]] = [
     {"optimiser": "muon"},
