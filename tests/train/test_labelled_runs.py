@@ -249,7 +249,7 @@ def test_the_short_form_needs_a_model_and_a_file(tmp_path: Path) -> None:
             told = " ".join(said.errors.split())
             assert "the columns look like text = 'sentence', label = 'label'" in told
         assert gf.load(out / "model")
-    assert "write one of classify" in refused(
+    assert "write one of classification" in refused(
         "finetune", "sing", "--model", start, "--data", data, code=2
     )
     assert "finetune MODEL RECIPE" in refused("finetune", start, code=2)
