@@ -18,8 +18,9 @@ HOUSE = (
     {"cli"},
     {"studio"},
     {"train"},
-    {"evaluate"},
     {"recipe"},
+    {"objectives"},
+    {"evaluation"},
     {"toys", "loaded"},
     {"generate", "inference"},
     {"glass"},
@@ -28,6 +29,7 @@ HOUSE = (
     {"tasks"},
     {"text", "model"},
     {"presets"},
+    {"fields"},
     {"config"},
     {"strictjson", "durable", "safe_files", "pretrained", "precision", "distributed"},
     {"errors", "version"},
@@ -44,9 +46,11 @@ LIGHT = {
     "safe_files",
     "pretrained",
     "recipe",
+    "objectives",
+    "fields",
     "errors",
     "version",
-} - {"data/labelling", "data/objectives", "data/batches"}  # their import must not cost torch
+} - {"data/batches"}  # their import must not cost torch
 
 
 def room(path: Path) -> str:
@@ -122,7 +126,7 @@ def test_files_and_functions_are_small() -> None:
 
 def test_the_book_can_be_read_in_an_evening() -> None:
     lines = sum(path.read_text().count("\n") for path in (PACKAGE / "model").glob("*.py"))
-    assert lines <= 1_200
+    assert lines <= 1_300
 
 
 def test_nothing_can_execute_what_a_file_says() -> None:

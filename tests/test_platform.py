@@ -18,7 +18,7 @@ from glassformer.checkpoint.folder import open_folder, write_folder
 from glassformer.durable import remove, sync, write_whole
 from glassformer.errors import CheckpointError, ConfigError, GlassformerError, InputError
 from glassformer.pretrained import named
-from glassformer.train.comparing import plan
+from glassformer.train.compare_plan import plan
 from glassformer.train.run_dir import locked
 from test_arrows import FILES, PACKAGE, imports
 

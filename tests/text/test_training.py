@@ -297,7 +297,7 @@ def test_lowercase_takes_no_accents_off():
 @pytest.mark.parametrize("kind", [kind for kind in USUAL if kind != "bytes"])
 def test_empty_texts_teach_nothing(kind):
     for texts in ([], [""], [" \n", "\t"]):
-        with pytest.raises(InputError, match="nothing to learn from"):
+        with pytest.raises(InputError, match="nothing to train on"):
             train_tokenizer(iter(texts), kind, None if kind == "chars" else SIZE)
 
 

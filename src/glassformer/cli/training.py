@@ -244,7 +244,8 @@ class Display:
             self._line(f"step {event.step:>6,}  valid: {metrics}{best}")
         elif isinstance(event, RolledBack):
             self._line(
-                f"step {event.bad:,}: {event.why}: rolled back to step {event.step:,}, its rows are skipped"
+                f"step {event.bad:,}: {event.why}: rolled back to step {event.step:,}, "
+                "its rows are skipped"
             )
 
     def _step(self, step: Step) -> None:

@@ -38,7 +38,7 @@ class Evaluator(Protocol):
 
 @dataclass(frozen=True)
 class ShortForm:
-    """`glassformer finetune` without a recipe: the longest text, and the tokens of a micro-batch."""
+    """`glassformer finetune` without a recipe: longest text, and tokens of a micro-batch."""
 
     length: int
     micro_batch_tokens: int
@@ -120,7 +120,7 @@ class Objective(ABC):
         self, recipe: RecipeFields, config: ModelConfig, labels: Sequence[str]
     ) -> TaskConfig:
         """The head on this backbone."""
-        return TaskConfig(kind=self.task)
+        return TaskConfig(kind=self.task, bias=False)
 
     def check_initial(self, recipe: RecipeFields) -> None:  # noqa: B027
         """As `check`, once the initial model can be looked at."""
