@@ -48,7 +48,7 @@ KINDS = ("next", "masked", "pairs", "translate")
 
 
 def same(one, two):
-    for name in ("tokens", "segments", "labels", "wanted", "follows"):
+    for name in ("tokens", "segments", "labels", "label_positions", "next_sentence_labels"):
         a, b = getattr(one, name), getattr(two, name)
         assert (a is None) == (b is None)
         assert a is None or torch.equal(a, b), name

@@ -58,7 +58,7 @@ def resolve_steps(recipe: Recipe, rows: PackedRows) -> Recipe:
 def _before(path: Path) -> int | None:
     if not path.is_file():
         return None
-    tokens = read_fields(path).get("train", {}).get("tokens")
+    tokens = read_fields(path).get("train", {}).get("micro_batch_tokens")
     return tokens if isinstance(tokens, int) else None
 
 
