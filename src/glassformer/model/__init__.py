@@ -10,13 +10,9 @@ Shapes, for the whole package:
     S  length of the keys                                 V  vocabulary
 """
 
-from glassformer.model.attention import (
-    Attention,
-    AttentionSpec,
-    attend,
-    attend_in_the_open,
-    visible,
-)
+from glassformer.model.attention import (  # isort: skip
+    Attention, AttentionSpec, attend, attend_in_the_open, visible,
+)  # fmt: skip
 from glassformer.model.block import MLP, Block, Norm
 from glassformer.model.cache import Cache
 from glassformer.model.context import Context, Look, Visitor
