@@ -20,7 +20,7 @@ import glassformer as gf
 from glassformer.glass import Recorder
 
 BAR = 2.5
-FAMILIES = {"encoder": "masked_lm", "decoder": "causal_lm", "seq2seq": "seq2seq"}
+FAMILIES = {"encoder": "masked_lm", "decoder": "causal_lm", "seq2seq": "translation"}
 BASE = {"vocab_size": 30_522, "width": 768, "depth": 12, "heads": 12, "mlp_width": 3_072}
 SMALL = {"vocab_size": 101, "width": 24, "depth": 2, "heads": 3, "mlp_width": 48}
 

@@ -130,11 +130,13 @@ def objective_of(work: Work, store: Store) -> Dataset:
 def flops(work: Work) -> float:
     """Of a token, there and back, on average: products with weights, and attention's own."""
     c, stacks = work.config, measure(work.config, work.task).per_block
-    asked = {"masked_lm": 0.15, "causal_lm": 1.0, "seq2seq": 0.5}[work.task.kind]  # share of tokens
+    asked = {"masked_lm": 0.15, "causal_lm": 1.0, "translation": 0.5}[
+        work.task.kind
+    ]  # share of tokens
     # A token of a pair is either read or written; one that is written also looks at the source.
     blocks = c.depth * sum(stacks.values()) / len(stacks)
     keys = float((work.lengths.astype(float) ** 2).sum() / work.lengths.sum())  # seen by a token
-    seen = {"masked_lm": 1.0, "causal_lm": 0.5, "seq2seq": 1.25}[work.task.kind] * keys
+    seen = {"masked_lm": 1.0, "causal_lm": 0.5, "translation": 1.25}[work.task.kind] * keys
     return 6 * (blocks + asked * c.vocab_size * c.width) + 12 * c.depth * c.width * seen
 
 

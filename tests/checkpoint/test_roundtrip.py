@@ -30,7 +30,7 @@ def test_every_class_is_written_back_as_it_was(name: str, tmp_path: Path) -> Non
     folder = folders.write(name, tmp_path / name)
     there_and_back(folder)
     expected = {"config.json", "model.safetensors"}
-    if folders.TASKS[name].kind in ("causal_lm", "seq2seq"):
+    if folders.TASKS[name].kind in ("causal_lm", "translation"):
         expected |= {"generation_config.json"}
     assert folders.files(folder).keys() == expected
 

@@ -62,7 +62,7 @@ def test_json_holds_the_same_numbers(masked: Path) -> None:
     measures = glass.head_measures(trace, "encoder")
     assert found["measures"] == {name: each.tolist() for name, each in measures.items()}
     assert found["types"] == glass.head_types(trace, "encoder")
-    said = glass.says(model, trace, top_k=3)
+    said = glass.predictions(model, trace, top_k=3)
     assert [row["words"] for row in found["says"]] == said.words
     assert list(found["lens"]) == list(glass.lens(model, trace))
     assert found["path"]["token"] == "cat" and len(found["path"]["norm"]) == 3

@@ -10,13 +10,9 @@ Shapes, for the whole package:
     S  length of the keys                                 V  vocabulary
 """
 
-from glassformer.model.attention import (
-    Attention,
-    AttentionSpec,
-    attend,
-    attend_in_the_open,
-    visible,
-)
+from glassformer.model.attention import (  # isort: skip
+    Attention, AttentionSpec, attend, attend_in_the_open, visible,
+)  # fmt: skip
 from glassformer.model.block import MLP, Block, Norm
 from glassformer.model.cache import Cache
 from glassformer.model.context import Context, Look, Visitor
@@ -26,29 +22,8 @@ from glassformer.model.sequences import Batch, Sequences
 from glassformer.model.stack import Embedding, Stack
 
 __all__ = [
-    "MLP",
-    "Attention",
-    "AttentionSpec",
-    "Backbone",
-    "Batch",
-    "Block",
-    "Cache",
-    "Context",
-    "Decoder",
-    "Embedding",
-    "Encoder",
-    "Look",
-    "Norm",
-    "Seq2Seq",
-    "Sequences",
-    "Stack",
-    "Visitor",
-    "attend",
-    "attend_in_the_open",
-    "build",
-    "relative_bucket",
-    "rotate",
-    "rotation",
-    "sinusoid",
+    "MLP", "Attention", "AttentionSpec", "Backbone", "Batch", "Block", "Cache", "Context",
+    "Decoder", "Embedding", "Encoder", "Look", "Norm", "Seq2Seq", "Sequences", "Stack", "Visitor",
+    "attend", "attend_in_the_open", "build", "relative_bucket", "rotate", "rotation", "sinusoid",
     "visible",
 ]  # fmt: skip

@@ -164,13 +164,9 @@ def _one_by_one(
 
 
 def _dense(
-    q: Tensor,  # (B, H, T, D)
-    k: Tensor,  # (B, G, S, D)
-    v: Tensor,  # (B, G, S, Dv)
-    ragged: Ragged | None,
-    spec: AttentionSpec,
-    recorder: tuple[nn.Module, Look] | None = None,
-) -> Tensor:  # (B, H, T, Dv)
+    q: Tensor, k: Tensor, v: Tensor,  # (B, H, T, D), (B, G, S, D), (B, G, S, Dv)
+    ragged: Ragged | None, spec: AttentionSpec, recorder: tuple[nn.Module, Look] | None = None,
+) -> Tensor:  # (B, H, T, Dv)  # fmt: skip
     T, S = q.shape[2], k.shape[2]
     bare = ragged is None and spec.window is None and spec.bias is None
     triangle = bare and T == S and spec.causal
@@ -185,14 +181,9 @@ def _dense(
 
 
 def attend_in_the_open(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    seen: Tensor | None,
-    spec: AttentionSpec,
-    where: nn.Module,
-    ctx: Look,
-) -> Tensor:
+    q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None, spec: AttentionSpec,
+    where: nn.Module, ctx: Look,
+) -> Tensor:  # fmt: skip
     """The same arithmetic line by line as on the slide, for somebody who looks."""
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)  # (B, H, S, D)
