@@ -7,7 +7,6 @@ import torch
 
 from glassformer.config import ModelConfig
 from glassformer.errors import InputError
-from glassformer.generate.slots import select
 from glassformer.model import Batch, Cache, build
 
 SIZES = {"vocab_size": 31, "width": 24, "depth": 3, "heads": 4, "mlp_width": 17}
@@ -114,7 +113,7 @@ def test_select_makes_text_i_what_text_index_i_was(order):
     model, index = model_of("decoder"), ORDERS[order]
     cache = cache_of(model)
     model(Batch.of(TEXTS), cache=cache)
-    select(cache, torch.tensor(index))
+    cache.select(torch.tensor(index))
     new = [[20 + i] for i in range(len(index))]
     found = model(Batch.of(new), cache=cache)
     whole = [TEXTS[i] + new[place] for place, i in enumerate(index)]
@@ -129,7 +128,7 @@ def test_select_takes_the_memory_along(order):
     model, index = model_of("seq2seq"), ORDERS[order]
     cache = cache_of(model, memory_capacity=8)
     model(Batch.of(TEXTS, source=Batch.of(SOURCES)), cache=cache)
-    select(cache, torch.tensor(index))
+    cache.select(torch.tensor(index))
     new = [[20 + i] for i in range(len(index))]
     found = model(Batch.of(new), cache=cache)
     whole = [TEXTS[i] + new[place] for place, i in enumerate(index)]
@@ -142,7 +141,7 @@ def test_a_full_cache_says_what_to_do():
     model = model_of("decoder")
     cache = cache_of(model, texts=2, capacity=5)
     model(Batch.of([[1, 2, 3, 4], [5]]), cache=cache)
-    line = "the cache has room for 5 tokens a text and 6 are needed: make it with a larger capacity"
+    line = "room for 5 tokens per text and 6 are needed: create it with a larger capacity"
     with pytest.raises(InputError, match=re.escape(line)):
         model(Batch.of([[5, 6], [6]]), cache=cache)
     assert cache.counts == (4, 1)
