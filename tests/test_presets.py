@@ -250,5 +250,5 @@ def test_positions_that_are_computed_take_no_memory():
     ],
 )
 def test_sizes_no_model_has_are_refused(changes):
-    with pytest.raises(ConfigError, match=r"a matrix of .* numbers: at most .* can be counted"):
+    with pytest.raises(ConfigError, match=r"a matrix of .* elements, more than .*: look for"):
         measure(changed(**changes), TaskConfig())

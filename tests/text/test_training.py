@@ -17,11 +17,11 @@ from transformers import AutoTokenizer
 
 from glassformer.errors import ConfigError, InputError
 from glassformer.text import Tokenizer
-from glassformer.text.training import FRAMES, USUAL, tokenizer_files, train_tokenizer
+from glassformer.text.training import TEMPLATES, DEFAULT_PURPOSE, tokenizer_files, train_tokenizer
 
 PROFILE = settings(deadline=None, max_examples=60, derandomize=True)
 SIZE = 331
-CASES = [(k, p) for k in USUAL for p in FRAMES if k != "wordpiece" or p == "encoder"]
+CASES = [(k, p) for k in DEFAULT_PURPOSE for p in TEMPLATES if k != "wordpiece" or p == "encoder"]
 
 
 def sentences():
@@ -44,9 +44,9 @@ def trained(kind, purpose=None, **more):
 
 SCRIPT = f"""
 import hashlib, random
-from glassformer.text.training import USUAL, tokenizer_files, train_tokenizer
+from glassformer.text.training import DEFAULT_PURPOSE, tokenizer_files, train_tokenizer
 {inspect.getsource(sentences)}
-for kind in USUAL:
+for kind in DEFAULT_PURPOSE:
     size = None if kind in ("chars", "bytes") else {SIZE}
     for name, data in tokenizer_files(train_tokenizer(sentences(), kind, size)).items():
         print(kind, name, hashlib.sha256(data).hexdigest())
@@ -188,7 +188,7 @@ def test_special_tokens_that_are_asked_for_come_after():
 
 
 @PROFILE
-@given(st.text(max_size=60), st.sampled_from(["bpe", "bytes"]), st.sampled_from([*FRAMES]))
+@given(st.text(max_size=60), st.sampled_from(["bpe", "bytes"]), st.sampled_from([*TEMPLATES]))
 @example(" un  ёж\n\t🐈\u200d⬛ \r\n", "bpe", "translation")
 def test_bytes_give_any_text_back(text, kind, purpose):
     tokenizer = trained(kind, purpose)
@@ -196,7 +196,7 @@ def test_bytes_give_any_text_back(text, kind, purpose):
 
 
 @PROFILE
-@given(st.text(sorted({*"".join(sentences())}), max_size=40), st.sampled_from([*FRAMES]))
+@given(st.text(sorted({*"".join(sentences())}), max_size=40), st.sampled_from([*TEMPLATES]))
 def test_chars_and_unigram_give_the_characters_they_know_back(text, purpose):
     tokenizer = trained("chars", purpose)
     assert tokenizer.decode(tokenizer.encode(text).ids) == text
@@ -277,7 +277,7 @@ def test_of_very_many_characters_the_rare_ones_are_unknown(kind):
 # small letters
 
 
-@pytest.mark.parametrize("kind", USUAL)
+@pytest.mark.parametrize("kind", DEFAULT_PURPOSE)
 def test_lowercase_reads_capitals_as_small_letters(kind):
     tokenizer = trained(kind, lowercase=True)
     assert tokenizer.encode("YES, й Ёж").ids == tokenizer.encode("yes, й ёж").ids
@@ -294,7 +294,7 @@ def test_lowercase_takes_no_accents_off():
 # what is refused
 
 
-@pytest.mark.parametrize("kind", [kind for kind in USUAL if kind != "bytes"])
+@pytest.mark.parametrize("kind", [kind for kind in DEFAULT_PURPOSE if kind != "bytes"])
 def test_empty_texts_teach_nothing(kind):
     for texts in ([], [""], [" \n", "\t"]):
         with pytest.raises(InputError, match="nothing to learn from"):

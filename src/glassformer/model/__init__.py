@@ -1,7 +1,7 @@
 """The book: one readable core that is BERT, GPT and the translation transformer.
 
-Read it in this order: attention, position, block, stack, families; then what they rest
-on: sequences, context, cache, init, kernels.
+Read it in this order: attention, position, block, stack, families; then what they
+build on: sequences, context, cache, init, kernels.
 
 Shapes, for the whole package:
     N  tokens in the row (all texts laid end to end)      C  width of a token's vector
@@ -26,29 +26,8 @@ from glassformer.model.sequences import Batch, Sequences
 from glassformer.model.stack import Embedding, Stack
 
 __all__ = [
-    "MLP",
-    "Attention",
-    "AttentionSpec",
-    "Backbone",
-    "Batch",
-    "Block",
-    "Cache",
-    "Context",
-    "Decoder",
-    "Embedding",
-    "Encoder",
-    "Look",
-    "Norm",
-    "Seq2Seq",
-    "Sequences",
-    "Stack",
-    "Visitor",
-    "attend",
-    "attend_in_the_open",
-    "build",
-    "relative_bucket",
-    "rotate",
-    "rotation",
-    "sinusoid",
+    "MLP", "Attention", "AttentionSpec", "Backbone", "Batch", "Block", "Cache", "Context",
+    "Decoder", "Embedding", "Encoder", "Look", "Norm", "Seq2Seq", "Sequences", "Stack", "Visitor",
+    "attend", "attend_in_the_open", "build", "relative_bucket", "rotate", "rotation", "sinusoid",
     "visible",
 ]  # fmt: skip

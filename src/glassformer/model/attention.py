@@ -104,7 +104,7 @@ class AttentionSpec:
     masks: dict[Any, Tensor | None] = field(default_factory=dict)  # of this call
 
     def once(self, key: Any, make: Callable[[], Tensor | None]) -> Tensor | None:
-        """What `make` returns: made by the first layer, then shared, as a mask is the same in all.
+        """What `make` returns. The first layer calls it and the others share the result.
 
         A compiler shares it by itself. With a bias that is learned, each layer makes its own, so
         that activation checkpointing can compute a layer again alone.

@@ -1,4 +1,4 @@
-"""The three transformers. They differ only in wiring."""
+"""The three transformer families. They differ only in wiring."""
 
 from __future__ import annotations
 

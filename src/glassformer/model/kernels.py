@@ -1,4 +1,4 @@
-"""Which attention kernels this machine has."""
+"""The attention kernels, and which of them this machine has."""
 
 from __future__ import annotations
 

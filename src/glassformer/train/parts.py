@@ -102,7 +102,7 @@ def task_of(
     if isinstance(task, Features):
         how = pool_of(recipe, files or {})
         return SentenceEmbedding(
-            task, how=how, scale=learn.scale, symmetric=learn.symmetric
+            task, pooling=how, scale=learn.scale, symmetric=learn.symmetric
         ).train()
     return task
 
