@@ -103,7 +103,7 @@ def test_tied_output_has_no_matrix_of_its_own(tied):
     own = [n for n, _ in task.named_parameters() if n == "lm_head.weight"]
     assert own == ([] if tied else ["lm_head.weight"])
     if not tied:
-        assert spread(task.words.weight) == pytest.approx(0.05, rel=0.06)
+        assert spread(task.lm_head.weight) == pytest.approx(0.05, rel=0.06)
 
 
 def test_initialise_draws_anew():

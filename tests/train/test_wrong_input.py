@@ -160,8 +160,10 @@ def test_a_run_that_has_begun_keeps_its_recipe(tmp_path: Path) -> None:
         )
     assert before == (result(out), (out / "tokenizer" / "tokenizer.json").read_bytes())
     written = out / "recipe.toml"
-    assert "tape = false\n" in written.read_text()
-    written.write_text(written.read_text().replace("tape = false\n", ""))  # it is older than that
+    assert "cuda_graphs = false\n" in written.read_text()
+    written.write_text(
+        written.read_text().replace("cuda_graphs = false\n", "")
+    )  # it is older than that
     for flags in ((), ("--train.cuda_graphs", "true")):  # which changes no number
         end = live("pretrain", recipe, "--out", out, *flags)
         assert end.status == 0, end.said
@@ -233,6 +235,7 @@ def test_out_of_memory_says_which_number_to_lower(tmp_path: Path) -> None:
         end = live(*words, mischief=partial(at_step, 3, no_memory))
         assert end.status == 1
         assert end.said.splitlines()[-1] == (
-            "glassformer: out of memory with train.micro_batch_tokens = 64: lower it (--train.micro_batch_tokens 32 "
-            f"--train.micro_batches 2 learns the same), or set --train.activation_checkpointing true{more}"
+            "glassformer: out of memory with train.micro_batch_tokens = 64: lower it "
+            "(--train.micro_batch_tokens 32 --train.micro_batches 2 learns the same), or set "
+            f"--train.activation_checkpointing true{more}"
         )
