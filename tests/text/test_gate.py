@@ -152,7 +152,7 @@ def test_the_nearest_known_pattern_is_named() -> None:
 
 def test_a_text_that_the_library_cannot_read_gets_one_line() -> None:
     backend = Backend(models.WordLevel({"a": 0}, unk_token="b"))
-    with pytest.raises(InputError, match="cannot read this"):
+    with pytest.raises(InputError, match="cannot encode this"):
         from_backend(backend).encode("c")
-    with pytest.raises(InputError, match="cannot write this"):
+    with pytest.raises(InputError, match="cannot decode this"):
         from_backend(backend).decode([-1])

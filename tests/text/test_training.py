@@ -212,7 +212,7 @@ def test_chars_are_exactly_the_characters():
 
 
 def test_chars_refuse_what_they_do_not_know_or_call_it_unknown():
-    with pytest.raises(InputError, match="cannot read this"):
+    with pytest.raises(InputError, match="cannot encode this"):
         trained("chars").encode("中")
     assert trained("chars", "translation").encode("中s").tokens == ["<unk>", "s", "</s>"]
 
@@ -297,7 +297,7 @@ def test_lowercase_takes_no_accents_off():
 @pytest.mark.parametrize("kind", [kind for kind in DEFAULT_PURPOSE if kind != "bytes"])
 def test_empty_texts_teach_nothing(kind):
     for texts in ([], [""], [" \n", "\t"]):
-        with pytest.raises(InputError, match="nothing to learn from"):
+        with pytest.raises(InputError, match="no text to train on"):
             train_tokenizer(iter(texts), kind, None if kind == "chars" else SIZE)
 
 
@@ -309,7 +309,7 @@ def test_errors_of_the_reader_come_through(kind):
 
     with pytest.raises(InputError, match=r"^a\.txt: line 7 is bad$"):
         train_tokenizer(broken(), kind, None if kind == "chars" else SIZE)
-    with pytest.raises(InputError, match="text 1 holds half a character"):
+    with pytest.raises(InputError, match="text 1 contains half a character"):
         train_tokenizer(["a", "\ud800"], kind, None if kind == "chars" else SIZE)
 
 

@@ -89,7 +89,7 @@ class Cursor:
         left = self.limit - self.at
         if size > left:
             raise self.wrong(
-                f"{what} needs {size:,} bytes and {left:,} are left: the file is damaged"
+                f"{what} needs {size:,} bytes and {left:,} are left: the file is truncated"
             )
 
     def number(self, code: str, what: str) -> Any:
