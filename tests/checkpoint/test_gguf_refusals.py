@@ -174,7 +174,7 @@ REFUSED: dict[str, tuple[Damage, tuple[str, ...]]] = {
     "millions of texts": (content(texts(3 << 20)), ("'many'", "3,145,728 texts")),
     "as many as may be": (content(texts(1 << 20)), ("general.architecture", "None")),
     "a field twice": (
-        twice("llama.rope.freq_base", "llama.context_length"), ("llama.rope.freq_base", "there twice"),
+        twice("llama.rope.freq_base", "llama.context_length"), ("llama.rope.freq_base", "twice"),
     ),
     "no text": (inside(TOKENS, 16 + 8, "B", 255), (TOKENS, "UTF-8")),
     # tensors
