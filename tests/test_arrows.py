@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
 import glassformer
+from glassformer.model import attention
 
 PACKAGE = Path(glassformer.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -148,33 +151,45 @@ def test_only_the_command_line_prints() -> None:
                 assert ast.unparse(node.func) != "print", path.name
 
 
-def test_five_functions_from_task_to_attend(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Task, (the thin family,) Stack, Block, Attention, attend: what a reader has to follow."""
-    import sys
+ROUTE = ["Stack.forward", "Block.forward", "Attention.forward", "attend"]
 
-    from glassformer.model import attention
 
+@pytest.mark.parametrize(
+    "texts", [[[1, 2, 3], [4, 5, 6]], [[1, 2, 3], [4, 5]]], ids=["even", "ragged"]
+)
+@pytest.mark.parametrize(
+    ("family", "kind", "calls"),
+    [("encoder", "masked_lm", 1), ("decoder", "causal_lm", 1), ("seq2seq", "translation", 3)],
+)
+def test_six_functions_from_task_to_kernel(
+    family: Literal["encoder", "decoder", "seq2seq"],
+    kind: Literal["masked_lm", "causal_lm", "translation"],
+    calls: int,
+    texts: list[list[int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All of our functions that a reader has to follow; ragged texts on a CPU need one more."""
     config = glassformer.ModelConfig(
-        family="encoder", vocab_size=11, width=4, depth=1, heads=1, mlp_width=4, max_length=8
+        family=family, vocab_size=11, width=4, depth=1, heads=1, mlp_width=4, max_length=8
     )
-    task = glassformer.build_task(config, glassformer.TaskConfig(kind="masked_lm")).eval()
-    frames: list[str] = []
+    task = glassformer.build_task(config, glassformer.TaskConfig(kind=kind)).eval()
+    routes: list[list[str]] = []
 
-    def spy(*args: object) -> object:
-        frame = sys._getframe(1)
-        while frame is not None:
+    def spy(*args: Any, **options: Any) -> Any:
+        frame, route = inspect.currentframe(), []
+        while frame := frame and frame.f_back:
             if Path(frame.f_code.co_filename).is_relative_to(PACKAGE):
-                frames.append(frame.f_code.co_qualname)
-            frame = frame.f_back
-        return attend(*args)
+                route.append(frame.f_code.co_qualname)
+        routes.append(route[::-1])
+        return kernel(*args, **options)
 
-    attend = attention.attend
-    monkeypatch.setattr(attention, "attend", spy)
-    task(glassformer.Batch.of([[1, 2, 3]]))
-    assert frames[::-1] == [
-        "MaskedLM.forward",
-        "Encoder.forward",
-        "Stack.forward",
-        "Block.forward",
-        "Attention.forward",
-    ]
+    kernel = attention.scaled_dot_product_attention
+    monkeypatch.setattr(attention, "scaled_dot_product_attention", spy)
+    source = glassformer.Batch.of(texts) if family == "seq2seq" else None
+    task(glassformer.Batch.of(texts, source=source))
+    start = [f"{type(task).__name__}.forward", f"{type(task.backbone).__name__}.forward"]
+    even = len({len(text) for text in texts}) == 1
+    route = [*start, *ROUTE] if even else [*start, *ROUTE, "_text_by_text"]
+    texts_done = 1 if even else len(texts)  # one call for all texts, or one for each
+    assert routes == [route] * (calls * texts_done)
+    assert len(route) == (6 if even else 7)

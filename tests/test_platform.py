@@ -183,7 +183,7 @@ def test_names_that_lead_out_of_a_folder_on_windows(
 ) -> None:
     monkeypatch.setattr(safe_files, "PurePath", PureWindowsPath)
     for name in ("C:x", "C:\\x", "\\x", "\\\\server\\share\\x", "a\\..\\..\\x", "/x", ".."):
-        with pytest.raises(CheckpointError, match="is no name of a file of this folder"):
+        with pytest.raises(CheckpointError, match="is not the name of a file in this folder"):
             safe_files.locate(tmp_path, name)
     assert safe_files.locate(tmp_path, "model.safetensors") is None
 

@@ -236,7 +236,7 @@ def test_without_matplotlib_the_table_comes_alone(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name != "matplotlib" or None)
     said = glassformer(*words, "--out", place / "out", "--json")
-    assert "takes matplotlib: pip install 'glassformer[plot]'" in said.errors
+    assert "needs matplotlib: pip install 'glassformer[plot]'" in said.errors
     assert json.loads(said)["figure"] is None
     line = refused(*words, "--out", place / "out", "--figure", "a.png", code=2)
     assert "pip install 'glassformer[plot]'" in line

@@ -186,6 +186,6 @@ def test_a_missing_package_is_named(monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == package else True)
     with pytest.raises(
-        ConfigError, match=rf"takes {package}: pip install 'glassformer\[metrics\]'"
+        ConfigError, match=rf"needs {package}: pip install 'glassformer\[metrics\]'"
     ):
         check_installed("this", "metrics", *metrics.PACKAGES)

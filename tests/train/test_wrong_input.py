@@ -96,7 +96,7 @@ CASES: dict[str, tuple[Change, int, str]] = {
         2,
         "a micro-batch must hold the longest text",
     ),
-    "no GPU": (flags("--train.device", "cuda"), 2, "train.device = 'cuda': there is none here"),
+    "no GPU": (flags("--train.device", "cuda"), 2, "train.device = 'cuda': this machine has none"),
     "no tokenizer": (flags("--tokenizer.path", "nowhere"), 1, "there is no tokenizer"),
     "another tokenizer": (foreign_tokenizer, 2, "the tokenizer has no mask token"),
     "a file in the way": (in_the_way, 1, "run: could not be written"),

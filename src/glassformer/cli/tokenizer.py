@@ -20,7 +20,13 @@ from glassformer.cli.common import READ, grid, open_tokenizer, safe, size, visib
 from glassformer.durable import remove, write_whole
 from glassformer.errors import ConfigError
 from glassformer.text import Encoding, Tokenizer
-from glassformer.text.training import USUAL, Kind, Purpose, tokenizer_files, train_tokenizer
+from glassformer.text.training import (
+    DEFAULT_PURPOSE,
+    Kind,
+    Purpose,
+    tokenizer_files,
+    train_tokenizer,
+)
 
 ALSO = ("special_tokens_map.json", "added_tokens.json")  # of older folders: they would contradict
 BLOCK, SAMPLE = 2**12, 2**21  # characters: the pieces, and all, of the text that is measured
@@ -55,7 +61,7 @@ def train(
 
     With --purpose translation, a .tsv file is read as pairs, and both sides count.
     """
-    purpose = purpose or USUAL[kind]
+    purpose = purpose or DEFAULT_PURPOSE[kind]
     _check_room(out, force)
     with CorpusOptions(
         chain.from_iterable(_texts(path, field, purpose) for path in data)

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from glassformer.errors import InputError
 from glassformer.generate.cuda_graphs import Step, StepGraphs
-from glassformer.generate.slots import forget, place, select
 from glassformer.model import Batch, Cache, Sequences, Visitor
 from glassformer.tasks import Ids, Task
 
@@ -94,7 +93,7 @@ class Engine:
         asked = replace(batch, label_positions=last)
         logits: Tensor = self.task(asked, cache=reading, visitor=self.visitor).logits
         texts = [slot // self.beams for slot in slots]
-        place(self.cache, reading, texts)
+        self.cache.place(reading, texts)
         for i, slot in enumerate(slots):
             self.free -= {*range(slot, slot + self.beams)}
             if sources:
@@ -108,7 +107,7 @@ class Engine:
         cache = self.cache
         for slot in self.free:
             if cache.counts[slot] + 1 >= self.capacity:  # it only steps along: begin again
-                forget(cache, slot)
+                cache.forget(slot)
         return self._step(tokens) if self._tapes is None else self._tapes(tokens, cache)
 
     def _step(self, tokens: Tensor) -> Tensor:
@@ -120,7 +119,7 @@ class Engine:
     def select(self, index: Tensor) -> None:
         """Slot i becomes what slot index[i] was: beams fork; fewer indices, and texts leave."""
         order = index.tolist()
-        select(self.cache, index)
+        self.cache.select(index)
         self.free = {i for i, was in enumerate(order) if was in self.free}
         self.sources = [self.sources[i // self.beams] for i in order[:: self.beams]]
         if self._tapes is not None:
@@ -129,7 +128,7 @@ class Engine:
     def leave(self, slot: int) -> None:
         """This slot is free: it steps along unheard until another prompt is read into it."""
         self.free.add(slot)
-        forget(self.cache, slot)
+        self.cache.forget(slot)
 
     def check_fits(self, task: Task, tokens: int, source: int, beams: int) -> None:
         """Can texts of this many tokens be written here?"""

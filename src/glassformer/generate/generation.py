@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from glassformer.text import Tokenizer
-from glassformer.text.tokenizer import HALF
+from glassformer.text.tokenizer import REPLACEMENT
 
 Stopped = Literal["end", "stop", "length"]  # an end token, a stop string, no more tokens allowed
 
@@ -56,7 +56,7 @@ class IncrementalDecoder:
         self._recent.append(token)
         before = self.tokenizer.decode(self._recent[: self._spelt])
         self._held = self.tokenizer.decode(self._recent)[len(before) :]
-        whole = self._held.rstrip(HALF)
+        whole = self._held.rstrip(REPLACEMENT)
         found = [place for each in self.stop if (place := self._find(each, whole)) >= 0]
         if found:
             self.stopped = True

@@ -1,7 +1,7 @@
 """The book: one readable core that is BERT, GPT and the translation transformer.
 
-Read it in this order: attention, position, block, stack, families; then what they rest
-on: sequences, context, cache, init, kernels.
+Read it in this order: attention, position, block, stack, families; then what they
+build on: sequences, context, cache, init, kernels.
 
 Shapes, for the whole package:
     N  tokens in the row (all texts laid end to end)      C  width of a token's vector

@@ -13,7 +13,7 @@ from glassformer.glass.measures import SPACES
 from glassformer.loaded import Model
 from glassformer.studio.schemas import Token
 from glassformer.text import Encoding, Text, Tokenizer
-from glassformer.text.tokenizer import HALF
+from glassformer.text.tokenizer import REPLACEMENT
 
 SPECIAL = re.compile(r"\[[A-Z]+\]|<[^<>\s]{1,40}>")  # [CLS], </s>, <|endoftext|>
 NO_TOKENIZER = "this model came without a tokenizer: write token ids, such as 5 7 9"
@@ -63,7 +63,7 @@ def of_ids(model: Model, ids: Sequence[int]) -> TokenizedText:
         ]
         return TokenizedText(held, plain, held)
     known = tokenizer.backend.get_added_tokens_decoder()
-    ends = [len(tokenizer.decode(held[:n]).rstrip(HALF)) for n in range(len(held) + 1)]
+    ends = [len(tokenizer.decode(held[:n]).rstrip(REPLACEMENT)) for n in range(len(held) + 1)]
     found = Encoding(
         ids=held,
         segments=[],
