@@ -34,7 +34,7 @@ def test_at_the_last_point_the_lens_shows_what_the_model_says(family: str) -> No
     trace = look()
     found = glass.lens(model, trace, top_k=V)
     assert list(found)[-1] == LAST[family]
-    last, said = found[LAST[family]], glass.says(model, trace, top_k=V)
+    last, said = found[LAST[family]], glass.predictions(model, trace, top_k=V)
     close(last.chances, said.chances)
     assert last.words == said.words and last.tokens == trace.tokens
     best = trace["logits"].softmax(-1).max(-1)
@@ -93,7 +93,7 @@ def test_the_lens_by_hand() -> None:
 def test_a_model_without_words_gets_one_line() -> None:
     for kind in ("classification", "features"):
         model, look = looker("encoder", kind=kind)
-        for call in (glass.lens, glass.says):
+        for call in (glass.lens, glass.predictions):
             with pytest.raises(InputError) as caught:
                 call(model, look())
             one_line(caught.value, kind)
@@ -112,7 +112,7 @@ def test_a_model_without_words_gets_one_line() -> None:
 
 def test_a_tagger_says_labels() -> None:
     model, look = looker("encoder", kind="token_classification")
-    said = glass.says(model, look())
+    said = glass.predictions(model, look())
     assert {word for row in said.words for word in row} == {"no", "perhaps", "yes"}
     close(said.chances.sum(-1), torch.ones(T).double())
 
@@ -123,7 +123,7 @@ def test_half_precision() -> None:
     trace = look()
     last = list(glass.lens(model, trace).values())[-1]
     assert last.chances.dtype == torch.float32
-    assert torch.equal(last.chances, glass.says(model, trace).chances)
+    assert torch.equal(last.chances, glass.predictions(model, trace).chances)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -23,7 +23,7 @@ from torch import Tensor
 from glassformer.data.readers.alignments import Gold, Link
 from glassformer.errors import InputError
 from glassformer.glass import Edit, Recorder
-from glassformer.glass.alignment import Alignment, looks, usual_layers
+from glassformer.glass.alignment import Alignment, source_weights, usual_layers
 from glassformer.tasks import Task
 from glassformer.text import Encoding, Tokenizer
 
@@ -98,7 +98,8 @@ def align(
     wanted = [f"decoder.blocks.{layer}.cross.weights" for layer in layers]
     recorder = Recorder(task, wanted, edit)
     task(next(task.batches([read.ids], targets=[ids])), visitor=recorder)
-    seen = looks(torch.stack(list(recorder.tensors.values())), reading=reading)  # (T - 1, S)
+    cross = torch.stack(list(recorder.tensors.values()))
+    seen = source_weights(cross, reading=reading)  # (T - 1, S)
     rows, columns = membership(written, target.spans)[inside], membership(read, source.spans)
     weights = (rows / rows.sum(0).clamp(min=1)).T @ seen @ columns
     return Alignment(source.words, target.words, weights)
