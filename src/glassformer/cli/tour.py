@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.cli.common import listing, prose, safe, telling
+from glassformer.cli.common import listing, prose, safe, warnings_on_stderr
 from glassformer.pretrained import named
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _writes(console: Console, model: Model, seed: int) -> None:
 
 
 def _translates(console: Console, model: Model, seed: int) -> None:
-    with telling():
+    with warnings_on_stderr():
         (found,) = model.translate(CAT, align=True)
     console.print(f"{CAT}  →  {prose(found.text)}", markup=False)
     if found.alignment is None:

@@ -1,4 +1,4 @@
-"""Texts change places in a cache: prompts take their slots, beams fork, finished texts leave."""
+"""Slots of a cache: prompts are copied into them, beams fork, finished texts are dropped."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def place(cache: Cache, other: Cache, texts: Sequence[int]) -> None:
 
 
 def forget(cache: Cache, text: int) -> None:
-    """As if nothing of this text had been read."""
+    """Empty the slot of this text."""
     cache.lengths[text] = 0
     cache.counts = (*cache.counts[:text], 0, *cache.counts[text + 1 :])
 
 
 def select(cache: Cache, index: Tensor) -> None:
-    """Text i becomes what text index[i] was: beams fork, finished texts leave."""
+    """Text i becomes what text index[i] was: beams fork, finished texts are dropped."""
     order = index.tolist()
     for name in ("keys", "values"):
         _pick(cache, name, index)
@@ -44,8 +44,8 @@ def select(cache: Cache, index: Tensor) -> None:
     sources = [i // cache.beams for i in order[:: cache.beams]]
     if sources != list(range(len(cache.memory_keys[0]))):
         index = torch.tensor(sources, device=index.device)
-        cache.memory_keys = [each[index] for each in cache.memory_keys]
-        cache.memory_values = [each[index] for each in cache.memory_values]
+        cache.memory_keys = [keys[index] for keys in cache.memory_keys]
+        cache.memory_values = [values[index] for values in cache.memory_values]
         if cache.memory is not None and cache.memory.lengths:
             lengths = [cache.memory.lengths[i] for i in sources]
             longest = cache.memory.longest
@@ -53,15 +53,15 @@ def select(cache: Cache, index: Tensor) -> None:
 
 
 def _pick(cache: Cache, name: str, index: Tensor) -> None:
-    """Where as many stay, copy what is in use into the place of the step before the last."""
+    """If the number of texts stays, copy the used part into the spare buffers."""
     now: list[Tensor] = getattr(cache, name)
     if len(index) != len(now[0]):
-        setattr(cache, name, [each[index] for each in now])
+        setattr(cache, name, [tensor[index] for tensor in now])
         cache.spare.clear()
         return
     spare = cache.spare.pop(name, None)
     if spare is None:
-        spare = [torch.zeros_like(each) for each in now]  # 0 · NaN would be NaN
+        spare = [torch.zeros_like(tensor) for tensor in now]  # 0 · NaN would be NaN
     for old, new in zip(now, spare, strict=True):
         torch.index_select(old[:, :, : cache.longest], 0, index, out=new[:, :, : cache.longest])
     cache.spare[name] = now

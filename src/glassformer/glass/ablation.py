@@ -57,9 +57,10 @@ def effect(
 ) -> Effect:
     """Record a text with and without these heads.
 
-    record   makes a trace, and takes `edit`
-    heads    (stack, layer, head) of each head to remove
-    by       what stands in their place: see `ablate`
+    Args:
+        record: makes a trace, and takes `edit`
+        heads: (stack, layer, head) of each head to remove
+        by: what stands in their place: see `ablate`
 
     effect(partial(gf.record, model, "The cat sat on the mat"), [("encoder", 3, 1)])
     """

@@ -64,8 +64,9 @@ def align_tokens(
 ) -> Alignment:
     """Align a recorded translation, token by token.
 
-    layers    of the decoder; the upper half, if not given
-    reading   take the attention of the step that read a token, not of the step that wrote it
+    Args:
+        layers: of the decoder; the upper half, if not given
+        reading: take the attention of the step that read a token, not of the step that wrote it
     """
     cross = weights(trace, "cross")
     chosen = list(usual_layers(len(cross)) if layers is None else layers)

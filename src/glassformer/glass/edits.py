@@ -40,8 +40,9 @@ def put(rows: Mapping[int, Tensor]) -> Callable[[Tensor], Tensor]:
 def swapped(model: nn.Module, stack: str, words: Mapping[int, str]) -> Edit:
     """For `edit`: replace tokens by other words; [MASK] is a word, too.
 
-    stack   "encoder" or "decoder"
-    words   the new word for each token number; each must be one token: see `word_id`
+    Args:
+        stack: "encoder" or "decoder"
+        words: the new word for each token number; each must be one token: see `word_id`
     """
     embedding = modules(model).get(f"{stack}.embedding")
     if not isinstance(embedding, Embedding):
@@ -58,8 +59,9 @@ def swapped(model: nn.Module, stack: str, words: Mapping[int, str]) -> Edit:
 def patched(other: Trace, stack: str, places: Iterable[Patch]) -> Edit:
     """For `edit`: the outputs of these blocks at these tokens come from another trace.
 
-    other    the trace to copy from
-    places   (layer, token, token of the other text)
+    Args:
+        other: the trace to copy from
+        places: (layer, token, token of the other text)
     """
     rows: dict[str, dict[int, Tensor]] = {}
     for layer, token, source in places:

@@ -112,7 +112,8 @@ def of_lens(
 ) -> Picture:
     """The logit lens: the best word at each token after each layer, dark where it is likely.
 
-    at   the numbers of the tokens to show; the first 16, if not given
+    Args:
+        at: the numbers of the tokens to show; the first 16, if not given
     """
     readings = lens(model, trace, top_k=1, inside=inside)
     places = list(range(min(MOST, len(trace.tokens))) if at is None else at)

@@ -60,9 +60,10 @@ def repeated(
 ) -> list[int]:
     """Random token ids, repeated: only an induction head can predict the repetitions.
 
-    length    how many different ids
-    repeats   how often they come
-    start     an id to put in front, such as the start token
+    Args:
+        length: how many different ids
+        repeats: how often they come
+        start: an id to put in front, such as the start token
     """
     draw = torch.Generator().manual_seed(seed)
     ids: list[int] = torch.randperm(vocab_size, generator=draw)[:length].tolist()

@@ -35,7 +35,8 @@ class Prediction:
 def predictions(model: nn.Module, trace: RecordedTensors, *, top_k: int = 5) -> Prediction:
     """The model's prediction at each token: the word there, the next word, or the token's label.
 
-    top_k   how many words or labels, best first
+    Args:
+        top_k: how many words or labels, best first
     """
     task = _task(model)
     if not isinstance(task, MaskedLM | CausalLM | TokenClassification):
@@ -59,9 +60,10 @@ def lens(
     At the last point it is the model's own prediction. An encoder needs its head for masked words;
     a translation model's decoder is read.
 
-    top_k    how many words, best first
-    inside   also between the parts of a block
-    at       the numbers of the tokens to read; all, if not given
+    Args:
+        top_k: how many words, best first
+        inside: also between the parts of a block
+        at: the numbers of the tokens to read; all, if not given
     """
     task, places = _language_model(model), range(len(trace.tokens)) if at is None else at
     tokens = [trace.tokens[i] for i in places]

@@ -30,8 +30,9 @@ def word_path(
 ) -> WordPath:
     """How a word's vector takes up its context: how far it turns, layer by layer.
 
-    token    its number, or its text
-    inside   also between the parts of a block
+    Args:
+        token: its number, or its text
+        inside: also between the parts of a block
 
     Ethayarajh 2019, "How contextual are contextualized word representations?".
     """

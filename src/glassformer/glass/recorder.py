@@ -21,9 +21,10 @@ Edit: TypeAlias = Mapping[str, Tensor | Callable[[Tensor], Tensor]]
 class Recorder:
     """A Visitor of one text or, with `several`, of a document: sentences are then the first axis.
 
-    keep   which tensors to keep: a pattern ("*.weights"), several, or a function of the name
-    edit   from a pattern to a tensor that replaces the tensors of these names, or to a function
-           that takes the tensor and returns a new one
+    Args:
+        keep: which tensors to keep: a pattern ("*.weights"), several, or a function of the name
+        edit: from a pattern to a tensor that replaces the tensors of these names, or to a function
+            that takes the tensor and returns a new one
     """
 
     def __init__(
@@ -111,8 +112,9 @@ def _changed(
 def ablate(*heads: int, by: Replacement = "zero") -> Callable[[Tensor], Tensor]:
     """For `edit`: removes the output of these heads. Use it on "….mixed", (T, H, D).
 
-    heads   their numbers
-    by      what replaces it: "zero", "mean" (the head's mean over the tokens of this text), or a
+    Args:
+        heads: their numbers
+        by: what replaces it: "zero", "mean" (the head's mean over the tokens of this text), or a
             tensor (H, D), such as the mean over many texts
     """
     if not (isinstance(by, Tensor) or by in ("zero", "mean")):

@@ -86,7 +86,8 @@ def heads(
 ) -> Table:
     """One measure of every head, layers down and heads across.
 
-    measure   type, or one of `head_measures`
+    Args:
+        measure: type, or one of `head_measures`
     """
     stack = stack or main_stack(trace)
     if measure == "type":

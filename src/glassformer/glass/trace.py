@@ -36,17 +36,19 @@ class Trace(RecordedTensors):
     def table(self, what: str = "weights", **options: Any) -> Table:
         """A table like those of the lectures: print it, or let a notebook show it.
 
-        what      tokens, weights (of one head), heads (one measure of all heads), predictions,
-                  lens, path or alignment
-        options   those of the function of `glass.tables` that draws it
+        Args:
+            what: tokens, weights (of one head), heads (one measure of all heads), predictions,
+                lens, path or alignment
+            options: those of the function of `glass.tables` that draws it
         """
         return _lookup(what, TABLES, "table")(self, **options)
 
     def figure(self, kind: str = "map", **options: Any) -> Picture:
         """A figure: `.savefig("map.png")`, or let a notebook show it. Needs matplotlib.
 
-        kind      map (all heads), head, lens, path or alignment
-        options   those of the function of `glass.figures` that draws it
+        Args:
+            kind: map (all heads), head, lens, path or alignment
+            options: those of the function of `glass.figures` that draws it
         """
         check_installed("a figure", "plot", "matplotlib")
         from glassformer.glass.figures import FIGURES
@@ -56,8 +58,9 @@ class Trace(RecordedTensors):
     def view(self, page: str = "map", **options: Any) -> Any:
         """A page of the studio in a notebook, with this trace in it; no server, no network.
 
-        page      map (all heads) or head
-        options   those of `studio.notebook.view`
+        Args:
+            page: map (all heads) or head
+            options: those of `studio.notebook.view`
         """
         # The studio is above this room, which must not import it: the package itself knows both.
         import glassformer
