@@ -72,7 +72,7 @@ def test_words_taken_that_are_not_there(toys: Server, open_page: Callable[..., P
     """One line, and a way back."""
     page = open_page(toys.address("generate", m=toys.model("toy decoder"), took="0-999999"))
     expect(page.get_by_role("alert")).to_contain_text("numbers from 0 to 11")
-    page.get_by_role("button", name="Without the words taken").click()
+    page.get_by_role("button", name="Reset").click()
     expect(page.get_by_role("alert")).to_be_hidden()
     page.locator(READY["generate"]).first.wait_for()
 

@@ -86,7 +86,7 @@ def test_another_word_is_taken(toys: Server, open_page: Callable[..., Page]) -> 
     expect(page.get_by_role("heading", level=1)).to_have_text("When is the answer decided?")
     page.go_back()
     expect(text).to_have_text(re.compile("лёг"))
-    page.get_by_role("button", name="The model's own words again").click()
+    page.get_by_role("button", name="Reset").click()
     expect(text).to_have_text(re.compile("сел"))
 
 
@@ -140,7 +140,7 @@ def test_the_tree_of_a_search(toys: Server, open_page: Callable[..., Page]) -> N
     assert scores == [f"{each['score']:.3f}".replace("-", "−") for each in row["beams"]["best"]]
     page.locator(".tree .node").nth(8).click()
     expect(page.get_by_role("heading", name=re.compile("Step 2: 6 ways"))).to_be_visible()
-    page.get_by_role("button", name=re.compile("Walk through")).nth(1).click()
+    page.get_by_role("button", name=re.compile("Step through")).nth(1).click()
     drawn(page, LOOKING)
     text = page.get_by_role("group", name="The text: choose a word").inner_text()
     assert row["beams"]["best"][1]["text"].split() == re.findall("[а-яё]+", text)
@@ -264,7 +264,7 @@ def test_another_sentence_that_is_too_long(toys: Server, open_page: Callable[...
 def test_a_model_without_words_says_so(strangers: Server, open_page: Callable[..., Page]) -> None:
     evil = strangers.model("<img src=x onerror=alert(1)>")
     page = open_page(strangers.address("layers", m=evil, x="the cat sat"))
-    expect(page.locator(".lens")).to_contain_text("This model has no words to say at a token")
+    expect(page.locator(".lens")).to_contain_text("This model predicts no words")
     expect(page.locator(".cosines")).to_be_visible()
     expect(page.locator(".said")).to_be_hidden()
 

@@ -258,12 +258,12 @@ SNAPSHOTS = {
       - heading "When is the answer decided?" [level=1]
       - group "The word":
         - button "[MASK]" [pressed]
-      - region "The lens":
+      - region "Logit lens":
         - group /Probability of the final answer/
-      - region "What would be said":
+      - region "Logit lens at this token":
         - heading /At .\\[MASK\\]. it ends with .money./ [level=2]
         - group "Table of the lens":
-          - table /What would be said at each point/:
+          - table /Logit lens at each point/:
             - rowgroup:
               - row "point top p p of “money” KL (bits)"
             - rowgroup:

@@ -263,7 +263,7 @@ def test_what_cannot_be_written_is_one_line(served, client):
         "/api/generations", json={"model": "1", "text": "man", "num_beams": 2}
     ).json()
     answer = client.get(f"/api/generations/{search['generation']}/attention/decoder/0")
-    assert "walk through one" in answer.json()["error"]
+    assert "step through one" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("beams", [1, 3])

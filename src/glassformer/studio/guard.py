@@ -81,7 +81,8 @@ class Guard:
         except Refused as refused:
             await _respond(refused, guarded)
         except (TimeoutError, asyncio.CancelledError):  # cancelled: the server shuts down
-            await _respond(TIMED_OUT, guarded)
+            late = Refused(408, "the request did not arrive in time: send it again")
+            await _respond(late, guarded)
         else:
             await self.app(scope, _replayed(body, receive), guarded)
 
