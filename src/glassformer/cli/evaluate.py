@@ -36,7 +36,7 @@ def run(
     ),
     num_beams: int = typer.Option(4, min=1, help="Translations that are tried side by side."),
     length_penalty: float = typer.Option(1.0, help="Above 0 favours long translations."),
-    per_document: bool = typer.Option(False, help="Also each document (of next_word)."),
+    per_document: bool = typer.Option(False, help="Also each document (of causal_lm)."),
     as_json: bool = JSON,
 ) -> None:
     """Measure a model on the validation part of a recipe: loss, perplexity, accuracy; of a
@@ -83,8 +83,9 @@ def of_model(recipe: Recipe, model: str) -> Recipe:
         )
     tokens = recipe.train.micro_batch_tokens
     tokens = max(USUAL, recipe.objective.length) if tokens == "auto" else tokens
-    train = recipe.train.model_copy(update={"compile": False, "tape": False, "tokens": tokens})
-    own = {"start": model, "model": {}, "tokenizer": TokenizerConfig(), "train": train}
+    settings = {"compile": False, "cuda_graphs": False, "micro_batch_tokens": tokens}
+    train = recipe.train.model_copy(update=settings)
+    own = {"init_from": model, "model": {}, "tokenizer": TokenizerConfig(), "train": train}
     return recipe.model_copy(update=own)
 
 
