@@ -335,7 +335,7 @@ def test_rows_grow_until_the_card_is_nearly_full(tmp_path, monkeypatch, recomput
     assert found == 5 * 1024 and 0.7 < 1_000 * found / 7e6 <= auto.SHARE
     assert all(torch.equal(before[name], tensor) for name, tensor in task.state_dict().items())
     for tape, more in ((False, ""), (True, " --train.cuda_graphs false")):
-        train = recipe.train.model_copy(update={"tape": tape})
+        train = recipe.train.model_copy(update={"cuda_graphs": tape})
         Card(monkeypatch, total=900_000, each=1_000)
         with pytest.raises(GlassformerError, match=f"not even a row .*recompute true{more}$"):
             auto._largest(recipe.model_copy(update={"train": train}), task, torch.device("cpu"))

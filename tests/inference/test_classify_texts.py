@@ -123,10 +123,14 @@ def test_does_one_follow_the_other(name: str, tmp_path: Path) -> None:
 
 
 WRONG: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
-    "no words": ("fill", ("the [MASK]",), ("fill:", "classify model", "masked_lm")),
-    "no tags": ("tag", ("the cat",), ("tag:", "use classify", "kind tag")),
-    "no spans": ("answer", ("who", "the cat"), ("answer:", "use classify", "kind span")),
-    "no next sentence": ("follows", ("a", "b"), ("follows:", "next_sentence or pretraining")),
+    "no words": ("fill", ("the [MASK]",), ("fill:", "classification model", "masked_lm")),
+    "no tags": ("tag", ("the cat",), ("tag:", "use classify", "kind token_classification")),
+    "no spans": (
+        "answer",
+        ("who", "the cat"),
+        ("answer:", "use classify", "kind question_answering"),
+    ),
+    "no next sentence": ("follows", ("a", "b"), ("follows:", "next_sentence or masked_lm_nsp")),
     "no text": ("classify", ([5],), ("text 0", "5")),
 }
 

@@ -109,19 +109,19 @@ def _look(
 ) -> Seen:  # fmt: skip
     from glassformer.glass.stacks import attentions, main_stack, place
     from glassformer.loaded import record
-    from glassformer.studio.reading import read
-    from glassformer.studio.runs import fits
+    from glassformer.studio.runs import check_length
+    from glassformer.studio.tokenization import tokenize
 
     def keep(name: str) -> bool:
         return not name.endswith(".scores")  # as large as the weights, and not shown
 
     if model.task.backbone.config.family == "seq2seq":
-        source = fits(model, read(model, text).ids)
-        what: Any = source, fits(model, _target(model, source, second))
+        source = check_length(model, tokenize(model, text).ids)
+        what: Any = source, check_length(model, _target(model, source, second))
     else:
-        reading = read(model, text, second)
-        fits(model, reading.ids)
-        what = reading.what
+        tokenized = tokenize(model, text, second)
+        check_length(model, tokenized.ids)
+        what = tokenized.inputs
     trace = record(model, what, keep=keep)
     stack = stack or main_stack(trace)
     layer = len(attentions(trace, stack)) - 1 if layer is None else layer
@@ -132,12 +132,12 @@ def _look(
 
 def _target(model: Model, source: list[int], text: str | None) -> list[int]:
     """What the decoder reads: its start token, and the translation, its own if none is given."""
-    from glassformer.studio.reading import read_target
+    from glassformer.studio.tokenization import tokenize_target
 
     config = model.task.backbone.config
     start = config.ids.start or 0
     if text is not None:
-        return [start, *read_target(model, text)]
+        return [start, *tokenize_target(model, text)]
     if model.task.spec.kind != "translation":
         return [start, *source[:-1]]
     room = max(1, min(MOST_WRITTEN, config.max_length - 1))
@@ -166,12 +166,12 @@ def _tables(seen: Seen, measure: str, lens: bool, width: int) -> Iterator[Table]
 
 def _asked(seen: Seen) -> list[int] | None:
     """Where words are asked for: in the blanks, behind the text; else everywhere."""
-    from glassformer.studio.reading import mask_of
+    from glassformer.studio.tokenization import mask_token
 
     tokens = seen.trace.tokens
     if seen.model.task.spec.kind == "causal_lm":
         return [len(tokens) - 1]
-    mask = mask_of(seen.model.tokenizer)
+    mask = mask_token(seen.model.tokenizer)
     return [i for i, token in enumerate(tokens) if token == mask] or None
 
 

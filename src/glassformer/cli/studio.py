@@ -18,7 +18,7 @@ from glassformer.errors import ConfigError
 from glassformer.pretrained import shipped
 
 if TYPE_CHECKING:
-    from glassformer.studio.samples import Served
+    from glassformer.studio.samples import ServedModel
 
 HERE = "127.0.0.1"  # and nowhere else: there is no password
 PATIENCE = 2  # seconds that Ctrl-C waits for a client that has sent half a request
@@ -57,10 +57,10 @@ def run(
         uvicorn.Server(config).run(sockets=[listening])
 
 
-def serve(models: Sequence[str], device: str) -> list[Served]:
+def serve(models: Sequence[str], device: str) -> list[ServedModel]:
     """Each model opened; of a run, its result or its newest checkpoint."""
-    from glassformer.studio.samples import Served
-    from glassformer.studio.training import is_run, newest, step_of
+    from glassformer.studio.checkpoints import is_run, newest, step_of
+    from glassformer.studio.samples import ServedModel
 
     runs = {each: Path(each) for each in models if is_run(Path(each))}
     folders = [str(newest(runs[each])) if each in runs else each for each in models]
@@ -70,7 +70,7 @@ def serve(models: Sequence[str], device: str) -> list[Served]:
         for each, at in zip(models, folders, strict=True)
     ]
     return [
-        Served(name, model, run=runs.get(each), step=step, folder=folder)
+        ServedModel(name, model, run=runs.get(each), step=step, folder=folder)
         for name, model, each, step, folder in zip(
             names(models), opened, models, steps, folders, strict=True
         )
