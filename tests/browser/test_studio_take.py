@@ -399,7 +399,7 @@ def test_the_python_of_pages_without_a_view(
     settle(page)
     names = ran(page, strangers.address("layers", **bert, q=2, o="where was the cat"), ".cosines")
     run = drawn(page, ".lens canvas")[0]
-    assert names["answer"].chances.tolist() == strangers.json(f"runs/{run}/lens")["p"]
+    assert names["answer"].probabilities.tolist() == strangers.json(f"runs/{run}/lens")["p"]
     shown = page.locator(".cosines tbody tr td:last-child").all_text_contents()
     assert [f"{each:.3f}".replace("-", "−") for each in names["cosines"].tolist()] == shown
     names = ran(page, strangers.address("positions", **bert, show="model"), ".squiggles")

@@ -51,7 +51,7 @@ def test_a_folder_of_transformers(name: str, tmp_path: Path) -> None:
     trace = look()
     check_numbers(model, trace)
     *_, last = glass.lens(model, trace).values()
-    torch.testing.assert_close(last.chances, glass.predictions(model, trace).chances)
+    torch.testing.assert_close(last.probabilities, glass.predictions(model, trace).probabilities)
     for stack in glass.stacks(trace):
         effect = glass.effect(look, [(stack, 1, 0)], by="mean")
         assert effect.kl.max() > 0

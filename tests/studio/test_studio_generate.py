@@ -11,7 +11,7 @@ import torch
 from glassformer.generate.beam import beam
 from glassformer.generate.job import prepare
 from glassformer.generate.processors import processors
-from glassformer.generate.sampling import write
+from glassformer.generate.sampling import generate_tokens
 from glassformer.glass import Recorder
 from glassformer.studio.page_schemas import GenerationRequest
 from glassformer.studio.runs import Cancelled
@@ -123,7 +123,7 @@ def filled(model, text, settings):
 
     vocab = model.task.backbone.config.vocab_size
     steps = (count, *processors(made.settings, vocab, engine.device))
-    list(write(engine, made.requests(), made.settings, steps=steps))
+    list(generate_tokens(engine, made.requests(), made.settings, steps=steps))
     return rows
 
 
@@ -205,7 +205,9 @@ def test_attention_is_what_the_engine_looked_at(served, client, ask, number):
         looked.append({name: value[:, -1].clone() for name, value in recorder.tensors.items()})
         return scores
 
-    list(write(made.engine(visitor=recorder), made.requests(), made.settings, steps=(see,)))
+    list(
+        generate_tokens(made.engine(visitor=recorder), made.requests(), made.settings, steps=(see,))
+    )
     assert len(looked) == len(row["steps"])
     home = f"/api/generations/{row['generation']}"
     parts = {"decoder": "attention", "cross": "cross"}

@@ -75,7 +75,7 @@ def test_the_lens_at_every_point(served, client, run, number):
     whole = lens(model, trace, inside=True)
     for tops, each in zip(one, whole.values(), strict=True):
         assert [top["text"] for top in tops] == each.words[2]
-        assert [top["p"] for top in tops] == pytest.approx(each.chances[2].tolist(), abs=1e-6)
+        assert [top["p"] for top in tops] == pytest.approx(each.probabilities[2].tolist(), abs=1e-6)
 
 
 def test_a_post_norm_model_ends_with_its_own_words():

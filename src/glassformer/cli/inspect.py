@@ -209,7 +209,7 @@ def _as_json(seen: Seen, lens: bool) -> dict[str, Any]:
 
 
 def _said(said: Prediction) -> list[dict[str, Any]]:
-    rows = zip(said.tokens, said.words, said.chances.tolist(), strict=True)
+    rows = zip(said.tokens, said.words, said.probabilities.tolist(), strict=True)
     return [{"token": token, "words": words, "chances": p} for token, words, p in rows]
 
 

@@ -28,7 +28,7 @@ from glassformer.text import Tokenizer
 
 Floats = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.int64]
-LOST = np.float32(-1e9)  # below every possible score
+IMPOSSIBLE = np.float32(-1e9)  # below every possible score
 
 
 @torch.no_grad()
@@ -39,7 +39,7 @@ def beam(
     sources: Ids | None = None,
     tokenizer: Tokenizer | None = None,
     *,
-    watch: Callable[[Turn], None] | None = None,
+    watch: Callable[[BeamStep], None] | None = None,
 ) -> list[list[Generation]]:
     """The best texts for each prompt, the best first; all prompts at the same time.
 
@@ -88,10 +88,10 @@ class Candidates:
 
 
 @dataclass(frozen=True, eq=False)
-class Turn:
+class BeamStep:
     """One step of the search, for an observer: the texts that were not finished before it."""
 
-    found: Candidates
+    candidates: Candidates
     ended: npt.NDArray[np.bool_]  # (B, kept) which candidates end a text
     order: Numbers  # (B, K) the candidates that become the next beams
     going: npt.NDArray[np.bool_]  # (B,) the texts whose search continues
@@ -122,7 +122,7 @@ class _BeamState:
         limits: Numbers,
         settings: Settings,
         tokenizer: Tokenizer | None,
-        watch: Callable[[Turn], None] | None,
+        watch: Callable[[BeamStep], None] | None,
     ) -> None:
         B, K = len(limits), settings.num_beams
         self.settings = settings
@@ -131,7 +131,7 @@ class _BeamState:
         self.texts = np.arange(B)  # the prompts that they belong to
         self.limits = limits
         self.length = 0
-        self.sums = np.full((B, K), LOST, dtype=np.float32)
+        self.sums = np.full((B, K), IMPOSSIBLE, dtype=np.float32)
         self.sums[:, 0] = 0.0  # all beams start equal: only the first one counts
         self.tokens = np.zeros((B, K, 0), dtype=np.int64)
         self.logprobs = np.zeros((B, K, 0), dtype=np.float32)
@@ -149,7 +149,7 @@ class _BeamState:
         ended = self._ended(candidates)
         for b, c in np.argwhere(ended[:, :K]):  # lower candidates only replace beams that end
             self._finish(b, c, candidates)
-        sums = candidates.sums + ended * LOST
+        sums = candidates.sums + ended * IMPOSSIBLE
         order = np.argsort(-sums, axis=1, kind="stable")[:, :K]
         self.sums = _take(sums, order)
         parents, tokens = _take(candidates.parents, order), _take(candidates.tokens, order)
@@ -158,7 +158,7 @@ class _BeamState:
             self.logprobs = _follow(self.logprobs, parents, _take(candidates.logprobs, order))
         going = ~(ended.all(1) | self._decided())
         if self.watch is not None:
-            self.watch(Turn(candidates, ended, order, going, self.pools))
+            self.watch(BeamStep(candidates, ended, order, going, self.pools))
         index = (np.arange(len(parents))[:, None] * K + parents)[going]
         self._drop_finished(going)
         return index.reshape(-1), tokens[going].reshape(-1)
@@ -176,7 +176,7 @@ class _BeamState:
 
     def _finish(self, b: int, c: int, candidates: Candidates) -> None:
         """Add a finished text to the pool, if it is good enough; of equals the earlier stays."""
-        if not candidates.sums[b, c] > LOST / 2:  # an unused beam, or forbidden tokens
+        if not candidates.sums[b, c] > IMPOSSIBLE / 2:  # an unused beam, or forbidden tokens
             return
         score = candidates.sums[b, c] / np.float32(
             float(self.length) ** self.settings.length_penalty
@@ -212,7 +212,7 @@ class _BeamState:
         if self.settings.early_stopping == "never" and penalty > 0:
             lengths = self.limits  # its greatest length gives its best score
         full = np.array([len(pool) == K for pool in self.pools])
-        worst = [p[-1].score if f else LOST for p, f in zip(self.pools, full, strict=True)]
+        worst = [p[-1].score if f else IMPOSSIBLE for p, f in zip(self.pools, full, strict=True)]
         best = self.sums[:, 0] / (lengths.astype(float) ** penalty).astype(np.float32)
         hopeless = ~(best > np.array(worst, dtype=np.float32))
         return hopeless | full if self.settings.early_stopping is True else hopeless

@@ -11,7 +11,7 @@ from glassformer.errors import ConfigError, InputError, shown
 from glassformer.generate.beam import beam
 from glassformer.generate.engine import Engine
 from glassformer.generate.generation import Generation, IncrementalDecoder, Stopped, decode_tokens
-from glassformer.generate.sampling import Request, write
+from glassformer.generate.sampling import Request, generate_tokens
 from glassformer.generate.settings import Settings, settings_for
 from glassformer.model import Visitor
 from glassformer.tasks import CausalLM, Ids, Task
@@ -147,7 +147,7 @@ def stream(job: GenerationJob) -> Iterator[str]:
     if job.settings.num_beams > 1:
         raise ConfigError("stream: beam search chooses a text at its end: write num_beams = 1")
     decoder = IncrementalDecoder(job.tokenizer, job.settings.stop)
-    for choice in write(job.engine(), job.requests(), job.settings, job.tokenizer):
+    for choice in generate_tokens(job.engine(), job.requests(), job.settings, job.tokenizer):
         decoder.add(choice.token)
         if piece := decoder.more(last=choice.stopped is not None):
             yield piece
@@ -158,7 +158,7 @@ def _samples(job: GenerationJob) -> list[Generation]:
     ids: list[list[int]] = [[] for _ in requests]
     logprobs: list[list[float]] = [[] for _ in requests]
     ends: list[Stopped] = ["length"] * len(requests)
-    for choice in write(job.engine(), requests, job.settings, job.tokenizer):
+    for choice in generate_tokens(job.engine(), requests, job.settings, job.tokenizer):
         number = choice.request.number
         ids[number].append(choice.token)
         if choice.logprob is not None:

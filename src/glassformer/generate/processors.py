@@ -34,15 +34,15 @@ class LogitRows:
 
     history: Tensor  # (B, S); empty if no setting depends on it
     lengths: Numbers  # (B,) of the whole texts
-    made: Numbers  # (B,) how many of their tokens are new
-    left: Numbers  # (B,) how many more may follow
+    generated: Numbers  # (B,) how many of their tokens are new
+    remaining: Numbers  # (B,) how many more may follow
 
     @classmethod
     def of(
         cls,
         texts: Sequence[Sequence[int]],
-        made: Sequence[int],
-        left: Sequence[int],
+        generated: Sequence[int],
+        remaining: Sequence[int],
         device: torch.device | str,
         *,
         looks_back: bool = True,
@@ -52,19 +52,19 @@ class LogitRows:
         longest = max(lengths, default=0) if looks_back else 0
         filled = [[-1] * (longest - len(text)) + list(text) for text in texts if looks_back]
         history = torch.tensor(filled, dtype=torch.long).reshape(len(texts), longest)
-        return cls(history.to(device), np.array(lengths), np.array(made), np.array(left))
+        return cls(history.to(device), np.array(lengths), np.array(generated), np.array(remaining))
 
     def add(self, tokens: Tensor) -> LogitRows:
         """Append one token to each row."""
         history = self.history
         if history.shape[1]:
             history = torch.cat([history, tokens[:, None]], 1)
-        return LogitRows(history, self.lengths + 1, self.made + 1, self.left - 1)
+        return LogitRows(history, self.lengths + 1, self.generated + 1, self.remaining - 1)
 
     def select(self, index: Numbers) -> LogitRows:
         """These rows, in this order."""
         history = self.history[torch.from_numpy(index).to(self.history.device)]
-        return LogitRows(history, self.lengths[index], self.made[index], self.left[index])
+        return LogitRows(history, self.lengths[index], self.generated[index], self.remaining[index])
 
 
 Processor = Callable[[Tensor, LogitRows], Tensor]
@@ -182,7 +182,7 @@ def forbid_tokens(scores: Tensor, rows: LogitRows, *, tokens: Tensor) -> Tensor:
 
 
 def forbid_end(scores: Tensor, rows: LogitRows, *, ends: Tensor, least: int) -> Tensor:
-    young = rows.made < least
+    young = rows.generated < least
     if not young.any():
         return scores
     never = torch.full((), NEVER, dtype=scores.dtype, device=scores.device)
@@ -195,7 +195,7 @@ def force_first(scores: Tensor, rows: LogitRows, *, forced: Tensor) -> Tensor:
 
 
 def force_last(scores: Tensor, rows: LogitRows, *, forced: Tensor) -> Tensor:
-    return _force(scores, rows.left == 1, forced)
+    return _force(scores, rows.remaining == 1, forced)
 
 
 def _force(scores: Tensor, these: npt.NDArray[np.bool_], forced: Tensor) -> Tensor:

@@ -91,7 +91,7 @@ def draw(scores: Tensor, uniform: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def write(
+def generate_tokens(
     engine: Engine,
     requests: Iterable[Request | None],
     settings: Settings,
@@ -232,15 +232,15 @@ class _Batch:
 
     def _rows(self) -> LogitRows:
         texts = [() if text is None else (*text.request.prompt, *text.ids) for text in self.texts]
-        made = [0 if text is None else len(text.ids) for text in self.texts]
+        counts = [0 if text is None else len(text.ids) for text in self.texts]
         limits = [0 if text is None else text.request.limit for text in self.texts]
-        left = [limit - count for limit, count in zip(limits, made, strict=True)]
+        remaining = [limit - count for limit, count in zip(limits, counts, strict=True)]
         back = self.settings.looks_back
-        return LogitRows.of(texts, made, left, self.engine.device, looks_back=back)
+        return LogitRows.of(texts, counts, remaining, self.engine.device, looks_back=back)
 
     def _random(self) -> Tensor:
         """A pure function of seed, sample and step: the same number alone and in a batch."""
         samples = [0 if text is None else text.request.sample for text in self.texts]
-        made = [0 if text is None else len(text.ids) for text in self.texts]
-        numbers = torch.from_numpy(hashing.uniform(self.settings.seed, samples, made))
+        counts = [0 if text is None else len(text.ids) for text in self.texts]
+        numbers = torch.from_numpy(hashing.uniform(self.settings.seed, samples, counts))
         return move(numbers.to(self.wide), self.logits.device)

@@ -117,13 +117,15 @@ def of_lens(
     """
     readings = lens(model, trace, top_k=1, inside=inside)
     places = list(range(min(MOST, len(trace.tokens))) if at is None else at)
-    chances = torch.stack([best.chances[places, 0] for best in readings.values()])  # (P, T)
-    P, T = chances.shape
+    probabilities = torch.stack(
+        [best.probabilities[places, 0] for best in readings.values()]
+    )  # (P, T)
+    P, T = probabilities.shape
     figure, axes = _blank(max(4.5, 0.95 * T + 1.2) + 1.0, 0.42 * P + 1.4)
-    image = axes.imshow(chances.numpy(), cmap=COLOURS, vmin=0, vmax=1, aspect="auto")
+    image = axes.imshow(probabilities.numpy(), cmap=COLOURS, vmin=0, vmax=1, aspect="auto")
     for i, best in enumerate(readings.values()):
         for j, place in enumerate(places):
-            _write(axes, i, j, _short(best.words[place][0], 9), float(chances[i, j]))
+            _write(axes, i, j, _short(best.words[place][0], 9), float(probabilities[i, j]))
     _tokens(axes, [trace.tokens[place] for place in places], [point(name) for name in readings])
     left = len(trace.tokens) - len(places)
     note = f" ({len(places)} of {len(trace.tokens)} tokens)" if left else ""

@@ -29,7 +29,7 @@ class Prediction:
 
     tokens: list[str]  # T
     words: list[list[str]]  # T lists of k
-    chances: Tensor  # (T, k)
+    probabilities: Tensor  # (T, k)
 
 
 def predictions(model: nn.Module, trace: RecordedTensors, *, top_k: int = 5) -> Prediction:
@@ -79,7 +79,7 @@ class Decision:
 
     points: list[str]  # P
     words: list[str]  # T: the model's predictions
-    chances: Tensor  # (P, T) the probability of that word at this point
+    probabilities: Tensor  # (P, T) the probability of that word at this point
     distances: Tensor  # (P, T) KL(end ‖ point) in bits: 0 where all probabilities are final
 
 
@@ -94,16 +94,16 @@ def decided(model: nn.Module, trace: RecordedTensors, *, inside: bool = True) ->
     *_, last = points.values()
     end = widen(_lm_logits(task, model, last)).log_softmax(-1)  # (T, V)
     words = end.argmax(-1)
-    chances, distances = [], []
+    probabilities, distances = [], []
     for vectors in points.values():
         here = widen(_lm_logits(task, model, vectors)).log_softmax(-1)
-        chances.append(here.gather(1, words[:, None])[:, 0].exp())
+        probabilities.append(here.gather(1, words[:, None])[:, 0].exp())
         distances.append((end.exp() * (end - here)).sum(-1).clamp(min=0) / math.log(2))
     name = _names(task, model)
     return Decision(
         points=list(points),
         words=[name(i) for i in words.tolist()],
-        chances=torch.stack(chances).cpu(),
+        probabilities=torch.stack(probabilities).cpu(),
         distances=torch.stack(distances).cpu(),
     )
 
@@ -133,10 +133,10 @@ def _best(
 ) -> Prediction:
     if top_k < 1:
         raise InputError(f"top_k = {top_k}: write a whole number from 1 on")
-    chances, ids = widen(logits).softmax(-1).topk(min(top_k, logits.shape[-1]))
+    probabilities, ids = widen(logits).softmax(-1).topk(min(top_k, logits.shape[-1]))
     name = _names(task, model)
     words = [[name(i) for i in row] for row in ids.tolist()]
-    return Prediction(tokens, words, chances.cpu())
+    return Prediction(tokens, words, probabilities.cpu())
 
 
 def _names(task: Task, model: nn.Module) -> Callable[[int], str]:

@@ -233,5 +233,5 @@ def grid(
 
 
 def _words(best: Prediction, place: int) -> list[Text]:
-    pairs = zip(best.words[place], best.chances[place].tolist(), strict=True)
+    pairs = zip(best.words[place], best.probabilities[place].tolist(), strict=True)
     return [Text.assemble(printable(word), " ", number(chance)) for word, chance in pairs]

@@ -18,7 +18,7 @@ from glassformer.tasks import Task
 from glassformer.text import Text, Tokenizer
 
 # From logits to scores, by the problem_type of config.json.
-MEANINGS: dict[str, Callable[[Tensor], Tensor]] = {
+SCORES: dict[str, Callable[[Tensor], Tensor]] = {
     "single_label_classification": lambda scores: scores.softmax(-1),
     "multi_label_classification": torch.sigmoid,
     "regression": lambda scores: scores,
@@ -72,12 +72,12 @@ def classify(
     if problem is None:
         several = "multi_label_classification" if task.spec.several else None
         problem = several or ("regression" if len(labels) == 1 else "single_label_classification")
-    if not isinstance(problem, str) or problem not in MEANINGS:
-        raise InputError(f"problem_type = {shown(problem)}: write one of {', '.join(MEANINGS)}")
+    if not isinstance(problem, str) or problem not in SCORES:
+        raise InputError(f"problem_type = {shown(problem)}: write one of {', '.join(SCORES)}")
     rows_of_logits, counts, reasons = _logits(task, tokenizer, texts, overlap, explain)
     results = []
     for row, count, reason in zip(rows_of_logits, counts, reasons, strict=True):
-        scores = MEANINGS[problem](row)
+        scores = SCORES[problem](row)
         best, order = scores.sort(descending=True, stable=True)
         ranked = dict(zip([labels[i] for i in order], best.tolist(), strict=True))
         kept = dict(list(ranked.items())[:top_k])

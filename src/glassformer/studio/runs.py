@@ -10,7 +10,7 @@ from typing import Any
 
 from glassformer.errors import InputError
 from glassformer.generate.job import prepare
-from glassformer.generate.sampling import write
+from glassformer.generate.sampling import generate_tokens
 from glassformer.glass import Edit, Recorder, Trace, stacks
 from glassformer.loaded import Model, record
 from glassformer.studio.cache import RecentCache
@@ -251,6 +251,6 @@ def _target(
     job = prepare(model.task, model.tokenizer, model.origin, [source], {"max_new_tokens": limit})
     recorder = Recorder(model, lambda name: keep(name) and False, edit)
     ends = job.settings.eos_token_id
-    choices = list(write(job.engine(visitor=recorder), job.requests(), job.settings))
+    choices = list(generate_tokens(job.engine(visitor=recorder), job.requests(), job.settings))
     ids = [*job.prompts[0], *(choice.token for choice in choices if choice.token not in ends)]
     return ids, choices[-1].stopped == "end"

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import InputError
-from glassformer.generate.beam import LOST, Turn, beam
+from glassformer.generate.beam import IMPOSSIBLE, BeamStep, beam
 from glassformer.generate.engine import Engine
 from glassformer.generate.generation import Generation, Stopped
 from glassformer.generate.job import GenerationJob, prepare
 from glassformer.generate.processors import LogitRows, Processor, largest, only, processors
-from glassformer.generate.sampling import Choice, write
+from glassformer.generate.sampling import Choice, generate_tokens
 from glassformer.glass import Trace
 from glassformer.glass.stacks import place
 from glassformer.loaded import Model, record
@@ -118,7 +118,9 @@ class _StepRecorder:
         steps: tuple[Processor, ...] = (self._begin, *rules, self._take)
         requests, settings = self.job.requests(), self.job.settings
         stopped: Stopped | None = None
-        for choice in write(self.engine, requests, settings, self.job.tokenizer, steps=steps):
+        for choice in generate_tokens(
+            self.engine, requests, settings, self.job.tokenizer, steps=steps
+        ):
             self.steps.append(self._step(choice))
             stopped = choice.stopped
         return stopped or "length"
@@ -137,7 +139,7 @@ class _StepRecorder:
 
     def _take(self, scores: Tensor, rows: LogitRows) -> Tensor:
         """Force the token that the user has chosen, whatever its score."""
-        token = self.taken.get(int(rows.made[0]))
+        token = self.taken.get(int(rows.generated[0]))
         return scores if token is None else only([token], self.vocab, scores.device)[None]
 
     def _step(self, choice: Choice) -> GenerationStep:
@@ -281,7 +283,7 @@ def _beam_search(
     engine = job.engine()
     recorder = _BeamRecorder(model, engine, stop)
     best = beam(
-        engine, job.prompts, job.settings, job.sources, job.tokenizer, watch=recorder.turn
+        engine, job.prompts, job.settings, job.sources, job.tokenizer, watch=recorder.add
     )[0][0]  # fmt: skip
     beams = BeamSearch(
         nodes=recorder.nodes,
@@ -314,22 +316,22 @@ class _BeamRecorder:
     pool: list[Generation] = field(default_factory=list)
     beams: list[int | None] = field(default_factory=list)  # the last node of each beam
 
-    def turn(self, turn: Turn) -> None:
+    def add(self, step: BeamStep) -> None:
         if self.stop.is_set():
             raise Cancelled
         before = self.caches[-1] if self.caches else None
         self.caches.append(_cache_row(self.engine, before))
-        self.pool = turn.pools[0]
+        self.pool = step.pools[0]
         texts = {text.ids: text for text in self.pool}
-        number, beams = len(self.caches) - 1, self.beams or [None] * turn.order.shape[1]
+        number, beams = len(self.caches) - 1, self.beams or [None] * step.order.shape[1]
         places: dict[int, int] = {}
-        for c, total in enumerate(turn.found.sums[0].tolist()):
-            if total <= LOST / 2:  # an empty beam
+        for c, total in enumerate(step.candidates.sums[0].tolist()):
+            if total <= IMPOSSIBLE / 2:  # an empty beam
                 continue
-            parent = beams[int(turn.found.parents[0, c])]
-            token = int(turn.found.tokens[0, c])
+            parent = beams[int(step.candidates.parents[0, c])]
+            token = int(step.candidates.tokens[0, c])
             done = texts.get((*self._ids(parent), token))
-            going = turn.going[0] and c in turn.order[0] and not turn.ended[0, c]
+            going = step.going[0] and c in step.order[0] and not step.ended[0, c]
             places[c] = len(self.nodes)
             self.nodes.append(
                 BeamNode(
@@ -338,12 +340,12 @@ class _BeamRecorder:
                     text=token_text(self.model, token),
                     token=token,
                     sum=total,
-                    logprob=float(turn.found.logprobs[0, c]),
+                    logprob=float(step.candidates.logprobs[0, c]),
                     state="done" if done else "kept" if going else "dropped",
                     score=done.score if done else None,
                 )
             )
-        self.beams = [places.get(int(c)) for c in turn.order[0]]
+        self.beams = [places.get(int(c)) for c in step.order[0]]
 
     def _ids(self, node: int | None) -> tuple[int, ...]:
         ids: tuple[int, ...] = ()

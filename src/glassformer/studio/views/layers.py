@@ -27,7 +27,7 @@ def lens_curves(run: RecordedRun) -> LensCurves:
     return LensCurves(
         points=[_point(name) for name in decision.points],
         words=[readable(run.loaded_model, word) for word in decision.words],
-        p=decision.chances.tolist(),
+        p=decision.probabilities.tolist(),
         kl=decision.distances.tolist(),
     )
 
@@ -40,7 +40,7 @@ def lens_at(run: RecordedRun, token: int) -> LensPredictions:
         tops=[
             [
                 Guess(text=readable(run.loaded_model, word), p=p)
-                for word, p in zip(point.words[0], point.chances[0].tolist(), strict=True)
+                for word, p in zip(point.words[0], point.probabilities[0].tolist(), strict=True)
             ]
             for point in by_point.values()
         ]

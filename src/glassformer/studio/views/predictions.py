@@ -9,7 +9,7 @@ from torch import Tensor
 
 from glassformer.glass import Trace
 from glassformer.glass import predictions as token_predictions
-from glassformer.inference.classify import MEANINGS
+from glassformer.inference.classify import SCORES
 from glassformer.loaded import Model
 from glassformer.studio.schemas import Guess, Predictions, TokenPrediction
 from glassformer.studio.tokenization import mask_token
@@ -44,7 +44,7 @@ def predictions(model: Model, trace: Trace, ids: Sequence[int], text: str | None
 
 def _at_tokens(model: Model, trace: Trace, tokens: Sequence[int]) -> list[TokenPrediction]:
     prediction = token_predictions(model, trace, top_k=TOP)
-    chances = prediction.chances.tolist()
+    chances = prediction.probabilities.tolist()
     return [
         TokenPrediction(
             token=token,
@@ -69,6 +69,6 @@ def _labels(model: Model, logits: Tensor) -> list[Guess]:
     labels = model.task.spec.labels
     default = "regression" if len(labels) == 1 else "single_label_classification"
     stated = None if model.origin is None else model.origin.config.get("problem_type")
-    values = MEANINGS.get(stated or default, torch.sigmoid)(logits[0].float())
+    values = SCORES.get(stated or default, torch.sigmoid)(logits[0].float())
     order = values.argsort(descending=True, stable=True).tolist()
     return [Guess(text=labels[i], p=float(values[i])) for i in order[:TOP]]
