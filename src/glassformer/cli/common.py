@@ -16,10 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from glassformer.data.readers.files import lines, read_lines
-from glassformer.errors import CheckpointError, ConfigError, InputError, printable
-from glassformer.pretrained import named
-from glassformer.safe_files import read
-from glassformer.text import Tokenizer
+from glassformer.errors import ConfigError, InputError, printable
 
 if TYPE_CHECKING:
     from glassformer.loaded import Model
@@ -33,8 +30,6 @@ JSON = typer.Option(False, "--json", help="Print JSON, one object per line.")
 SINGLE_DOCUMENT = typer.Option(False, "--single-document", help="The file, or stdin, is one text.")
 TOP_K = typer.Option(5, min=1, help="How many to show, best first.")
 
-READ = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "tokenizer_config.json")
-MOST_BYTES = 32 << 20  # of one such file
 JOINERS = "\u200c\u200d"  # inside Persian and Hindi words, and in emoji
 
 
@@ -44,17 +39,6 @@ class Precision(StrEnum):
     float32 = "float32"
     float16 = "float16"
     bfloat16 = "bfloat16"
-
-
-def open_tokenizer(folder: Path) -> Tokenizer:
-    """The tokenizer of a folder, or of a model that comes with the package."""
-    folder = named(folder)
-    content = {name: read(folder, name, MOST_BYTES) for name in READ}
-    files = {name: data for name, data in content.items() if data is not None}
-    tokenizer = Tokenizer.from_files(files, f"{folder}")
-    if tokenizer is None:
-        raise CheckpointError(f"{folder}: there is no tokenizer.json: give a folder that has one")
-    return tokenizer
 
 
 def open_model(

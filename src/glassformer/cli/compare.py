@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from glassformer.catalog import find
 from glassformer.cli.common import safe, size
-from glassformer.cli.params import find
 from glassformer.cli.plot import check_picture, new_figure, save
 from glassformer.cli.training import DATA, JSON, open_run, run_to_end, sorted_out
 from glassformer.errors import ConfigError
