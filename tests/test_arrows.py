@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import graphlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +25,7 @@ HOUSE = (
     {"recipe"},
     {"objectives"},
     {"evaluation"},
-    {"toys", "loaded"},
+    {"toys", "loaded", "catalog", "environment"},
     {"generate", "inference"},
     {"glass"},
     {"data"},
@@ -83,6 +84,56 @@ def test_imports_go_down_only(path: Path) -> None:
         if parts[0] == "glassformer" and len(parts) > 1:
             assert parts[1] == here or level(parts[1]) > level(here), f"{here} imports {name}"
         assert parts[0] != "transformers", "transformers is for tests"
+
+
+def module(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def module_imports(sources: dict[str, str]) -> dict[str, set[str]]:
+    """From each module to the modules that it imports, at its top, inside functions and for types.
+
+    The package's own __init__ is left out: it imports a module when one of its names is used.
+    """
+    graph: dict[str, set[str]] = {}
+    for name, source in sources.items():
+        if name == "glassformer":
+            continue
+        graph[name] = set()
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Import):
+                graph[name] |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                inner = {f"{node.module}.{alias.name}" for alias in node.names}
+                graph[name] |= {each if each in sources else node.module for each in inner}
+        graph[name] &= sources.keys() - {name, "glassformer"}
+    return graph
+
+
+def cycle(graph: dict[str, set[str]]) -> list[str]:
+    """A list of modules that import each other in a circle; empty if there is none."""
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = module_imports({module(path): path.read_text() for path in FILES})
+    assert not cycle(graph)
+
+
+def test_a_circle_would_be_seen() -> None:
+    sources = {
+        "glassformer.one": "def f():\n    from glassformer.two import g",
+        "glassformer.two": "import glassformer.three",
+        "glassformer.three": "if TYPE_CHECKING:\n    from glassformer import one",
+    }
+    assert set(cycle(module_imports(sources))) == set(sources)
+    sources["glassformer.three"] = "import glassformer"
+    assert not cycle(module_imports(sources))
 
 
 def test_a_wrong_arrow_would_be_seen() -> None:

@@ -45,7 +45,7 @@ EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \x01 =1+1
 def taken(page: Page, kind: str, folder: Path) -> Path:
     """Clicked together in the dialog, and saved."""
     page.keyboard.press("S")
-    dialog = page.get_by_role("dialog", name="Take it away")
+    dialog = page.get_by_role("dialog", name="Export")
     try:
         with page.expect_download(timeout=60_000) as started:
             dialog.get_by_role("button", name=kind, exact=True).click()
@@ -99,7 +99,7 @@ def served(server: Server, name: str, run: str) -> dict[str, Any]:
             "translate": {f"{each}, layer": found for each, found in heads.items()},
         }[name]
     if name == "layers":
-        return {"Chance of the final": np.transpose(server.json(f"runs/{run}/decided")["p"])}
+        return {"Probability of the final": np.transpose(server.json(f"runs/{run}/lens")["p"])}
     if name == "positions":
         return {"All positions": server.json("positions")["values"]}
     return {}
@@ -226,7 +226,9 @@ def test_tables_with_all_their_digits(
     settle(page)
     rows = numbers(taken(page, "CSV", tmp_path))
     text = page.locator("#text").input_value()
-    wrote = toys.json("writings", {"model": "1", "text": text, "max_new_tokens": 12, "taken": []})
+    wrote = toys.json(
+        "generations", {"model": "1", "text": text, "max_new_tokens": 12, "taken": []}
+    )
     top = [each["p"][0] for each in wrote["steps"][0]["top"]]
     assert column(rows, "Candidates", "model") == top
     assert {"in use", "reserved"} <= {row["row name"] for row in rows}
@@ -234,10 +236,10 @@ def test_tables_with_all_their_digits(
     settle(page)
     rows = numbers(taken(page, "CSV", tmp_path))
     asked = toys.json("runs", {"model": "0", "text": page.locator("#text").input_value()})
-    home, token = f"runs/{asked['run']}", asked["says"]["at"][0]["token"]
-    bits = [point[token] for point in toys.json(f"{home}/decided")["kl"]]
-    assert column(rows, "What would be said", "bits to end") == bits
-    way = toys.json(f"{home}/way/encoder/{token}")
+    home, token = f"runs/{asked['run']}", asked["predictions"]["at"][0]["token"]
+    bits = [point[token] for point in toys.json(f"{home}/lens")["kl"]]
+    assert column(rows, "Logit lens at each point", "KL (bits)") == bits
+    way = toys.json(f"{home}/trajectory/encoder/{token}")
     assert column(rows, "Cosines of “[MASK]”", "end") == way["to_end"]
     run = strangers.model("run")
     page.goto(strangers.address("training", m=run))
@@ -259,7 +261,10 @@ def test_answers_and_the_walk_with_all_their_digits(
     rows = numbers(taken(page, "CSV", tmp_path))
     ask = {"model": "0", "text": page.locator("#text").input_value()}
     before, after = (
-        {each["text"]: each["p"] for each in toys.json("runs", asked)["says"]["at"][0]["top"]}
+        {
+            each["text"]: each["p"]
+            for each in toys.json("runs", asked)["predictions"]["at"][0]["top"]
+        }
         for asked in (ask, {**ask, "off": [["encoder", 0, 1]]})
     )
     told = [row for row in rows if row["picture"].endswith("before and after the change")]
@@ -275,7 +280,7 @@ def test_answers_and_the_walk_with_all_their_digits(
     settle(page)
     rows = numbers(taken(page, "CSV", tmp_path))
     (best,) = [row for row in rows if (row["row name"], row["column name"]) ==
-               ("the second says", "p of 1")]  # fmt: skip
+               ("second", "p of 1")]  # fmt: skip
     assert float(best["value"]) == max(before.values())
     page.goto(toys.address("numbers", q=3, l=1, s=2))
     settle(page)
@@ -356,7 +361,7 @@ def test_links_and_python(toys: Server, open_page: Callable[..., Page]) -> None:
     weights = head(toys, page)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.keyboard.press("S")
-    dialog = page.get_by_role("dialog", name="Take it away")
+    dialog = page.get_by_role("dialog", name="Export")
     expect(dialog.locator(".code")).to_contain_text("trace.view(")
     dialog.get_by_role("button", name="Copy Python").click()
     expect(dialog.get_by_role("status")).to_contain_text("copied")
@@ -377,7 +382,7 @@ def ran(page: Page, address: str, ready: str) -> dict[str, Any]:
     page.locator(ready).first.wait_for()
     expect(page.get_by_role("main")).to_have_attribute("aria-busy", "false")
     page.keyboard.press("S")
-    code = page.locator("#take .code")
+    code = page.locator("#export .code")
     expect(code).to_contain_text("glassformer")
     names: dict[str, Any] = {}
     exec(code.text_content() or "", names)
@@ -394,7 +399,7 @@ def test_the_python_of_pages_without_a_view(
     settle(page)
     names = ran(page, strangers.address("layers", **bert, q=2, o="where was the cat"), ".cosines")
     run = drawn(page, ".lens canvas")[0]
-    assert names["answer"].chances.tolist() == strangers.json(f"runs/{run}/decided")["p"]
+    assert names["answer"].probabilities.tolist() == strangers.json(f"runs/{run}/lens")["p"]
     shown = page.locator(".cosines tbody tr td:last-child").all_text_contents()
     assert [f"{each:.3f}".replace("-", "−") for each in names["cosines"].tolist()] == shown
     names = ran(page, strangers.address("positions", **bert, show="model"), ".squiggles")
@@ -411,7 +416,7 @@ def test_the_python_of_pages_without_a_view(
         names = ran(page, strangers.address(name, **bert, **more), f".page-{name} .matrix")
         assert_apart(strangers, page, names, "encoder/1/2")
     model = strangers.model("run")
-    names = ran(page, strangers.address("training", m=model, cp=10, x="the cat"), ".right .says")
+    names = ran(page, strangers.address("training", m=model, cp=10, x="the cat"), ".right .values")
     losses = strangers.json(f"models/{model}/training")["losses"]
     assert names["losses"].train == [tuple(each) for each in losses]
     assert names["difference"].abs().max() > 0.01
@@ -420,6 +425,6 @@ def test_the_python_of_pages_without_a_view(
 def assert_apart(server: Server, page: Page, names: dict[str, Any], head: str) -> None:
     one, two, *_ = drawn(page, "[aria-label*=ifference] canvas")
     one, two = (two, one) if "/lab" in page.url else (one, two)
-    wanted = server.tensor(f"between/{one}/{two}/head/{head}").astype(int)
+    wanted = server.tensor(f"difference/{one}/{two}/head/{head}").astype(int)
     found = np.round(127 * names["difference"].numpy()) + 128
     assert np.abs(found - wanted).max() == 0

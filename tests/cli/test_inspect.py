@@ -130,7 +130,7 @@ def test_what_would_fill_the_memory_is_refused(
     masked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model may read far more than what there is room to record."""
-    monkeypatch.setattr("glassformer.studio.runs.MOST_BYTES", 8 * 6 * 5**2)
+    monkeypatch.setattr("glassformer.studio.runs.MAX_BYTES", 8 * 6 * 5**2)
     line = refused("inspect", masked, "the cat sat on")
     assert "6 tokens and at most 5 fit here" in line
     assert glassformer("inspect", masked, "the cat sat")

@@ -86,11 +86,11 @@ def test_measures_of_all_heads() -> None:
 def test_what_it_says_now_and_after_each_layer(family: str) -> None:
     model, trace = recorded(family)
     said = glass.predictions(model, trace, top_k=2)
-    lines = str(trace.table("says", model=model, top_k=2, at=[1, 4])).splitlines()
+    lines = str(trace.table("predictions", model=model, top_k=2, at=[1, 4])).splitlines()
     assert lines[1].split() == ["best", "or"]
     expected = [
         f"{word} {chance:.2f}"
-        for word, chance in zip(said.words[4], said.chances[4].tolist(), strict=True)
+        for word, chance in zip(said.words[4], said.probabilities[4].tolist(), strict=True)
     ]
     assert lines[3].split() == [trace.tokens[4], *" ".join(expected).split()]
     lens = str(trace.table("lens", model=model, width=500)).splitlines()

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from glassformer.catalog import find
 from glassformer.cli.common import safe, size
 from glassformer.cli.evaluate import report_lines
 from glassformer.cli.params import find

@@ -1,4 +1,4 @@
-// Lines from each token that looks to those it looks at.
+// Lines from each query to its keys.
 
 import { pane } from "./pane.js";
 import { density } from "./picture.js";

@@ -1,4 +1,4 @@
-// How is this weight computed? The lecture's walk, with this model's numbers.
+// How is this weight computed? The lecture's steps with this model's numbers.
 
 import * as api from "./api.js";
 import { el, number, share, swap, table, valued, visible } from "./dom.js";
@@ -60,7 +60,7 @@ function build(app) {
   const tokens = el("div", { class: "card flat" });
   const list = el("ol", { class: "steps", "aria-label": "Steps" });
   const step = el("section", { class: "card step", "aria-label": "This step" });
-  const node = el("div", { class: "page-numbers" }, tools, tokens, el("nav", { class: "card", "aria-label": "The walk" }, list), step);
+  const node = el("div", { class: "page-numbers" }, tools, tokens, el("nav", { class: "card", "aria-label": "All steps" }, list), step);
 
   async function show() {
     const { state, run } = app;
@@ -161,11 +161,11 @@ function scoreTable(found, at, now) {
     ...(found.bias ? [cell("bias", found.bias[j])] : []),
     cell("masked", found.masked[j]), cell("weight", found.weights[j], share),
     ...(barred ? [el("span", { class: "bar now", vars: { p: String(found.weights[j]) } })] : []),
-  ]), { class: barred ? "says scores barred" : "says scores" });
+  ]), { class: barred ? "values scores barred" : "values scores" });
   return el("div", {}, node, more(at) ? el("p", { class: "quiet", text: more(at) }) : el("span"));
 }
 
-/** What a step gives, in little. */
+/** A step's result, small. */
 function preview(name, found, at) {
   if (RESULT[name]) {
     const { values } = found[RESULT[name]];

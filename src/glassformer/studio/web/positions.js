@@ -26,7 +26,7 @@ export const positions = {
 const KINDS = {
   sinusoidal: ["Sines and cosines", "Index 2i of a position is sin(pos / 10000^(2i/d)), index 2i + 1 its cosine: ever slower waves, added to the word's vector."],
   learned: ["Learned", "Each position has a vector of its own, learned like a word's, and added to it."],
-  rotary: ["Rotary", "Nothing is added: each pair of a query's and a key's entries is turned, further at each position. Shown are the cosines of the angles."],
+  rotary: ["RoPE", "Nothing is added: each pair of a query's and a key's entries is turned, further at each position. Shown are the cosines of the angles."],
   relative: ["Relative", "Nothing is added to the words: each head adds a learned number to its scores, by how far the key is from the query. Far distances share one (buckets)."],
 };
 
@@ -114,7 +114,7 @@ function build(app) {
     swap(titles[2], el("span", { text: `How like position ${row} are the others?` }), el("span", { class: "quiet", text: "cosine" }));
     swap(near, table(`Most like position ${row}`, ["position", "cosine", ""], order.map((i) => [
       i, valued(values[i], exact), el("span", { class: "bar now", vars: { p: String(Math.max(0, values[i])) } }),
-    ]), { class: "says" }));
+    ]), { class: "values" }));
     swap(curve, chart({ label: `Cosine of position ${row} to all others`, ...room(), low, most: 1, series: [{ kind: "s0", values }], ticks, marked: row, pick }));
   }
 

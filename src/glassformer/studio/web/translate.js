@@ -7,7 +7,7 @@ import { el, swap, table, valued, visible } from "./dom.js";
 import { shows, small } from "./map.js";
 import { matrix } from "./matrix.js";
 import { legend, paint } from "./picture.js";
-import { cut } from "./says.js";
+import { cut } from "./predictions.js";
 
 const GAP = 1; // cells between two heads of a minimap
 const MINI = 100; // its width, if that is enough
@@ -77,11 +77,11 @@ function spoken({ source, target, hard }, word) {
 }
 
 function written({ run, before }) {
-  const now = run.says.text ?? "";
-  const changed = before && before.says.text !== now;
+  const now = run.predictions.text ?? "";
+  const changed = before && before.predictions.text !== now;
   return el("section", { class: "card", "aria-label": "The translation" },
     el("h2", { text: changed ? "The translation, before and after" : "The translation" }),
-    changed ? el("p", { class: "quote then", text: before.says.text }) : null,
+    changed ? el("p", { class: "quote then", text: before.predictions.text }) : null,
     el("p", { class: "quote", text: now }), ...cut(run));
 }
 
@@ -92,7 +92,7 @@ function linkTable(found, word) {
     el("h2", { text: `“${visible(found.target[word] ?? "")}” comes from` }),
     table("Source words, the strongest first", ["source", "weight", ""], best.map((s) => [
       visible(found.source[s]), valued(weights[s]), el("span", { class: "bar now", vars: { p: String(weights[s]) } }),
-    ]), { class: "says" }));
+    ]), { class: "values" }));
 }
 
 function minimaps(app, maps, palette) {

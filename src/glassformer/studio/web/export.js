@@ -1,4 +1,4 @@
-// Take it away: the screen as a picture, a table, a page of its own, a link, or Python.
+// Export: the screen as a picture, a table, a page of its own, a link, or Python.
 
 import * as api from "./api.js";
 import { el } from "./dom.js";
@@ -7,8 +7,8 @@ import { python } from "./python.js";
 import { toSvg } from "./svg.js";
 
 const SHARP = 2; // pixels of a PNG for each on the screen
-const ROOM = 6_000_000; // bytes of answers that a page takes along
-const MOST = 1500; // and how many questions are asked for it: a few seconds
+const ROOM = 6_000_000; // bytes of answers in an exported page
+const MOST = 1500; // requests for it: a few seconds
 
 function save(blob, name) {
   const link = el("a", { href: URL.createObjectURL(blob), download: name });
@@ -28,14 +28,14 @@ async function png(node) {
   return new Promise((done) => { canvas.toBlob(done, "image/png"); });
 }
 
-/** A cell of CSV; what a spreadsheet would take for a formula is given as text. */
+/** A cell of CSV; a formula is quoted as text. */
 function quoted(value) {
   const text = String(value);
   const safe = /^[=+\-@\t\r]/.test(text) && !Number.isFinite(Number(text)) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** The lines of one thing on the page: a picture or a curve, a table, a vector. */
+/** The CSV lines of a picture, curve, table or vector. */
 function listed(node) {
   if (node.matches(".vector")) {
     const name = node.querySelector(".name").textContent;
@@ -55,31 +55,31 @@ function listed(node) {
 
 const plainly = (text) => text.replace(/^−(?=[\d∞])/, "-");
 
-/** All that is in sight: one line for each value. */
+/** All that is visible: one line for each value. */
 function csv(node) {
   const shown = [...node.querySelectorAll("canvas, svg, table:has(caption), .vector")].filter((each) => each.checkVisibility());
   const head = ["picture", "row", "row name", "column", "column name", "value"];
   return [head, ...shown.flatMap(listed)].map((row) => row.map(quoted).join(",")).join("\r\n");
 }
 
-/** One file that needs no server: the pages seen, and the answers to what they may ask. */
+/** One file that needs no server: the pages seen, with their answers. */
 async function standalone(app, tell, signal) {
   const { found: held, left, of } = await api.answers(app.along(), { room: ROOM, most: MOST, tell, signal });
   const used = new Set([app.model.id, ...Object.keys(held).filter((key) => key.includes("{")).map((key) => JSON.parse(key.slice(key.indexOf("{"))).model)]);
   held.models = { models: app.models.filter(({ id }) => used.has(id)) };
   const data = JSON.stringify({ address: app.address(app.state), pages: [...app.seen], answers: held });
-  const shell = await (await api.file("shell")).text();
-  return { left, of, page: shell.replace('id="held">null<', () => `id="held">${data.replaceAll("<", "\\u003c")}<`) };
+  const template = await (await api.file("template")).text();
+  return { left, of, page: template.replace('id="held">null<', () => `id="held">${data.replaceAll("<", "\\u003c")}<`) };
 }
 
 /** @param {HTMLDialogElement} dialog */
-export async function take(app, dialog) {
+export async function showExport(app, dialog) {
   const node = document.getElementById("page");
   const name = `glassformer-${app.state.page}`;
   const told = el("p", { class: "quiet", role: "status" });
   const code = el("pre", { class: "code", tabindex: "0", "aria-label": "Python" });
   const leaving = new AbortController();
-  dialog.addEventListener("close", () => dialog.open || leaving.abort(), { signal: leaving.signal }); // one may be late
+  dialog.addEventListener("close", () => dialog.open || leaving.abort(), { signal: leaving.signal }); // a late close event
   const button = (text, hint, act) => el("button", { type: "button", class: "plain", title: hint, text, on: { click: async ({ target }) => {
     const all = [...dialog.querySelectorAll(".buttons button")];
     for (const each of all) each.disabled = true;
@@ -92,12 +92,12 @@ export async function take(app, dialog) {
     for (const each of all) each.disabled = false;
     target.focus();
   } } });
-  /** What is taken is what is shown now, whatever comes while it is gathered. */
+  /** Exports what is shown now, whatever changes meanwhile. */
   const html = async () => {
     const tell = (done, of) => { if (done % 20 === 0) told.textContent = `HTML … ${done} of ${of}`; };
     const { page, left, of } = await standalone({ ...app, state: { ...app.state }, seen: new Set(app.seen) }, tell, leaving.signal);
     save(new Blob([page], { type: "text/html" }), `${name}.html`);
-    return left ? `HTML: done, without ${left} of ${of} answers: what would need them is switched off in it.` : null;
+    return left ? `HTML: done, without ${left} of ${of} answers: what needs them is disabled.` : null;
   };
   const copy = (text, what) => navigator.clipboard.writeText(text).then(() => `${what} copied.`, () => `Copying is not allowed here: mark it and copy it by hand.`);
   const files = [
@@ -111,7 +111,7 @@ export async function take(app, dialog) {
       button("Trace", "All tensors of this run: gf.Trace.load opens it, and so does the studio when it is dropped here", async () => save(await api.file(`runs/${app.run.run}/trace`), "run.gftrace")));
   }
   dialog.replaceChildren(...[
-    el("h2", { id: "take-title", text: "Take it away" }),
+    el("h2", { id: "export-title", text: "Export" }),
     el("p", { class: "quiet", text: "Files of what is on the screen; nothing leaves this machine." }),
     el("div", { class: "buttons" }, ...files),
     api.held ? null : el("div", { class: "buttons" },
@@ -124,7 +124,7 @@ export async function take(app, dialog) {
   if (!api.held) code.textContent = await python(app).catch((error) => `# ${error.message}`);
 }
 
-/** A trace that is dropped on the page is opened: the server looks at it first. */
+/** Opens a trace file that is dropped on the page. */
 export function drops(app, complain) {
   const wanted = (event) => [...event.dataTransfer?.items ?? []].some(({ kind }) => kind === "file");
   addEventListener("dragover", (event) => { if (wanted(event)) event.preventDefault(); });

@@ -1,4 +1,4 @@
-"""How is this weight computed? The walk of the slides for one query of one head."""
+"""How one query of one head is computed, step by step as on the slides."""
 
 from __future__ import annotations
 
@@ -12,25 +12,28 @@ from glassformer.model import Attention
 from glassformer.model.attention import AttentionSpec, visible
 from glassformer.precision import widen
 from glassformer.studio.runs import RecordedRun
-from glassformer.studio.schemas import NumberRow, Numbers, StackName, Vector, VectorRows
+from glassformer.studio.schemas import AttentionRow, Numbers, StackName, Vector, VectorRows
 
-FIRST = 8  # entries of a vector that are shown
+SHOWN = 8  # entries of a vector
 
 
-def row(run: RecordedRun, stack: StackName, layer: int, head: int, query: int) -> NumberRow:
-    """What the softmax gave, and what it got."""
+def attention_row(
+    run: RecordedRun, stack: StackName, layer: int, head: int, query: int
+) -> AttentionRow:
+    """The softmax's output and input for one query."""
     at = place(run.trace, stack, layer, head)
-    if f"{at}.scores" not in run.trace:  # a trace that was kept without them
-        return NumberRow(weights=_at(_of(run, f"{at}.weights")[head], query).tolist(), scores=[])
+    if f"{at}.scores" not in run.trace:  # recorded without them
+        return AttentionRow(weights=_at(_of(run, f"{at}.weights")[head], query).tolist(), scores=[])
     weights, scores = _line(run, stack, layer, head, query)
-    return NumberRow(weights=weights.tolist(), scores=_or_none(scores))
+    return AttentionRow(weights=weights.tolist(), scores=_or_none(scores))
 
 
 def numbers(run: RecordedRun, stack: StackName, layer: int, head: int, query: int) -> Numbers:
+    """Every vector on the way from the embedding to the block's output, for one query."""
     weights, masked = _line(run, stack, layer, head, query)
     at = place(run.trace, stack, layer, head)  # decoder.blocks.3.cross
-    attention = run.whole.task.backbone.get_submodule(at)
-    assert isinstance(attention, Attention)  # noqa: S101 - place says so
+    attention = run.loaded_model.task.backbone.get_submodule(at)
+    assert isinstance(attention, Attention)  # noqa: S101 - place checks it
     block, side = at.rpartition(".")[0], at.partition(".")[0]
     q = _of(run, f"{at}.q")[query, head]  # (D,)
     group = attention.heads // attention.key_heads
@@ -49,8 +52,8 @@ def numbers(run: RecordedRun, stack: StackName, layer: int, head: int, query: in
         before=_cut(before[query]),
         x=_cut(x[query]),
         q=_cut(q),
-        k=VectorRows(values=k[:, :FIRST].tolist(), length=k.shape[1]),
-        v=VectorRows(values=v[:, :FIRST].tolist(), length=v.shape[1]),
+        k=VectorRows(values=k[:, :SHOWN].tolist(), length=k.shape[1]),
+        v=VectorRows(values=v[:, :SHOWN].tolist(), length=v.shape[1]),
         scores=dots.tolist(),
         scaled=(dots * attention.scale).tolist(),
         bias=None if bias is None else widen(bias[head, query]).tolist(),
@@ -68,28 +71,28 @@ def numbers(run: RecordedRun, stack: StackName, layer: int, head: int, query: in
 
 
 def _names(run: RecordedRun, block: str, layer: int, at: str) -> tuple[str, str, str, str]:
-    """What comes in, what q is made of, their sum with what comes out, and what is read next.
+    """Trace names of: block input, input of W_Q, residual sum, input of the next part.
 
     post-norm  before = x ── attention ──(+) residual ── norm
     pre-norm   before ── norm: x ── attention ──(+) residual ── norm of the next part
     """
     side, crossing = at.partition(".")[0], at.endswith(".cross")
-    enters = f"{side}.blocks.{layer - 1}.out" if layer else f"{side}.embedding.out"
+    input_name = f"{side}.blocks.{layer - 1}.out" if layer else f"{side}.embedding.out"
     part = "cross" if crossing else "attention"
     summed, normed = f"{block}.{part}_sum", f"{block}.{part}_norm.out"
     if run.trace.config["norm_place"] == "post":
-        before = f"{block}.attention_norm.out" if crossing else enters
+        before = f"{block}.attention_norm.out" if crossing else input_name
         return before, before, summed, normed
-    before = f"{block}.attention_sum" if crossing else enters
-    goes_on = f"{block}.cross_norm.out"
-    after = goes_on if goes_on in run.trace and not crossing else f"{block}.mlp_norm.out"
+    before = f"{block}.attention_sum" if crossing else input_name
+    cross_norm = f"{block}.cross_norm.out"
+    after = cross_norm if cross_norm in run.trace and not crossing else f"{block}.mlp_norm.out"
     return before, normed if normed in run.trace else before, summed, after
 
 
 def _line(
     run: RecordedRun, stack: StackName, layer: int, head: int, query: int
 ) -> tuple[Tensor, Tensor]:  # (S,), (S,)
-    """One row of the weights, and of the masked scores they were made of."""
+    """One row of the weights, and of the masked scores that they come from."""
     at = place(run.trace, stack, layer, head)
     weights, scores = (_of(run, f"{at}.{name}")[head] for name in ("weights", "scores"))
     T, S = weights.shape
@@ -97,9 +100,9 @@ def _line(
     if run.model is None:
         return weights[query], masked.masked_fill(weights[query] == 0, -math.inf)
     attention = run.model.task.backbone.get_submodule(at)
-    assert isinstance(attention, Attention)  # noqa: S101 - place says so
-    how = AttentionSpec(causal=stack == "decoder", window=attention.window)
-    seen = visible(T, S, None, how, scores.device)
+    assert isinstance(attention, Attention)  # noqa: S101 - place checks it
+    spec = AttentionSpec(causal=stack == "decoder", window=attention.window)
+    seen = visible(T, S, None, spec, scores.device)
     return weights[query], masked if seen is None else masked.masked_fill(
         ~seen[0, 0, query], -math.inf
     )
@@ -113,13 +116,13 @@ def _at(rows: Tensor, query: int) -> Tensor:
 
 def _formulas(run: RecordedRun, attention: Attention, bias: bool) -> dict[str, str]:
     config = run.trace.config
-    post, turned = config["norm_place"] == "post", config["position"] == "rotary"
-    turned = turned and not attention.cross
+    post = config["norm_place"] == "post"
+    rotary = config["position"] == "rotary" and not attention.cross
     source = "memory" if attention.cross else "x"
-    mapped = {"q": "W_Q x", "k": f"W_K {source}"}
+    projections = {"q": "W_Q x", "k": f"W_K {source}"}
     return {
         "x": "before" if post else "norm(before)",
-        **{name: f"turn({text})" if turned else text for name, text in mapped.items()},
+        **{name: f"turn({text})" if rotary else text for name, text in projections.items()},
         "v": f"W_V {source}",
         "scores": "q · k",
         "scaled": "scores / √d" if config["scaled"] else "scores",
@@ -138,7 +141,7 @@ def _of(run: RecordedRun, name: str) -> Tensor:
 
 
 def _cut(vector: Tensor) -> Vector:
-    return Vector(values=widen(vector)[:FIRST].tolist(), length=vector.shape[0])
+    return Vector(values=widen(vector)[:SHOWN].tolist(), length=vector.shape[0])
 
 
 def _or_none(values: Tensor) -> list[float | None]:

@@ -1,20 +1,20 @@
-// What the model says: masked words, the next word, labels, a translation; before and after.
+// What the model predicts: masked words, the next word, labels, a translation; before and after.
 
 import { el, table, valued, visible } from "./dom.js";
 
 const TITLES = {
-  masked: "What stands in the blank?",
+  masked: "What is the masked word?",
   next: "What comes next?",
   label: "Which label?",
   translation: "The translation",
-  none: "What the model says",
+  none: "Predictions",
 };
 
-/** The places to show: all blanks; of what is said at many tokens, the chosen one's, else the last. */
-function places(says, query) {
-  if (says.kind === "masked") return says.at.slice(0, 4);
-  const found = says.at.find((place) => place.token === query) ?? says.at[says.at.length - 1];
-  return found ? [found] : [];
+/** The places to show: all masks; of many tokens, the chosen one, else the last. */
+function places({ kind, at }, query) {
+  if (kind === "masked") return at.slice(0, 4);
+  const place = at.find(({ token }) => token === query) ?? at[at.length - 1];
+  return place ? [place] : [];
 }
 
 function bar(p, kind) {
@@ -23,52 +23,52 @@ function bar(p, kind) {
 
 const signed = (by) => (Math.abs(by) < 0.005 ? "≈" : `${by > 0 ? "+" : "−"}${Math.abs(by).toFixed(2)}`);
 
-/** A chance that is not among the best is not known. */
-const told = (p, ...how) => (Number.isFinite(p) ? valued(p, ...how) : el("td", { "data-value": "", text: how.length ? "" : "·" }));
+/** A probability that is not among the top is unknown. */
+const cell = (p, ...how) => (Number.isFinite(p) ? valued(p, ...how) : el("td", { "data-value": "", text: how.length ? "" : "·" }));
 
 export function candidates(place, earlier, name, two = "before and after the change") {
   if (!earlier) {
     return table(name, ["word", "p", ""], place.top.map(({ text, p }) =>
-      [visible(text), valued(p), bar(p, "now")]), { class: "says" });
+      [visible(text), valued(p), bar(p, "now")]), { class: "values" });
   }
   const now = new Map(place.top.map(({ text, p }) => [text, p]));
   const then = new Map(earlier.top.map(({ text, p }) => [text, p]));
   const most = (text) => Math.max(then.get(text) ?? 0, now.get(text) ?? 0);
   const all = [...new Set([...then.keys(), ...now.keys()])].sort((a, b) => most(b) - most(a)).slice(0, place.top.length);
   return table(`${name}, ${two}`, ["word", "before", "after", "change", ""], all.map((text) => [
-    visible(text), told(then.get(text)), told(now.get(text)), told(now.get(text) - then.get(text), signed),
+    visible(text), cell(then.get(text)), cell(now.get(text)), cell(now.get(text) - then.get(text), signed),
     el("span", { class: "bars" }, bar(then.get(text) ?? 0, "then"), bar(now.get(text) ?? 0, "now")),
-  ]), { class: "says both" });
+  ]), { class: "values both" });
 }
 
 /**
  * @param {object} run now
  * @param {object|null} before the run before its changes, if it has some
  */
-export function says(run, before, query, model) {
-  const now = run.says;
-  const node = el("section", { class: "card saying", "aria-label": "What the model says" },
+export function predictions(run, before, query, model) {
+  const now = run.predictions;
+  const node = el("section", { class: "card predictions", "aria-label": "Predictions" },
     el("h2", { text: TITLES[now.kind] ?? TITLES.none }));
   const shown = places(now, query);
   const tokens = run.tokens.queries.decoder ?? run.tokens.queries.encoder;
   if (now.text) {
-    const changed = before && before.says.text !== now.text;
-    if (changed) node.append(el("p", { class: "quote then", text: before.says.text }));
+    const changed = before && before.predictions.text !== now.text;
+    if (changed) node.append(el("p", { class: "quote then", text: before.predictions.text }));
     node.append(el("p", { class: "quote", text: now.text }), ...cut(run));
     if (before && !changed) node.append(el("p", { class: "quiet", text: "The same words as before the change." }));
   }
   for (const place of shown) {
     const name = where(now, place, visible(tokens[place.token]?.text ?? ""));
-    const told = el(shown.length > 1 ? "p" : "span", { class: "quiet", text: name });
-    if (name) (shown.length > 1 ? node : node.firstElementChild).append(told);
-    node.append(candidates(place, before?.says.at.find(({ token }) => token === place.token), name || TITLES[now.kind]));
+    const label = el(shown.length > 1 ? "p" : "span", { class: "quiet", text: name });
+    if (name) (shown.length > 1 ? node : node.firstElementChild).append(label);
+    node.append(candidates(place, before?.predictions.at.find(({ token }) => token === place.token), name || TITLES[now.kind]));
   }
   if (!now.text && now.at.length === 0) node.append(el("p", { class: "quiet", text: nothing(model) }));
   return node;
 }
 
-/** A translation that did not come to its end: after how many tokens it was stopped. */
-export const cut = ({ says: { complete }, tokens }) => (complete ? [] : [el("p", { class: "quiet", text: `Cut at ${tokens.queries.decoder.length - 1} tokens: it would go on.` })]);
+/** A translation that was cut at the length limit. */
+export const cut = ({ predictions: { complete }, tokens }) => (complete ? [] : [el("p", { class: "quiet", text: `Cut at ${tokens.queries.decoder.length - 1} tokens: the length limit.` })]);
 
 function where({ kind, at }, { token }, text) {
   if (kind === "next" || kind === "translation") return `after “${text}”`;
@@ -77,8 +77,8 @@ function where({ kind, at }, { token }, text) {
 }
 
 function nothing(model) {
-  if (model.kind === "trace") return "A trace holds what was seen inside, not the words it led to.";
+  if (model.kind === "trace") return "A trace holds no predictions.";
   return model.mask && model.kind === "masked_lm"
     ? `Write ${model.mask} in place of a word, and the model guesses it.`
-    : "This model gives vectors, not words. Its heads can be looked at all the same.";
+    : "This model has no word predictions; its heads can still be shown.";
 }
