@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 from screens import Bytes, Server, drawn, painted, pixels, settle, table
+from test_studio_export import drop, taken
 from test_studio_hostile import BENIGN, HOSTILE, TAGS, Mouth
-from test_studio_take import drop, taken
 from test_studio_walk import NAMELESS, check_by_tab
 
 import glassformer as gf

@@ -115,7 +115,7 @@ def _whole(name: str, value: int) -> int:
 
 def _answers(
     run: RecordedRun, stack: StackName, layer: int, head: int
-) -> Iterator[tuple[str, standalone.Answer]]:
+) -> Iterator[tuple[str, standalone.ResponseContent]]:
     """The responses that the pages may request, up to MAX_EMBEDDED bytes."""
     request: dict[str, Any] = {"model": run.id, "text": run.request.text, "second": None, "off": []}
     yield "models", Models(models=[uploaded_row(run)])
@@ -133,7 +133,7 @@ def _answers(
 
 def _heads(
     run: RecordedRun, chosen: tuple[StackName, int, int]
-) -> Iterator[tuple[str, int, Callable[[], standalone.Answer]]]:
+) -> Iterator[tuple[str, int, Callable[[], standalone.ResponseContent]]]:
     """(URL, size, function) of all responses: the chosen head, then pictures, then rows."""
     sizes = {each.name: each for each in run.row.stacks}
     heads = [
