@@ -22,10 +22,10 @@ from urllib.parse import urlencode
 from glassformer.errors import ConfigError, InputError
 from glassformer.glass import Trace
 from glassformer.glass.path import position
-from glassformer.glass.stacks import place, sides
+from glassformer.glass.stacks import StackName, place, sides
 from glassformer.studio import standalone
 from glassformer.studio.runs import RecordedRun
-from glassformer.studio.schemas import Models, StackName, WeightsView
+from glassformer.studio.schemas import Models, WeightsView
 from glassformer.studio.trace_upload import run_from_trace, uploaded_row
 from glassformer.studio.views import encode, measures
 from glassformer.studio.views.numbers import attention_row

@@ -8,7 +8,8 @@ from pydantic import BaseModel, Field
 
 from glassformer.config import Position, Strict
 from glassformer.generate.generation import Stopped
-from glassformer.studio.schemas import Guess, Predictions, StackName, Token
+from glassformer.glass.stacks import StackName
+from glassformer.studio.schemas import Guess, Predictions, Token
 
 BlockPart = Literal["embedding", "attention", "cross", "block"]
 MAX_NEW_TOKENS = 64

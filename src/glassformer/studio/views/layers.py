@@ -6,7 +6,7 @@ import re
 
 from glassformer.errors import InputError
 from glassformer.glass import between, decided, lens, word_path
-from glassformer.glass.stacks import sides
+from glassformer.glass.stacks import StackName, sides
 from glassformer.studio.page_schemas import (
     BlockPart,
     LayerPoint,
@@ -15,7 +15,7 @@ from glassformer.studio.page_schemas import (
     WordTrajectory,
 )
 from glassformer.studio.runs import RecordedRun
-from glassformer.studio.schemas import Guess, StackName
+from glassformer.studio.schemas import Guess
 from glassformer.studio.views.predictions import TOP, readable
 
 BLOCK = re.compile(r"\w+\.blocks\.(\d+)\.(attention|cross)?")
