@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 from screens import Server, drawn, painted, pixels, settle, table
-from test_studio_take import PAGES, head, taken
+from test_studio_export import PAGES, head, taken
 
 import glassformer as gf
 from glassformer.studio.standalone import WEB

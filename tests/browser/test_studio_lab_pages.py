@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 from screens import Bytes, Server, drawn, painted, pixels, settle, table
+from test_studio_export import drop, taken
 from test_studio_hostile import BENIGN, HOSTILE, TAGS, Mouth
-from test_studio_take import drop, taken
 from test_studio_walk import NAMELESS, check_by_tab
 
 import glassformer as gf
@@ -222,7 +222,7 @@ def test_a_run_is_followed(strangers: Server, home: Path, open_page: Callable[..
     """What it writes while it goes on comes to the page: the curve, and a checkpoint more."""
     page = open_page(strangers.address("training", m=strangers.model("run"), x="the cat"))
     settle(page)
-    expect(page.get_by_text("the run goes on")).to_be_visible()
+    expect(page.get_by_text("the run is training")).to_be_visible()
     slider = page.get_by_label("Checkpoint", exact=True)
     expect(slider).to_have_attribute("max", "2")
     metrics, saved = home / "run" / "metrics.jsonl", home / "run" / "checkpoints"

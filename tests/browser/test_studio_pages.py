@@ -78,7 +78,7 @@ def test_another_word_is_taken(toys: Server, open_page: Callable[..., Page]) -> 
     text.get_by_role("button", name="сел").click()
     page.get_by_role("button", name="лёг", exact=True).click()
     expect(text).to_have_text(re.compile("лёг"))
-    expect(page.locator(".told.now")).to_have_text("your choice")
+    expect(page.locator(".note.now")).to_have_text("your choice")
     expect(page).to_have_url(re.compile(r"took=1-\d+&g=1"))
     page.reload()
     expect(text).to_have_text(re.compile("лёг"))
@@ -136,7 +136,7 @@ def test_the_tree_of_a_search(toys: Server, open_page: Callable[..., Page]) -> N
         assert text.removeprefix("score ") == f"{number:.3f}".replace("-", "−")
         assert kind == each["state"]
     assert page.locator(".edge").count() == sum(each["parent"] is not None for each in nodes)
-    scores = page.locator(".found tbody td:nth-child(2)").all_inner_texts()
+    scores = page.locator(".results tbody td:nth-child(2)").all_inner_texts()
     assert scores == [f"{each['score']:.3f}".replace("-", "−") for each in row["beams"]["best"]]
     page.locator(".tree .node").nth(8).click()
     expect(page.get_by_role("heading", name=re.compile("Step 2: 6 ways"))).to_be_visible()
@@ -187,7 +187,7 @@ def test_layers(toys: Server, open_page: Callable[..., Page], name: str) -> None
         assert same(page, LENS, theme, nearest_bytes(found["p"]).T)
     token = page.locator(".page-layers .strip [aria-pressed=true]").get_attribute("title")
     at = int((token or "").removeprefix("token "))
-    (curve,) = page.evaluate(POINTS, ".said .curve")
+    (curve,) = page.evaluate(POINTS, ".lens-at .curve")
     straight(curve, [row[at] for row in found["kl"]])
     bits = page.locator(".lensed tbody td:nth-child(5)").all_inner_texts()
     assert bits == [f"{row[at]:.2f}" for row in found["kl"]]
@@ -206,7 +206,7 @@ def test_two_sentences(toys: Server, open_page: Callable[..., Page]) -> None:
     runs = [toys.json("runs", {"model": model, "text": text, "second": None, "off": []})["run"]
             for text in texts]  # fmt: skip
     found = toys.json(f"runs/{runs[0]}/trajectory/encoder/6?other={runs[1]}&mate=6")
-    curves = page.evaluate(POINTS, ".way .curve")
+    curves = page.evaluate(POINTS, ".trajectory .curve")
     for points, name in zip(curves, ("to_start", "to_end", "between"), strict=True):
         straight(points, found[name])
     page.keyboard.press("Escape")
@@ -228,7 +228,7 @@ def test_layers_of_a_long_text(strangers: Server, open_page: Callable[..., Page]
           strip.querySelector("[aria-pressed=true]").getBoundingClientRect().top
             - strip.getBoundingClientRect().top]""")
         assert -1 < from_top < shown < high and shown < 100
-    inside = """() => [".way .plot", ".way"].map((each) =>
+    inside = """() => [".trajectory .plot", ".trajectory"].map((each) =>
       document.querySelector(each).getBoundingClientRect().bottom)"""
     plot, card = page.evaluate(inside)
     assert plot < card
@@ -253,7 +253,7 @@ def test_a_page_that_waits_says_so(toys: Server, open_page: Callable[..., Page])
 def test_another_sentence_that_is_too_long(toys: Server, open_page: Callable[..., Page]) -> None:
     """It is one line beside its box; all the rest is there."""
     page = open_page(toys.address("layers", o="the " * 99))
-    way = page.get_by_role("region", name="A word's way")
+    way = page.get_by_role("region", name="Trajectory of a word")
     expect(way).to_contain_text("shorten it")
     expect(way.locator(".cosines tbody tr").first.locator("td")).to_have_count(2)
     expect(page.locator(".lensed tbody tr")).to_have_count(5)
@@ -266,7 +266,7 @@ def test_a_model_without_words_says_so(strangers: Server, open_page: Callable[..
     page = open_page(strangers.address("layers", m=evil, x="the cat sat"))
     expect(page.locator(".lens")).to_contain_text("This model predicts no words")
     expect(page.locator(".cosines")).to_be_visible()
-    expect(page.locator(".said")).to_be_hidden()
+    expect(page.locator(".lens-at")).to_be_hidden()
 
 
 def test_positions(studios: dict[str, Server], open_page: Callable[..., Page]) -> None:

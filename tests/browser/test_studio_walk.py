@@ -269,7 +269,7 @@ SNAPSHOTS = {
             - rowgroup:
               - row /embedding .* 2.94/
         - img /Bits from each point to the end/
-      - region "A word's way":
+      - region "Trajectory of a word":
         - textbox "Another sentence"
         - img /Cosines of .* at 5 points/
         - group "Table of cosines":

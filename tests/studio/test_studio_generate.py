@@ -246,7 +246,7 @@ def test_another_word(served, ask):
 def test_what_cannot_be_written_is_one_line(served, client):
     assert "it writes no text" in refused(client, model="0")
     assert "write numbers from 0 to" in refused(client, taken=[[0, 99]])
-    assert "a beam search chooses by itself" in refused(client, taken=[[0, 1]], num_beams=2)
+    assert "takes no chosen tokens" in refused(client, taken=[[0, 1]], num_beams=2)
     assert "is for sampling" in refused(client, temperature=0.5)
     assert "temperature" in refused(client, do_sample=True, temperature=1e-40)
     assert "max_new_tokens" in refused(client, max_new_tokens=1000)
@@ -293,4 +293,4 @@ def test_the_python_writes_the_same(client, ask, number, settings):
 def test_python_cannot_take_words_by_hand(client, ask):
     row = ask(DECODER, "the", taken=[[0, 5]], **MOST)
     code = client.get(f"/api/generations/{row['generation']}/python").json()["code"]
-    assert "taken by hand" in code
+    assert "chosen by hand" in code

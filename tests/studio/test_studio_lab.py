@@ -123,7 +123,7 @@ def test_the_difference(client, run):
     assert moved[0] == [0, 0, 0, 0] and moved[1] == pytest.approx(share, abs=1e-6)
     longer = run(0, text="I sat by the river [MASK] .. .")
     refused = client.get(f"/api/difference/{one['run']}/{longer['run']}/head/encoder/0/0")
-    assert refused.status_code == 400 and "as many on both sides" in refused.json()["error"]
+    assert refused.status_code == 400 and "the same shape on both sides" in refused.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_the_difference(client, run):
         ({"swaps": [["encoder", 1, ""]]}, "tokens here"),
         ({"swaps": [["cross", 1, "the"]]}, "swaps"),
         ({"swaps": [["encoder", 1, "the"]] * 65}, "swaps"),
-        ({"patches": [["encoder", 0, 1, 1]]}, "another text"),
+        ({"patches": [["encoder", 0, 1, 1]]}, "the other text"),
         ({"patches": [["encoder", 9, 1, 1]], "other": "the cat"}, "blocks.9"),
         ({"patches": [["encoder", 0, 1, 99]], "other": "the cat"}, "token 99"),
         ({"patches": [["encoder", 0, 99, 1]], "other": "the cat"}, "token 99"),

@@ -209,7 +209,7 @@ def test_without_positions_nothing_changes(name):
     assert moved.row.moved["encoder"] > 0.01
     still = shuffle(run, ShuffleRequest(run="r1", seed=5, positions=False), "s2", NEVER)
     assert max(still.row.moved.values()) < 1e-9
-    for before, after in zip(still.row.says.at, still.row.says_after.at, strict=True):
+    for before, after in zip(still.row.predictions.at, still.row.predictions_after.at, strict=True):
         assert [top.p for top in before.top] == pytest.approx([top.p for top in after.top])
 
 
@@ -284,7 +284,7 @@ def test_nothing_to_shuffle_is_one_line(client, run):
         assert answer.status_code == 400 and "nothing to shuffle" in answer.json()["error"]
     row = run(0, "I sat", second="by the bank")
     answer = client.post("/api/shuffles", json={"run": row["run"], "seed": 0})
-    assert "take the second one away" in answer.json()["error"]
+    assert "remove the second one" in answer.json()["error"]
     answer = client.post("/api/shuffles", json={"run": "r99", "seed": 0})
     assert answer.status_code == 404
     stop = threading.Event()

@@ -29,7 +29,7 @@ def asking(text):
 
 
 def test_the_newest_runs_are_kept(served):
-    model, runs, never = served[1].model, RecordedRuns(most=2), threading.Event()
+    model, runs, never = served[1].model, RecordedRuns(max_entries=2), threading.Event()
     first, second = (runs.add(model, asking(text), never) for text in ("man", "woman"))
     assert runs.get(first.id) is first  # asked for: it is the newer one now
     third = runs.add(model, asking("the"), never)
@@ -43,11 +43,11 @@ def test_the_newest_runs_are_kept(served):
 def test_runs_are_bounded_in_bytes_too(served):
     model, never = served[1].model, threading.Event()
     size = record_run(model, asking("man"), "r0", never).bytes
-    runs = RecordedRuns(most_bytes=3 * size)
+    runs = RecordedRuns(max_bytes=3 * size)
     for text in ("man", "woman", "the", "cat"):
         runs.add(model, asking(text), never)
     assert len(runs.entries) == 3
-    small = RecordedRuns(most_bytes=1)
+    small = RecordedRuns(max_bytes=1)
     assert small.add(model, asking("man"), never).id in small.entries  # the last one always is
 
 

@@ -1,4 +1,4 @@
-"""`glassformer studio`: inspect models in the browser."""
+"""`glassformer studio`: look inside models in the browser."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from glassformer.studio.samples import ServedModel
 
 HERE = "127.0.0.1"  # and nowhere else: there is no password
-SHUTDOWN_SECONDS = 2  # that Ctrl-C waits for unfinished requests
+SHUTDOWN_SECONDS = 2  # how long Ctrl-C waits for an unfinished request
 
 
 def run(
     models: list[str] | None = typer.Argument(
         None,
-        help="Model folders, folders of runs, or names; all that come with the package, if none.",
+        help="Model folders, run folders or names; by default all models shipped with the package.",
     ),
-    toys: bool = typer.Option(False, help="Also the lectures' toys, which are trained first."),
-    port: int = typer.Option(8642, min=1, max=65535, help="The port, on this machine only."),
+    toys: bool = typer.Option(False, help="Also train and serve the lectures' toy models."),
+    port: int = typer.Option(8642, min=1, max=65535, help="Port, on this machine only."),
     open_page: bool = typer.Option(True, "--open/--no-open", help="Open the page in a browser."),
     device: str = DEVICE,
 ) -> None:
@@ -39,15 +39,15 @@ def run(
         import uvicorn
 
         from glassformer.studio.app import create_app
-        from glassformer.studio.toys import toys as trained
+        from glassformer.studio.toys import toys as train_toys
 
         served = serve(models or ([] if toys else list(shipped())), device)
         if toys or not served:
             typer.echo("glassformer: training the lectures' toys …", err=True)
-            served += trained()
+            served += train_toys()
         url = f"http://{HERE}:{port}/"
         app = create_app(served, port=port)
-        typer.echo(f"{url}    (Ctrl-C stops it)")
+        typer.echo(f"{url}    (press Ctrl-C to stop)")
         if open_page and _has_display():
             webbrowser.open(url)
         config = uvicorn.Config(
@@ -58,7 +58,7 @@ def run(
 
 
 def serve(models: Sequence[str], device: str) -> list[ServedModel]:
-    """Load each model; of a run, its result or its newest checkpoint."""
+    """Open the models; for a run folder, its result or its newest checkpoint."""
     from glassformer.studio.checkpoints import is_run, newest, step_of
     from glassformer.studio.samples import ServedModel
 
@@ -78,12 +78,12 @@ def serve(models: Sequence[str], device: str) -> list[ServedModel]:
 
 
 def _listen(port: int) -> socket.socket:
-    """Bind the port before models are loaded, so that a port in use is reported at once."""
-    # With its protocol named, asyncio sends small responses at once, instead of after 40 ms.
+    """Bind the port before any model is loaded, so that a taken port is reported at once."""
+    # With an explicit protocol asyncio sets TCP_NODELAY: small responses arrive 40 ms earlier.
     listening = socket.socket(proto=socket.IPPROTO_TCP)
-    # On Windows SO_REUSEADDR would share a port that is in use.
-    alone = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
-    listening.setsockopt(socket.SOL_SOCKET, alone, 1)
+    # On Windows SO_REUSEADDR would share a port that is taken.
+    exclusive = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
+    listening.setsockopt(socket.SOL_SOCKET, exclusive, 1)
     try:
         listening.bind((HERE, port))
         listening.listen()
@@ -97,16 +97,16 @@ def _listen(port: int) -> socket.socket:
 
 
 def names(models: Sequence[str]) -> list[str]:
-    """The last parts of each path: as few as distinguish them, and never "model" alone."""
-    parts = [Path(model).resolve().parts if Path(model).exists() else (model,) for model in models]
-    short = []
+    """The last parts of each path: as few as make the names unique, and never "model" alone."""
+    parts = [Path(each).resolve().parts if Path(each).exists() else (each,) for each in models]
+    labels = []
     for own in parts:
         others = [path for path in parts if path != own]
         count = 2 if own[-1] == "model" else 1
         while count < len(own) and any(path[-count:] == own[-count:] for path in others):
             count += 1
-        short.append(str(Path(*own[-count:])))
-    return short
+        labels.append(str(Path(*own[-count:])))
+    return labels
 
 
 def _has_display() -> bool:

@@ -22,10 +22,10 @@ from urllib.parse import urlencode
 from glassformer.errors import ConfigError, InputError
 from glassformer.glass import Trace
 from glassformer.glass.path import position
-from glassformer.glass.stacks import place, sides
+from glassformer.glass.stacks import StackName, place, sides
 from glassformer.studio import standalone
 from glassformer.studio.runs import RecordedRun
-from glassformer.studio.schemas import Models, StackName, WeightsView
+from glassformer.studio.schemas import Models, WeightsView
 from glassformer.studio.trace_upload import run_from_trace, uploaded_row
 from glassformer.studio.views import encode, measures
 from glassformer.studio.views.numbers import attention_row
@@ -115,7 +115,7 @@ def _whole(name: str, value: int) -> int:
 
 def _answers(
     run: RecordedRun, stack: StackName, layer: int, head: int
-) -> Iterator[tuple[str, standalone.Answer]]:
+) -> Iterator[tuple[str, standalone.ResponseContent]]:
     """The responses that the pages may request, up to MAX_EMBEDDED bytes."""
     request: dict[str, Any] = {"model": run.id, "text": run.request.text, "second": None, "off": []}
     yield "models", Models(models=[uploaded_row(run)])
@@ -133,7 +133,7 @@ def _answers(
 
 def _heads(
     run: RecordedRun, chosen: tuple[StackName, int, int]
-) -> Iterator[tuple[str, int, Callable[[], standalone.Answer]]]:
+) -> Iterator[tuple[str, int, Callable[[], standalone.ResponseContent]]]:
     """(URL, size, function) of all responses: the chosen head, then pictures, then rows."""
     sizes = {each.name: each for each in run.row.stacks}
     heads = [

@@ -8,9 +8,10 @@ from pydantic import BaseModel, Field
 
 from glassformer.config import Position, Strict
 from glassformer.generate.generation import Stopped
-from glassformer.studio.schemas import Guess, Predictions, StackName, Token
+from glassformer.glass.stacks import StackName
+from glassformer.studio.schemas import Guess, Predictions, Token
 
-Part = Literal["embedding", "attention", "cross", "block"]
+BlockPart = Literal["embedding", "attention", "cross", "block"]
 MAX_NEW_TOKENS = 64
 MAX_BEAMS = 8
 MIN_TEMPERATURE = 0.01  # logits divided by less overflow
@@ -134,7 +135,7 @@ class LayerPoint(BaseModel):
 
     name: str
     layer: int | None  # None: before the first block
-    part: Part
+    part: BlockPart
 
 
 class LensCurves(BaseModel):

@@ -12,6 +12,7 @@ from glassformer.errors import InputError
 from glassformer.generate.job import prepare
 from glassformer.generate.sampling import generate_tokens
 from glassformer.glass import Edit, Recorder, Trace, stacks
+from glassformer.glass.stacks import StackName
 from glassformer.loaded import Model, record
 from glassformer.studio.cache import RecentCache
 from glassformer.studio.guard import no_model
@@ -19,12 +20,11 @@ from glassformer.studio.schemas import (
     RunRequest,
     RunRow,
     Side,
-    StackName,
     StackShape,
     StackSize,
     Token,
     Tokens,
-)  # fmt: skip
+)
 from glassformer.studio.tokenization import mask_token, tokenize, tokenize_ids, tokenize_target
 from glassformer.studio.views import interventions
 from glassformer.studio.views.predictions import predictions

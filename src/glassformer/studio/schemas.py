@@ -7,8 +7,8 @@ from typing import Literal
 from pydantic import BaseModel, Field, RootModel
 
 from glassformer.config import Strict
+from glassformer.glass.stacks import StackName
 
-StackName = Literal["encoder", "decoder", "cross"]
 WeightsView = Literal["raw", "value", "rollout", "mean"]
 Side = Literal["encoder", "decoder"]
 MAX_HEADS_OFF = 1_024

@@ -25,7 +25,7 @@ EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|const|class) (\w+))", r
 UNSUPPORTED = re.compile(r"^(?:import|export)\b.*|</script|<!--", re.MULTILINE | re.IGNORECASE)
 SHEET = re.compile(r'<link rel="stylesheet" href="(.*)">\n *')
 DATA = '<script type="application/json" id="held">null</script>'  # where the responses go
-Answer = BaseModel | Tensor
+ResponseContent = BaseModel | Tensor
 
 
 def bundle(modules: Mapping[str, str], main: str) -> str:
@@ -84,7 +84,7 @@ def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def page(address: str, pages: Sequence[str], answers: Mapping[str, Answer]) -> str:
+def page(address: str, pages: Sequence[str], answers: Mapping[str, ResponseContent]) -> str:
     """The whole file: it opens at `address`, has these pages, and `answers` by their URLs."""
     content = {
         "address": address,
@@ -99,7 +99,7 @@ def as_data(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
 
 
-def _plain(answer: Answer) -> Any:
+def _plain(answer: ResponseContent) -> Any:
     if isinstance(answer, BaseModel):
         return answer.model_dump(mode="json")
     data = base64.b64encode(answer.numpy().tobytes()).decode()

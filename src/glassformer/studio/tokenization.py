@@ -13,7 +13,7 @@ from glassformer.glass.measures import SPACES
 from glassformer.loaded import Model
 from glassformer.studio.schemas import Token
 from glassformer.text import Encoding, Text, Tokenizer
-from glassformer.text.tokenizer import HALF
+from glassformer.text.tokenizer import REPLACEMENT
 
 SPECIAL = re.compile(r"\[[A-Z]+\]|<[^<>\s]{1,40}>")  # [CLS], </s>, <|endoftext|>
 NO_TOKENIZER = "this model came without a tokenizer: write token ids, such as 5 7 9"
@@ -68,7 +68,7 @@ def tokenize_ids(model: Model, ids: Sequence[int]) -> TokenizedText:
         ]
         return TokenizedText(ids, tokens, ids)
     added = tokenizer.backend.get_added_tokens_decoder()
-    ends = [len(tokenizer.decode(ids[:n]).rstrip(HALF)) for n in range(len(ids) + 1)]
+    ends = [len(tokenizer.decode(ids[:n]).rstrip(REPLACEMENT)) for n in range(len(ids) + 1)]
     encoding = Encoding(
         ids=ids,
         segments=[],

@@ -9,7 +9,7 @@ import torch
 
 from glassformer.errors import ConfigError, InputError
 from glassformer.glass import Trace, sides, stacks
-from glassformer.glass.stacks import ATTENTION, attentions, stream
+from glassformer.glass.stacks import ATTENTION, StackName, attentions, stream
 from glassformer.studio.runs import RecordedRun
 from glassformer.studio.schemas import (
     ModelRow,
@@ -17,12 +17,11 @@ from glassformer.studio.schemas import (
     RunRequest,
     RunRow,
     Sample,
-    StackName,
     StackShape,
     StackSize,
     Token,
     Tokens,
-)  # fmt: skip
+)
 from glassformer.studio.tokenization import tokens_from_pieces
 
 KIND = "trace"

@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 
-from glassformer.studio import schemas
+from glassformer.glass.stacks import StackName
 from glassformer.studio.routes.responses import as_bytes, as_json
 from glassformer.studio.runs import RecordedRun
 from glassformer.studio.state import StudioState
@@ -24,11 +24,11 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
 
     @app.get("/api/difference/{one}/{two}/head/{stack}/{layer}/{head}")
     async def one_head(
-        request: Request, one: str, two: str, stack: schemas.StackName, layer: int, head: int
+        request: Request, one: str, two: str, stack: StackName, layer: int, head: int
     ) -> Response:
         work = partial(difference.one_head, stack=stack, layer=layer, head=head)
         return as_bytes(await of_pair(request, one, two, work))
 
     @app.get("/api/difference/{one}/{two}/changes/{stack}")
-    async def changes(request: Request, one: str, two: str, stack: schemas.StackName) -> Response:
+    async def changes(request: Request, one: str, two: str, stack: StackName) -> Response:
         return as_json(await of_pair(request, one, two, partial(difference.changes, stack=stack)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI, Request, Response
 
 from glassformer.glass import Trace
+from glassformer.glass.stacks import StackName
 from glassformer.studio import schemas, standalone
 from glassformer.studio.routes.responses import as_json
 from glassformer.studio.runs import RecordedRun
@@ -31,7 +32,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
 
     @app.get("/api/runs/{id}/rows/{stack}/{layer}/{head}")
     async def rows(
-        request: Request, id: str, stack: schemas.StackName, layer: int, head: int,
+        request: Request, id: str, stack: StackName, layer: int, head: int,
         first: int, count: int,
     ) -> Response:  # fmt: skip
         """Many rows in one response: an exported page takes those of all heads."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 
+from glassformer.glass.stacks import StackName
 from glassformer.studio import schemas
 from glassformer.studio.page_schemas import GenerationRequest
 from glassformer.studio.routes.responses import as_bytes, as_json, parse_body
@@ -46,7 +47,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
 
     @app.get("/api/generations/{id}/attention/{stack}/{layer}")
     async def attention(
-        request: Request, id: str, stack: schemas.StackName, layer: int, head: int | None = None
+        request: Request, id: str, stack: StackName, layer: int, head: int | None = None
     ) -> Response:
         return as_bytes(
             await of_generation(
@@ -56,7 +57,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
 
     @app.get("/api/generations/{id}/rows/{stack}/{layer}")
     async def rows(
-        request: Request, id: str, stack: schemas.StackName, layer: int, head: int | None = None
+        request: Request, id: str, stack: StackName, layer: int, head: int | None = None
     ) -> Response:
         return as_json(
             await of_generation(

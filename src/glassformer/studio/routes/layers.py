@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI, Request, Response
 
 from glassformer.errors import InputError
-from glassformer.studio import schemas
+from glassformer.glass.stacks import StackName
 from glassformer.studio.routes.responses import as_json
 from glassformer.studio.state import StudioState
 from glassformer.studio.views import layers
@@ -24,7 +24,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
 
     @app.get("/api/runs/{id}/trajectory/{stack}/{token}")
     async def trajectory(
-        request: Request, id: str, stack: schemas.StackName, token: int,
+        request: Request, id: str, stack: StackName, token: int,
         other: str | None = None, mate: int | None = None,
     ) -> Response:  # fmt: skip
         run = state.runs.get(id)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from fastapi import FastAPI, Request, Response
 
-from glassformer.studio import schemas
+from glassformer.glass.stacks import StackName
 from glassformer.studio.page_schemas import PositionTable, ShuffleRequest
 from glassformer.studio.routes.responses import as_bytes, as_json, parse_body
 from glassformer.studio.state import StudioState
@@ -24,7 +24,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
 
     @app.get("/api/positions/{model}/{stack}")
     async def of_model(
-        request: Request, model: str, stack: schemas.StackName, step: int | None = None
+        request: Request, model: str, stack: StackName, step: int | None = None
     ) -> Response:
         served = state.served(model)
 
@@ -45,7 +45,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
 
     @app.get("/api/shuffles/{id}/{when}/{stack}/{layer}/{head}")
     async def head_weights(
-        request: Request, id: str, when: Literal["before", "after"], stack: schemas.StackName,
+        request: Request, id: str, when: Literal["before", "after"], stack: StackName,
         layer: int, head: int,
     ) -> Response:  # fmt: skip
         shuffled = shuffled_runs.get(id)

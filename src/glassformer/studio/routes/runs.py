@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 
+from glassformer.glass.stacks import StackName
 from glassformer.studio import schemas
 from glassformer.studio.routes.responses import as_bytes, as_json, parse_body
 from glassformer.studio.runs import RecordedRun, max_tokens, stack_sizes
@@ -47,12 +48,12 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
         return await state.jobs.run(request, lambda stop: work(run))
 
     @app.get("/api/runs/{id}/map/{stack}")
-    async def all_heads(request: Request, id: str, stack: schemas.StackName) -> Response:
+    async def all_heads(request: Request, id: str, stack: StackName) -> Response:
         return as_bytes(await of_run(request, id, lambda run: encode.all_heads(run, stack)))
 
     @app.get("/api/runs/{id}/head/{stack}/{layer}/{head}")
     async def one_head(
-        request: Request, id: str, stack: schemas.StackName, layer: int, head: int,
+        request: Request, id: str, stack: StackName, layer: int, head: int,
         view: schemas.WeightsView = "raw",
     ) -> Response:  # fmt: skip
         work = functools.partial(encode.one_head, stack=stack, layer=layer, head=head, view=view)
@@ -60,14 +61,14 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
 
     @app.get("/api/runs/{id}/row/{stack}/{layer}/{head}/{query}")
     async def one_row(
-        request: Request, id: str, stack: schemas.StackName, layer: int, head: int, query: int
+        request: Request, id: str, stack: StackName, layer: int, head: int, query: int
     ) -> Response:
         work = functools.partial(attention_row, stack=stack, layer=layer, head=head, query=query)
         return as_json(await of_run(request, id, work))
 
     @app.get("/api/runs/{id}/numbers/{stack}/{layer}/{head}/{query}")
     async def one_computation(
-        request: Request, id: str, stack: schemas.StackName, layer: int, head: int, query: int
+        request: Request, id: str, stack: StackName, layer: int, head: int, query: int
     ) -> Response:
         work = functools.partial(numbers, stack=stack, layer=layer, head=head, query=query)
         return as_json(await of_run(request, id, work))

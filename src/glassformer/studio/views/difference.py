@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import InputError
-from glassformer.glass.stacks import attentions, place
+from glassformer.glass.stacks import StackName, attentions, place
 from glassformer.precision import widen
 from glassformer.studio.runs import RecordedRun
-from glassformer.studio.schemas import HeadChanges, StackName
+from glassformer.studio.schemas import HeadChanges
 
 ZERO, SCALE = 128, 127  # the byte of no difference; the byte of weight 1 is ZERO + SCALE
 

@@ -7,11 +7,11 @@ from torch import Tensor
 from torch.nn.functional import adaptive_max_pool2d
 
 from glassformer.glass import rollout, weights
-from glassformer.glass.stacks import attentions, place
+from glassformer.glass.stacks import StackName, attentions, place
 from glassformer.glass.values import layer_values
 from glassformer.precision import widen
 from glassformer.studio.runs import RecordedRun
-from glassformer.studio.schemas import StackName, WeightsView
+from glassformer.studio.schemas import WeightsView
 
 THUMBNAIL = 48  # the most rows and columns of a head on the map
 

@@ -18,7 +18,7 @@ from glassformer.generate.job import GenerationJob, prepare
 from glassformer.generate.processors import LogitRows, Processor, largest, only, processors
 from glassformer.generate.sampling import Choice, generate_tokens
 from glassformer.glass import Trace
-from glassformer.glass.stacks import place
+from glassformer.glass.stacks import StackName, place
 from glassformer.loaded import Model, record
 from glassformer.model import Cache
 from glassformer.precision import widen
@@ -37,7 +37,6 @@ from glassformer.studio.page_schemas import (
     StepAttention,
 )
 from glassformer.studio.runs import Cancelled, check_length
-from glassformer.studio.schemas import StackName
 from glassformer.studio.tokenization import tokenize, tokenize_ids
 from glassformer.studio.views.encode import to_bytes
 

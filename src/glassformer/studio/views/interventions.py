@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 
 from glassformer.errors import InputError
 from glassformer.glass import Edit, Trace, ablate, patched, swapped, word_id
+from glassformer.glass.stacks import StackName
 from glassformer.loaded import Model
-from glassformer.studio.schemas import RunRequest, Side, StackName, StackSize, Token
+from glassformer.studio.schemas import RunRequest, Side, StackSize, Token
 
 
 def check(request: RunRequest, sides: Sequence[StackName]) -> None:

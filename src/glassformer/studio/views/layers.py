@@ -6,16 +6,16 @@ import re
 
 from glassformer.errors import InputError
 from glassformer.glass import between, decided, lens, word_path
-from glassformer.glass.stacks import sides
+from glassformer.glass.stacks import StackName, sides
 from glassformer.studio.page_schemas import (
+    BlockPart,
     LayerPoint,
     LensCurves,
     LensPredictions,
-    Part,
     WordTrajectory,
 )
 from glassformer.studio.runs import RecordedRun
-from glassformer.studio.schemas import Guess, StackName
+from glassformer.studio.schemas import Guess
 from glassformer.studio.views.predictions import TOP, readable
 
 BLOCK = re.compile(r"\w+\.blocks\.(\d+)\.(attention|cross)?")
@@ -82,6 +82,6 @@ def _point(name: str) -> LayerPoint:
     match = BLOCK.match(name)
     if match is None:
         return LayerPoint(name="embedding", layer=None, part="embedding")
-    parts: dict[str | None, Part] = {"attention": "attention", "cross": "cross", None: "block"}
+    parts: dict[str | None, BlockPart] = {"attention": "attention", "cross": "cross", None: "block"}
     layer, part = int(match[1]), parts[match[2]]
     return LayerPoint(name=f"{part} {layer}", layer=layer, part=part)

@@ -17,8 +17,9 @@ from glassformer.glass import (
     strongest,
     weights,
 )
+from glassformer.glass.stacks import StackName
 from glassformer.studio.runs import RecordedRun
-from glassformer.studio.schemas import AlignmentView, Measure, Measures, StackName
+from glassformer.studio.schemas import AlignmentView, Measure, Measures
 from glassformer.studio.tokenization import NO_TOKENIZER
 
 CLARK = "Clark et al. 2019, What does BERT look at?"

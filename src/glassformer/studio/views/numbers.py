@@ -7,12 +7,12 @@ import math
 from torch import Tensor
 
 from glassformer.errors import InputError
-from glassformer.glass.stacks import place
+from glassformer.glass.stacks import StackName, place
 from glassformer.model import Attention
 from glassformer.model.attention import AttentionSpec, visible
 from glassformer.precision import widen
 from glassformer.studio.runs import RecordedRun
-from glassformer.studio.schemas import AttentionRow, Numbers, StackName, Vector, VectorRows
+from glassformer.studio.schemas import AttentionRow, Numbers, Vector, VectorRows
 
 SHOWN = 8  # entries of a vector
 

@@ -9,13 +9,13 @@ from torch.nn import functional as F
 from glassformer.config import Position
 from glassformer.errors import InputError
 from glassformer.glass.recorder import modules
+from glassformer.glass.stacks import StackName
 from glassformer.loaded import Model
 from glassformer.model import Sequences
 from glassformer.model.position import relative_bucket, sinusoid
 from glassformer.model.stack import Relative, Stack
 from glassformer.precision import widen
 from glassformer.studio.page_schemas import PositionTable
-from glassformer.studio.schemas import StackName
 
 MAX_SHOWN = 100  # positions, and entries of each
 MAX_DISTANCE = 40  # of relative positions

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from glassformer.errors import InputError
 from glassformer.glass import Edit, Trace, weights
-from glassformer.glass.stacks import stacks
+from glassformer.glass.stacks import StackName, stacks
 from glassformer.loaded import Model, record
 from glassformer.studio.cache import RecentCache
 from glassformer.studio.page_schemas import ShuffleRequest, ShuffleRow
 from glassformer.studio.runs import Cancelled, RecordedRun
-from glassformer.studio.schemas import Predictions, StackName, Token, TokenPrediction
+from glassformer.studio.schemas import Predictions, Token, TokenPrediction
 from glassformer.studio.views.encode import to_bytes
 from glassformer.studio.views.predictions import predictions
 

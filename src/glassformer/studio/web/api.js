@@ -115,7 +115,7 @@ export function holds(ask) {
  * They are not cached: they would displace those of the screen.
  * @param {Iterable<() => Promise>} more
  * @param {{room: number, most: number, tell: (done: number, of: number) => void, signal: AbortSignal}} limits bytes, requests
- * @returns {Promise<{found: object, left: number, of: number}>} `left`: requests not sent
+ * @returns {Promise<{all: object, left: number, of: number}>} `left`: requests not sent
  */
 export function answers(more, limits) {
   const own = new Map([...kept].filter(([key]) => used.has(key)));
@@ -143,9 +143,9 @@ async function gathered(asked, asks, { room, most, tell, signal }) {
   };
   await Promise.all(Array.from({ length: AT_ONCE }, worker)).finally(() => { gather = null; });
   if (signal.aborted) throw new Refused("It was stopped.");
-  const found = {};
-  for (const [key, answer] of asked) found[key] = plain(await answer.catch(refusal));
-  return { found, left: asks.length - done, of: asks.length };
+  const all = {};
+  for (const [key, answer] of asked) all[key] = plain(await answer.catch(refusal));
+  return { all, left: asks.length - done, of: asks.length };
 }
 
 /** A refused request is refused in the file, too. */

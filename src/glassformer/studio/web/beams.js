@@ -12,9 +12,9 @@ const STATES = { kept: "kept", done: "done", dropped: "dropped" };
 
 /** The nodes from the root to this one. */
 function lineage(nodes, node) {
-  const found = [];
-  for (let i = node; i !== null; i = nodes[i].parent) found.unshift(i);
-  return found;
+  const path = [];
+  for (let i = node; i !== null; i = nodes[i].parent) path.unshift(i);
+  return path;
 }
 
 /** @param {(turn: number) => void} pick */
@@ -74,10 +74,10 @@ export function candidates({ nodes }, turn) {
 /** The finished texts; each can be stepped through. */
 export function endings({ best, penalty }, walk) {
   const length = penalty === 1 ? " ÷ length" : penalty === 0 ? "" : ` ÷ length^${penalty}`;
-  return el("section", { class: "card", "aria-label": "Texts found" },
-    el("h2", {}, "Texts found", el("span", { class: "quiet", text: `score = sum${length}` })),
-    table("Texts found, the best first", ["text", "score", ""], best.map((each) => [
+  return el("section", { class: "card", "aria-label": "Finished texts" },
+    el("h2", {}, "Finished texts", el("span", { class: "quiet", text: `score = sum${length}` })),
+    table("Finished texts, the best first", ["text", "score", ""], best.map((each) => [
       el("span", { class: "brief", title: each.text, text: visible(each.text) }), valued(each.score, exact),
       el("button", { type: "button", class: "plain", text: "Step through", asks: true, "aria-label": `Step through “${visible(each.text)}”`, on: { click: () => walk(each) } }),
-    ]), { class: "values found" }));
+    ]), { class: "values results" }));
 }

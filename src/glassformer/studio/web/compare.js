@@ -64,7 +64,7 @@ function build(app) {
     };
     for (const part of [first, second]) swap(part.foot, legend(theme(), state.faint, "0", "1", "weight"));
     swap(between.foot, signedLegend(theme(), "change"));
-    swap(spoken, ...said(app, run, other)); // before the pictures: it affects their size
+    swap(spoken, ...bestAnswers(app, run, other)); // before the pictures: it affects their size
     if (same) swap(list, ...movers(app, "differ most:", apart[1].moved));
     draw(first, a.bytes, run, plain, undefined, [run.run]);
     draw(second, b.bytes, other, plain, undefined, [other.run]);
@@ -110,8 +110,8 @@ const named = ({ name }, saved, more, text) => `${name}${saved < 0 ? "" : `, ste
 
 /** The interventions, in words. */
 function changes({ off, swaps, patches }) {
-  const told = [[off, "head", " off"], [swaps, "word", " changed"], [patches, "vector", " patched"]];
-  return told.filter(([each]) => each.length).map(([{ length }, what, how]) => `, ${length} ${what}${length > 1 ? "s" : ""}${how}`).join("");
+  const counts = [[off, "head", " off"], [swaps, "word", " changed"], [patches, "vector", " patched"]];
+  return counts.filter(([each]) => each.length).map(([{ length }, what, how]) => `, ${length} ${what}${length > 1 ? "s" : ""}${how}`).join("");
 }
 
 /** Choose the second: its model, checkpoint and sentence. */
@@ -130,12 +130,12 @@ function rivals(app) {
 }
 
 /** Their best answers, side by side: at the chosen token, else at the last. */
-function said({ state }, run, other) {
+function bestAnswers({ state }, run, other) {
   const place = ({ predictions: { at } }) => at.find(({ token }) => token === state.query) ?? at[at.length - 1];
   const [a, b] = [place(run), place(other)];
   if (!a && !b) return [el("p", { class: "quiet", text: "These predict no words: only their attention can be compared." })];
   const best = [0, 1, 2, 3, 4];
   const tell = (guess) => (guess ? [el("b", { text: visible(guess.text) }), valued(guess.p)] : ["", ""]);
-  return [table("Best answers of the two", ["", ...best.flatMap((i) => [i + 1, `p of ${i + 1}`])], [[a, "first"], [b, "second"]].map(([found, name]) =>
-    [name, ...best.flatMap((i) => tell(found?.top[i]))]), { class: "values two" })];
+  return [table("Best answers of the two", ["", ...best.flatMap((i) => [i + 1, `p of ${i + 1}`])], [[a, "first"], [b, "second"]].map(([answer, name]) =>
+    [name, ...best.flatMap((i) => tell(answer?.top[i]))]), { class: "values two" })];
 }

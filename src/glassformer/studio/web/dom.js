@@ -65,13 +65,13 @@ export function tick(label, checked, change, hint) {
 export function swap(holder, ...children) {
   const open = () => [...holder.querySelectorAll("button, input, select, a, [tabindex]")];
   const at = open().indexOf(document.activeElement);
-  const wanted = children.filter((child) => child !== null);
-  wanted.forEach((child, i) => {
+  const fresh = children.filter((child) => child !== null);
+  fresh.forEach((child, i) => {
     const old = holder.children[i];
     if (!old) holder.append(child);
     else if (!old.isEqualNode(child)) old.replaceWith(child);
   });
-  while (holder.children.length > wanted.length) holder.lastElementChild.remove();
+  while (holder.children.length > fresh.length) holder.lastElementChild.remove();
   if (at >= 0 && !holder.contains(document.activeElement)) open()[at]?.focus({ preventScroll: true });
 }
 

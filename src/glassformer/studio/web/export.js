@@ -64,7 +64,7 @@ function csv(node) {
 
 /** One file that needs no server: the pages seen, with their answers. */
 async function standalone(app, tell, signal) {
-  const { found: held, left, of } = await api.answers(app.along(), { room: ROOM, most: MOST, tell, signal });
+  const { all: held, left, of } = await api.answers(app.along(), { room: ROOM, most: MOST, tell, signal });
   const used = new Set([app.model.id, ...Object.keys(held).filter((key) => key.includes("{")).map((key) => JSON.parse(key.slice(key.indexOf("{"))).model)]);
   held.models = { models: app.models.filter(({ id }) => used.has(id)) };
   const data = JSON.stringify({ address: app.address(app.state), pages: [...app.seen], answers: held });
@@ -76,25 +76,25 @@ async function standalone(app, tell, signal) {
 export async function showExport(app, dialog) {
   const node = document.getElementById("page");
   const name = `glassformer-${app.state.page}`;
-  const told = el("p", { class: "quiet", role: "status" });
+  const status = el("p", { class: "quiet", role: "status" });
   const code = el("pre", { class: "code", tabindex: "0", "aria-label": "Python" });
   const leaving = new AbortController();
   dialog.addEventListener("close", () => dialog.open || leaving.abort(), { signal: leaving.signal }); // a late close event
   const button = (text, hint, act) => el("button", { type: "button", class: "plain", title: hint, text, on: { click: async ({ target }) => {
     const all = [...dialog.querySelectorAll(".buttons button")];
     for (const each of all) each.disabled = true;
-    told.textContent = `${text} …`;
+    status.textContent = `${text} …`;
     try {
-      told.textContent = await act() ?? `${text}: done.`;
+      status.textContent = await act() ?? `${text}: done.`;
     } catch (error) {
-      told.textContent = error.message;
+      status.textContent = error.message;
     }
     for (const each of all) each.disabled = false;
     target.focus();
   } } });
   /** Exports what is shown now, whatever changes meanwhile. */
   const html = async () => {
-    const tell = (done, of) => { if (done % 20 === 0) told.textContent = `HTML … ${done} of ${of}`; };
+    const tell = (done, of) => { if (done % 20 === 0) status.textContent = `HTML … ${done} of ${of}`; };
     const { page, left, of } = await standalone({ ...app, state: { ...app.state }, seen: new Set(app.seen) }, tell, leaving.signal);
     save(new Blob([page], { type: "text/html" }), `${name}.html`);
     return left ? `HTML: done, without ${left} of ${of} answers: what needs them is disabled.` : null;
@@ -117,7 +117,7 @@ export async function showExport(app, dialog) {
     api.held ? null : el("div", { class: "buttons" },
       button("Copy link", "The address of this view: it opens in this studio while it runs", () => copy(location.href, "The link")),
       button("Copy Python", "The same from a notebook", () => copy(code.textContent, "The Python"))),
-    api.held ? null : code, told,
+    api.held ? null : code, status,
     el("form", { method: "dialog" }, el("button", { class: "plain", text: "Close" })),
   ].filter(Boolean));
   dialog.showModal();
@@ -126,10 +126,10 @@ export async function showExport(app, dialog) {
 
 /** Opens a trace file that is dropped on the page. */
 export function drops(app, complain) {
-  const wanted = (event) => [...event.dataTransfer?.items ?? []].some(({ kind }) => kind === "file");
-  addEventListener("dragover", (event) => { if (wanted(event)) event.preventDefault(); });
+  const hasFile = (event) => [...event.dataTransfer?.items ?? []].some(({ kind }) => kind === "file");
+  addEventListener("dragover", (event) => { if (hasFile(event)) event.preventDefault(); });
   addEventListener("drop", async (event) => {
-    if (!wanted(event)) return;
+    if (!hasFile(event)) return;
     event.preventDefault();
     if (api.held) return;
     try {

@@ -147,11 +147,11 @@ function settings(app) {
   const change = (name) => (value) => app.update({ [name]: Number(value), at: 0 });
   const slider = (label, name, min, max) => {
     const box = el("input", { type: "range", min, max, step: "0.05", "aria-label": label, asks: true, on: { input: () => change(name)(box.value) } });
-    const told = el("output", {});
-    const node = el("label", { class: "field short" }, label, box, told);
+    const shown = el("output", {});
+    const node = el("label", { class: "field short" }, label, box, shown);
     return () => {
       box.value = String(app.state[name]);
-      told.textContent = app.state[name].toFixed(2);
+      shown.textContent = app.state[name].toFixed(2);
       return node;
     };
   };
@@ -179,7 +179,7 @@ function textOf(app, output, beams) {
   const { state } = app;
   const ended = { end: "ends here", length: "length limit", stop: "ends here" }[output.stopped];
   return el("div", { class: "strip", role: "group", "aria-label": "The text: choose a word to see how it was chosen" },
-    ...output.prompt.map((token) => el("span", { class: token.special ? "given special" : "given", text: visible(token.text) })),
+    ...output.prompt.map((token) => el("span", { class: token.special ? "prompt special" : "prompt", text: visible(token.text) })),
     ...output.generated.map((token, i) => el("button", {
       type: "button", class: `${token.special ? "special" : ""} ${!beams && output.steps[i].chosen ? "asked" : ""}`,
       "aria-current": i === state.at ? "step" : null, "aria-pressed": String(i === state.at), title: `step ${i + 1}`,
@@ -208,7 +208,7 @@ function choosing(app, output, now) {
     el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of candidates" },
       table("Candidates, the likeliest first: chances before and after each setting", ["word", "model", ...titles, "", ""],
         now.top.map((each, i) => candidate(app, now, each, i)), { class: "values chances", "data-of": `${output.generation}.${state.at}` })),
-    el("p", { class: "quiet", text: told(app, output, now) }),
+    el("p", { class: "quiet", text: summary(app, output, now) }),
     el("div", { class: "buttons", "data-of": `${output.generation}.${state.at}` }, ...taken(app, now)),
   ];
 }
@@ -218,7 +218,7 @@ function candidate(app, now, each, i) {
   const chosen = each.id === now.token;
   const gone = each.cut !== null;
   const left = each.p[each.p.length - 1];
-  const told = chosen ? (now.chosen ? "your choice" : "chosen") : gone ? `cut by ${now.rules[each.cut].name}` : "";
+  const note = chosen ? (now.chosen ? "your choice" : "chosen") : gone ? `cut by ${now.rules[each.cut].name}` : "";
   const word = el("button", {
     type: "button", class: `word ${chosen ? "chosen" : ""} ${gone ? "gone" : ""}`, "aria-pressed": String(i === state.word), text: visible(each.text),
     title: `Choose “${visible(each.text)}” at this step`, asks: true, on: { click: () => app.update({ word: i, taken: taking(state, each.id) }) },
@@ -228,12 +228,12 @@ function candidate(app, now, each, i) {
     now.rules.length
       ? el("span", { class: "bars" }, el("span", { class: "bar then", vars: { p: String(each.p[0]) } }), el("span", { class: "bar now", vars: { p: String(left) } }))
       : el("span", { class: "bar now", vars: { p: String(left) } }),
-    el("td", { class: chosen ? "told now" : "told", text: told }),
+    el("td", { class: chosen ? "note now" : "note", text: note }),
   ];
 }
 
 /** One sentence about the choice. */
-function told({ state }, output, now) {
+function summary({ state }, output, now) {
   const name = `“${visible(output.generated[state.at].text)}”`;
   const lefts = now.rules.filter(({ name: rule }) => rule !== "temperature").map((rule) => `${rule.name} leaves ${rule.left.toLocaleString("en-US")}`);
   const how = now.chosen ? `${name} is your choice` : state.how === "sample" ? `${name} was drawn` : `${name} is the likeliest`;

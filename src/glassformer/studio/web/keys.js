@@ -82,10 +82,10 @@ export function listen(app) {
     const writing = event.target.matches("input:not([type=checkbox], [type=range]), select, textarea");
     if (event.key === "Escape" && writing) return event.target.blur();
     if (writing || event.ctrlKey || event.metaKey || event.altKey || app.asking()) return undefined;
-    const found = KEYS.find(([key, , , pages]) => key === event.key && (!pages || pages.includes(app.state.page)));
-    if (!found || !app.run) return undefined;
+    const shortcut = KEYS.find(([key, , , pages]) => key === event.key && (!pages || pages.includes(app.state.page)));
+    if (!shortcut || !app.run) return undefined;
     event.preventDefault();
-    return found[2](app);
+    return shortcut[2](app);
   });
 }
 

@@ -106,19 +106,19 @@ function build(app) {
 
   async function picture({ state, run, before, theme }, fresh) {
     const { stack, layer, head } = state;
-    const found = before ? await Promise.all([
+    const parts = before ? await Promise.all([
       difference(before, run, [stack, layer, head]),
       moves(before, run, stack),
     ]).catch((error) => { if (error.status !== 400) throw error; return error; }) : null;
     if (!fresh()) return;
-    still.hidden = Array.isArray(found);
+    still.hidden = Array.isArray(parts);
     [fit.hidden, moved.hidden, readout.hidden] = [!still.hidden, !still.hidden, !still.hidden];
     swap(scale, signedLegend(theme(), "change of weight"));
-    if (!Array.isArray(found)) {
-      still.textContent = found ? found.message : "Nothing is changed yet. Here you will see where this head attends more, and where less.";
+    if (!Array.isArray(parts)) {
+      still.textContent = parts ? parts.message : "Nothing is changed yet. Here you will see where this head attends more, and where less.";
       return;
     }
-    const [{ bytes }, { moved: by }] = found;
+    const [{ bytes }, { moved: by }] = parts;
     [shown.rows, shown.columns] = sides(run, stack).map((tokens) => groups(tokens, { special: true, pieces: true }));
     shown.bytes = bytes;
     hover(-1, -1);
@@ -206,12 +206,12 @@ function patching(app, side, name, other) {
 function history(app, time) {
   const { state, before } = app;
   const drop = (kind, each) => app.update({ [kind]: state[kind].filter((other) => other !== each) });
-  const told = {
+  const sentences = {
     off: ([stack, layer, head]) => `${stack}: layer ${layer}, head ${head} is off`,
     swaps: ([side, place], each) => `token ${place} of the ${side} is “${wordOf(each)}”`,
     patches: ([side, layer, token, mate]) => `${side}: after layer ${layer}, token ${token} is the other sentence’s ${mate}`,
   };
-  const rows = Object.entries(told).flatMap(([kind, tell]) => state[kind].map((each) => el("li", {},
+  const rows = Object.entries(sentences).flatMap(([kind, tell]) => state[kind].map((each) => el("li", {},
     el("span", { text: tell(each.split("."), each) }),
     el("button", { type: "button", class: "drop", asks: true, "aria-label": `undo: ${tell(each.split("."), each)}`, text: "×", on: { click: () => drop(kind, each) } }))));
   const button = (text, act, able) => el("button", { type: "button", class: "plain", text, asks: true, disabled: !able, on: { click: act } });

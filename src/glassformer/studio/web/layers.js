@@ -18,7 +18,7 @@ export const layers = {
 };
 
 const SPEAKERS = ["masked_lm", "masked_lm_nsp", "causal_lm", "translation"];
-const WAY = [["s0", "to embedding"], ["s2", "to end"], ["s1", "to the other word"]];
+const COSINES = [["s0", "to embedding"], ["s2", "to end"], ["s1", "to the other word"]];
 
 function build(app) {
   const tools = el("div", { class: "tools" });
@@ -27,17 +27,17 @@ function build(app) {
   const mute = el("p", { class: "quiet" });
   const lens = el("section", { class: "card lens", "aria-label": "Logit lens" },
     el("h2", {}, "Probability of the final answer by layer (logit lens)"), mute, el("div", { class: "fit" }, cells.node), scale);
-  const told = el("div", {});
+  const guesses = el("div", {});
   const distance = el("div", { class: "plot" });
-  const said = el("section", { class: "card said", "aria-label": "Logit lens at this token" }, told, el("h3", { text: "KL to final output (bits)" }), distance);
+  const atToken = el("section", { class: "card lens-at", "aria-label": "Logit lens at this token" }, guesses, el("h3", { text: "KL to final output (bits)" }), distance);
   const box = el("input", { "aria-label": "Another sentence", placeholder: "another sentence with the same word", spellcheck: "false", asks: true,
     on: { change: () => app.update({ other: box.value, mate: -1 }) } });
   const mates = el("div", {});
   const plot = el("div", { class: "plot" });
   const numbers = el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of cosines" });
   const title = el("h2", {});
-  const way = el("section", { class: "card way", "aria-label": "A word's way" }, title, box, mates, plot, numbers);
-  const node = el("div", { class: "page-layers" }, tools, lens, said, way);
+  const trajectory = el("section", { class: "card trajectory", "aria-label": "Trajectory of a word" }, title, box, mates, plot, numbers);
+  const node = el("div", { class: "page-layers" }, tools, lens, atToken, trajectory);
 
   async function show() {
     const { run, model } = app;
@@ -49,45 +49,45 @@ function build(app) {
     swap(tools, both ? choice("Stack", [["decoder", "decoder"], ["encoder", "encoder"]], side, (to) => app.update({ side: to })) : null,
       strip("The word", tokens, token, (query) => app.update({ query })));
     intoSight(tools.querySelector(".strip"));
-    const { found, mate, refused, steps, tops } = await asked(app, side, token);
+    const { curves, mate, refused, steps, tops } = await asked(app, side, token);
     if (!fresh()) return;
-    const missing = typeof found === "string";
-    mute.textContent = missing ? found : "";
-    [mute.hidden, cells.node.hidden, scale.hidden, said.hidden] = [!missing, missing, missing, missing];
+    const missing = typeof curves === "string";
+    mute.textContent = missing ? curves : "";
+    [mute.hidden, cells.node.hidden, scale.hidden, atToken.hidden] = [!missing, missing, missing, missing];
     node.classList.toggle("mute", missing);
-    if (!missing) drawLens(found, tokens, token);
+    if (!missing) drawLens(curves, tokens, token);
     if (!missing) {
-      swap(told, ...saying(found, tops, tokens[token], token));
-      const values = found.kl.map((row) => row[token]);
-      swap(distance, chart({ label: `KL to final output in bits: ${values.map((each) => each.toFixed(2)).join(", ")}`, title: "KL to final output (bits)", places: found.points.map(({ name }) => name), wide: Math.max(180, distance.clientWidth), high: distance.clientHeight,
-        low: 0, most: Math.max(...values, 0.1), series: [{ kind: "s0", values }], ticks: named(found.points), slanted: true }));
+      swap(guesses, ...saying(curves, tops, tokens[token], token));
+      const values = curves.kl.map((row) => row[token]);
+      swap(distance, chart({ label: `KL to final output in bits: ${values.map((each) => each.toFixed(2)).join(", ")}`, title: "KL to final output (bits)", places: curves.points.map(({ name }) => name), wide: Math.max(180, distance.clientWidth), high: distance.clientHeight,
+        low: 0, most: Math.max(...values, 0.1), series: [{ kind: "s0", values }], ticks: named(curves.points), slanted: true }));
     }
-    drawWay(steps, tokens[token], mate, refused);
+    drawTrajectory(steps, tokens[token], mate, refused);
     const last = steps.points.length - 1;
     const turned = `“${visible(tokens[token].text)}”: cosine ${steps.to_start[last].toFixed(2)} from its embedding to its end`;
     const beside = mate ? `; ${steps.between[last].toFixed(2)} to “${visible(mate.tokens[mate.token].text)}” of the other sentence` : "";
     app.say(turned + beside);
   }
 
-  function drawLens(found, tokens, token) {
+  function drawLens(curves, tokens, token) {
     const { state, run } = app;
-    const bytes = Uint8Array.from(tokens.flatMap((_, t) => found.p.map((row) => Math.round(255 * Math.min(1, row[t])))));
+    const bytes = Uint8Array.from(tokens.flatMap((_, t) => curves.p.map((row) => Math.round(255 * Math.min(1, row[t])))));
     swap(scale, legend(app.theme(), state.faint, "0", "1", "probability"));
-    cells.show({ bytes, values: tokens.flatMap((_, t) => found.p.map((row) => row[t])), rows: tokens.map(({ text, special }) => ({ text: visible(text), special })),
-      columns: found.points.map(({ name }) => ({ text: name, special: false })), chosen: token, zoom: 0, stretch: true,
+    cells.show({ bytes, values: tokens.flatMap((_, t) => curves.p.map((row) => row[t])), rows: tokens.map(({ text, special }) => ({ text: visible(text), special })),
+      columns: curves.points.map(({ name }) => ({ text: name, special: false })), chosen: token, zoom: 0, stretch: true,
       palette: words(colours(app.theme(), state.faint)) });
     cells.view.canvas.dataset.drawn = [run.run, "lens", app.theme(), state.faint].join();
   }
 
-  function drawWay(steps, own, mate, refused) {
+  function drawTrajectory(steps, own, mate, refused) {
     const name = `“${visible(own.text)}”`;
-    swap(title, el("span", { text: `${name} on its way` }), el("span", { class: "quiet", text: "cosines of its vector" }));
+    swap(title, el("span", { text: `${name} through the layers` }), el("span", { class: "quiet", text: "cosines of its vector" }));
     if (box !== document.activeElement) box.value = mate?.text ?? app.state.other;
     swap(mates, mate ? strip("The word of the other sentence", mate.tokens, mate.token, (to) => app.update({ mate: to, other: mate.text }), {}, true) : el("p", { class: "quiet", text: refused }),
-      key(...WAY.slice(0, mate ? 3 : 2)));
+      key(...COSINES.slice(0, mate ? 3 : 2)));
     intoSight(mates.querySelector(".strip"));
     const lines = [steps.to_start, steps.to_end, steps.between];
-    const series = WAY.map(([kind, told], i) => ({ kind, name: told, values: lines[i] })).filter(({ values }) => values);
+    const series = COSINES.map(([kind, to], i) => ({ kind, name: to, values: lines[i] })).filter(({ values }) => values);
     const low = Math.min(0, ...series.flatMap(({ values }) => values));
     const ticks = named(steps.points);
     swap(plot, chart({ label: `Cosines of ${name} at ${steps.points.length} points`, places: steps.points.map(({ name: at }) => at), wide: Math.max(180, plot.clientWidth), high: plot.clientHeight, low, most: 1, series, ticks, slanted: true }));
@@ -121,21 +121,21 @@ export function whyMute({ model }, side) {
 }
 
 /** The lens, or one line why there is none. */
-const decided = async (app, side) => whyMute(app, side) || api.json(`runs/${app.run.run}/lens`);
+const lensOf = async (app, side) => whyMute(app, side) || api.json(`runs/${app.run.run}/lens`);
 
 /** All that is shown of a token; `refused`: why there is no other word to compare. */
 async function asked(app, side, token) {
   const { run } = app;
   const own = run.tokens.queries[side][token];
   const refusal = (error) => { if (error.status !== 400) throw error; return error; };
-  const [found, other] = await Promise.all([decided(app, side), partner(app, own, side).catch(refusal)]);
+  const [curves, other] = await Promise.all([lensOf(app, side), partner(app, own, side).catch(refusal)]);
   const refused = other instanceof api.Refused ? other.message : "";
   const mate = refused ? null : other;
   const beside = mate ? `?other=${mate.run.run}&mate=${mate.token}` : "";
   const [steps, tops] = await Promise.all([
     api.json(`runs/${run.run}/trajectory/${side}/${token}${beside}`),
-    typeof found === "string" ? null : api.json(`runs/${run.run}/lens/${token}`)]);
-  return { found, mate, refused, steps, tops };
+    typeof curves === "string" ? null : api.json(`runs/${run.run}/lens/${token}`)]);
+  return { curves, mate, refused, steps, tops };
 }
 
 function* along(app) {

@@ -198,9 +198,9 @@ async function ready() {
   let refused = "";
   const [run, before = null] = await runs(state).catch(async (error) => {
     if (error.status !== 400 || JSON.stringify(back) === JSON.stringify(tried(state))) throw error;
-    const found = await runs({ ...state, ...back }).catch(() => { throw error; });
+    const again = await runs({ ...state, ...back }).catch(() => { throw error; });
     refused = error.message;
-    return found;
+    return again;
   });
   if (mine !== turn) return "";
   if (refused) {
@@ -288,8 +288,8 @@ function complain(text) {
 
 at("ask").addEventListener("submit", (event) => {
   event.preventDefault();
-  const given = new FormData(event.target);
-  app.update({ text: given.get("text"), second: given.get("second") ?? "", query: -1, ...afresh() });
+  const fields = new FormData(event.target);
+  app.update({ text: fields.get("text"), second: fields.get("second") ?? "", query: -1, ...afresh() });
 });
 // A new address: from the bar, from the back button, or written by hand.
 const follow = () => {

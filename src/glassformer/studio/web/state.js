@@ -54,10 +54,10 @@ const FIELDS = {
 /** @returns {object} the state of an address such as #/head?l=3&h=7 */
 export function read(hash, pages) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
-  const given = new URLSearchParams(query);
+  const params = new URLSearchParams(query);
   const state = { page: pages.includes(path) ? path : pages[0] };
   for (const [name, [short, usual, rule]] of Object.entries(FIELDS)) {
-    state[name] = given.has(short) ? like(usual, given.get(short), rule) : usual;
+    state[name] = params.has(short) ? like(usual, params.get(short), rule) : usual;
   }
   return state;
 }
@@ -74,12 +74,12 @@ function like(usual, text, rule) {
 
 /** The address of a state, without defaults. */
 export function write(state) {
-  const given = new URLSearchParams();
+  const params = new URLSearchParams();
   for (const [name, [short, usual]] of Object.entries(FIELDS)) {
     const value = state[name];
     if (String(value) === String(usual)) continue;
-    given.set(short, typeof value === "boolean" ? String(Number(value)) : String(value));
+    params.set(short, typeof value === "boolean" ? String(Number(value)) : String(value));
   }
-  const query = given.toString();
+  const query = params.toString();
   return `#/${state.page}${query ? `?${query}` : ""}`;
 }

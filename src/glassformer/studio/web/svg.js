@@ -125,18 +125,18 @@ function lines(node) {
   const range = document.createRange();
   range.selectNodeContents(node);
   if (range.getClientRects().length < 2) return [[node.data, range.getBoundingClientRect()]];
-  const found = [];
+  const lines = [];
   for (const { 0: word, index } of node.data.matchAll(/\S+\s*/g)) {
     range.setStart(node, index);
     range.setEnd(node, index + word.trimEnd().length);
     const box = range.getBoundingClientRect();
-    const last = found[found.length - 1];
+    const last = lines[lines.length - 1];
     if (last && Math.abs(last[1].top - box.top) < 2) {
       last[0] += word;
       last[1].width = box.right - last[1].left;
-    } else found.push([word, box]);
+    } else lines.push([word, box]);
   }
-  return found;
+  return lines;
 }
 
 /** How the words of an element look. */
@@ -177,8 +177,8 @@ function copied(parent, node, { x, y, width, height }) {
       const style = getComputedStyle(child);
       const own = [...child.attributes].filter(({ name }) => !["class", "style", "id"].includes(name) && !name.startsWith("on"));
       const words = [...child.childNodes].filter((each) => each instanceof Text).map(({ data }) => data).join("");
-      const made = shape(into, child.localName, { ...Object.fromEntries(own.map(({ name, value }) => [name, value])), ...Object.fromEntries(LOOKS.map((name) => [name, style.getPropertyValue(name)])) }, words);
-      add(child, made);
+      const copy = shape(into, child.localName, { ...Object.fromEntries(own.map(({ name, value }) => [name, value])), ...Object.fromEntries(LOOKS.map((name) => [name, style.getPropertyValue(name)])) }, words);
+      add(child, copy);
     }
   };
   add(node, copy);

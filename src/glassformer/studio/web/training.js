@@ -53,19 +53,19 @@ function build(app) {
     if (holder.firstElementChild !== (able ? node : none)) holder.replaceChildren(able ? node : none);
     if (!able) { app.say("no training"); return; }
     clearTimeout(waiting);
-    const found = await curves(model);
+    const progress = await curves(model);
     if (!fresh()) return;
-    steps = found.steps;
+    steps = progress.steps;
     const chosen = steps.indexOf(state.saved);
     slider.max = String(Math.max(0, steps.length - 1));
     slider.value = String(chosen < 0 ? steps.length - 1 : chosen);
     slider.disabled = !steps.length || api.held !== null;
-    const own = found.shown === null ? "the model" : `model, step ${found.shown}`;
-    const step = state.saved < 0 ? found.shown : state.saved;
+    const own = progress.shown === null ? "the model" : `model, step ${progress.shown}`;
+    const step = state.saved < 0 ? progress.shown : state.saved;
     at.textContent = state.saved < 0 ? own : `step ${state.saved}`;
-    curve.show({ ...found, at: step ?? -1 });
-    curve.canvas.dataset.drawn = [model.id, found.losses.length, state.saved, theme()].join();
-    swap(tools, ...whichHead(app), el("span", { class: "quiet", text: found.ended ? "the run has ended" : "the run goes on: this page follows it" }));
+    curve.show({ ...progress, at: step ?? -1 });
+    curve.canvas.dataset.drawn = [model.id, progress.losses.length, state.saved, theme()].join();
+    swap(tools, ...whichHead(app), el("span", { class: "quiet", text: progress.ended ? "the run has ended" : "the run is training: this page follows it" }));
     const { stack, layer, head } = state;
     const runs = await bothRuns(app);
     const pictures = await Promise.all(runs.map((each) => weights(each, [stack, layer, head])));
@@ -80,9 +80,9 @@ function build(app) {
       part.cells.show({ bytes: pictures[i].bytes, rows, columns, chosen: state.query < rows.length ? state.query : -1, zoom: 0, palette: words(colours(theme(), state.faint)) });
       part.cells.view.canvas.dataset.drawn = [runs[i].run, stack, layer, head, theme(), i ? -1 : state.saved].join();
     }
-    const loss = step === null ? undefined : nearest(found.losses, step);
+    const loss = step === null ? undefined : nearest(progress.losses, step);
     app.say(`${at.textContent}${loss === undefined ? "" : `, loss ${number(loss)}`}`);
-    if (!found.ended && !api.held) waiting = setTimeout(() => { if (fresh()) { api.again(`models/${model.id}/training`); api.again("models"); app.update({}); } }, AGAIN);
+    if (!progress.ended && !api.held) waiting = setTimeout(() => { if (fresh()) { api.again(`models/${model.id}/training`); api.again("models"); app.update({}); } }, AGAIN);
   }
 
   return { node: holder, show };
