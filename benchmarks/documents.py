@@ -39,7 +39,7 @@ def pointed_at(model: gf.Model, recipe: Recipe, root: Path, count: int) -> None:
     ]
     for label in model.task.spec.labels:
         for each in [each for each in held if each.label == label][:count]:
-            (said,) = model.classify(each.texts[0], why=WHY)
+            (said,) = model.classify(each.texts[0], explain=WHY)
             print(f"\n{Path(each.where).name}: {label}; it says {said.label} ({said.score:.2f})")
             print("  words: " + ", ".join(f"{word} {share:.2f}" for word, share in said.words))
             for sentence, share in said.sentences[:3]:

@@ -82,10 +82,10 @@ def ours(session: Trainer, found: Prepared) -> Done:
 
 
 def changes(given: argparse.Namespace, seed: int) -> dict[str, str]:
-    found = {"start": str(given.model), "train.seed": str(seed), "train.workers": "2"}
+    found = {"init_from": str(given.model), "train.seed": str(seed), "train.workers": "2"}
     if given.tiny:
-        found |= {"train.steps": "8", "train.micro_batch_tokens": "512", "train.precision": "float32",
-                  "data.valid_fraction": "0.3"}  # fmt: skip
+        found |= {"train.steps": "8", "train.micro_batch_tokens": "512", "train.precision":
+                  "float32", "data.valid_fraction": "0.3"}  # fmt: skip
     return found | given.fields
 
 

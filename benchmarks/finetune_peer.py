@@ -129,8 +129,8 @@ def learn(net: Any, call: Any, batches: list[Batch], found: Prepared) -> Iterato
     )  # fmt: skip
     for step, batch in enumerate(batches):
         rate = train.learning_rate * share(
-            train.schedule, step, steps=train.steps, warmup=train.warmup, decay=train.decay_fraction,
-            final=train.min_lr_ratio,
+            train.schedule, step, steps=train.steps, warmup=train.warmup,
+            decay=train.decay_fraction, final=train.min_lr_ratio,
         )  # fmt: skip
         for group in optimiser.param_groups:
             group["lr"] = rate

@@ -195,7 +195,7 @@ def compared(folder: Path) -> str:
 Film reviews, SST-2's development set; beside it the same network with fresh weights:
 
 ```text
-glassformer compare --task recipes/sst2.toml --test sst2/dev.tsv gf-encoder gf-encoder:fresh
+glassformer compare --task recipes/sst2.toml --test sst2/dev.tsv gf-encoder gf-encoder:random
 ```
 
 | model | accuracy | runs |

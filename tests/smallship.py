@@ -30,9 +30,9 @@ SMALLER = {
 }
 SMALL = {
     "model.width": "32", "model.depth": "2", "model.heads": "2", "model.mlp_width": "64",
-    "train.steps": "20", "train.warmup": "4", "train.micro_batch_tokens": "256", "train.evaluate_every": "20",
-    "train.save_every": "20", "train.precision": "float32", "train.compile": "false",
-    "train.workers": "0", "train.device": "cpu",
+    "train.steps": "20", "train.warmup": "4", "train.micro_batch_tokens": "256",
+    "train.evaluate_every": "20", "train.save_every": "20", "train.precision": "float32",
+    "train.compile": "false", "train.workers": "0", "train.device": "cpu",
 }  # fmt: skip
 
 

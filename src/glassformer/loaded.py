@@ -102,19 +102,19 @@ class Model(nn.Module):
 
     def classify(
         self, texts: Text | Sequence[Text], *, top_k: int | None = None,
-        problem: str | None = None, why: int = 0,
+        problem: str | None = None, explain: int = 0,
     ) -> list[inference.Classified]:  # fmt: skip
         """A label for each text or pair of texts, with the probabilities of all, or of the best.
 
         What is longer than the model is read in windows. `problem` is as config.json says, if not
-        given. `why` = 5 also tells the five words and sentences that weighed most, where attention
-        over words chooses them: see `inference.classify`.
+        given. `explain` = 5 also tells the five words and sentences that weighed most, where
+        attention over words chooses them: see `inference.classify`.
         """
         wanted = [texts] if isinstance(texts, str | tuple) else texts
         stated = None if self.origin is None else self.origin.config.get("problem_type")
         problem = problem or stated
         return inference.classify(
-            *self.able("classify"), wanted, top_k=top_k, problem=problem, why=why
+            *self.able("classify"), wanted, top_k=top_k, problem=problem, explain=explain
         )  # fmt: skip
 
     def follows(self, a: str, b: str) -> float:

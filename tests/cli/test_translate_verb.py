@@ -21,9 +21,9 @@ LINES = ["the cat sat.", "", "one dog run far from its home."]
 def trained(tmp_path_factory):
     """A recipe whose run translates at each evaluation, and its folder."""
     folder = tmp_path_factory.mktemp("translator")
-    train = {"steps": 80, "evaluate_every": 40, "translate": 5, "best_by": "chrf",
+    train = {"steps": 80, "evaluate_every": 40, "bleu_sentences": 5, "best_by": "chrf",
              "learning_rate": 1e-2}  # fmt: skip
-    recipe = write_recipe(folder, "translate", train=train)
+    recipe = write_recipe(folder, "translation", train=train)
     said = glassformer("pretrain", recipe, "--out", folder / "run", "--json")
     return recipe, folder / "run", json.loads(said)["valid"]
 
@@ -120,7 +120,7 @@ def test_refused_in_one_line(trained, tmp_path):
     assert "not so many" in refused("translate", model, "a", "--n-best", 5, code=2)
     assert "no such file" in refused("translate", model, "--file", tmp_path / "x").lower()
     assert "length_penalty" in refused("translate", model, "a", "--length-penalty", "nan", code=2)
-    other = write_recipe(tmp_path, "next_word")
+    other = write_recipe(tmp_path, "causal_lm")
     glassformer("pretrain", other, "--out", tmp_path / "run")
     assert "it cannot translate" in refused("translate", tmp_path / "run/model", "a")
 
@@ -155,7 +155,7 @@ def test_evaluate_says_what_sacrebleu_says(trained, tmp_path):
 
 
 def test_recipes_that_cannot_be(tmp_path):
-    recipe = write_recipe(tmp_path, "translate")
+    recipe = write_recipe(tmp_path, "translation")
     said = refused("pretrain", recipe, "--train.best_by", "bleu", code=2)
     assert "train.best_by = 'bleu' needs translations" in said
     plain = write_recipe(tmp_path / "plain")
@@ -165,7 +165,7 @@ def test_recipes_that_cannot_be(tmp_path):
 
 def test_without_sacrebleu(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    recipe = write_recipe(tmp_path, "translate")
+    recipe = write_recipe(tmp_path, "translation")
     said = refused(
         "pretrain", recipe, "--train.bleu_sentences", 5, "--out", tmp_path / "run", code=2
     )

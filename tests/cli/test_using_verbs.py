@@ -65,7 +65,7 @@ def test_classify_a_text_a_pair_a_file_and_stdin(folders, tmp_path, stdin):
     assert rows[0]["scores"] == pytest.approx(one.scores, abs=1e-6)
     said = glassformer("classify", folder, "--file", file)
     assert len(said.splitlines()) == 3 and one.label in said
-    (row,) = parsed(glassformer("classify", folder, "--file", file, "--whole", "--json"))
+    (row,) = parsed(glassformer("classify", folder, "--file", file, "--single-document", "--json"))
     assert row["text"] == "the cat\n\na mat\tsat"
     stdin("the cat\tsat\non\tmat\n")
     rows = parsed(glassformer("classify", folder, "-", "--pairs", "--json"))

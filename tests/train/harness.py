@@ -43,7 +43,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "encoder": {"preset": "bert-tiny"},
     "seq2seq": {"preset": "transformer-base", "sinusoid": "halves", "attention_bias": True},
 }
-OBJECTIVES = {"decoder": "next_word", "encoder": "masked_pairs", "seq2seq": "translate"}
+OBJECTIVES = {"decoder": "causal_lm", "encoder": "masked_lm_nsp", "seq2seq": "translation"}
 
 
 def sentences(count: int, seed: int = 0) -> list[str]:
@@ -72,11 +72,14 @@ def write_recipe(
     if valid:
         write_text(folder / "valid.txt", family, valid, 1)
     settings = {
-        "steps": 12, "tokens": 64, "save_every": 2, "evaluate_every": 4, "warmup": 3,
+        "steps": 12, "micro_batch_tokens": 64, "save_every": 2, "evaluate_every": 4, "warmup": 3,
         "learning_rate": 0.01, "device": "cpu", **train,
     }  # fmt: skip
     parts = {
-        "data": {"train": "text.txt", **({"valid": "valid.txt"} if valid else {"held_out": 0.1})},
+        "data": {
+            "train": "text.txt",
+            **({"valid": "valid.txt"} if valid else {"valid_fraction": 0.1}),
+        },
         "tokenizer": {"kind": "chars"},
         "model": {**MODELS[family], **SMALL},
         "objective": {"kind": objective or OBJECTIVES[family], "length": 32},

@@ -29,9 +29,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models that have seen their words, and a task."""
     folder = tmp_path_factory.mktemp("models")
     for name, width in (("wide", 16), ("slim", 8)):
-        recipe = write_recipe(folder / name, "masked", model={"width": width})
+        recipe = write_recipe(folder / name, "masked_lm", model={"width": width})
         glassformer("pretrain", recipe, "--out", folder / name / "run")
-    write_recipe(folder / "task", "classify")
+    write_recipe(folder / "task", "classification")
     return folder
 
 
@@ -120,7 +120,7 @@ def test_data_or_weights_that_have_changed(
     shutil.copytree(place / "task", tmp_path / "task")
     words = [*words, "--out", tmp_path / "out", "--data", tmp_path / "task"]
     assert glassformer(*words).errors.count("it is done") == 4  # it has moved: the same data
-    (tmp_path / "task/text.tsv").write_text(labelled("classify", 121)[1])
+    (tmp_path / "task/text.tsv").write_text(labelled("classification", 121)[1])
     said = refused(*words)
     assert f"{tmp_path / 'task/text.tsv'}: this file has changed since" in said
 
@@ -129,7 +129,7 @@ def test_presets_and_a_test_of_its_own(place: Path, tmp_path: Path) -> None:
     """Fresh weights with the recipe's tokenizer; the held-out part chooses, the test tells."""
     shutil.copytree(place / "task", tmp_path / "task")
     test = tmp_path / "task/test.tsv"
-    test.write_text(labelled("classify", 40, seed=1)[1])
+    test.write_text(labelled("classification", 40, seed=1)[1])
     task = tmp_path / "task/recipe.toml"
     small = ("--model.width", 16, "--model.heads", 2, "--model.mlp_width", 16)
     said = glassformer(
@@ -161,7 +161,7 @@ def test_the_same_network_with_fresh_weights(place: Path, tmp_path: Path) -> Non
     model = place / "slim/run/model"
     hardly = ("--train.steps", 1, "--train.learning_rate", 1e-12)  # weights stay as they begin
     said = glassformer(
-        "compare", model, f"{model}:fresh", "--task", place / "task/recipe.toml", "--seeds", 1,
+        "compare", model, f"{model}:random", "--task", place / "task/recipe.toml", "--seeds", 1,
         "--out", tmp_path, "--json", *hardly,
     )  # fmt: skip
     known = gf.load(model).task.backbone
@@ -215,11 +215,11 @@ def wrong(place: Path) -> dict[str, tuple[list[object], int, str]]:
         "folds of nothing": ([*own, "--folds", 3, "--data.valid", "text.tsv"], 2, "data.fold"),
         "no picture": ([*own, "--figure", "a.gif"], 2, "ends in .png or .svg"),
         "fresh and not trained": (
-            [f"{model}:fresh", "--task", task, "--evaluate-only"],
+            [f"{model}:random", "--task", task, "--evaluate-only"],
             2,
             "fresh",
         ),
-        "fresh of a preset": ([*own, "bert-tiny:fresh"], 2, "bert-tiny: no such folder"),
+        "fresh of a preset": ([*own, "bert-tiny:random"], 2, "bert-tiny: no such folder"),
         "seeds of nothing": ([*own, "--evaluate-only", "--seeds", 2], 2, "there is no chance"),
     }
 

@@ -23,7 +23,7 @@ FILES = (
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("damage")
-    recipe = write_recipe(folder, steps=6, save_every=2, keep=3)
+    recipe = write_recipe(folder, steps=6, save_every=2, keep_checkpoints=3)
     assert live("pretrain", recipe, "--out", folder / "run").status == 0
     return folder / "run"
 
@@ -133,7 +133,7 @@ def get_worse() -> None:
 
 def test_a_damaged_best_one_is_not_the_result(tmp_path: Path) -> None:
     """The last weights are the result then, as if no others had been measured."""
-    recipe = write_recipe(tmp_path, steps=8, save_every=8, evaluate_every=3, keep=1)
+    recipe = write_recipe(tmp_path, steps=8, save_every=8, evaluate_every=3, keep_checkpoints=1)
     out = tmp_path / "run"
     live("pretrain", recipe, "--out", out, mischief=get_worse)
     best = out / "checkpoints" / "step-00000003"

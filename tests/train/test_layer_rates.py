@@ -15,7 +15,7 @@ from glassformer.train.optim.weights import frozen, rates
 from tiny import write_recipe
 from verbs import refused
 
-TRAIN = {"steps": 4, "warmup": 0, "schedule": "constant", "weight_decay": 0.0, "clip": 1e9}
+TRAIN = {"steps": 4, "warmup": 0, "schedule": "constant", "weight_decay": 0.0, "max_grad_norm": 1e9}
 NAMES = [
     "backbone.encoder.embedding.token.weight", "backbone.encoder.embedding.norm.bias",
     "backbone.encoder.blocks.0.mlp.up.weight", "backbone.encoder.blocks.2.mlp.up.weight",
@@ -36,7 +36,7 @@ def test_the_lowest_are_frozen():
 
 def moved(folder, **train):
     """How far one step moved each parameter, at most."""
-    recipe = write_recipe(folder, "classify", model={"depth": 2}, train=TRAIN | train)
+    recipe = write_recipe(folder, "classification", model={"depth": 2}, train=TRAIN | train)
     made = session(recipe, folder / "run")
     before = {n: p.detach().clone() for n, p in made.state.answer().named_parameters()}
     next(fit(made.state, made.rows, made.world))
@@ -64,7 +64,7 @@ def test_frozen_layers_stay(tmp_path, precision):
 
 
 def test_rare_classes_count_more(tmp_path):
-    recipe = write_recipe(tmp_path, "classify", objective={"balanced": True})
+    recipe = write_recipe(tmp_path, "classification", objective={"class_weights": "balanced"})
     made = session(recipe, tmp_path / "run")
     task = made.state.task.eval()
     numbers = made.rows.objective.store["labels"].row
@@ -81,14 +81,16 @@ def test_rare_classes_count_more(tmp_path):
 
 
 def test_epochs_become_steps(tmp_path):
-    recipe = write_recipe(tmp_path, "classify", train={"steps": 0, "epochs": 2.5, "rows": 2})
+    recipe = write_recipe(
+        tmp_path, "classification", train={"steps": 0, "epochs": 2.5, "micro_batches": 2}
+    )
     text = recipe.read_text().replace("evaluate_every = 3\n", "").replace("save_every = 3\n", "")
     recipe.write_text(text)
     train = (made := session(recipe, tmp_path / "run")).state.train
     epoch = len(made.rows.plan(0)) / 2
     assert train.steps == round(2.5 * epoch)
     assert train.evaluate_every == train.save_every == round(epoch)
-    both = write_recipe(tmp_path, "classify", train={"epochs": 2})
+    both = write_recipe(tmp_path, "classification", train={"epochs": 2})
     assert "train.steps or train.epochs: one of them" in refused("pretrain", both, code=2)
 
 
@@ -103,7 +105,7 @@ def test_a_recipe_keeps_what_was_found(tmp_path):
     """best_by and the like are written with the run, and the same command goes on."""
     from verbs import glassformer
 
-    recipe = write_recipe(tmp_path, "classify")
+    recipe = write_recipe(tmp_path, "classification")
     for _ in range(2):
         glassformer("pretrain", recipe, "--out", tmp_path / "run")
     kept = tomllib.loads((tmp_path / "run/recipe.toml").read_text())

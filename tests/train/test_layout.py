@@ -15,14 +15,14 @@ from glassformer.data.packing import Samples
 from glassformer.train.loop import Step, take_step
 from glassformer.train.trainer import Trainer
 
-KINDS = [(family, "") for family in FAMILIES] + [("encoder", "masked")]
+KINDS = [(family, "") for family in FAMILIES] + [("encoder", "masked_lm")]
 EXACT = 1e-6  # relative, in float32
 
 
 @pytest.fixture(params=KINDS, ids=str)
 def recipe(request: Any, tmp_path: Path) -> Path:
     family, objective = request.param
-    return write_recipe(tmp_path, family, objective=objective, dropout=False, rows=4)
+    return write_recipe(tmp_path, family, objective=objective, dropout=False, micro_batches=4)
 
 
 def joined(parts: list[Samples]) -> Samples:

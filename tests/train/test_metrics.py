@@ -48,7 +48,7 @@ def test_classes(monkeypatch, count):
     labels = [f"l{i}" for i in range(count)]
     say(monkeypatch, "classify", [Classified(labels[i], 1.0, {}) for i in found])
     documents = [LabelledText(("x",), int(i)) for i in wanted]
-    figures = measured("classify", documents, labels).figures(Task())
+    figures = measured("classification", documents, labels).figures(Task())
     expected = {
         "accuracy": multiclass_accuracy(found, wanted, count, average="micro"),
         "mcc": multiclass_matthews_corrcoef(found, wanted, count),
@@ -70,7 +70,7 @@ def test_several_labels(monkeypatch):
     say(monkeypatch, "classify", [Classified("a", 1.0, row) for row in scores])
     several = [tuple(row.nonzero()[:, 0].tolist()) for row in wanted]
     documents = [LabelledText(("x",), several=each) for each in several]
-    figures = measured("classify", documents, labels).figures(Task())
+    figures = measured("classification", documents, labels).figures(Task())
     assert figures == {
         "micro_f1": float(multilabel_f1_score(found, wanted, 4, average="micro")),
         "macro_f1": float(multilabel_f1_score(found, wanted, 4, average="macro")),
@@ -96,7 +96,7 @@ def test_values(monkeypatch):
     found += wanted
     say(monkeypatch, "classify", [Classified("v", float(x), {}) for x in found])
     documents = [LabelledText(("x",), float(x)) for x in wanted]
-    figures = measured("classify", documents, ["v"]).figures(Task())
+    figures = measured("classification", documents, ["v"]).figures(Task())
     assert figures == {
         "spearman": float(spearman_corrcoef(found, wanted)),
         "pearson": float(pearson_corrcoef(found, wanted)),
@@ -115,14 +115,14 @@ def test_tags(monkeypatch):
     answers = [type("Tagged", (), {"labels": each}) for each in found]
     say(monkeypatch, "tag", answers)
     documents = [LabelledWords(("x",) * len(each), tuple(map(TAGS.index, each))) for each in wanted]
-    figures = measured("tag", documents, TAGS).figures(Task())
+    figures = measured("token_classification", documents, TAGS).figures(Task())
     result = Evaluator(wanted, found, tags=["a", "b"], loader="list").evaluate()
     assert figures["entity_f1"] == result["overall"]["strict"].f1
     flat = [
         torch.tensor([TAGS.index(t) for each in side for t in each]) for side in (found, wanted)
     ]
     assert figures["accuracy"] == float(multiclass_accuracy(*flat, 5, average="micro"))
-    assert metrics.names_of("tag", ["NOUN", "VERB"]) == ("accuracy",)
+    assert metrics.names_of("token_classification", ["NOUN", "VERB"]) == ("accuracy",)
 
 
 def test_answers(monkeypatch):
@@ -140,7 +140,7 @@ def test_answers(monkeypatch):
     documents = [
         Question("1", "q", "c", [(each, 0) for each in texts], not texts) for texts in wanted
     ]
-    figures = measured("answer", documents).figures(Task())
+    figures = measured("question_answering", documents).figures(Task())
     expected = squad(
         [{"prediction_text": each, "id": str(i)} for i, each in enumerate(found)],
         [
@@ -160,7 +160,7 @@ def test_likeness(monkeypatch):
         sides = iter(vectors)
         monkeypatch.setattr("glassformer.inference.embed", lambda *a, sides=sides, **b: next(sides))
         documents = [LabelledText(("a", "b"), float(x) if labelled else None) for x in values]
-        figures = measured("embed", documents).figures(Task())
+        figures = measured("sentence_embedding", documents).figures(Task())
         cosines = (vectors[0] * vectors[1]).sum(-1)
         if labelled:
             assert figures["spearman"] == float(spearman_corrcoef(cosines, values))

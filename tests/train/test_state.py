@@ -50,7 +50,7 @@ def check_equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) ->
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_written_and_read(family: str, case: tuple[Any, ...], tmp_path: Path) -> None:
     precision, optimiser, average = case
-    settings = {"precision": precision, "optimiser": optimiser, "average": average}
+    settings = {"precision": precision, "optimiser": optimiser, "ema_decay": average}
     recipe = write_recipe(tmp_path, family, **settings)
     given = session(recipe, tmp_path / "run")
     some_steps(given, 3)
@@ -80,7 +80,7 @@ def test_back_to_the_very_first_state(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_the_average_is_what_is_measured_and_kept(precision: str, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, average=0.75, precision=precision)
+    recipe = write_recipe(tmp_path, ema_decay=0.75, precision=precision)
     given = session(recipe, tmp_path / "run")
     state = given.state
     name = next(iter(state.weights.masters))
@@ -172,7 +172,7 @@ def test_decay_is_for_matrices(tmp_path: Path) -> None:
 
 def test_rates_and_clipping(tmp_path: Path) -> None:
     """A step's gradient is cut to `clip`; its rate is the schedule's."""
-    given = session(write_recipe(tmp_path, clip=0.01), tmp_path / "run")
+    given = session(write_recipe(tmp_path, max_grad_norm=0.01), tmp_path / "run")
     step = next(fit(given.state, given.rows, given.world))
     assert step.norm > 0.01 and step.rate == pytest.approx(0.01 / 3)
     assert given.state.weights.gradient.norm().item() == pytest.approx(0.01, rel=1e-3)

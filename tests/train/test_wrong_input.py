@@ -233,6 +233,7 @@ def test_out_of_memory_says_which_number_to_lower(tmp_path: Path) -> None:
         end = live(*words, mischief=partial(at_step, 3, no_memory))
         assert end.status == 1
         assert end.said.splitlines()[-1] == (
-            "glassformer: out of memory with train.micro_batch_tokens = 64: lower it (--train.micro_batch_tokens 32 "
-            f"--train.micro_batches 2 learns the same), or set --train.activation_checkpointing true{more}"
+            "glassformer: out of memory with train.micro_batch_tokens = 64: lower it "
+            "(--train.micro_batch_tokens 32 --train.micro_batches 2 learns the same), or set "
+            f"--train.activation_checkpointing true{more}"
         )

@@ -22,9 +22,9 @@ def run(
     other: str | None = typer.Argument(None, help="The second text of a pair."),
     file: Path | None = FILE,
     in_pairs: bool = typer.Option(False, "--pairs", help="A line is two texts, by a tab."),
-    whole: bool = typer.Option(False, "--whole", help="The file, or stdin, is one text."),
+    single_document: bool = typer.Option(False, help="The file, or stdin, is one text."),
     top_k: int | None = typer.Option(None, min=1, help="The best labels only; else all."),
-    why: int = typer.Option(0, min=0, help="So many words and sentences that weighed most."),
+    explain: int = typer.Option(0, min=0, help="So many words and sentences that weighed most."),
     device: str = DEVICE,
     as_json: bool = JSON,
 ) -> None:
@@ -33,8 +33,8 @@ def run(
     if in_pairs or other is not None:
         given = pairs(text, other, file)
     else:
-        given = texts(text, file, whole=whole)
-    found = open_model(model, device).classify(given, top_k=top_k, why=why)
+        given = texts(text, file, whole=single_document)
+    found = open_model(model, device).classify(given, top_k=top_k, explain=explain)
     long = sum(each.windows > 1 for each in found)
     if long:
         count = f"{long:,} of {len(found):,} texts"

@@ -60,16 +60,16 @@ def run(
 ) -> None:
     """Fine-tune several models on one task, and compare them: mean ± standard deviation.
 
-    compare --task sst2.toml bert-tiny bert-mini FOLDER FOLDER:fresh. A preset has fresh weights,
-    and the recipe's tokenizer; FOLDER:fresh is a folder's network with its tokenizer, and fresh
+    compare --task sst2.toml bert-tiny bert-mini FOLDER FOLDER:random. A preset has fresh weights,
+    and the recipe's tokenizer; FOLDER:random is a folder's network with its tokenizer, and fresh
     weights. Each run has an ordinary folder; what is done is not done again, and a
     comparison that was broken off goes on by the same command. Memory is the most that tensors
     took on a GPU; on a CPU it is counted, as by --dry-run.
     """
     changes, names = sorted_out(models)
-    from glassformer.train.comparing import FRESH, as_csv, metric_of, plan, summary
+    from glassformer.train.comparing import RANDOM, as_csv, metric_of, plan, summary
 
-    for name in (each.removesuffix(FRESH) for each in names):
+    for name in (each.removesuffix(RANDOM) for each in names):
         if not os.path.isdir(name):  # noqa: PTH112 - unlike Path's, it takes any string
             find(name)
     _check_alone(names, evaluate_only, seeds)
@@ -97,7 +97,7 @@ def run(
 
 def _check_alone(names: list[str], evaluate_only: bool, seeds: int | None) -> None:
     from glassformer.presets import PRESETS
-    from glassformer.train.comparing import FRESH
+    from glassformer.train.comparing import RANDOM
 
     if not names:
         raise ConfigError("compare: write the models: compare --task RECIPE bert-tiny FOLDER")
@@ -108,7 +108,7 @@ def _check_alone(names: list[str], evaluate_only: bool, seeds: int | None) -> No
     if seeds is not None:
         raise ConfigError("--seeds: with --evaluate-only there is no chance: leave one of them out")
     for name in names:
-        if name in PRESETS or name.endswith(FRESH):
+        if name in PRESETS or name.endswith(RANDOM):
             raise ConfigError(
                 f"{name}: fresh weights know nothing: write a model folder, or leave out "
                 "--evaluate-only"

@@ -43,7 +43,7 @@ INTERRUPTED = 75
 app = typer.Typer(help="Prepare data for training, or look at it.", no_args_is_help=True)
 DATA = typer.Argument(help="Files or folders: text, .jsonl, .csv …, .gz or .xz.")
 TOKENIZER = typer.Option(help="A folder with a tokenizer.")
-KIND = typer.Option(Kind.text, help="What the data is for: masked_pairs takes sentences.")
+KIND = typer.Option(Kind.text, help="What the data is for: masked_lm_nsp takes sentences.")
 FIELD = typer.Option("text", help="Which field of a .jsonl, .csv … file.")
 JSON = typer.Option(False, "--json", help="Print JSON.")
 

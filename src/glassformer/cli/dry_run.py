@@ -53,7 +53,7 @@ def gather(session: Trainer, recipe: Recipe, out: Path) -> dict[str, Any]:
         "name": recipe.name,
         "out": str(out),
         "objective": recipe.objective.kind,
-        "start": recipe.init_from,
+        "init_from": recipe.init_from,
         "config": task.backbone.config.model_dump(),
         "parameters": {"bare": sizes.bare, "with_head": sizes.with_head},
         "memory_bytes": memory(session, recipe),
@@ -224,7 +224,7 @@ def _pieces(tokenizer: Tokenizer) -> Callable[[int], str]:
 
 
 def _print(facts: dict[str, Any], console: Console) -> None:
-    origin = f"from {facts['start']}" if facts["start"] else "from fresh weights"
+    origin = f"from {facts['init_from']}" if facts["init_from"] else "from fresh weights"
     title = Text.assemble((facts["name"], "bold cyan"), f"  {facts['objective']}, {origin}")
     console.print(title, soft_wrap=True)
     console.print(grid(_rows(facts)))

@@ -36,7 +36,7 @@ def run(
     ),
     num_beams: int = typer.Option(4, min=1, help="Translations that are tried side by side."),
     length_penalty: float = typer.Option(1.0, help="Above 0 favours long translations."),
-    per_document: bool = typer.Option(False, help="Also each document (of next_word)."),
+    per_document: bool = typer.Option(False, help="Also each document (of causal_lm)."),
     as_json: bool = JSON,
 ) -> None:
     """Measure a model on the validation part of a recipe: loss, perplexity, accuracy; of a

@@ -17,12 +17,12 @@ from glassformer.cli import (
     demo,
     doctor,
     embed,
-    evaluating,
+    evaluate,
     export,
     fill,
     generate,
     inspect,
-    models,
+    list_models,
     params,
     plot,
     presets,
@@ -46,7 +46,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "follows": classify.follows,
     "generate": generate.run,
     "inspect": inspect.run,
-    "list": models.run,
+    "list": list_models.run,
     "params": params.run,
     "plot": plot.run,
     "presets": presets.run,
@@ -67,7 +67,7 @@ for verb, function in VERBS.items():
     app.command(verb)(function)
 ANY_FIELD: dict[str, Callable[..., None]] = {  # of a recipe, as an option
     "compare": compare.run,
-    "evaluate": evaluating.run,
+    "evaluate": evaluate.run,
     "finetune": training.finetune,
     "pretrain": training.pretrain,
 }

@@ -17,12 +17,12 @@ def run(
     text: str | None = typer.Argument(None, help="A text; - reads lines from stdin."),
     file: Path | None = typer.Option(None, help="Read the texts from here, one a line."),
     words: bool = typer.Option(False, "--words", help="Words are what stands between spaces."),
-    whole: bool = typer.Option(False, "--whole", help="The file, or stdin, is one text."),
+    single_document: bool = typer.Option(False, help="The file, or stdin, is one text."),
     device: str = DEVICE,
     as_json: bool = JSON,
 ) -> None:
     """Label each word: parts of speech, names. Names are shown with their places."""
-    given = texts(text, file, whole=whole)
+    given = texts(text, file, whole=single_document)
     from glassformer.inference import tag
 
     wanted = [each.split() for each in given] if words else given

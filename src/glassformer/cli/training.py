@@ -82,7 +82,7 @@ def finetune(
 ) -> None:
     """Go on training a model with its own tokenizer. Fields are set as in pretrain.
 
-    Without a recipe, for labelled data: finetune classify --model FOLDER --data train.tsv (or
+    Without a recipe, for labelled data: finetune classification --model FOLDER --data train.tsv (or
     tag with CoNLL, answer with SQuAD files, embed with pairs). A tenth of it is held out.
     --skip-bad counts rows that cannot be used, instead of stopping.
     """
@@ -94,7 +94,7 @@ def finetune(
         from glassformer.recipe.schema import read_recipe
 
         path = Path(recipe)
-        read = read_recipe(path, changes | {"start": model})
+        read = read_recipe(path, changes | {"init_from": model})
         _run(read, recipe, root_of(read, data, path), out, dry_run, as_json)
     elif base is not None and recipe is None and data is not None:
         from glassformer.recipe.short_form import short_recipe
@@ -104,7 +104,7 @@ def finetune(
         _run(read, f"finetune {model}", data.parent, out, dry_run, as_json)
     else:
         raise ConfigError(
-            "write finetune MODEL RECIPE, or finetune classify --model MODEL --data FILE"
+            "write finetune MODEL RECIPE, or finetune classification --model MODEL --data FILE"
         )
 
 
@@ -213,8 +213,9 @@ def _inside(session: Trainer, recipe: Recipe, show: Screen) -> dict[str, Any]:
         tokens = recipe.train.micro_batch_tokens
         half = tokens // 2 if isinstance(tokens, int) else 4096
         raise GlassformerError(
-            f"out of memory with train.micro_batch_tokens = {tokens}: lower it (--train.micro_batch_tokens {half} "
-            f"--train.micro_batches {2 * recipe.train.micro_batches} learns the same), or set {memory_advice(recipe)}"
+            f"out of memory with train.micro_batch_tokens = {tokens}: lower it "
+            f"(--train.micro_batch_tokens {half} --train.micro_batches "
+            f"{2 * recipe.train.micro_batches} learns the same), or set {memory_advice(recipe)}"
         ) from None
     finally:
         if board:

@@ -51,7 +51,7 @@ def classify(
     top_k: int | None = None,
     problem: str | None = None,
     overlap: int | None = None,
-    why: int = 0,
+    explain: int = 0,
 ) -> list[Classified]:
     """One answer a text or pair of texts.
 
@@ -59,8 +59,8 @@ def classify(
     itself (`multi_label_classification`: sigmoid), or numbers (`regression`; the rule for a single
     label). A text longer than the model is read in windows of the same size, and the mean of their
     logits counts: for probabilities that is the mean of their logarithms. A model with attention
-    over words reads all of a document; of so many words and sentences it says, with `why`, how much
-    they weighed.
+    over words reads all of a document; of so many words and sentences it says, with `explain`, how
+    much they weighed.
     """
     check_top_k(top_k, "classify")
     labels = task.spec.labels
@@ -69,7 +69,7 @@ def classify(
         problem = several or ("regression" if len(labels) == 1 else "single_label_classification")
     if not isinstance(problem, str) or problem not in MEANINGS:
         raise InputError(f"problem_type = {shown(problem)}: write one of {', '.join(MEANINGS)}")
-    said, counts, reasons = _said(task, tokenizer, texts, overlap, why)
+    said, counts, reasons = _said(task, tokenizer, texts, overlap, explain)
     found = []
     for each, count, reason in zip(said, counts, reasons, strict=True):
         scores = MEANINGS[problem](each)
@@ -82,18 +82,20 @@ def classify(
 
 
 def _said(
-    task: Task, tokenizer: Tokenizer, texts: Sequence[Text], overlap: int | None, why: int
+    task: Task, tokenizer: Tokenizer, texts: Sequence[Text], overlap: int | None, explain: int
 ) -> tuple[list[Tensor], list[int], list[tuple[Ranked, Ranked]]]:
     """For each text its logits, in how many windows it was read, and what weighed most in it."""
     if task.spec.pool in DOCUMENTS:
         read_whole = documents.read_documents(task, tokenizer, texts)
         counts = [max(len(each.windows) for each in whole.readings) for whole in read_whole]
         nothing: tuple[Ranked, Ranked] = ((), ())
-        reasons = [documents.important(task, e, why) if why else nothing for e in read_whole]
+        reasons = [
+            documents.important(task, e, explain) if explain else nothing for e in read_whole
+        ]
         return documents.logits(task, read_whole), counts, reasons
-    if why:
+    if explain:
         raise InputError(
-            f"why: this model's pool = {task.spec.pool!r}, and only one of "
+            f"explain: this model's pool = {task.spec.pool!r}, and only one of "
             f"{' or '.join(map(repr, DOCUMENTS))} tells which words it weighed: leave it out"
         )
     readings = read(task, tokenizer, texts, overlap=overlap)

@@ -103,8 +103,8 @@ class ObjectiveConfig(Strict):
     length: PositiveInt  # the longest text, in tokens with all special ones
     mask_rate: float = Field(default=0.15, gt=0.0, lt=1.0)
     mask_unit: Literal["token", "word", "span"] = "token"
-    sentence_order: bool = False  # masked_pairs: swap the texts, instead of taking a random one
-    # masked_pairs: the share of pairs that are shorter than `length`, down to two sentences; BERT's
+    sentence_order: bool = False  # masked_lm_nsp: swap the texts, instead of taking a random one
+    # masked_lm_nsp: the share of pairs shorter than `length`, down to two sentences; BERT's
     short_pair_fraction: float = Field(default=0.1, ge=0.0, le=1.0)
     label_smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)
     class_weights: Literal["balanced"] | None = None  # rare classes count as much as common ones
@@ -130,11 +130,9 @@ class TrainConfig(Strict):
         1  # in a step, over all processes: more than fit are done one by one
     )
     learning_rate: float = Field(default=1e-3, gt=0)
-    schedule: Literal["constant", "linear", "cosine", "stable", "inverse_sqrt"] = "cosine"
+    schedule: Literal["constant", "linear", "cosine", "wsd", "inverse_sqrt"] = "cosine"
     warmup: int | float = Field(default=100, ge=0)  # steps; below 1: that share of all
-    decay_fraction: float = Field(
-        default=0.2, ge=0.0, le=1.0
-    )  # stable: the last part that goes down
+    decay_fraction: float = Field(default=0.2, ge=0.0, le=1.0)  # wsd: the last part that goes down
     min_lr_ratio: float = Field(default=0.1, ge=0.0, le=1.0)  # what is left of the rate at the end
     optimiser: Literal["adamw", "muon"] = "adamw"
     betas: tuple[float, float] = (0.9, 0.95)
@@ -205,7 +203,7 @@ class Recipe(Named):
     root: DataPath | None = None  # where the data lies, if not beside this file
     # A model folder to go on from: [tokenizer] and [model] are its; dropout alone can be changed.
     init_from: ModelPath | None = None
-    random_init: bool = False  # of `start` take the network and the tokenizer, not the weights
+    random_init: bool = False  # of `init_from` take the network and the tokenizer, not the weights
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -240,8 +238,8 @@ class Recipe(Named):
         tokens = self.train.micro_batch_tokens
         if tokens != "auto" and tokens < self.objective.length:
             raise ValueError(
-                f"train.micro_batch_tokens = {tokens} is less than objective.length = {self.objective.length}: "
-                "a row must hold the longest text"
+                f"train.micro_batch_tokens = {tokens} is less than objective.length = "
+                f"{self.objective.length}: a row must hold the longest text"
             )
         return self
 

@@ -40,12 +40,13 @@ def short_recipe(kind: str, model: str, data: Path, changes: Mapping[str, str]) 
     rate = next((rate for width, rate in RATES if config.width <= width), 2e-5)
     fields: dict[str, Any] = {
         "name": f"{kind}-{data.name.partition('.')[0]}",
-        "start": model_path(model),
-        "data": {"train": data.name, "held_out": 0.1},
+        "init_from": model_path(model),
+        "data": {"train": data.name, "valid_fraction": 0.1},
         "objective": {"kind": kind, "length": length},
         "train": {
-            "epochs": epochs, "tokens": max(tokens, length), "learning_rate": rate, "warmup": 0.1,
-            "schedule": "linear", "final": 0.0, "weight_decay": 0.01, "betas": [0.9, 0.999],
+            "epochs": epochs, "micro_batch_tokens": max(tokens, length), "learning_rate": rate,
+            "warmup": 0.1, "schedule": "linear", "min_lr_ratio": 0.0, "weight_decay": 0.01,
+            "betas": [0.9, 0.999],
         },
     }  # fmt: skip
     return recipe_from(fields, changes, f"finetune {kind}")

@@ -33,7 +33,7 @@ ONLY: tuple[tuple[str, str, tuple[str | None, ...]], ...] = (
     ("data.more", "objective.kind", (*PLAIN, "translation")),
     *(
         (f"data.{name}", "objective.kind", (*TABLES, *PLAIN))
-        for name in ("text", "second", "header", "separator")
+        for name in ("text", "text_pair", "header", "separator")
     ),
     ("data.label", "objective.kind", TABLES),
     ("data.label_prefix_separator", "objective.kind", TABLES),
@@ -50,8 +50,8 @@ ONLY: tuple[tuple[str, str, tuple[str | None, ...]], ...] = (
     ("objective.symmetric", "objective.kind", ("sentence_embedding",)),
     ("objective.max_score", "objective.kind", ("sentence_embedding",)),
     ("tokenizer.vocab_size", "tokenizer.kind", (None, "bpe", "wordpiece", "unigram")),
-    ("train.decay_fraction", "train.schedule", ("stable",)),
-    ("train.min_lr_ratio", "train.schedule", ("linear", "cosine", "stable")),
+    ("train.decay_fraction", "train.schedule", ("wsd",)),
+    ("train.min_lr_ratio", "train.schedule", ("linear", "cosine", "wsd")),
 )
 
 
@@ -65,25 +65,26 @@ def check_agreement(recipe: Recipe) -> None:
         recipe.train.cuda_graphs and recipe.train.activation_checkpointing
     ):  # chance is drawn again: not to be recorded
         raise ValueError(
-            "train.activation_checkpointing = true with train.cuda_graphs = true: write false for one"
+            "train.activation_checkpointing = true with train.cuda_graphs = true: write false for "
+            "one of them"
         )
     _check_labelled(recipe)
     if recipe.init_from is not None:
         _check_start(recipe)
     elif recipe.random_init:
-        raise ValueError("fresh = true: write the model whose network it is in start")
+        raise ValueError("random_init = true: write the model whose network it is in init_from")
 
 
 def _check_start(recipe: Recipe) -> None:
     if recipe.tokenizer != type(recipe.tokenizer)():
         raise ValueError(
-            f"start = {recipe.init_from!r} brings its own tokenizer: leave [tokenizer] out"
+            f"init_from = {recipe.init_from!r} brings its own tokenizer: leave [tokenizer] out"
         )
     for name, value in recipe.model.items():
         if name != "dropout":
             raise ValueError(
-                f"model.{name} = {shown(value)}: start = {recipe.init_from!r} brings its own model: "
-                f"leave model.{name} out (only model.dropout can be changed)"
+                f"model.{name} = {shown(value)}: init_from = {recipe.init_from!r} brings its own "
+                f"model: leave model.{name} out (only model.dropout can be changed)"
             )
 
 

@@ -107,7 +107,7 @@ def limit(model: Model) -> int:
     if not heads:
         raise InputError(
             "this model has no attention heads to look at: gf.record shows what else is in it, and "
-            "classify --why what it weighs"
+            "classify --explain what it weighs"
         )
     room = math.isqrt(MOST_BYTES // (heads * 8))  # weights and scores of each pair of tokens
     return min(model.task.backbone.config.max_length, room)

@@ -1,4 +1,4 @@
-"""`train.micro_batch_tokens = "auto"`: the longest row that fits, found once and then kept with the run.
+"""`train.micro_batch_tokens = "auto"`: the longest row that fits, kept with the run.
 
 A CPU has memory for far longer rows than it likes: what is in its cache is fastest, so it gets a
 fixed number. On a GPU rows grow until they fill it, each tried by a whole step on a copy.
@@ -97,8 +97,8 @@ def _fill(known: list[tuple[int, int]], limit: float, too_long: int, advice: str
     """Memory grows with the tokens in a straight line: where does it meet the limit?"""
     if len(known) == 1:
         raise GlassformerError(
-            f"train.micro_batch_tokens = 'auto': not even a row of {too_long:,} tokens fits: take a smaller "
-            f"model or a lower objective.length, or set {advice}"
+            f"train.micro_batch_tokens = 'auto': not even a row of {too_long:,} tokens fits: take "
+            f"a smaller model or a lower objective.length, or set {advice}"
         )
     (less, low), (more, high) = known[-2:]
     each = max(1.0, (high - low) / (more - less))

@@ -58,8 +58,8 @@ def build_session(recipe: Recipe, place: RunPaths, world: DistributedContext) ->
         check_installed(why, "metrics", "sacrebleu")
     if recipe.train.micro_batches % world.size:
         raise ConfigError(
-            f"{place.source}: train.micro_batches = {recipe.train.micro_batches} over {world.size} processes: "
-            "write a multiple of their number"
+            f"{place.source}: train.micro_batches = {recipe.train.micro_batches} over "
+            f"{world.size} processes: write a multiple of their number"
         )
     check_same(recipe, place.out)
     check_start(recipe, place.source)
@@ -228,8 +228,9 @@ def _ready_made(recipe: Recipe, place: RunPaths, part: str) -> Path | None:
         )
     if data.splits:
         raise ConfigError(
-            f"{place.source}: data.valid_fraction = {data.valid_fraction}: {folder} is prepared and cannot be "
-            "split: prepare another one and name it data.valid, or write held_out = 0"
+            f"{place.source}: data.valid_fraction = {data.valid_fraction}: {folder} is prepared "
+            "and cannot be split: prepare another one and name it data.valid, or write "
+            "valid_fraction = 0"
         )
     return folder
 

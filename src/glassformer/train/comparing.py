@@ -20,7 +20,7 @@ from glassformer.presets import PRESETS
 from glassformer.recipe.paths import full_path, model_path
 from glassformer.recipe.schema import METRICS, Recipe, recipe_from
 
-FRESH = ":fresh"  # behind a model: its network and tokenizer, without its weights
+RANDOM = ":random"  # behind a model: its network and tokenizer, without its weights
 LONGEST = 100  # characters of a folder's name
 
 
@@ -94,7 +94,7 @@ def plan(
 def _fields(model: str, fields: dict[str, Any]) -> dict[str, Any]:
     """The recipe with this model in place of its own; of [model] only dropout stays."""
     found = copy.deepcopy(fields)
-    for name in ("start", "fresh"):
+    for name in ("init_from", "random_init"):
         found.pop(name, None)
     kept = found.pop("model", {})
     found["model"] = {name: kept[name] for name in ("dropout",) if name in kept}
@@ -102,8 +102,8 @@ def _fields(model: str, fields: dict[str, Any]) -> dict[str, Any]:
         found["model"]["preset"] = model
     else:
         found.pop("tokenizer", None)
-        found["start"] = model_path(model.removesuffix(FRESH))
-        found["fresh"] = model.endswith(FRESH)
+        found["init_from"] = model_path(model.removesuffix(RANDOM))
+        found["random_init"] = model.endswith(RANDOM)
     return found
 
 

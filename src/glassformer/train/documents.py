@@ -65,8 +65,8 @@ def _nothing(data: DataConfig, part: str) -> str:
     if data.fold is not None:
         return f"with data.fold = {data.fold!r} there is nothing to {to}: write fewer folds"
     return (
-        f"with data.valid_fraction = {data.valid_fraction} there is nothing to {to}: write another share, or "
-        "data.valid"
+        f"with data.valid_fraction = {data.valid_fraction} there is nothing to {to}: write another "
+        "share, or data.valid"
     )
 
 

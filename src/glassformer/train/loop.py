@@ -137,8 +137,8 @@ def take_step(
     world.sum(weights.gradient)
     norm = weights.clip(train.max_grad_norm)
     rate = train.learning_rate * share(
-        train.schedule, facts.step, steps=train.steps, warmup=train.warmup, decay=train.decay_fraction,
-        final=train.min_lr_ratio,
+        train.schedule, facts.step, steps=train.steps, warmup=train.warmup,
+        decay=train.decay_fraction, final=train.min_lr_ratio,
     )  # fmt: skip
     weights.lend()
     for optimiser in state.optimisers:

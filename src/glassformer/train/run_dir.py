@@ -60,8 +60,8 @@ def locked(folder: Path) -> Iterator[None]:
 
 # What may change when a run goes on: how it is shown, kept and spread, not what is learnt.
 FREE = {
-    "objective.on_truncate", "train.workers", "train.keep_checkpoints", "train.save_every", "train.patience",
-    "train.evaluate_every", "train.device", "train.steps", "train.epochs",
+    "objective.on_truncate", "train.workers", "train.keep_checkpoints", "train.save_every",
+    "train.patience", "train.evaluate_every", "train.device", "train.steps", "train.epochs",
     "train.tensorboard", "train.cuda_graphs", "root",
 }  # fmt: skip
 

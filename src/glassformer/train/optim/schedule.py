@@ -10,7 +10,7 @@ def share(kind: str, step: int, *, steps: int, warmup: float, decay: float, fina
 
     A `warmup` below 1 is a share of all steps.
 
-    constant ▁▇▇▇▇▇   linear ▁▇▆▄▃▁   cosine ▁▇▇▅▂▁   stable ▁▇▇▇▇▂   inverse_sqrt ▁▇▅▄▃▃
+    constant ▁▇▇▇▇▇   linear ▁▇▆▄▃▁   cosine ▁▇▇▅▂▁   wsd ▁▇▇▇▇▂   inverse_sqrt ▁▇▅▄▃▃
     """
     warmup = round(warmup * steps) if warmup < 1 else warmup
     if step < warmup:
@@ -22,7 +22,7 @@ def share(kind: str, step: int, *, steps: int, warmup: float, decay: float, fina
             down = 1 - done
         case "cosine":
             down = (1 + math.cos(math.pi * done)) / 2
-        case "stable":
+        case "wsd":
             down = 1.0 if decay == 0 else min(1.0, (1 - done) / decay)
         case "inverse_sqrt":
             return math.sqrt(max(1, warmup) / max(1, step + 1))

@@ -69,7 +69,7 @@ def test_going_back_hides_what_was_bad(tmp_path: Path) -> None:
 
 
 def test_each_loss_of_two_has_its_curve(tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, "encoder", objective="masked_pairs", steps=3)
+    recipe = write_recipe(tmp_path, "encoder", objective="masked_lm_nsp", steps=3)
     glassformer("pretrain", recipe, "--out", tmp_path / "run", *FLAG, "--tokenizer.kind",
                 "wordpiece", "--tokenizer.vocab_size", 200)  # fmt: skip
     found = curves(tmp_path / "run")

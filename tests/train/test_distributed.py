@@ -62,7 +62,7 @@ def facts(run: Path, step: int) -> dict[str, Any]:
 # the second process has nothing to evaluate.
 @pytest.mark.parametrize("family", ["decoder", "encoder", "seq2seq"])
 def test_two_processes_learn_the_same(family: str, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, family, rows=4, valid=1)
+    recipe = write_recipe(tmp_path, family, micro_batches=4, valid=1)
     assert live("pretrain", recipe, "--out", tmp_path / "one").status == 0
     ends = two(recipe, tmp_path / "two")
     assert [end.status for end in ends] == [0, 0], ends
@@ -74,7 +74,7 @@ def test_two_processes_learn_the_same(family: str, tmp_path: Path) -> None:
 
 
 def test_other_batches_would_be_seen(tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, rows=4)
+    recipe = write_recipe(tmp_path, micro_batches=4)
     live("pretrain", recipe, "--out", tmp_path / "one")
     live("pretrain", recipe, "--out", tmp_path / "other", "--train.micro_batches", 2)
     with pytest.raises(AssertionError):
@@ -82,7 +82,7 @@ def test_other_batches_would_be_seen(tmp_path: Path) -> None:
 
 
 def test_a_run_may_change_its_number_of_processes(tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, rows=2)
+    recipe = write_recipe(tmp_path, micro_batches=2)
     live("pretrain", recipe, "--out", tmp_path / "one")
     expected = metrics(tmp_path / "one")
     die = partial(at_step, 5, partial(signal_self, signal.SIGKILL))
@@ -114,7 +114,7 @@ def stop_in_step(step: int) -> None:
 
 
 def test_one_that_is_asked_stops_all(tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, rows=2, save_every=100)
+    recipe = write_recipe(tmp_path, micro_batches=2, save_every=100)
     ends = two(recipe, tmp_path / "run", mischief=partial(stop_in_step, 4))
     assert [end.status for end in ends] == [75, 75], ends
     assert (tmp_path / "run" / "checkpoints" / "step-00000005").is_dir()
@@ -122,7 +122,7 @@ def test_one_that_is_asked_stops_all(tmp_path: Path) -> None:
 
 
 def test_rows_that_do_not_divide(tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, rows=3)
+    recipe = write_recipe(tmp_path, micro_batches=3)
     for end in two(recipe, tmp_path / "run"):
         assert end.status == 2 and "train.micro_batches = 3 over 2 processes" in end.said
     assert not (tmp_path / "run" / "data").exists(), "it was prepared in vain"
@@ -148,7 +148,7 @@ main()
 
 def test_torchrun_starts_again_by_itself(tmp_path: Path) -> None:
     """Real torchrun; its second process kills itself in step 5, once."""
-    recipe = write_recipe(tmp_path, rows=2)
+    recipe = write_recipe(tmp_path, micro_batches=2)
     script, out = tmp_path / "punished.py", tmp_path / "run"
     script.write_text(PUNISHED)
     command = [
@@ -169,7 +169,7 @@ def test_torchrun_starts_again_by_itself(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_command_of_the_readme(tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, rows=2)
+    recipe = write_recipe(tmp_path, micro_batches=2)
     command = [
         sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone",
         "-m", "glassformer", "pretrain", str(recipe), "--out", str(tmp_path / "run"),

@@ -46,7 +46,7 @@ class Again(GraphCapture):
 
 def learnt(out: Path, recipe: Path, rows: int, recorder: GraphCapture | None) -> torch.Tensor:
     """Loss and norm of each step; rows have fixed shapes, as on a GPU."""
-    run = session(recipe, out, rows=str(rows), steps=str(STEPS))
+    run = session(recipe, out, micro_batches=str(rows), steps=str(STEPS))
     run.rows.shape = run.rows._shape()
     tapes = CapturedGraphs(CPU, recorder) if recorder else None
     found = []

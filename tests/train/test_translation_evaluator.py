@@ -59,7 +59,7 @@ def test_a_judge_leaves_the_model_as_it_was(monkeypatch):
 
 
 def test_ids_have_no_text_to_compare_with(tmp_path):
-    recipe = write_recipe(tmp_path, "translate", train={"translate": 3})
+    recipe = write_recipe(tmp_path, "translation", train={"bleu_sentences": 3})
     glassformer("pretrain", recipe, "--out", tmp_path / "run")
     words = ("--data.valid", tmp_path / "run/data/valid", "--tokenizer.path",
              tmp_path / "run/tokenizer", "--tokenizer.vocab_size", 8000)  # fmt: skip
