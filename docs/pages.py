@@ -1,9 +1,9 @@
-"""mkdocs calls `on_page_markdown` for each page: what the pages say about the code comes from the code.
+"""What the pages say about the code comes from the code. mkdocs calls this for each page.
 
-```python model/block.py MLP.forward     these lines are in that function exactly once, or the build fails
+```python model/block.py MLP.forward     lines that are in that function once, or the build fails
 ```math                                  LaTeX, drawn by the browser itself
 {{course}}                               the list of notebooks/README.md
-{{fields recipe/schema.py TrainConfig}}  the fields of a class, with their comments
+{{fields TrainConfig}}                   the fields of a class, with their comments
 {{cli}}                                  every command, as its --help shows it
 
 mkdocstrings adds the reference of the public Python names.
@@ -37,7 +37,7 @@ def listing(file: str, scope: str, code: str) -> str:
 
 
 def find(file: str, scope: str, code: str) -> int:
-    """The number of the first line of `code`, which must be in that function or class exactly once."""
+    """The number of the first line of `code`, which must be in that scope exactly once."""
     node = _node(file, scope)
     lines = [line.strip() for line in (SOURCE / file).read_text("utf-8").splitlines()]
     snippet = [line.strip() for line in code.strip("\n").splitlines()]
@@ -74,15 +74,19 @@ def course() -> str:
     return re.sub(r"\[([^]]+)\]\((?!https?:)[^)]+\)", r"`\1`", text)
 
 
-def fields(file: str, name: str) -> str:
-    """The source of a class up to its first method."""
-    node = _node(file, name)
+def fields(name: str) -> str:
+    """The source of the class with this name, up to its first method."""
+    (path,) = [
+        path
+        for path in SOURCE.rglob("*.py")
+        if re.search(rf"^class {name}\b", path.read_text("utf-8"), re.MULTILINE)
+    ]
+    node = _node(str(path.relative_to(SOURCE)), name)
     method = next((n for n in node.body if isinstance(n, ast.FunctionDef)), None)
     end = node.end_lineno or 0
     if method is not None:
         end = min(n.lineno for n in (method, *method.decorator_list)) - 1
-    lines = (SOURCE / file).read_text("utf-8").splitlines()[node.lineno - 1 : end]
-    code = "\n".join(lines).rstrip()
+    code = "\n".join(path.read_text("utf-8").splitlines()[node.lineno - 1 : end]).rstrip()
     return f"```python\n{code}\n```"
 
 

@@ -19,10 +19,12 @@ WIDTH, STEP, HEIGHT = 960, 62, 30  # of the picture, from row to row, of a box
 STYLE = """
   text { font: 13px ui-sans-serif, system-ui, sans-serif; fill: #1f2937; text-anchor: middle }
   rect { fill: #e6f4f1; stroke: #00796b } .file rect { fill: #fff; stroke: #9ca3af }
-  path { fill: none; stroke: #64748b; stroke-opacity: .55 } marker path { fill: #64748b; stroke: none }
+  path { fill: none; stroke: #64748b; stroke-opacity: .55 }
+  marker path { fill: #64748b; stroke: none }
   @media (prefers-color-scheme: dark) {
     text { fill: #e5e7eb } rect { fill: #12403b; stroke: #4db6ac }
-    .file rect { fill: #1f2937; stroke: #6b7280 } path { stroke: #94a3b8 } marker path { fill: #94a3b8 }
+    .file rect { fill: #1f2937; stroke: #6b7280 }
+    path { stroke: #94a3b8 } marker path { fill: #94a3b8 }
   }
 """
 
@@ -105,7 +107,9 @@ def draw() -> str:
             (x, y), (u, v) = centres[room], centres[other]
             y, v = y + HEIGHT / 2, v - HEIGHT / 2
             bend = (v - y) / 2
-            curve = f"M{x:.0f} {y:.0f}C{x:.0f} {y + bend:.0f} {u:.0f} {v - bend:.0f} {u:.0f} {v:.0f}"
+            curve = (
+                f"M{x:.0f} {y:.0f}C{x:.0f} {y + bend:.0f} {u:.0f} {v - bend:.0f} {u:.0f} {v:.0f}"
+            )
             lines.append(f'<path d="{curve}" marker-end="url(#tip)"/>')
     for room, (x, y) in sorted(centres.items()):
         package = (SOURCE / room).is_dir()
