@@ -1,4 +1,4 @@
-"""Draw docs/first-light.svg: the second toy's head, trained here, every number its own.
+"""Draw docs/first-light.svg: the head of the second toy, which is trained here.
 
 python docs/picture.py
 """
