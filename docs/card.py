@@ -37,12 +37,12 @@ another, and computes vectors of words and sentences. It is made to be looked in
 fine-tuned.""",
     "gf-decoder": """A small GPT in Llama's layout that continues a text in the style of English
 novels of the 19th and early 20th century. It is made to be looked into.""",
-    "gf-en-ru": """A small translator from English to Russian for short everyday sentences. It is made
-to be looked into: which word attends to which.""",
+    "gf-en-ru": """A small translator from English to Russian for short everyday sentences. It
+is made to be looked into: which word attends to which.""",
 }
 LIMITS = {
-    "gf-encoder": """It was trained on novels, most of them more than a century old, single sentences
-and definitions: it knows little about today's world, and repeats the prejudices of those books. All
+    "gf-encoder": """It was trained on novels, most of them more than a century old, single
+sentences and definitions: it knows little about today's world, and repeats the prejudices of those books. All
 text is lowercased, and texts have at most {length} tokens. Some of the false pairs in its training
 data were easy (cut inside a sentence, or a single sentence); those in the evaluation are not.""",
     "gf-decoder": """Its texts sound like a novel and mean little: people and places change

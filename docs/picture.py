@@ -58,7 +58,7 @@ def main() -> None:
     wide = LABEL + CELL * len(toy.words)
     starts = (16, 16 + LABEL + CELL * 5 + 36, 16 + LABEL + CELL * 5 + 36 + wide + 36)
     panels = [
-        panel(starts[0], "where the head looks", words, words, looks),
+        panel(starts[0], "attention weights", words, words, looks),
         panel(
             starts[1],
             "what it says comes next",

@@ -74,8 +74,12 @@ def test_decode_shows_what_a_step_costs(outputs: dict[str, str]) -> None:
 
 def test_scaling_tells_what_grows(outputs: dict[str, str]) -> None:
     output = outputs["scaling.py"]
-    assert re.search(r"^time a token: the most is [\d.]+ times the least$", output, re.MULTILINE)
-    memory = re.search(r"^memory a token: the most is ([\d.]+) times the least$", output, re.M)
+    assert re.search(
+        r"^time per token: the maximum is [\d.]+ times the minimum$", output, re.MULTILINE
+    )
+    memory = re.search(
+        r"^memory per token: the maximum is ([\d.]+) times the minimum$", output, re.M
+    )
     assert memory and float(memory[1]) < 1.2 and "peak memory" in output
 
 
