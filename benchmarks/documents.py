@@ -1,7 +1,7 @@
 """Classify long reviews by attention over words and sentences: 10 folds, and the top words.
 
     python benchmarks/documents.py --data DATA --vectors VECTORS     recipes/reviews-*.toml
-    python benchmarks/documents.py --tiny                            small sizes, to check that it runs
+    python benchmarks/documents.py --tiny                            checks that it runs
 
 No setting in the recipes was chosen on these reviews, and the last step of each fold counts. The
 folds are those of `glassformer compare --folds 10`.

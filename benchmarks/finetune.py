@@ -4,14 +4,14 @@
     python benchmarks/finetune.py --model MINILM --data DATA --only mrpc --seeds 3
     python benchmarks/finetune.py --model MINILM --data DATA --compiled   the peer compiled, too
     python benchmarks/finetune.py --model MINILM --data DATA --train.epochs 1.0
-    python benchmarks/finetune.py --tiny                                  small sizes, to check that it runs
+    python benchmarks/finetune.py --tiny                                  checks that it runs
 
 The peer is a plain training loop: batches are built before the clock starts and grouped by length,
 bf16 autocast, fused AdamW; eager, or some steps compiled. Both read the same texts equally often,
 with the same number of texts per step, learning rates and dropout. Both are evaluated after their
-last step, on data that was not used for any choice. The clock starts when everything is compiled and
-each shape has been seen once: a new shape takes a tenth of a second on a GPU. You can set any field
-of the recipes, for both.
+last step, on data that was not used for any choice. The clock starts when everything is compiled
+and each shape has been seen once: a new shape takes a tenth of a second on a GPU. You can set any
+field of the recipes, for both.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Do vectors of a word in its sentence separate its senses? Word-in-context (WiC) pairs.
 
     python benchmarks/senses.py --model MINILM --data wic/train.jsonl        about 3 minutes, CPU
-    python benchmarks/senses.py --tiny                                       small sizes, to check that it runs
+    python benchmarks/senses.py --tiny                                       checks that it runs
 
 Given two sentences with the same word: does it have the same sense? It is predicted by a threshold
 on the cosine of the two `model.word(…)`. The threshold is chosen on the first half of the pairs and

@@ -5,8 +5,8 @@
     python benchmarks/train_speed.py --tiny           small sizes on a CPU, to check that it runs
 
 A step includes everything: batches built from ids on disk, forward, backward, clipping, AdamW.
-Padding and filler do not count. Attention dropout is 0 on both sides. transformers pads every text to
-the longest; its best way, batches grouped by length, is not measured yet.
+Padding and filler do not count. Attention dropout is 0 on both sides. transformers pads every text
+to the longest; its best way, batches grouped by length, is not measured yet.
 """
 
 from __future__ import annotations
@@ -126,10 +126,9 @@ def objective_of(work: Work, store: Store) -> Objective:
 def flops(work: Work) -> float:
     """FLOPs of a token, forward and backward: products with weights, and attention."""
     c, stacks = work.config, measure(work.config, work.task).per_block
-    asked = {"masked_lm": 0.15, "causal_lm": 1.0, "translation": 0.5}[
-        work.task.kind
-    ]  # share of tokens
-    # A token of a pair is in the source or in the target; a target token also attends to the source.
+    # The share of tokens that have a label.
+    asked = {"masked_lm": 0.15, "causal_lm": 1.0, "translation": 0.5}[work.task.kind]
+    # A token of a pair is in its source or target; a target token also attends to the source.
     blocks = c.depth * sum(stacks.values()) / len(stacks)
     keys = float((work.lengths.astype(float) ** 2).sum() / work.lengths.sum())  # seen by a token
     seen = {"masked_lm": 1.0, "causal_lm": 0.5, "translation": 1.25}[work.task.kind] * keys
@@ -138,8 +137,8 @@ def flops(work: Work) -> float:
 
 def ours(work: Work, device: str, steps: int, folder: Path) -> tuple[float, dict[str, float]]:
     train = TrainConfig(
-        steps=10**6, micro_batch_tokens=work.tokens, precision="bfloat16" if device == "cuda" else "float32",
-        compile=device == "cuda", workers=4, learning_rate=1e-4,
+        steps=10**6, micro_batch_tokens=work.tokens, workers=4, learning_rate=1e-4,
+        precision="bfloat16" if device == "cuda" else "float32", compile=device == "cuda",
     )  # fmt: skip
     torch.manual_seed(0)
     state = State(build_task(work.config, work.task).to(device).train(), train)
