@@ -43,7 +43,7 @@ def batch_of(texts: int, vocab: int) -> Batch:
     ids = [torch.randint(5, vocab, (size,), generator=draw).tolist() for size in sizes]
     batch = Batch.of(ids)
     wanted = torch.arange(0, len(batch.tokens), 7)  # every seventh is masked
-    return Batch(batch.tokens, batch.sequences, labels=batch.tokens[wanted], wanted=wanted)
+    return Batch(batch.tokens, batch.sequences, labels=batch.tokens[wanted], label_positions=wanted)
 
 
 def step(task: Task, batch: Batch) -> None:

@@ -95,7 +95,7 @@ def test_an_error_names_field_value_and_what_to_write(changes, parts):
 @pytest.mark.parametrize(
     ("changes", "parts"),
     [
-        ({"kind": "translate"}, ["kind = 'translate'", "'seq2seq'"]),
+        ({"kind": "translate"}, ["kind = 'translate'", "'translation'"]),
         ({"pool": "max"}, ["pool = 'max'", "'mean', 'words' or 'hierarchy'"]),
         ({"lables": ("a",)}, ["unknown field 'lables'", "'labels'"]),
         ({"dropout": 2}, ["dropout = 2", "less than 1"]),

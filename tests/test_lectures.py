@@ -340,8 +340,11 @@ def test_bert_losses_are_summed():
     model = hot(build_task(config(segments=2), TaskConfig(kind="masked_lm_nsp")))
     labels, follows = torch.tensor([-100, 3, -100, 5, -100]), torch.tensor([0, 1])
     made = gf.Batch.of([[1, 2, 3], [4, 5]], segments=[[0, 1, 1], [0, 1]])
-    out = model(replace(made, labels=labels, follows=follows))
-    words, pairs = cross_entropy(out.logits, labels).mean, cross_entropy(out.follows, follows).mean
+    out = model(replace(made, labels=labels, next_sentence_labels=follows))
+    words, pairs = (
+        cross_entropy(out.logits, labels).mean,
+        cross_entropy(out.next_sentence_logits, follows).mean,
+    )
     assert min(words, pairs) > 0.1
     torch.testing.assert_close(out.loss, words + pairs)
 

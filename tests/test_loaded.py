@@ -44,7 +44,10 @@ def close(a: Tensor, b: Tensor, tolerance: float = 1e-9) -> None:
 
 
 FAMILIES = ["encoder", "decoder", "seq2seq"]
-MODELS = [(f, None) for f in FAMILIES] + [("encoder", "tag"), ("encoder", "span")]
+MODELS = [(f, None) for f in FAMILIES] + [
+    ("encoder", "token_classification"),
+    ("encoder", "question_answering"),
+]
 
 
 @pytest.mark.parametrize(("family", "kind"), MODELS)
@@ -52,7 +55,7 @@ def test_one_row_a_token(family: str, kind: str | None) -> None:
     model = tiny(family, kind=kind)
     given = arguments(family)
     lengths = TARGET_LENGTHS if family == "seq2seq" else LENGTHS
-    answers = {"tag": 3, "span": 2}.get(kind or "", V)
+    answers = {"token_classification": 3, "question_answering": 2}.get(kind or "", V)
     with torch.no_grad():
         assert [tuple(each.shape) for each in model.hidden(**given)] == [(n, C) for n in lengths]
         logits = model.logits(**given)
@@ -66,7 +69,7 @@ def test_one_row_a_text() -> None:
 
 
 @pytest.mark.parametrize("call", ["hidden", "logits"])
-@pytest.mark.parametrize(("family", "kind"), [*MODELS, ("encoder", "classify")])
+@pytest.mark.parametrize(("family", "kind"), [*MODELS, ("encoder", "classification")])
 def test_alone_or_in_a_batch_the_same(family: str, kind: str | None, call: str) -> None:
     model, given = tiny(family, kind=kind), arguments(family)
     with torch.no_grad():

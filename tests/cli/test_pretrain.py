@@ -263,7 +263,7 @@ def test_auto_finds_a_number_and_a_resumed_run_keeps_it(tmp_path, monkeypatch, f
     glassformer(*words, "--train.steps", 3)
     path = tmp_path / "run" / "recipe.toml"
     written = tomllib.loads(path.read_text())
-    assert written["train"]["tokens"] == auto.ON_CPU
+    assert written["train"]["micro_batch_tokens"] == auto.ON_CPU
     monkeypatch.setattr(auto, "ON_CPU", 77)
     glassformer(*words)
     assert tomllib.loads(path.read_text()) == written | {"train": written["train"] | {"steps": 6}}
@@ -335,9 +335,11 @@ def test_rows_grow_until_the_card_is_nearly_full(tmp_path, monkeypatch, recomput
     assert found == 5 * 1024 and 0.7 < 1_000 * found / 7e6 <= auto.SHARE
     assert all(torch.equal(before[name], tensor) for name, tensor in task.state_dict().items())
     for tape, more in ((False, ""), (True, " --train.cuda_graphs false")):
-        train = recipe.train.model_copy(update={"tape": tape})
+        train = recipe.train.model_copy(update={"cuda_graphs": tape})
         Card(monkeypatch, total=900_000, each=1_000)
-        with pytest.raises(GlassformerError, match=f"not even a row .*recompute true{more}$"):
+        with pytest.raises(
+            GlassformerError, match=f"not even a row .*activation_checkpointing true{more}$"
+        ):
             auto._largest(recipe.model_copy(update={"train": train}), task, torch.device("cpu"))
 
 
@@ -371,7 +373,7 @@ def test_rows_to_try_are_rows_that_can_be_learnt_from(tmp_path, kind):
     assert len(row.batch.tokens) == 100 and row.batch.sequences.longest == 32
     step = take_step(state, [row, row], DistributedContext(0, 1, torch.device("cpu")))
     assert math.isfinite(step.norm) and set(step.losses) == (
-        {"labels", "follows"} if kind == "masked_lm_nsp" else {"labels"}
+        {"labels", "next_sentence_labels"} if kind == "masked_lm_nsp" else {"labels"}
     )
 
 

@@ -116,10 +116,12 @@ def test_masked_words_have_their_answers(tmp_path):
     assert objective.costs(samples).tolist() == [len(each) for each in texts(batch)]
     assert len(found) == len(row) == 75
     restored = batch.tokens.clone()
-    restored[batch.wanted] = batch.labels
+    restored[batch.label_positions] = batch.labels
     assert [i for each in texts(batch, restored) for i in each[1:-1]] == row.tolist()
     assert (batch.labels != NONE).all()
-    text = np.searchsorted(batch.sequences.offsets.numpy(), batch.wanted.numpy(), "right") - 1
+    text = (
+        np.searchsorted(batch.sequences.offsets.numpy(), batch.label_positions.numpy(), "right") - 1
+    )
     assert set(text.tolist()) == set(range(len(samples)))  # each text has something to learn
 
 
@@ -128,7 +130,7 @@ def test_the_end_of_a_document_is_not_ended_twice(tmp_path):
     batch = Masked(store, BERT, 12, PAD, -1, masking(1e-9)).batch
     samples = Masked(store, BERT, 12, PAD, -1, masking()).samples(0)
     restored = batch(samples, 0, None)
-    restored.tokens[restored.wanted] = restored.labels
+    restored.tokens[restored.label_positions] = restored.labels
     assert texts(restored) == [[CLS, 20, 21, 22, SEP], [CLS, 23, SEP]]
 
 
@@ -262,7 +264,7 @@ def test_pairs_in_a_batch(tmp_path):
     samples = objective.samples(0)
     batch = objective.batch(samples, 0, None)
     restored = batch.tokens.clone()
-    restored[batch.wanted] = batch.labels
+    restored[batch.label_positions] = batch.labels
     row = store["tokens"].row.tolist()
     for i, (text, kinds) in enumerate(zip(texts(batch, restored), texts(batch, batch.segments),
                                           strict=True)):  # fmt: skip
@@ -271,7 +273,7 @@ def test_pairs_in_a_batch(tmp_path):
         assert text == [CLS, *row[a : a + n], SEP, *behind]
         assert kinds == [0] * (n + 2) + [1] * len(behind)
     assert (samples.follows == ALONE).sum() == 1
-    assert batch.follows.tolist() == samples.follows.tolist()
+    assert batch.next_sentence_labels.tolist() == samples.follows.tolist()
     assert objective.costs(samples).tolist() == [len(text) for text in texts(batch)]
     alone = [texts(objective.batch(samples.take([i]), 0, None))[0] for i in range(len(samples))]
     assert texts(batch) == alone
@@ -350,13 +352,15 @@ def test_a_fixed_shape_adds_filler_that_nobody_learns_from(tmp_path, which):
         assert list(theirs.sequences.lengths) == offsets.diff().tolist()
     answers = fixed.labels != NONE
     assert answers.sum() == len(bare.labels)
-    if fixed.wanted is not None:
-        assert len(fixed.labels) == len(fixed.wanted) == SHAPE.wanted
-        assert fixed.wanted[answers].tolist() == bare.wanted.tolist()
+    if fixed.label_positions is not None:
+        assert len(fixed.labels) == len(fixed.label_positions) == SHAPE.wanted
+        assert fixed.label_positions[answers].tolist() == bare.label_positions.tolist()
     else:
         assert not answers[len(bare.tokens) :].any()
-    if fixed.follows is not None:
-        assert fixed.follows.tolist() == bare.follows.tolist() + [NONE] * (SHAPE.slots - 3)
+    if fixed.next_sentence_labels is not None:
+        assert fixed.next_sentence_labels.tolist() == bare.next_sentence_labels.tolist() + [
+            NONE
+        ] * (SHAPE.slots - 3)
         assert not fixed.segments[len(bare.tokens) :].any()
 
 

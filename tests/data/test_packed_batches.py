@@ -48,7 +48,7 @@ KINDS = ("next", "masked", "pairs", "translate")
 
 
 def same(one, two):
-    for name in ("tokens", "segments", "labels", "wanted", "follows"):
+    for name in ("tokens", "segments", "labels", "label_positions", "next_sentence_labels"):
         a, b = getattr(one, name), getattr(two, name)
         assert (a is None) == (b is None)
         assert a is None or torch.equal(a, b), name
@@ -116,7 +116,11 @@ def test_fixed_shapes_are_the_same_for_every_row(stores, kind, unit):
     for i in range(3 * len(rows.plan(0))):
         batch = rows[i].batch
         parts = [batch.tokens, batch.labels, batch.sequences.offsets]
-        parts += [x for x in (batch.wanted, batch.segments, batch.follows) if x is not None]
+        parts += [
+            x
+            for x in (batch.label_positions, batch.segments, batch.next_sentence_labels)
+            if x is not None
+        ]
         if batch.source is not None:
             parts += [batch.source.tokens, batch.source.sequences.offsets]
         shapes.add((batch.sequences.longest, *(len(x) for x in parts)))

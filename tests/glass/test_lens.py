@@ -56,8 +56,8 @@ def test_the_lens_is_the_norm_and_the_head_on_each_vector(family: str) -> None:
         if family == "encoder":
             x = model.task.transform(x, Look())
         logits = x @ model.task.backbone.token_embedding.T
-        if model.task.words.bias is not None:
-            logits = logits + model.task.words.bias
+        if model.task.lm_head.bias is not None:
+            logits = logits + model.task.lm_head.bias
         close(said.chances, logits.softmax(-1).topk(3).values.detach())
     points = list(glass.stream(trace, stack, inside=True))
     assert points[0] == f"{stack}.embedding.out"
@@ -74,8 +74,8 @@ def test_the_lens_by_hand() -> None:
     """Three words with vectors along three axes; the head's table is the same."""
     model = tiny("decoder", vocab_size=3, width=3, heads=1, depth=1, final_norm=False)
     model.task.backbone.decoder.embedding.token.weight.data = torch.eye(3).double()
-    if model.task.words.bias is not None:
-        model.task.words.bias.data.zero_()
+    if model.task.lm_head.bias is not None:
+        model.task.lm_head.bias.data.zero_()
     vectors = {
         "decoder.embedding.out": torch.tensor([[0.0, 0, 0], [1, 0, 0]]).double(),
         "decoder.blocks.0.out": torch.tensor([[0.0, 5, 0], [0, 0, 2]]).double(),

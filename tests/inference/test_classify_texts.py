@@ -112,7 +112,7 @@ def test_does_one_follow_the_other(name: str, tmp_path: Path) -> None:
         logits = out.logits if "logits" in out else out.seq_relationship_logits
         close(model.follows(a, b), logits[0].softmax(-1)[0])
         assert model.follows(a, b) != pytest.approx(model.follows(b, a), abs=1e-6)
-    together = gf.uses.follows(*model.able("follows"), PAIRS)
+    together = gf.inference.follows(*model.able("follows"), PAIRS)
     assert together == pytest.approx([model.follows(*pair) for pair in PAIRS], abs=1e-6)
     with pytest.raises(InputError) as caught:
         model.follows("the cat " * 40, "sat")
@@ -123,10 +123,14 @@ def test_does_one_follow_the_other(name: str, tmp_path: Path) -> None:
 
 
 WRONG: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
-    "no words": ("fill", ("the [MASK]",), ("fill:", "classify model", "masked_lm")),
-    "no tags": ("tag", ("the cat",), ("tag:", "use classify", "kind tag")),
-    "no spans": ("answer", ("who", "the cat"), ("answer:", "use classify", "kind span")),
-    "no next sentence": ("follows", ("a", "b"), ("follows:", "next_sentence or pretraining")),
+    "no words": ("fill", ("the [MASK]",), ("fill:", "classification model", "masked_lm")),
+    "no tags": ("tag", ("the cat",), ("tag:", "use classify", "kind token_classification")),
+    "no spans": (
+        "answer",
+        ("who", "the cat"),
+        ("answer:", "use classify", "kind question_answering"),
+    ),
+    "no next sentence": ("follows", ("a", "b"), ("follows:", "next_sentence or masked_lm_nsp")),
     "no text": ("classify", ([5],), ("text 0", "5")),
 }
 

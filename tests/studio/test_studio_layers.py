@@ -59,7 +59,7 @@ def test_the_lens_at_every_point(served, client, run, number):
         for name in names:
             x = trace[name]
             x = x if home.norm is None else home.norm(x, Look())
-            said.append(model.task.say(x, Look()).double().softmax(-1).numpy())
+            said.append(model.task.lm_logits(x, Look()).double().softmax(-1).numpy())
     assert np.abs(said[-1] - trace["logits"].double().softmax(-1).numpy()).max() < 1e-6
     best = said[-1].argmax(-1)
     for i, chances in enumerate(said):

@@ -23,8 +23,8 @@ from tiny import LABELLED, labelled, write_recipe
 from verbs import glassformer, refused
 
 EASY: dict[str, Any] = {  # learnt by heart in a few seconds
-    "steps": 250, "tokens": 512, "learning_rate": 0.01, "warmup": 20, "evaluate_every": 250,
-    "save_every": 250, "weight_decay": 0.0,
+    "steps": 250, "micro_batch_tokens": 512, "learning_rate": 0.01, "warmup": 20,
+    "evaluate_every": 250, "save_every": 250, "weight_decay": 0.0,
 }  # fmt: skip
 
 
@@ -184,7 +184,7 @@ def test_the_body_stays_and_the_head_is_fresh(tmp_path: Path) -> None:
     place = RunPaths(recipe.parent, tmp_path / "out", "r", lambda line, _: told.append(line))
     world = DistributedContext(0, 1, torch.device("cpu"))
     made = build_session(read_recipe(recipe, {"init_from": str(start)}), place, world)
-    assert f"{start}: fresh head for classify (it came with masked_lm)" in told
+    assert f"{start}: fresh head for classification (it came with masked_lm)" in told
     before = gf.load(start).task.backbone.state_dict()
     for name, tensor in made.state.task.backbone.state_dict().items():
         assert torch.equal(tensor, before[name])
@@ -249,7 +249,7 @@ def test_the_short_form_needs_a_model_and_a_file(tmp_path: Path) -> None:
             told = " ".join(said.errors.split())
             assert "the columns look like text = 'sentence', label = 'label'" in told
         assert gf.load(out / "model")
-    assert "write one of classify" in refused(
+    assert "write one of classification" in refused(
         "finetune", "sing", "--model", start, "--data", data, code=2
     )
     assert "finetune MODEL RECIPE" in refused("finetune", start, code=2)
@@ -266,7 +266,7 @@ def test_the_short_form_in_the_folder_of_the_data(
     monkeypatch.chdir(tmp_path / "here")
     said = glassformer("finetune", "classification", "--model", tmp_path / "words/run/model",
                        "--data", ".", "--out", tmp_path / "run", "--dry-run")  # fmt: skip
-    assert "classify-here" in said
+    assert "classification-here" in said
 
 
 # bad data

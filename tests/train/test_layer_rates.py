@@ -47,7 +47,9 @@ def moved(folder, **train):
 @pytest.mark.parametrize("optimiser", ["adamw", "muon"])
 def test_each_layer_moves_at_its_own_rate(tmp_path, optimiser):
     one, other = (
-        moved(tmp_path / f"{decay}", layer_decay=decay, learning_rate=0.01, optimiser=optimiser)
+        moved(
+            tmp_path / f"{decay}", layerwise_lr_decay=decay, learning_rate=0.01, optimiser=optimiser
+        )
         for decay in (1.0, 0.5)
     )
     for name, scale in rates(list(one), 0.5).items():

@@ -40,7 +40,7 @@ def row(given: Trainer, samples: Samples) -> PackedRow:
 
 def step(given: Trainer, rows: list[PackedRow]) -> tuple[Step, torch.Tensor]:
     """What a step says, and its gradient before it was clipped."""
-    given.state.train = given.state.train.model_copy(update={"clip": 1e9})
+    given.state.train = given.state.train.model_copy(update={"max_grad_norm": 1e9})
     done = take_step(given.state, rows, given.world)
     return done, given.state.weights.gradient.clone()
 

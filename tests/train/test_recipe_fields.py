@@ -36,7 +36,7 @@ OTHER: dict[str, Any] = {
     "data.skip_bad": True,
     "data.fold": "3/10",
     "data.fold_by": "name",
-    "objective.class_weights": True,
+    "objective.class_weights": "balanced",
     "objective.pool": "mean",
     "objective.token_dropout": 0.5,
     "objective.overlap": 3,
@@ -151,7 +151,7 @@ def test_the_root_of_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ("groups", "why"),
     [
         ({"objective": {"token_dropout": 0.5}}, "is for objective.pool = 'words' or 'hierarchy'"),
-        ({"objective": {"kind": "sentence_embedding", "pool": "words"}}, "write 'classify'"),
+        ({"objective": {"kind": "sentence_embedding", "pool": "words"}}, "write 'classification'"),
         ({"objective": {"pool": "words"}, "data": {"text_pair": "b"}}, "write one text"),
         ({"objective": {"pool": "hierarchy"}, "train": {"compile": True}}, "write false"),
         ({"objective": {"pool": "hierarchy"}, "train": {"cuda_graphs": True}}, "write false"),
@@ -164,5 +164,7 @@ def test_documents_are_not_for_all(groups: Any, why: str, tmp_path: Path) -> Non
 
 
 def test_what_is_recorded_is_not_made_again(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"recompute = true with train\.tape = true: write fal"):
+    with pytest.raises(
+        ConfigError, match=r"checkpointing = true with train\.cuda_graphs = true: write false"
+    ):
         read(tmp_path, objective={}, train={"cuda_graphs": True, "activation_checkpointing": True})

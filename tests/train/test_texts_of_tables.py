@@ -60,7 +60,7 @@ def test_the_column_is_read_and_nothing_else(
 ) -> None:
     (tmp_path / name).write_text(text)
     first = {"t.csv": 'One, "two"\nlines.', "t.tsv": 'One, "two"', "t.txt": "One, two"}
-    found = part_of(tmp_path, kind, "train", train=name, text="text", held_out=0.0, **how)
+    found = part_of(tmp_path, kind, "train", train=name, text="text", valid_fraction=0.0, **how)
     assert found == Counter([first.get(name, "One"), "Three."])
     found = part_of(tmp_path, kind, "valid", train="no", valid=name, text="text", **how)
     assert found == Counter([first.get(name, "One"), "Three."])
@@ -103,7 +103,7 @@ def test_bad_rows_are_told(tmp_path: Path) -> None:
     [
         ({"header": ["a"]}, "data.header = ('a',) is for a table: write in data.text the column"),
         ({"separator": " "}, "data.separator = ' ' is for a table"),
-        ({"second": "b"}, "data.text_pair = 'b' is for a table"),
+        ({"text_pair": "b"}, "data.text_pair = 'b' is for a table"),
         ({"skip_bad": True}, "data.skip_bad = True is for a table"),
         ({"fold": "1/3"}, "data.fold = '1/3' is for a table"),
         ({"text": "a", "fold": "4/3"}, "data.fold = '4/3': write 1/10"),

@@ -160,8 +160,10 @@ def test_a_run_that_has_begun_keeps_its_recipe(tmp_path: Path) -> None:
         )
     assert before == (result(out), (out / "tokenizer" / "tokenizer.json").read_bytes())
     written = out / "recipe.toml"
-    assert "tape = false\n" in written.read_text()
-    written.write_text(written.read_text().replace("tape = false\n", ""))  # it is older than that
+    assert "cuda_graphs = false\n" in written.read_text()
+    written.write_text(
+        written.read_text().replace("cuda_graphs = false\n", "")
+    )  # it is older than that
     for flags in ((), ("--train.cuda_graphs", "true")):  # which changes no number
         end = live("pretrain", recipe, "--out", out, *flags)
         assert end.status == 0, end.said

@@ -83,8 +83,9 @@ def of_model(recipe: Recipe, model: str) -> Recipe:
         )
     tokens = recipe.train.micro_batch_tokens
     tokens = max(USUAL, recipe.objective.length) if tokens == "auto" else tokens
-    train = recipe.train.model_copy(update={"compile": False, "tape": False, "tokens": tokens})
-    own = {"start": model, "model": {}, "tokenizer": TokenizerConfig(), "train": train}
+    settings = {"compile": False, "cuda_graphs": False, "micro_batch_tokens": tokens}
+    train = recipe.train.model_copy(update=settings)
+    own = {"init_from": model, "model": {}, "tokenizer": TokenizerConfig(), "train": train}
     return recipe.model_copy(update=own)
 
 

@@ -129,6 +129,8 @@ def follows(task: Task, tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) 
     for batch in task.batches(ids, segments=segments):
         no_words = replace(batch, label_positions=batch.tokens[:0])  # the answer is not in them
         said = task(no_words)
-        scores = said.logits if said.follows is None else said.follows  # (B, 2)
+        scores = (
+            said.logits if said.next_sentence_logits is None else said.next_sentence_logits
+        )  # (B, 2)
         found += scores.cpu().double().softmax(-1)[:, 0].tolist()
     return found

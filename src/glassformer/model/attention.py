@@ -185,14 +185,9 @@ def _dense(
 
 
 def attend_in_the_open(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    seen: Tensor | None,
-    spec: AttentionSpec,
-    where: nn.Module,
-    ctx: Look,
-) -> Tensor:
+    q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None, spec: AttentionSpec,
+    where: nn.Module, ctx: Look,
+) -> Tensor:  # fmt: skip
     """The same arithmetic line by line as on the slide, for somebody who looks."""
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)  # (B, H, S, D)

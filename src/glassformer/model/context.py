@@ -50,9 +50,7 @@ class Context(Look):
     bias: Tensor | None = None  # (1 or B, H, T, S) added to the scores: relative positions
     memory: Tensor | None = None  # (M, C) what the encoder made of the source
     memory_keys: Sequences | None = None
-    cross_queries: Sequences | None = (
-        None  # who asks the source: as queries, or a text's beams as one
-    )
+    cross_queries: Sequences | None = None  # of cross-attention; a text's beams count as one
     cache: Cache | None = None
     masks: dict[Any, Tensor | None] = field(default_factory=dict)  # made by the first layer
 

@@ -112,9 +112,7 @@ class Batch:
     labels: Tensor | None = None  # the right answers; -100 where none is wanted
     label_positions: Tensor | None = None  # (P,) the tokens that labels are for; all, if not given
     smoothing: float = 0.0  # how much of each label is spread over all words
-    next_sentence_labels: Tensor | None = (
-        None  # (B,) next sentence: 0 if B follows A, 1 if it is a random one
-    )
+    next_sentence_labels: Tensor | None = None  # (B,) 0 if B follows A, 1 if B is a random text
     documents: Sequences | None = None  # how many texts make up each document; one, if not given
 
     @classmethod

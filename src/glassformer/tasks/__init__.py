@@ -35,7 +35,7 @@ FAMILY_OF = {
     "masked_lm_nsp": "encoder",
     "next_sentence": "encoder",
     "causal_lm": "decoder",
-    "translation": "translation",
+    "translation": "seq2seq",
 }
 
 

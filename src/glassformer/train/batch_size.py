@@ -38,7 +38,7 @@ def resolve_batch_size(recipe: Recipe, out: Path, world: DistributedContext, tas
         found = _largest(recipe, task, world.device) if world.is_main else 0
         tokens = int(world.sum(torch.tensor(found)))  # all take what the first one found
     tokens = max(tokens or ON_CPU, recipe.objective.length)
-    train = recipe.train.model_copy(update={"tokens": tokens})
+    train = recipe.train.model_copy(update={"micro_batch_tokens": tokens})
     return recipe.model_copy(update={"train": train})
 
 
@@ -58,7 +58,7 @@ def resolve_steps(recipe: Recipe, rows: PackedRows) -> Recipe:
 def _before(path: Path) -> int | None:
     if not path.is_file():
         return None
-    tokens = read_fields(path).get("train", {}).get("tokens")
+    tokens = read_fields(path).get("train", {}).get("micro_batch_tokens")
     return tokens if isinstance(tokens, int) else None
 
 

@@ -228,7 +228,7 @@ def judged(recipe: Recipe, labels: Sequence[str], source: str) -> Recipe:
         raise ConfigError(
             f"{source}: train.best_by = {by!r}: of this data write one of loss, {', '.join(names)}"
         )
-    found = {"best_by": by, "spike": train.grad_spike_factor or NEVER}
+    found = {"best_by": by, "grad_spike_factor": train.grad_spike_factor or NEVER}
     return recipe.model_copy(update={"train": train.model_copy(update=found)})
 
 
