@@ -1,10 +1,11 @@
 """Alignment error rate of a translation model's cross attention, for each block of its decoder.
 
     python benchmarks/align.py MODEL GOLD    GOLD.src-tgt holds `source ||| target`, GOLD.gold links
-    python benchmarks/align.py --tiny        does it run at all?
+    python benchmarks/align.py --tiny        small sizes, to check that it runs
 
-Blocks count from 0. "writing": a word's look before it is written, "reading": the one once it is
-read. "all": each target word has a link; "mutual": only where both words choose each other.
+Blocks are numbered from 0. "writing" uses the attention of the step that predicts a word, "reading"
+that of the step that reads it. "all": each target word has a link; "mutual": only where both words
+choose each other.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ TINY = "the cat sat . ||| le chat dort .\n", "1-1 2-2 3p3 4-4\n"
 def links(
     model: gf.Model, gold: list[Gold], layers: range, reading: bool
 ) -> list[list[list[Link]]]:
-    """All and mutual ones of each sentence; of one that does not fit into the model, none."""
+    """All links and the mutual links of each sentence; none for a sentence that is too long."""
     found: list[list[list[Link]]] = [[], []]
     for each in gold:
         sides = AlignedWords.joined(each.source), AlignedWords.joined(each.target)
@@ -71,7 +72,7 @@ def main() -> None:
         model, gold = gf.load(asked.model), list(read_gold(asked.gold))
     config = model.task.backbone.config
     depth = config.decoder_depth or config.depth
-    print(f"{len(gold)} sentences\nblocks  look     links   AER")
+    print(f"{len(gold)} sentences\nblocks  step     links   AER")
     single = [range(layer, layer + 1) for layer in range(depth)]
     for layers, reading in product(dict.fromkeys([*single, usual_layers(depth)]), (False, True)):
         for kind, found in zip(("all", "mutual"), links(model, gold, layers, reading), strict=True):

@@ -1,9 +1,9 @@
-"""Long reviews by attention over words and sentences: 10 folds by file name, and what it points at.
+"""Classify long reviews by attention over words and sentences: 10 folds, and the top words.
 
     python benchmarks/documents.py --data DATA --vectors VECTORS     recipes/reviews-*.toml
-    python benchmarks/documents.py --tiny                            does it run at all?
+    python benchmarks/documents.py --tiny                            checks that it runs
 
-The recipes say nothing that was chosen on these reviews, and of each fold the last step counts. The
+No setting in the recipes was chosen on these reviews, and the last step of each fold counts. The
 folds are those of `glassformer compare --folds 10`.
 """
 
@@ -26,11 +26,11 @@ from glassformer.recipe.schema import Recipe, read_recipe
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 NAMES = ("reviews-words", "reviews-hierarchy")
-WHY, SHOWN = 8, 100  # words; letters of a sentence
+WHY, SHOWN = 8, 100  # words; characters of a sentence
 
 
 def pointed_at(model: gf.Model, recipe: Recipe, root: Path, count: int) -> None:
-    """The first held-out documents of each label: what the model says, and why."""
+    """The first held-out documents of each label, with the prediction and the top words."""
     low, high = recipe.data.held
     held = [
         each
@@ -40,7 +40,7 @@ def pointed_at(model: gf.Model, recipe: Recipe, root: Path, count: int) -> None:
     for label in model.task.spec.labels:
         for each in [each for each in held if each.label == label][:count]:
             (said,) = model.classify(each.texts[0], explain=WHY)
-            print(f"\n{Path(each.where).name}: {label}; it says {said.label} ({said.score:.2f})")
+            print(f"\n{Path(each.where).name}: {label}; predicted: {said.label} ({said.score:.2f})")
             print("  words: " + ", ".join(f"{word} {share:.2f}" for word, share in said.words))
             for sentence, share in said.sentences[:3]:
                 print(f"  {share:.2f}  {sentence[:SHOWN]}")

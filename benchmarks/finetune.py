@@ -1,17 +1,17 @@
-"""Fine-tuning with the recipes of recipes/, and transformers with the same settings beside it.
+"""Fine-tuning with recipes of recipes/, beside transformers with the same settings.
 
-    python benchmarks/finetune.py --model MINILM --data DATA              one GPU, bf16, on tape
+    python benchmarks/finetune.py --model MINILM --data DATA              one GPU, bf16, CUDA graphs
     python benchmarks/finetune.py --model MINILM --data DATA --only mrpc --seeds 3
     python benchmarks/finetune.py --model MINILM --data DATA --compiled   the peer compiled, too
     python benchmarks/finetune.py --model MINILM --data DATA --train.epochs 1.0
-    python benchmarks/finetune.py --tiny                                  does it run at all?
+    python benchmarks/finetune.py --tiny                                  checks that it runs
 
-The peer is a plain loop, as fast as is usual: batches made before the clock starts, texts of like
-length side by side, bf16 autocast, fused AdamW; as it is, or some steps compiled. Both read the
-same texts as often, as many in a step, with the same rates and dropout. Both are measured after
-their last step, on data that no choice was made on. The clock starts when all is compiled and every
-shape was met once: a new one takes a GPU a tenth of a second. Any field of the recipes can be set,
-for both.
+The peer is a plain training loop: batches are built before the clock starts and grouped by length,
+bf16 autocast, fused AdamW; eager, or some steps compiled. Both read the same texts equally often,
+with the same number of texts per step, learning rates and dropout. Both are evaluated after their
+last step, on data that was not used for any choice. The clock starts when everything is compiled
+and each shape has been seen once: a new shape takes a tenth of a second on a GPU. You can set any
+field of the recipes, for both.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 @dataclass(frozen=True)
 class Work:
     recipe: str
-    judged: str  # the data that no choice was made on
+    judged: str  # data that was not used for any choice
     figures: tuple[str, ...]
 
 
@@ -96,7 +96,7 @@ def changes(given: argparse.Namespace, seed: int) -> dict[str, str]:
 
 
 def judge(work: Work, recipe: Recipe, place: RunPaths, tiny: bool) -> LabelledEvaluator:
-    """What is to be told of the judged data; a few of it where only the code is tried."""
+    """The evaluation data; a few rows of it with --tiny."""
     data = recipe.data.model_copy(update={"valid": work.judged})
     builder = Builder(recipe.model_copy(update={"data": data}), place)
     found = cast("LabelledEvaluator", builder.evaluator())

@@ -1,4 +1,4 @@
-"""The other side of finetune.py: transformers, as a plain loop that is as fast as is usual."""
+"""The peer of finetune.py: transformers in a plain training loop."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from glassformer.recipe.schema import Recipe
 from glassformer.train.optim.schedule import share
 
 WARM = 5  # steps before the clock starts
-SOME = 200  # steps that tell how fast the compiled peer is; what it learns is the same
+SOME = 200  # steps to measure the compiled peer; its accuracy is that of the eager one
 LONGEST = 30  # tokens of the peer's answers
 CUDA = torch.cuda.is_available()
 settle = torch.cuda.synchronize if CUDA else lambda: None
-Rows = list[dict[str, Any]]  # of tokenised texts: lists of numbers, and single ones
+Rows = list[dict[str, Any]]  # tokenised texts: lists of numbers, and single numbers
 Batch = dict[str, torch.Tensor]
 
 
 @dataclass
 class Done:
     figures: dict[str, float]
-    seconds: float  # of all steps, at the speed of those after the first few
-    first: float  # what the first few took: compiling
+    seconds: float  # for all steps, at the speed after the first few
+    first: float  # for the first few steps: compilation
 
 
 @dataclass
 class Prepared:
-    """What both sides learn from and are measured on."""
+    """The training and evaluation data of both sides."""
 
     recipe: Recipe
     world: DistributedContext
@@ -85,7 +85,7 @@ def theirs(found: Prepared, seed: int, model: Path, compiled: bool) -> Done:
 
 
 def laid_out(rows: Rows, size: int, steps: int, seed: int) -> Iterator[Batch]:
-    """Batches for all steps: shuffled, and in runs of 50 batches sorted by length."""
+    """Batches for all steps: shuffled, and sorted by length within 50 batches."""
     draw, made = np.random.default_rng(seed), 0
     while made < steps:
         order = draw.permutation(len(rows))
@@ -110,7 +110,7 @@ def padded(rows: Rows) -> Batch:
 
 
 def meet(net: Any, batches: list[Batch], recipe: Recipe, device: torch.device) -> None:
-    """One batch of each shape, there and back."""
+    """A forward and backward pass on one batch of each shape."""
     for batch in {batch["input_ids"].shape: batch for batch in batches}.values():
         with autocast(recipe, device):
             net(**moved(batch, device)).loss.backward()
@@ -153,7 +153,7 @@ def moved(batch: Batch, device: torch.device) -> Batch:
 
 
 def scores(net: Any, found: Prepared, rows: Rows, *names: str) -> Iterator[list[torch.Tensor]]:
-    """What the peer says of each row; rows of like length are read together."""
+    """The peer's prediction for each row; rows of similar length are batched."""
     order = sorted(range(len(rows)), key=lambda i: -len(rows[i]["input_ids"]))
     said: dict[int, list[torch.Tensor]] = {}
     for at in range(0, len(order), 256):
@@ -209,7 +209,7 @@ def tag_figures(net: Any, tokenizer: Any, found: Prepared) -> dict[str, float]:
 
 
 def windows(recipe: Recipe, tokenizer: Any, asked: Any) -> Iterator[tuple[dict[str, Any], Any]]:
-    """A question with each part of its context, and where the tokens of the context stand."""
+    """A question with each part of its context, and the offsets of the context's tokens."""
     read = tokenizer(
         asked.question, asked.context, truncation="only_second", stride=recipe.objective.overlap,
         max_length=recipe.objective.length, return_overflowing_tokens=True,

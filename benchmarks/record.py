@@ -1,10 +1,10 @@
-"""What recorder inside costs: a recorded forward against a plain one, on a CPU.
+"""Cost of recording: a recorded forward pass beside a plain one, on a CPU.
 
     python benchmarks/record.py            BERT, GPT and translation sizes, 512 tokens
-    python benchmarks/record.py --tiny     does it run at all?
+    python benchmarks/record.py --tiny     small sizes, to check that it runs
 
-"all" keeps every tensor, "weights" the attention weights only. Each figure is the median of runs
-that take turns; the bar is 2.5 times a plain forward.
+"all" keeps every tensor, "weights" the attention weights only. Each number is the median of runs in
+turns; the limit is 2.5 times a plain forward pass.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SMALL = {"vocab_size": 101, "width": 24, "depth": 2, "heads": 3, "mlp_width": 48
 
 
 def ways(family: str, length: int, sizes: dict[str, int]) -> dict[str, Callable[[], object]]:
-    """One forward, run in different ways; of a translation half the tokens are its source."""
+    """One forward pass in different ways; in a translation half of the tokens are the source."""
     config = gf.ModelConfig(family=family, max_length=length, **sizes)
     task = gf.build_task(config, gf.TaskConfig(kind=FAMILIES[family])).eval()
     ids = torch.randint(config.vocab_size, (length,)).tolist()
@@ -72,7 +72,7 @@ def main() -> None:
         told = "   ".join(f"×{ratio:<7.2f}" for ratio in ratios.values())
         print(f"{family:<9} {1000 * found['plain']:>8.1f}   {told}", flush=True)
         good = good and (asked.tiny or max(ratios.values()) <= BAR)
-    print(f"bar: at most ×{BAR}: {'kept' if good else 'missed'}")
+    print(f"limit: at most ×{BAR}: {'met' if good else 'missed'}")
     raise SystemExit(not good)
 
 

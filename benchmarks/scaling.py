@@ -1,14 +1,14 @@
-"""What grows with the work, and how: time and memory of a step, memory of preparing text.
+"""How time and memory grow: of a training step, and of preparing text.
 
-    python benchmarks/scaling.py                         text: the README, over and over
+    python benchmarks/scaling.py                         text: the README, repeated
     python benchmarks/scaling.py --text novels.txt.xz    text of your own, repeated to 1 GB
-    python benchmarks/scaling.py --tiny                  does it run at all?
+    python benchmarks/scaling.py --tiny                  small sizes, to check that it runs
 
-Time is a whole training step of BERT-mini without its optimiser (forward, backward) on a row of
-1 to 64 texts of mixed length, 256 tokens on average, the best of six in turn; of the processor,
-whoever else is at work. (A step has a fixed cost, too: a single text of a few words is mostly that,
-and is not measured here.) Memory is what the row leaves for the way back, counted tensor by tensor.
-Preparing runs as a process of its own; its peak is what the system saw.
+Time is the processor time of a forward and backward pass of BERT-mini on a row of 1 to 64 texts of
+mixed length, 256 tokens on average, the best of six in turns. (A step also has a fixed cost, which
+dominates for a single short text and is not measured here.) Memory is what the row keeps for the
+backward pass, counted tensor by tensor. Preparing runs in its own process; its peak memory is that
+reported by the system.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def batch_of(texts: int, vocab: int) -> Batch:
     sizes = LENGTHS[min(texts, 4)] * max(1, texts // 4)
     ids = [torch.randint(5, vocab, (size,), generator=draw).tolist() for size in sizes]
     batch = Batch.of(ids)
-    wanted = torch.arange(0, len(batch.tokens), 7)  # every seventh is hidden
+    wanted = torch.arange(0, len(batch.tokens), 7)  # every seventh is masked
     return Batch(batch.tokens, batch.sequences, labels=batch.tokens[wanted], label_positions=wanted)
 
 
@@ -52,7 +52,7 @@ def step(task: Task, batch: Batch) -> None:
 
 
 def kept(task: Task, batch: Batch) -> int:
-    """Bytes of all tensors that the way back needs, weights not counted."""
+    """Bytes of all tensors kept for the backward pass, without weights."""
     weights = {p.untyped_storage().data_ptr() for p in task.parameters()}
     found: dict[int, int] = {}
 
@@ -63,7 +63,7 @@ def kept(task: Task, batch: Batch) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        loss = task(batch).loss  # held, so that no address is used twice
+        loss = task(batch).loss  # kept, so that no address is used twice
     del loss
     return sum(found.values())
 
@@ -74,12 +74,12 @@ def grow(tiny: bool) -> None:
     batches = {n: batch_of(n, preset.model.vocab_size) for n in ((1, 4) if tiny else
                (1, 2, 4, 8, 16, 32, 64))}  # fmt: skip
     best = dict.fromkeys(batches, float("inf"))
-    for _ in range(2 if tiny else 6):  # in turn: what else the machine does hits all
+    for _ in range(2 if tiny else 6):  # in turns, so that other load affects all alike
         for texts, batch in batches.items():
             begin = time.process_time()
             step(task, batch)
             best[texts] = min(best[texts], time.process_time() - begin)
-    print("texts  tokens   µs a token   KB a token")
+    print("texts  tokens µs per token KB per token")
     slow, memory = {}, {}
     for texts, batch in batches.items():
         tokens = len(batch.tokens)
@@ -87,11 +87,11 @@ def grow(tiny: bool) -> None:
         print(f"{texts:5} {tokens:7,} {slow[texts]:12.1f} {memory[texts]:12.1f}")
     for name, each in (("time", slow), ("memory", memory)):
         spread = max(each.values()) / min(each.values())
-        print(f"{name} a token: the most is {spread:.2f} times the least")
+        print(f"{name} per token: the maximum is {spread:.2f} times the minimum")
 
 
 def repeated(source: Path, size: int) -> Iterator[str]:
-    """Lines of the source, again and again; each time around they are other documents."""
+    """Lines of the source, repeated; each repetition makes other documents."""
     written = turn = 0
     while written < size:
         turn += 1
@@ -105,7 +105,7 @@ def repeated(source: Path, size: int) -> Iterator[str]:
 
 
 def most_memory(process: int) -> int:
-    """What a process has held at most, so far. (getrusage would tell what its parent held.)"""
+    """Peak memory of a process so far. (getrusage would report that of its parent.)"""
     for line in Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024

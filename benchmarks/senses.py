@@ -1,11 +1,11 @@
-"""Do vectors of a word in its sentence tell its senses apart? Word-in-context pairs.
+"""Do vectors of a word in its sentence separate its senses? Word-in-context (WiC) pairs.
 
     python benchmarks/senses.py --model MINILM --data wic/train.jsonl        about 3 minutes, CPU
-    python benchmarks/senses.py --tiny                                       does it run at all?
+    python benchmarks/senses.py --tiny                                       checks that it runs
 
-Two sentences with a word: is it meant in the same sense? The cosine of the two `model.word(…)` has
-to be above a threshold. The threshold is chosen on the first half of the pairs and judged on the
-second; which layer is best is asked of the first 1,000 pairs alone.
+Given two sentences with the same word: does it have the same sense? It is predicted by a threshold
+on the cosine of the two `model.word(…)`. The threshold is chosen on the first half of the pairs and
+evaluated on the second; the layer is chosen on the first 1,000 pairs alone.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def read(path: Path) -> list[Pair]:
 
 
 class Finder:
-    """Which word of a sentence it is: went, where go is asked for. Forms of a word have like
-    vectors in the model's table, before any sentence is read."""
+    """The form in which a word occurs in a sentence: went for go. Forms of a word have similar
+    vectors in the model's embedding table."""
 
     def __init__(self, model: gf.Model) -> None:
         self.model, self.table = model, model.task.backbone.token_embedding.detach().float()
@@ -77,14 +77,14 @@ def cosines(model: gf.Model, finder: Finder, pairs: list[Pair], layer: int | Non
 
 
 def choose(cosines: Tensor, same: Tensor) -> tuple[float, float]:
-    """The threshold that is right most often, and how often that is."""
+    """The threshold with the highest accuracy, and that accuracy."""
     tried = torch.cat([cosines.sort().values, cosines.new_tensor([2.0])])
     right = ((cosines >= tried[:, None]) == same).double().mean(1)
     return float(tried[right.argmax()]), float(right.max())
 
 
 def tiny() -> tuple[gf.Model, list[Pair]]:
-    """A model that knows nothing, and four pairs."""
+    """An untrained model, and four pairs."""
     bank, money = "I sat by the river bank.", "I took money to the bank."
     pairs = [
         Pair("bank", (bank, money), False), Pair("bank", (bank, bank), True),

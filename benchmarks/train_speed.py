@@ -1,11 +1,12 @@
-"""Real tokens a second in training, and transformers on the same work in the same run.
+"""Tokens per second in training, beside transformers on the same work in the same run.
 
     python benchmarks/train_speed.py                  one GPU, bf16, compiled
     python benchmarks/train_speed.py --only gpt       one of mixed, full, gpt, pairs
-    python benchmarks/train_speed.py --tiny           small sizes on a CPU: does it run at all?
+    python benchmarks/train_speed.py --tiny           small sizes on a CPU, to check that it runs
 
-A step is everything: batches made from ids on disk, forward, backward, clipping, AdamW. Padding and
-filler do not count. Attention dropout is 0 on both sides.
+A step includes everything: batches built from ids on disk, forward, backward, clipping, AdamW.
+Padding and filler do not count. Attention dropout is 0 on both sides. transformers pads every text
+to the longest; its best way, batches grouped by length, is not measured yet.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ class Work:
     longest: int
     tokens: int  # in a row
     peer: Callable[[Work], tuple[Any, Iterator[tuple[dict[str, torch.Tensor], int]]]]
-    batch: int  # texts the peer takes at once
+    batch: int  # texts in a batch of the peer
 
 
 def mixed(count: int, longest: int, mean: float = 119.0) -> np.ndarray:
-    """Lognormal lengths, 8 to 512, mean 119: what web pages and mails look like."""
+    """Lognormal lengths, like web pages and mails: mean 119, 8 to 512."""
     draw = np.random.default_rng(0)
     found = np.exp(draw.normal(np.log(mean) - 0.32, 0.8, count)).astype(int)
     return found.clip(min(8, longest), longest)
@@ -75,7 +76,7 @@ def works(tiny: bool) -> dict[str, Work]:
     masked, words = TaskConfig(kind="masked_lm"), TaskConfig(kind="causal_lm", bias=False)
     pair = TaskConfig(kind="translation", bias=False)
     cut = 16 if tiny else 1  # tiny: everything this many times smaller
-    # Of texts of one length all rows are full: another shape would be compiled again.
+    # Texts of one length fill each row: another shape would be compiled again.
     many, row = 40_960 // cut**2, 65_536 // cut**2
     return {
         "mixed": Work(
@@ -128,7 +129,7 @@ def objective_of(work: Work, store: Store) -> Dataset:
 
 
 def flops(work: Work) -> float:
-    """Of a token, there and back, on average: products with weights, and attention's own."""
+    """FLOPs of a token, forward and backward: products with weights, and attention."""
     c, stacks = work.config, measure(work.config, work.task).per_block
     asked = {"masked_lm": 0.15, "causal_lm": 1.0, "translation": 0.5}[
         work.task.kind
@@ -142,8 +143,8 @@ def flops(work: Work) -> float:
 
 def ours(work: Work, device: str, steps: int, folder: Path) -> tuple[float, dict[str, float]]:
     train = TrainConfig(
-        steps=10**6, tokens=work.tokens, precision="bfloat16" if device == "cuda" else "float32",
-        compile=device == "cuda", workers=4, learning_rate=1e-4,
+        steps=10**6, micro_batch_tokens=work.tokens, workers=4, learning_rate=1e-4,
+        precision="bfloat16" if device == "cuda" else "float32", compile=device == "cuda",
     )  # fmt: skip
     torch.manual_seed(0)
     state = State(build_task(work.config, work.task).to(device).train(), train)

@@ -134,7 +134,7 @@ def test_a_card_from_what_a_run_left(folder: Path, tmp_path: Path) -> None:
     for told in (
         "# gf-encoder", 'gf.load("gf-encoder")', "glassformer pretrain recipes/gf-encoder.toml",
         "Steps: 20; ", "WordNet 3.0 licence", "CC BY 2.0 FR", "3 copies of lines, left out",
-        f"| follows accuracy | {accuracy:.4g} |", "## Limits", "texts end after 48 tokens",
+        f"| next sentence accuracy | {accuracy:.4g} |", "## Limits", "texts have at most 48 tokens",
     ):  # fmt: skip
         assert told in card, told
     assert "20 steps</text>" in (tmp_path / "run" / "model" / "curve.svg").read_text()
@@ -155,7 +155,7 @@ def test_each_is_small_and_has_a_card(name: str) -> None:
     together = sum(file.stat().st_size for file in home.parent.glob("gf-*/*"))
     assert together < 40e6
     card = (home / "README.md").read_text()
-    for part in ("## How it was trained", "## Data and licence", "## Figures", "## Limits"):
+    for part in ("## How it was trained", "## Data and licence", "## Metrics", "## Limits"):
         assert part in card, part
     assert (home / "curve.svg").read_text().startswith("<svg")
 
