@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import graphlib
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal

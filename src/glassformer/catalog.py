@@ -70,7 +70,7 @@ def count_parameters(name: str) -> dict[str, Any]:
 
     parts = []
     for part in sizes.parts:
-        row = dataclasses.asdict(part) | {"each": part.each, "count": part.count}
+        row = dataclasses.asdict(part) | {"each": part.single, "count": part.count}
         share = 100 * part.count / sizes.with_head
         parts.append(row | {"share": round(share, 3)} | memory(part.count))
     return {

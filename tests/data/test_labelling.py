@@ -66,7 +66,7 @@ def test_each_part_of_a_text_has_its_label(tmp_path_factory, sizes, length, epoc
 
 
 def test_what_fits_exactly_is_not_read_in_parts(tmp_path):
-    """DocumentDataset of 5, 0, 10 and 6 tokens; with sentences, of 5, then 4 and 6, then 2 and 4."""
+    """Documents of 5, 0, 10 and 6 tokens; with sentences, of 5, then 4 and 6, then 2 and 4."""
     tokens, labels = counted([5, 0, 10, 6]), [[0], [1], [0], [1]]
     plain = store(tmp_path / "a", tokens=tokens, labels=labels)
     told = store(tmp_path / "b", tokens=tokens, labels=labels, sentences=[[0], [], [0, 4], [0, 2]])
@@ -228,8 +228,10 @@ def objectives(folder):
     asked = store(folder / "c", question=[[9], [8], [7]], tokens=tokens, labels=[[0, 1]] * 3)
     alike = store(folder / "d", tokens=tokens, second=tokens, values=[[0.1], [0.2], [0.3]])
     return [
-        ClassificationDataset(one, BERT, 13, PAD, 0), TokenClassificationDataset(tags, BERT, 13, PAD, 0),
-        QuestionAnsweringDataset(asked, BERT, 13, PAD, 0, 3), SentenceEmbeddingDataset(alike, BERT, 13, PAD, 0),
+        ClassificationDataset(one, BERT, 13, PAD, 0),
+        TokenClassificationDataset(tags, BERT, 13, PAD, 0),
+        QuestionAnsweringDataset(asked, BERT, 13, PAD, 0, 3),
+        SentenceEmbeddingDataset(alike, BERT, 13, PAD, 0),
     ]  # fmt: skip
 
 

@@ -15,7 +15,6 @@ from rich.text import Text
 from glassformer.catalog import find
 from glassformer.cli.common import safe, size
 from glassformer.cli.evaluate import report_lines
-from glassformer.cli.params import find
 from glassformer.cli.plot import check_picture, new_figure, save
 from glassformer.cli.training import DATA, JSON, Display, split_fields
 from glassformer.errors import ConfigError

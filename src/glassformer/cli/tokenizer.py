@@ -18,7 +18,13 @@ from rich.text import Text
 from glassformer.cli.common import grid, safe, size, visible
 from glassformer.text.describe import TextSample, describe, longest_tokens, token_rows
 from glassformer.text.folder import check_writable, open_tokenizer, write_tokenizer
-from glassformer.text.training import DEFAULT_PURPOSE, Kind, Purpose, tokenizer_files, train_tokenizer
+from glassformer.text.training import (
+    DEFAULT_PURPOSE,
+    Kind,
+    Purpose,
+    tokenizer_files,
+    train_tokenizer,
+)
 
 FOR = {"encoder": "for an encoder", "decoder": "for a decoder", "translation": "for translation"}
 

@@ -123,7 +123,7 @@ class SentenceEmbeddingObjective(TableObjective):
         options = recipe.objective
         how = self.pool(recipe, files)
         return SentenceEmbedding(
-            task, how=how, scale=options.scale, symmetric=options.symmetric
+            task, pooling=how, scale=options.scale, symmetric=options.symmetric
         ).train()
 
     def model_files(
