@@ -1,5 +1,7 @@
 """On a GPU: every way to attend gives what float64 on the CPU gives."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -38,3 +40,97 @@ def test_attend_and_its_gradients(name: str, dtype: torch.dtype) -> None:
         found.append([t.detach().cpu().double() for t in (mixed, *(x.grad for x in qkv))])
     for right, ours in zip(*found, strict=True):
         assert (ours - right).norm() <= LIMITS[dtype] * right.norm()
+
+
+TEXTS = [7, 0, 130, 1, 64, 0, 33, 3]  # empty ones, one of a single token
+LONGER = [9, 2, 130, 4, 100, 0, 33, 5]  # as behind a cache: the ends are aligned
+OTHERS = [5, 4, 17, 200, 0, 0, 9, 64]  # one has queries, but no keys: zeros
+
+
+def row(count: int, heads: int, D: int) -> torch.Tensor:
+    return torch.randn(count, heads, D, dtype=torch.float64, requires_grad=True)
+
+
+def exact_and_fast(H, G, D, causal, window, keys, dtype, texts=TEXTS):
+    """Values and gradients in float64 on the CPU, and from the kernel for `texts`."""
+    from glassformer.kernels.span_attention import span_attention, transposed
+    from glassformer.model.kernels import _spans
+
+    exact = [row(sum(TEXTS), H, D), row(sum(keys), G, D), row(sum(keys), G, D)]
+    fast = [x.detach().to("cuda", dtype).requires_grad_() for x in exact]
+    exact = [x.detach().to(dtype).double().requires_grad_() for x in exact]
+    how = How(causal=causal, window=window, scale=D**-0.5)
+    right = attend(*exact, Sequences.of(TEXTS), Sequences.of(keys), how)
+    sequences = [Sequences.of(lengths, device="cuda") for lengths in (texts, keys)]
+    spans = _spans(fast[0], *sequences, window, 0 if causal else window)
+    ours = span_attention(*fast, spans, transposed(spans, sum(keys)), how.scale)
+    grad = torch.randn_like(right)
+    right.backward(grad)
+    ours.backward(grad.to("cuda", dtype))
+    return [
+        [t.detach().cpu().double() for t in (mixed, *(x.grad for x in qkv))]
+        for mixed, qkv in ((right, exact), (ours, fast))
+    ]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("D", [16, 24, 64, 128])
+@pytest.mark.parametrize("heads", [(3, 3), (6, 2)], ids=["alone", "grouped"])
+def test_span_attention(heads: tuple[int, int], D: int, dtype: torch.dtype) -> None:
+    rules = [(c, w, TEXTS) for c in (False, True) for w in (None, 0, 5, 70)]
+    rules += [(True, None, LONGER), (True, 5, LONGER), (False, None, OTHERS)]
+    for causal, window, keys in rules:
+        pairs = zip(*exact_and_fast(*heads, D, causal, window, keys, dtype), strict=True)
+        for right, ours in pairs:
+            assert (ours - right).norm() <= LIMITS[dtype] * right.norm(), (causal, window)
+
+
+def test_a_wrong_span_would_be_seen() -> None:
+    moved = [8, 0, 129, 1, 64, 0, 33, 3]
+    pairs = zip(*exact_and_fast(3, 3, 64, False, None, TEXTS, torch.float16, moved), strict=True)
+    for right, ours in pairs:
+        assert (ours - right).norm() > 10 * LIMITS[torch.float16] * right.norm()
+
+
+def kernels_of(call):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        call()
+        torch.cuda.synchronize()
+    return {event.key for event in profile.key_averages()}
+
+
+@pytest.mark.parametrize("way", ["eager", "compiled", "captured"])
+def test_attend_takes_the_span_kernel_and_repeats_its_bits(way: str) -> None:
+    q, k, v = (
+        torch.randn(sum(TEXTS), 4, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+        for _ in range(3)
+    )
+    texts, how = Sequences.of(TEXTS, device="cuda"), How(causal=True, window=40, scale=0.125)
+    plain = torch.compile(attend, fullgraph=True) if way == "compiled" else attend
+
+    def learn() -> list[torch.Tensor]:
+        mixed = plain(q, k, v, texts, texts, replace(how, masks={}))
+        return [mixed, *torch.autograd.grad(mixed, (q, k, v), torch.ones_like(mixed))]
+
+    first = [x.clone() for x in learn()]
+    if way == "captured":
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            again = learn()
+        graph.replay()
+    else:
+        again = learn()
+        names = kernels_of(learn)
+        for kernel in ("_forward", "_backward_queries", "_backward_keys"):
+            assert kernel in names
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+
+
+def test_the_operator_is_registered_as_torch_wants_it() -> None:
+    from glassformer.kernels.span_attention import _attention, transposed
+    from glassformer.model.kernels import _spans
+
+    q = torch.randn(sum(TEXTS), 2, 16, device="cuda", dtype=torch.float16, requires_grad=True)
+    texts = Sequences.of(TEXTS, device="cuda")
+    spans = _spans(q, texts, texts, None, None)
+    torch.library.opcheck(_attention, (q, q, q, spans, transposed(spans, sum(TEXTS)), 0.25))

@@ -136,7 +136,8 @@ def attend(
     even = queries.even(q) and (keys.even(k) if flat else keys.exact)
     if flat and looking is None and (not even or how.window is not None):
         if kernels.fits_varlen(q, v, how.bias, how.dropout):
-            return kernels.varlen(q, k, v, queries, keys, how.causal, how.window, how.scale)
+            rules = (how.causal, how.window, how.scale)
+            return kernels.ragged(q, k, v, queries, keys, *rules, how.once)
         if q.device.type == "cpu" and not torch.compiler.is_compiling():
             return _one_by_one(q, k, v, queries, keys, how)
     if flat:
