@@ -45,8 +45,8 @@ def span_attention(
 ) -> Tensor:
     """softmax(q kᵀ · scale) v, where query i sees the keys from spans[0, i] up to spans[1, i].
 
-    q is (N, H, D), k and v are (M, G, D), spans is (2, N). Only the gradient needs `seen_by`, (2, M):
-    it is `transposed(spans)`. A query whose span is empty gets zeros.
+    q is (N, H, D), k and v are (M, G, D), spans is (2, N). `seen_by` is `transposed(spans)`, (2, M);
+    only the gradient needs it. A query whose span is empty gets zeros.
     """
     mixed: Tensor = _attention(q, k, v, spans, seen_by, scale)[0]
     return mixed
