@@ -1,1 +1,1 @@
-"""Kernels written in Triton. Nothing here is imported before a GPU needs it."""
+"""Arithmetic written for GPUs. Modules that need Triton are imported when a GPU needs them."""

@@ -30,7 +30,7 @@ from torch import Tensor
 # Queries and keys of a block, warps, pipeline stages: the fastest on one H200 for heads of 64.
 FORWARD = (64, 32, 4, 3)
 BACKWARD_QUERIES = (64, 32, 4, 3)
-BACKWARD_KEYS = (32, 64, 4, 2)
+BACKWARD_KEYS = (32, 64, 4, 3)
 
 LOG2E = tl.constexpr(1.4426950408889634)  # 2^x is an instruction, e^x is not
 # A row may have any number of tokens: no kernel is compiled again for another one.
@@ -45,7 +45,7 @@ def span_attention(
 ) -> Tensor:
     """softmax(q kᵀ · scale) v, where query i sees the keys from spans[0, i] up to spans[1, i].
 
-    q is (N, H, D), k and v are (M, G, D), spans is (2, N). `seen_by` is `transposed(spans)`, (2, M);
+    q is (N, H, D), k and v are (M, G, D), spans is (2, N); `seen_by`, (2, M), is its transpose:
     only the gradient needs it. A query whose span is empty gets zeros.
     """
     mixed: Tensor = _attention(q, k, v, spans, seen_by, scale)[0]

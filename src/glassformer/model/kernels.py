@@ -20,7 +20,9 @@ PREFERRED = [
     SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH,
 ]  # fmt: skip
 HALF = (torch.bfloat16, torch.float16)
-LONG = 1024  # mean length from which torch's kernel for ragged rows is as fast as ours
+# Where our kernel for ragged rows is the faster one, on one H200:
+LONG = 1024  # up to this mean length against torch's kernel for them
+SHORT, MANY = 128, 8192  # full rectangles up to this length, of at least so many tokens
 
 
 def fits_varlen(q: Tensor, v: Tensor, bias: Tensor | None, dropout: float) -> bool:
@@ -28,6 +30,16 @@ def fits_varlen(q: Tensor, v: Tensor, bias: Tensor | None, dropout: float) -> bo
     D, Dv = q.shape[-1], v.shape[-1]
     fits = q.is_cuda and q.dtype in HALF and Dv == D and D % 8 == 0 and D <= 256
     return fits and bias is None and dropout == 0.0
+
+
+def many_short(q: Tensor, queries: Sequences) -> bool:
+    """So many short texts that the kernel for ragged rows wins even if all are equally long."""
+    return q.is_cuda and queries.longest <= SHORT and q.shape[0] >= MANY and fits_spans(q)
+
+
+def fits_spans(q: Tensor) -> bool:
+    """Heads that are not too wide, and Triton."""
+    return q.shape[-1] <= 128 and triton_works(q)
 
 
 def learns_slowly(q: Tensor) -> bool:
@@ -48,7 +60,7 @@ def ragged(
 ) -> Tensor:
     """Texts of different lengths in one row. `once` keeps what is the same in all layers."""
     before, after = window, 0 if causal else window
-    if q.shape[-1] <= 128 and q.shape[0] < LONG * queries.count and _triton_works(q):
+    if q.shape[0] < LONG * queries.count and fits_spans(q):
         from glassformer.kernels.span_attention import span_attention, transposed
 
         name = (queries, keys, before, after)
@@ -73,7 +85,7 @@ def _spans(
     return torch.stack([low, high])
 
 
-def _triton_works(q: Tensor) -> bool:
+def triton_works(q: Tensor) -> bool:
     """Triton is there, and so is the C compiler it needs. A compiled model needs both anyway."""
     return torch.compiler.is_compiling() or _try_triton(q.device.index)
 
