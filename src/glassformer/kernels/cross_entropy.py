@@ -29,9 +29,7 @@ def cross_entropy_sum(logits: Tensor, labels: Tensor, smoothing: float) -> Tenso
     return losses.sum()
 
 
-@torch.library.custom_op(
-    "glassformer::cross_entropy", mutates_args=(), device_types="cuda", tags=FREE
-)
+@torch.library.custom_op("glassformer::cross_entropy", **OPTIONS)
 def _cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """Each row's loss, and the logarithm of its sum of exponentials."""
     logits = _rows(logits)
@@ -45,9 +43,7 @@ def _cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Te
     return losses, lse
 
 
-@torch.library.custom_op(
-    "glassformer::cross_entropy_grad", mutates_args=(), device_types="cuda", tags=FREE
-)
+@torch.library.custom_op("glassformer::cross_entropy_grad", **OPTIONS)
 def _cross_entropy_grad(
     grad: Tensor, logits: Tensor, labels: Tensor, lse: Tensor, smoothing: float
 ) -> Tensor:
