@@ -238,6 +238,5 @@ WAYS = {
         Way("transformers, padded to the maximum, compiled", marian, None, True),
         Way("transformers, sorted by length", marian, 8),
         Way("transformers, sorted by length, bf16 weights", marian, 8, None, torch.bfloat16),
-        Way("transformers, sorted by length, compiled for all shapes", marian, 8, False),
     ),
 }

@@ -16,7 +16,7 @@ from torch import Tensor
 IGNORED = tl.constexpr(-100)  # the label of a row without loss
 BLOCK, WARPS = 2048, 8  # the fastest on one H200
 # The compiler may align rows as it likes: it need not copy gigabytes of logits for us.
-OPTIONS: Any = {"mutates_args": (), "device_types": "cuda", "tags": torch.Tag.flexible_layout}
+OPTIONS: Any = {"mutates_args": (), "device_types": "cuda", "tags": (torch.Tag.flexible_layout,)}
 
 
 def cross_entropy_sum(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
