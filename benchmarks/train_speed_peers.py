@@ -28,7 +28,7 @@ class Way(NamedTuple):
     name: str
     model: Callable[[ModelConfig], nn.Module]
     multiple: int | None = None  # texts of similar length together, padded to a multiple of this
-    compiled: bool | None = None  # True: for each shape; False: for all shapes at once
+    compiled: bool = False  # for each shape
     dtype: torch.dtype = torch.float32  # of the weights; float32 computes in bfloat16 by autocast
 
 
@@ -51,9 +51,8 @@ def speed(way: Way, config: ModelConfig, texts: Texts, device: str, steps: int) 
     torch._dynamo.config.recompile_limit = 64  # else the ninth shape would not be compiled
     model = way.model(config).to(device, way.dtype).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device == "cuda")
-    call = model
-    if way.compiled is not None and device == "cuda":
-        call = torch.compile(model, dynamic=not way.compiled)
+    compiled = way.compiled and device == "cuda"
+    call = torch.compile(model, dynamic=False) if compiled else model
     batches = list(batches_of(way, texts, steps))
     if device == "cuda":
         batches = [({n: t.pin_memory() for n, t in batch.items()}, n) for batch, n in batches]
@@ -226,7 +225,7 @@ WAYS = {
     "mixed": (
         Way("transformers, padded to the maximum, compiled", bert, None, True),
         Way("transformers, sorted by length", bert, 8),
-        Way("transformers, sorted by length, bf16 weights", bert, 8, None, torch.bfloat16),
+        Way("transformers, sorted by length, bf16 weights", bert, 8, False, torch.bfloat16),
         Way("transformers, grouped in multiples of 64, compiled for each shape", bert, 64, True),
     ),
     "full": (Way("transformers, compiled", bert, 64, True),),
@@ -237,6 +236,6 @@ WAYS = {
     "pairs": (
         Way("transformers, padded to the maximum, compiled", marian, None, True),
         Way("transformers, sorted by length", marian, 8),
-        Way("transformers, sorted by length, bf16 weights", marian, 8, None, torch.bfloat16),
+        Way("transformers, sorted by length, bf16 weights", marian, 8, False, torch.bfloat16),
     ),
 }
