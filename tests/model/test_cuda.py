@@ -8,6 +8,7 @@ from torch.utils.checkpoint import checkpoint
 
 from glassformer.model import How, Sequences, attend
 from glassformer.model.block import ACTIVATIONS
+from glassformer.model.kernels import spans, transposed
 from glassformer.tasks import cross_entropy
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -56,8 +57,7 @@ def row(count: int, heads: int, D: int) -> torch.Tensor:
 
 def exact_and_fast(H, G, D, causal, window, keys, dtype, texts=TEXTS):
     """Values and gradients in float64 on the CPU, and from the kernel for `texts`."""
-    from glassformer.kernels.span_attention import span_attention, transposed
-    from glassformer.model.kernels import _spans
+    from glassformer.kernels.span_attention import span_attention
 
     exact = [row(sum(TEXTS), H, D), row(sum(keys), G, D), row(sum(keys), G, D)]
     fast = [x.detach().to("cuda", dtype).requires_grad_() for x in exact]
@@ -65,8 +65,8 @@ def exact_and_fast(H, G, D, causal, window, keys, dtype, texts=TEXTS):
     how = How(causal=causal, window=window, scale=D**-0.5)
     right = attend(*exact, Sequences.of(TEXTS), Sequences.of(keys), how)
     sequences = [Sequences.of(lengths, device="cuda") for lengths in (texts, keys)]
-    spans = _spans(fast[0], *sequences, window, 0 if causal else window)
-    ours = span_attention(*fast, spans, transposed(spans, sum(keys)), how.scale)
+    seen = spans(fast[0], *sequences, window, 0 if causal else window)
+    ours = span_attention(*fast, seen, transposed(seen, sum(keys)), how.scale)
     grad = torch.randn_like(right)
     right.backward(grad)
     ours.backward(grad.to("cuda", dtype))
@@ -140,13 +140,15 @@ def test_attend_takes_the_span_kernel_and_repeats_its_bits(way: str) -> None:
 
 
 def test_the_operator_is_registered_as_torch_wants_it() -> None:
-    from glassformer.kernels.span_attention import _attention, transposed
-    from glassformer.model.kernels import _spans
+    from glassformer.kernels.span_attention import _attention
 
-    q = torch.randn(sum(TEXTS), 2, 16, device="cuda", dtype=torch.float16, requires_grad=True)
+    q, k, v = (
+        torch.randn(sum(TEXTS), 2, 16, device="cuda", dtype=torch.float16, requires_grad=True)
+        for _ in range(3)
+    )
     texts = Sequences.of(TEXTS, device="cuda")
-    spans = _spans(q, texts, texts, None, None)
-    torch.library.opcheck(_attention, (q, q, q, spans, transposed(spans, sum(TEXTS)), 0.25))
+    seen = spans(q, texts, texts, None, None)
+    torch.library.opcheck(_attention, (q, k, v, seen, transposed(seen, sum(TEXTS)), 0.25))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

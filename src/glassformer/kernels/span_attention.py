@@ -45,19 +45,11 @@ def span_attention(
 ) -> Tensor:
     """softmax(q kᵀ · scale) v, where query i sees the keys from spans[0, i] up to spans[1, i].
 
-    q is (N, H, D), k and v are (M, G, D), spans is (2, N); `seen_by`, (2, M), is its transpose:
-    only the gradient needs it. A query whose span is empty gets zeros.
+    q is (N, H, D), k and v are (M, G, D), spans is (2, N); `seen_by`, (2, M), has the queries that
+    see each key: only the gradient needs it. A query whose span is empty gets zeros.
     """
     mixed: Tensor = _attention(q, k, v, spans, seen_by, scale)[0]
     return mixed
-
-
-def transposed(spans: Tensor, keys: int) -> Tensor:
-    """(2, N) → (2, M): the span of queries that see each key."""
-    column = torch.arange(keys, device=spans.device, dtype=spans.dtype)
-    low, high = spans
-    bounds = (torch.searchsorted(each, column, right=True, out_int32=True) for each in (high, low))
-    return torch.stack([*bounds])
 
 
 @torch.library.custom_op("glassformer::span_attention", mutates_args=(), device_types="cuda")

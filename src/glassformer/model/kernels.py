@@ -61,18 +61,18 @@ def ragged(
     """Texts of different lengths in one row. `once` keeps what is the same in all layers."""
     before, after = window, 0 if causal else window
     if q.shape[0] < LONG * queries.count and fits_spans(q):
-        from glassformer.kernels.span_attention import span_attention, transposed
+        from glassformer.kernels.span_attention import span_attention
 
         name = (queries, keys, before, after)
-        spans = once(("spans", *name), lambda: _spans(q, queries, keys, before, after))
+        seen = once(("spans", *name), lambda: spans(q, queries, keys, before, after))
         seen_by = None
         if torch.is_grad_enabled():
-            seen_by = once(("seen by", *name), lambda: transposed(spans, k.shape[0]))
-        return span_attention(q, k, v, spans, seen_by, scale)
+            seen_by = once(("seen by", *name), lambda: transposed(seen, k.shape[0]))
+        return span_attention(q, k, v, seen, seen_by, scale)
     return _flash(q, k, v, queries, keys, (before, after), scale)
 
 
-def _spans(
+def spans(
     q: Tensor, queries: Sequences, keys: Sequences, before: int | None, after: int | None
 ) -> Tensor:  # (2, N) int32
     """The first key that each query sees, and the first one behind those. Ends are aligned."""
@@ -83,6 +83,14 @@ def _spans(
     low = start if before is None else torch.minimum(torch.maximum(own - before, start), end)
     high = end if after is None else torch.minimum(torch.maximum(own + after + 1, start), end)
     return torch.stack([low, high])
+
+
+def transposed(seen: Tensor, keys: int) -> Tensor:  # (2, N) → (2, M)
+    """The span of queries that see each key. Neither bound ever decreases, so it is one span."""
+    low, high = seen
+    column = torch.arange(keys, device=seen.device, dtype=seen.dtype)
+    first = torch.searchsorted(high, column, right=True, out_int32=True)
+    return torch.stack([first, torch.searchsorted(low, column, right=True, out_int32=True)])
 
 
 def triton_works(q: Tensor) -> bool:
