@@ -1,12 +1,12 @@
-"""Tokens per second in training, beside transformers on the same work in the same run.
+"""Real tokens a second in training, and its peers on the same work in the same run.
 
     python benchmarks/train_speed.py                  one GPU, bf16, compiled
     python benchmarks/train_speed.py --only gpt       one of mixed, full, gpt, pairs
-    python benchmarks/train_speed.py --tiny           small sizes on a CPU, to check that it runs
+    python benchmarks/train_speed.py --tiny           small sizes on a CPU: does it run at all?
 
-A step includes everything: batches built from ids on disk, forward, backward, clipping, AdamW.
-Padding and filler do not count. Attention dropout is 0 on both sides. transformers pads every text
-to the longest; its best way, batches grouped by length, is not measured yet.
+A step is everything: batches made from ids on disk, forward, backward, clipping, AdamW. Padding and
+filler do not count. Attention dropout is 0 on both sides. Every way of using a peer is printed, the
+common one first; we compare ourselves with the fastest.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -30,15 +28,16 @@ from glassformer.data.masking import Masking
 from glassformer.data.special_tokens import SpecialTokenTemplate
 from glassformer.data.store import Meta, Store, Writer
 from glassformer.distributed import DistributedContext
+from glassformer.fields import TrainConfig
 from glassformer.objectives.causal_lm import CausalLMDataset
 from glassformer.objectives.masked_lm import MaskedLMDataset
 from glassformer.objectives.translation import TranslationDataset
 from glassformer.presets import PRESETS
-from glassformer.recipe.schema import TrainConfig
 from glassformer.sizes import measure
 from glassformer.tasks import build_task
 from glassformer.train.loop import fit, losses_of
 from glassformer.train.state import State
+from train_speed_peers import WAYS, Texts, speed, sync
 
 SIZES = {"width": 64, "depth": 2, "heads": 4, "mlp_width": 128, "head_width": 16, "value_width": 16,
          "key_heads": 4, "embedding_width": 64}  # fmt: skip
@@ -52,12 +51,11 @@ class Work:
     lengths: np.ndarray
     longest: int
     tokens: int  # in a row
-    peer: Callable[[Work], tuple[Any, Iterator[tuple[dict[str, torch.Tensor], int]]]]
-    batch: int  # texts in a batch of the peer
+    batch: int  # texts a peer takes at once in the common way
 
 
 def mixed(count: int, longest: int, mean: float = 119.0) -> np.ndarray:
-    """Lognormal lengths, like web pages and mails: mean 119, 8 to 512."""
+    """Lognormal lengths, 8 to 512, mean 119: what web pages and mails look like."""
     draw = np.random.default_rng(0)
     found = np.exp(draw.normal(np.log(mean) - 0.32, 0.8, count)).astype(int)
     return found.clip(min(8, longest), longest)
@@ -76,24 +74,24 @@ def works(tiny: bool) -> dict[str, Work]:
     masked, words = TaskConfig(kind="masked_lm"), TaskConfig(kind="causal_lm", bias=False)
     pair = TaskConfig(kind="translation", bias=False)
     cut = 16 if tiny else 1  # tiny: everything this many times smaller
-    # Texts of one length fill each row: another shape would be compiled again.
+    # Of texts of one length all rows are full: another shape would be compiled again.
     many, row = 40_960 // cut**2, 65_536 // cut**2
     return {
         "mixed": Work(
             "BERT-base, masked words, mixed lengths", bert, masked,
-            mixed(many, 510 // cut, 119 / cut), 512 // cut, row, bert_peer, 64 // cut,
+            mixed(many, 510 // cut, 119 / cut), 512 // cut, row, 64 // cut,
         ),
         "full": Work(
             "BERT-base, masked words, 128 tokens each", bert, masked,
-            np.full(many, 128 // cut - 2), 128 // cut, row, bert_peer, 256 // cut,
+            np.full(many, 128 // cut - 2), 128 // cut, row, 256 // cut,
         ),
         "gpt": Work(
             "GPT-2, next word, 1,024 tokens each", gpt, words,
-            np.full(many // 16, 1024 // cut + 1), 1024 // cut, row, gpt_peer, 32 // cut,
+            np.full(many // 16, 1024 // cut + 1), 1024 // cut, row, 32 // cut,
         ),
         "pairs": Work(
             "encoder-decoder base, ragged pairs", pairs, pair,
-            mixed(many, 200 // cut, 30.0), 256 // cut, row // 2, pairs_peer, 256 // cut,
+            mixed(many, 200 // cut, 30.0), 256 // cut, row // 2, 256 // cut,
         ),
     }  # fmt: skip
 
@@ -129,7 +127,7 @@ def objective_of(work: Work, store: Store) -> Dataset:
 
 
 def flops(work: Work) -> float:
-    """FLOPs of a token, forward and backward: products with weights, and attention."""
+    """Of a token, there and back, on average: products with weights, and attention's own."""
     c, stacks = work.config, measure(work.config, work.task).per_block
     asked = {"masked_lm": 0.15, "causal_lm": 1.0, "translation": 0.5}[
         work.task.kind
@@ -169,101 +167,17 @@ def ours(work: Work, device: str, steps: int, folder: Path) -> tuple[float, dict
     return tokens / seconds, {name: round(value, 1) for name, value in more.items()}
 
 
-def peer_speed(work: Work, device: str, steps: int) -> float:
-    model, batches = work.peer(work)
-    model = model.to(device).train()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device == "cuda")
-    call = torch.compile(model, dynamic=False) if device == "cuda" else model
-    tokens, begin = 0, 0.0
-    for number in range(3 + steps):
-        if number == 3:
-            sync(device)
-            tokens, begin = 0, time.perf_counter()
-        batch, real = next(batches)
-        batch = {name: tensor.to(device) for name, tensor in batch.items()}
-        with torch.autocast(device, torch.bfloat16):
-            loss = call(**batch).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad()
-        tokens += real
-    sync(device)
-    return tokens / (time.perf_counter() - begin)
-
-
-def padded(lists: list[np.ndarray], length: int, fill: int = 0) -> torch.Tensor:
-    whole = np.full((len(lists), length), fill)
-    for row, each in zip(whole, lists, strict=True):
-        row[: len(each)] = each
-    return torch.from_numpy(whole)
-
-
-def ragged(work: Work, longest: int) -> Iterator[tuple[list[np.ndarray], int]]:
-    draw = np.random.default_rng(2)
-    while True:
-        lengths = draw.choice(work.lengths, work.batch).clip(max=longest)
-        yield [draw.integers(5, work.config.vocab_size, n) for n in lengths], int(lengths.sum())
-
-
-def bert_peer(work: Work) -> Any:
-    c = work.config
-    config = transformers.BertConfig(
-        vocab_size=c.vocab_size, hidden_size=c.width, num_hidden_layers=c.depth,
-        num_attention_heads=c.heads, intermediate_size=c.mlp_width,
-        attention_probs_dropout_prob=0.0,
+def texts_of(work: Work) -> Texts:
+    """The same lengths for the peers, with the special tokens that ours have."""
+    draw = np.random.default_rng(3)
+    lengths = work.lengths[:, None] + (2 if work.task.kind == "masked_lm" else 0)
+    if work.task.kind == "translation":
+        other = np.maximum(4, lengths * draw.uniform(0.8, 1.25, lengths.shape)).astype(int)
+        lengths = np.concatenate([lengths, other], 1) + 1
+    return Texts(
+        lengths.clip(max=work.longest), work.longest, work.config.vocab_size, work.batch,
+        work.tokens, work.task.kind == "masked_lm",
     )  # fmt: skip
-
-    def batches() -> Iterator[Any]:
-        for texts, real in ragged(work, work.longest):
-            ids = padded(texts, work.longest)
-            labels = torch.where(torch.rand(ids.shape) < 0.15, ids, -100)
-            mask = padded([np.ones(len(t), dtype=int) for t in texts], work.longest)
-            full = bool(mask.all())
-            given = {"input_ids": ids, "labels": labels.masked_fill(mask == 0, -100)}
-            yield given if full else given | {"attention_mask": mask}, real
-
-    return transformers.BertForMaskedLM(config), batches()
-
-
-def gpt_peer(work: Work) -> Any:
-    c = work.config
-    config = transformers.GPT2Config(
-        vocab_size=c.vocab_size, n_embd=c.width, n_layer=c.depth, n_head=c.heads, attn_pdrop=0.0,
-        resid_pdrop=0.0, embd_pdrop=0.0, use_cache=False,
-    )  # fmt: skip
-
-    def batches() -> Iterator[Any]:
-        for texts, real in ragged(work, work.longest):
-            ids = padded(texts, work.longest)
-            yield {"input_ids": ids, "labels": ids}, real
-
-    return transformers.GPT2LMHeadModel(config), batches()
-
-
-def pairs_peer(work: Work) -> Any:
-    c = work.config
-    config = transformers.MarianConfig(
-        vocab_size=c.vocab_size, d_model=c.width, encoder_layers=c.depth, decoder_layers=c.depth,
-        encoder_attention_heads=c.heads, decoder_attention_heads=c.heads,
-        encoder_ffn_dim=c.mlp_width, decoder_ffn_dim=c.mlp_width, dropout=0.1,
-        attention_dropout=0.0, pad_token_id=0,
-        decoder_start_token_id=0, eos_token_id=3, use_cache=False, max_position_embeddings=512,
-    )  # fmt: skip
-
-    def batches() -> Iterator[Any]:
-        source, target = ragged(work, work.longest), ragged(work, work.longest)
-        for (a, n), (b, m) in zip(source, target, strict=True):
-            ids, goal = padded(a, work.longest), padded(b, work.longest, -100)
-            mask = padded([np.ones(len(t), dtype=int) for t in a], work.longest)
-            yield {"input_ids": ids, "attention_mask": mask, "labels": goal}, n + m
-
-    return transformers.MarianMTModel(config), batches()
-
-
-def sync(device: str) -> None:
-    if device == "cuda":
-        torch.cuda.synchronize()
 
 
 def main() -> None:
@@ -284,15 +198,13 @@ def main() -> None:
         work.tokens = given.tokens or work.tokens
         torch._dynamo.reset()
         with tempfile.TemporaryDirectory() as folder:
-            speed, more = ours(work, device, steps, Path(folder))
+            own, more = ours(work, device, steps, Path(folder))
         cost = flops(work)
-        line = f"{work.name}: {speed:,.0f} tokens/s, {cost / 1e6:,.0f} MFLOP each"
-        line += f", {speed * cost / 1e12:,.1f} TFLOP/s ({more})"
-        if not given.no_peer:
-            torch._dynamo.reset()
-            peer = peer_speed(work, device, steps)
-            line += f"; transformers {peer:,.0f}; {speed / peer:.2f} times"
-        print(line, flush=True)
+        line = f"{work.name}: {own:,.0f} tokens/s, {cost / 1e6:,.0f} MFLOP each"
+        print(f"{line}, {own * cost / 1e12:,.1f} TFLOP/s ({more})", flush=True)
+        for way in () if given.no_peer else WAYS[key]:
+            peer = speed(way, work.config, texts_of(work), device, steps)
+            print(f"    {way.name}: {peer:,.0f}; {own / peer:.2f} times", flush=True)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ def _attention(device: str) -> dict[str, str]:
     ragged = f"{plain}, one text at a time" if device == "cpu" else f"{plain}, padded"
     grouped = "in the kernel" if GROUPED else "repeated"
     varlen = f"torch's varlen_attn (grouped heads {grouped})"
+    own = f"our Triton kernel; without Triton, or for long texts, {varlen}"
     return {
         "half precision, ragged texts": varlen if device == "cuda" else ragged,
         "float32, ragged texts": ragged,

@@ -136,9 +136,11 @@ def attend(
         q, k, v, spec = q.float(), k.float(), v.float(), replace(spec, bias=bias, masks={})
     flat = k.dim() == 3
     even = queries.even(q) and (keys.even(k) if flat else keys.exact)
-    if flat and recorder is None and (not even or spec.window is not None):
+    ragged_rows = not even or spec.window is not None or kernels.many_short(q, queries)
+    if flat and recorder is None and ragged_rows:
         if kernels.fits_varlen(q, v, spec.bias, spec.dropout):
-            return kernels.varlen(q, k, v, queries, keys, spec.causal, spec.window, spec.scale)
+            rules = (spec.causal, spec.window, spec.scale)
+            return kernels.ragged(q, k, v, queries, keys, *rules, spec.once)
         if q.device.type == "cpu" and not torch.compiler.is_compiling():
             return _text_by_text(q, k, v, queries, keys, spec).to(dtype)
     if flat:
