@@ -44,7 +44,7 @@ def _attention(device: str) -> dict[str, str]:
     varlen = f"torch's varlen_attn (grouped heads {grouped})"
     own = f"our Triton kernel; without Triton, or for long texts, {varlen}"
     return {
-        "half precision, ragged texts": varlen if device == "cuda" else ragged,
+        "half precision, ragged texts": own if device == "cuda" else ragged,
         "float32, ragged texts": ragged,
         "one text, or even lengths": f"{plain}, no mask",
         "with a recorder": "the open arithmetic",
