@@ -134,8 +134,7 @@ DATA: Table = {
     "a zip file": body(lambda d: b"PK\x03\x04" + bytes(60), "complete safetensors"),
     "an HTML page": body(lambda d: b"<!DOCTYPE html><html>404</html>", "complete safetensors"),
     "a pointer of git": body(
-        lambda d: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
-        "complete safetensors"
+        lambda d: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "complete"
     ),
     "no words": without(TABLE),
     "no layer": without(LAYER),
