@@ -76,7 +76,9 @@ def test_a_long_text_is_told(folders):
     folder, _ = folders["classify"]
     said = glassformer("classify", folder, "the cat " * 60, "--json")
     assert parsed(said)[0]["windows"] > 1
-    assert said.errors == ("glassformer: 1 of 1 texts are longer than the model: read in windows\n")
+    assert said.errors == (
+        "glassformer: 1 of 1 texts are longer than the model reads: they were split into windows\n"
+    )
 
 
 def test_follows(folders, stdin):
@@ -162,7 +164,7 @@ def test_embed_finds_the_nearest(tmp_path):
 
 def test_what_is_cut_is_told():
     said = glassformer("embed", MINILM, "a " * 300, "--json")
-    assert said.errors.endswith("longer than 256 tokens: 46 tokens were cut\n")
+    assert said.errors.endswith("longer than 256 tokens: 46 tokens were truncated\n")
     assert len(said.errors.splitlines()) == 1
 
 

@@ -49,7 +49,7 @@ def test_repetition_penalty(texts, seed, penalty):
 def test_no_repeat_ngrams(texts, seed, size):
     texts = [[token % 3 for token in text] for text in texts]  # so that runs come again
     reference = transformers.NoRepeatNGramLogitsProcessor(size)
-    check(lambda s, r: ours.forbid_repeated_runs(s, r, size=size), reference, texts, seed)
+    check(lambda s, r: ours.forbid_repeated_ngrams(s, r, size=size), reference, texts, seed)
 
 
 @FEW
