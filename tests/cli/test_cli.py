@@ -91,7 +91,7 @@ def test_help_lists_every_verb_with_its_line():
     done = glassformer("--help")
     assert done.returncode == 0
     assert re.search(r"demo +Train both toys", done.stdout)
-    assert re.search(r"doctor +Tell versions", done.stdout)
+    assert re.search(r"doctor +Show versions", done.stdout)
     assert done.stderr == ""
 
 
