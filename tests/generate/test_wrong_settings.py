@@ -36,7 +36,7 @@ WRONG = {
         "num_return_sequences": 3,
     },
     "num_return_sequences = 2 and num_beams = 1": {"num_return_sequences": 2},
-    "num_beams = 2 searches for the best text and temperature draws": {
+    "num_beams = 2 searches for the best text and temperature samples": {
         "num_beams": 2,
         "temperature": 0.5,
     },
@@ -74,7 +74,7 @@ def test_wrong_settings(model, line):
         model.generate("The cat", **given)
     said = str(caught.value)
     assert line in said and "\n" not in said
-    assert said.startswith("generate: ") or line in said[:60]
+    assert said.startswith("generate: ") or line in said[:70]
 
 
 def test_too_many_beams(model):
@@ -111,7 +111,7 @@ def test_what_a_model_cannot_do(model):
     assert bare.generate([[5, 6]])[0].ids == model.generate([[5, 6]])[0].ids
     for given, line in (
         ({"prompts": "text"}, "has no tokenizer"),
-        ({"prompts": [[5]], "stop": "x"}, "stop and bad_words are texts"),
+        ({"prompts": [[5]], "stop": "x"}, "stop and bad_words need a tokenizer"),
     ):
         with pytest.raises(gf.GlassformerError, match=line):
             bare.generate(**given)
