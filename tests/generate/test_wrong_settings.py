@@ -118,7 +118,7 @@ def test_what_a_model_cannot_do(model):
     masked = config.model_copy(update={"family": "encoder"})
     task = gf.build_task(masked, gf.TaskConfig(kind="masked_lm"))
     with pytest.raises(
-        gf.GlassformerError, match="this model is for masked_lm: it load one that generates text"
+        gf.GlassformerError, match="this is a masked_lm model: load one that generates text"
     ):
         gf.Model(task, model.tokenizer).generate("a")
     with pytest.raises(gf.GlassformerError, match="one text at a time"):
