@@ -257,7 +257,7 @@ def test_embeddings_are_those_of_sentence_transformers(model: gf.Model, referenc
 def test_texts_that_are_cut_are_counted(model: gf.Model) -> None:
     with pytest.warns(UserWarning) as seen:
         cut = model.embed(["a " * 254, "a " * 255, "a " * 300])
-    expected = "2 of 3 texts are longer than 256 tokens: 47 tokens were cut"
+    expected = "2 of 3 texts are longer than 256 tokens: 47 tokens were truncated"
     assert [str(each.message) for each in seen] == [expected]
     assert seen[0].filename == __file__
     close(cut[1], cut[2], 1e-5)

@@ -241,7 +241,7 @@ def test_stats_find_copies_and_unknown_words(place, tmp_path):
     assert facts["copies"] == 3
     assert facts["unknown"] == 2 and set(facts["unknown_examples"]) == {"☃", "❄❄"}
     said = glassformer(*words)
-    assert "10, 3 (30.0%) of them copies of another" in said
+    assert "10, 3 (30.0%) of them duplicates" in said
     assert "☃" in said and "❄❄" in said
 
 
@@ -261,7 +261,7 @@ def test_stats_refuse_in_one_line(place, tmp_path):
     )
     usual = ("--tokenizer", place / "wordpiece")
     assert "another tokenizer" in refused("data", "stats", tmp_path / "s", *usual)
-    assert "one store at a time" in refused(
+    assert "give one store at a time" in refused(
         "data", "stats", tmp_path / "s", tmp_path / "s", *usual, code=2
     )
     assert "no such file" in refused("data", "stats", tmp_path / "none", *usual)

@@ -58,7 +58,7 @@ def test_demo_goes_through_the_lectures(folder: Path, monkeypatch: pytest.Monkey
         for title, _, page in parts:
             assert f"{title} {name}" in said
             assert f"glassformer studio {name}, page {page}" in said
-    alignment = said.split("where each word looked")[1].splitlines()
+    alignment = said.split("cross attention of each word")[1].splitlines()
     assert alignment[1].split() == ["The", "cat", "sat", "on", "the", "mat."]
 
 

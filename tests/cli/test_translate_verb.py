@@ -108,7 +108,7 @@ def test_nothing_of_a_long_line_is_lost(trained):
 
 def test_what_is_not_complete_is_said(trained):
     model = trained[1] / "model"
-    with pytest.warns(UserWarning, match="2 translations came to max_new_tokens"):
+    with pytest.warns(UserWarning, match="2 translations reached max_new_tokens"):
         found = gf.load(model).translate(LINES, max_new_tokens=1)
     assert [each.complete for each in found] == [False, True, False]
 
@@ -117,12 +117,12 @@ def test_refused_in_one_line(trained, tmp_path):
     recipe, run, _ = trained
     model = run / "model"
     assert "write one of them" in refused("translate", model, "a", "--file", recipe, code=2)
-    assert "not so many" in refused("translate", model, "a", "--n-best", 5, code=2)
+    assert "write at most --num-beams" in refused("translate", model, "a", "--n-best", 5, code=2)
     assert "no such file" in refused("translate", model, "--file", tmp_path / "x").lower()
     assert "length_penalty" in refused("translate", model, "a", "--length-penalty", "nan", code=2)
     other = write_recipe(tmp_path, "causal_lm")
     glassformer("pretrain", other, "--out", tmp_path / "run")
-    assert "it cannot translate" in refused("translate", tmp_path / "run/model", "a")
+    assert "give a translation model" in refused("translate", tmp_path / "run/model", "a")
 
 
 def test_the_run_translates_and_chooses_by_it(trained):

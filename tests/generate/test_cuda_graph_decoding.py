@@ -41,8 +41,8 @@ def test_the_same_from_tape(name: str) -> None:
     task = task.to("cuda", torch.bfloat16).eval()
     room = {"slots": 5, "capacity": 290, "memory_capacity": 8}
     taped, plain = Engine(task, **room), Engine(task, **room, visitor=Nobody())
-    assert taped.taped
-    assert not plain.taped
+    assert taped.uses_cuda_graphs
+    assert not plain.uses_cuda_graphs
     said = [engine.read(PROMPTS, sources=SOURCES if reads else None) for engine in (taped, plain)]
     for step in range(270):  # over several lengths of tape
         tokens = said[1].argmax(-1)

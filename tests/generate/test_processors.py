@@ -49,7 +49,7 @@ def test_repetition_penalty(texts, seed, penalty):
 def test_no_repeat_ngrams(texts, seed, size):
     texts = [[token % 3 for token in text] for text in texts]  # so that runs come again
     reference = transformers.NoRepeatNGramLogitsProcessor(size)
-    check(lambda s, r: ours.forbid_repeated_runs(s, r, size=size), reference, texts, seed)
+    check(lambda s, r: ours.forbid_repeated_ngrams(s, r, size=size), reference, texts, seed)
 
 
 @FEW
@@ -68,10 +68,10 @@ def test_bad_words(texts, seed, words):
 def test_narrowing(texts, seed, temperature, count, mass, share):
     """Alone, and all of them in their order."""
     pairs = (
-        (ours.heat, "temperature", temperature, transformers.TemperatureLogitsWarper),
-        (ours.keep_best, "count", count, transformers.TopKLogitsWarper),
-        (ours.keep_mass, "mass", mass, transformers.TopPLogitsWarper),
-        (ours.keep_near_best, "share", share, transformers.MinPLogitsWarper),
+        (ours.apply_temperature, "temperature", temperature, transformers.TemperatureLogitsWarper),
+        (ours.keep_top_k, "count", count, transformers.TopKLogitsWarper),
+        (ours.keep_top_p, "top_p", mass, transformers.TopPLogitsWarper),
+        (ours.keep_min_p, "min_p", share, transformers.MinPLogitsWarper),
     )
     for function, name, value, reference in pairs:
         step = {name: value}

@@ -109,8 +109,8 @@ def test_a_words_path_and_the_tokens() -> None:
     assert lines[0] == "9 through the layers"
     assert lines[-1].split() == ["2", f"{path.norm[-1]:.2f}", f"{path.to_start[-1]:.2f}", "1.00"]
     lines = str(trace.table("tokens")).splitlines()
-    assert lines[2].split() == ["reads", *map(str, SOURCE)]
-    assert lines[3].split() == ["writes", *map(str, TEXT)]
+    assert lines[2].split() == ["source", *map(str, SOURCE)]
+    assert lines[3].split() == ["target", *map(str, TEXT)]
 
 
 def test_an_alignment_by_hand() -> None:

@@ -69,7 +69,7 @@ def test_a_list_of_words_has_a_label_for_each(pair: tuple[gf.Model, Any]) -> Non
     found = model.tag(words)
     assert [word.text for word in found.words] == words
     assert found.text == " ".join(words)
-    assert found.words[5].score == 0 and found.words[5].label == "O"  # no token stands for it
+    assert found.words[5].score == 0 and found.words[5].label == "O"  # it has no token
     assert model.tag(["the", "cat"]) == model.tag("the cat")
     assert model.tag([]).words == () == model.tag(" ").words
 

@@ -25,7 +25,7 @@ T = TypeVar("T")
 FORMAT = "glassformer-trace-1"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trace(RecordedTensors):
     """A mapping from names to tensors, in the order in which the model computed them.
 
