@@ -189,7 +189,7 @@ def test_what_was_left_out(
 ) -> None:
     """It is told, and switched off in the file; who leaves meanwhile takes what was there."""
     page = open_page("about:blank")
-    script = (WEB / "take.js").read_text()
+    script = (WEB / "export.js").read_text()
     assert "MOST = 1500;" in script
     fewer = script.replace("MOST = 1500;", "MOST = 10;")
     page.route(
