@@ -189,11 +189,11 @@ def test_what_was_left_out(
 ) -> None:
     """It is told, and switched off in the file; who leaves meanwhile takes what was there."""
     page = open_page("about:blank")
-    script = (WEB / "take.js").read_text()
+    script = (WEB / "export.js").read_text()
     assert "MOST = 1500;" in script
     fewer = script.replace("MOST = 1500;", "MOST = 10;")
     page.route(
-        "**/take.js", lambda route: route.fulfill(body=fewer, content_type="text/javascript")
+        "**/export.js", lambda route: route.fulfill(body=fewer, content_type="text/javascript")
     )
     page.goto(toys.address("head", m=0, l=0, h=1, q=1))
     settle(page)

@@ -80,7 +80,7 @@ def test_changes_are_made_and_undone(toys: Server, open_page: Callable[..., Page
     for key, count in (("z", 2), ("z", 1), ("z", 0), ("Z", 1), ("Z", 2), ("z", 1)):
         page.keyboard.press(key)
         expect(changes).to_have_count(count)
-    page.get_by_role("button", name=re.compile("undo: token 2")).click()
+    page.get_by_role("button", name=re.compile("remove: token 2")).click()
     expect(changes).to_have_count(0)
     page.get_by_role("button", name="Undo").click()
     expect(changes).to_have_count(1)
@@ -158,7 +158,7 @@ def test_two_sentences(toys: Server, open_page: Callable[..., Page]) -> None:
     values = toys.tensor(f"difference/{one}/{two}/head/encoder/1/3")
     assert_painted(page, between, signed(page), values)
     page.goto(toys.address("compare", o="I ate the apple"))
-    expect(page.locator(".still")).to_contain_text("as many on both sides")
+    expect(page.locator(".still")).to_contain_text("the same shape on both sides")
     expect(page.get_by_role("alert")).to_be_hidden()
 
 
@@ -280,7 +280,7 @@ SNAPSHOTS = {
       - region "The first"
       - region "The second"
       - region "The difference"
-      - region "What the two say":
+      - region "Predictions of both":
         - table "Best answers of the two"
     """,
     "training": """

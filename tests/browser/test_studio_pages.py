@@ -139,7 +139,7 @@ def test_the_tree_of_a_search(toys: Server, open_page: Callable[..., Page]) -> N
     scores = page.locator(".results tbody td:nth-child(2)").all_inner_texts()
     assert scores == [f"{each['score']:.3f}".replace("-", "−") for each in row["beams"]["best"]]
     page.locator(".tree .node").nth(8).click()
-    expect(page.get_by_role("heading", name=re.compile("Step 2: 6 ways"))).to_be_visible()
+    expect(page.get_by_role("heading", name=re.compile("Step 2: 6 candidates"))).to_be_visible()
     page.get_by_role("button", name=re.compile("Step through")).nth(1).click()
     drawn(page, LOOKING)
     text = page.get_by_role("group", name="The text: choose a word").inner_text()

@@ -268,7 +268,7 @@ SNAPSHOTS = {
               - row "point top p p of “money” KL (bits)"
             - rowgroup:
               - row /embedding .* 2.94/
-        - img /Bits from each point to the end/
+        - img /KL to final output/
       - region "Trajectory of a word":
         - textbox "Another sentence"
         - img /Cosines of .* at 5 points/

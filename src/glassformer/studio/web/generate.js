@@ -192,7 +192,7 @@ function textOf(app, output, beams) {
 const branches = (text) => text.split(".").filter((each) => /^\d{1,3}-\d{1,9}$/.test(each)).map((each) => each.split("-").map(Number));
 
 /** The same with one more choice; choices for later steps are dropped. */
-const taking = ({ taken: text, at }, id) => [...branches(text).filter(([step]) => step < at), [at, id]].map((each) => each.join("-")).join(".");
+const withChoice = ({ taken: text, at }, id) => [...branches(text).filter(([step]) => step < at), [at, id]].map((each) => each.join("-")).join(".");
 
 function choosing(app, output, now) {
   const { state } = app;
@@ -221,7 +221,7 @@ function candidate(app, now, each, i) {
   const note = chosen ? (now.chosen ? "your choice" : "chosen") : gone ? `cut by ${now.rules[each.cut].name}` : "";
   const word = el("button", {
     type: "button", class: `word ${chosen ? "chosen" : ""} ${gone ? "gone" : ""}`, "aria-pressed": String(i === state.word), text: visible(each.text),
-    title: `Choose “${visible(each.text)}” at this step`, asks: true, on: { click: () => app.update({ word: i, taken: taking(state, each.id) }) },
+    title: `Choose “${visible(each.text)}” at this step`, asks: true, on: { click: () => app.update({ word: i, taken: withChoice(state, each.id) }) },
   });
   return [
     word, ...each.p.map((p, n) => (gone && n > each.cut ? el("td", { class: "gone", text: "–" }) : valued(p))),
@@ -245,7 +245,7 @@ function taken(app, now) {
   const marked = now.top[state.word];
   return [
     el("button", { type: "button", class: "plain", "data-take": true, asks: true, disabled: marked.id === now.token && now.chosen,
-      text: `Choose “${visible(marked.text)}”`, on: { click: () => app.update({ taken: taking(state, marked.id) }) } }),
+      text: `Choose “${visible(marked.text)}”`, on: { click: () => app.update({ taken: withChoice(state, marked.id) }) } }),
     state.taken ? el("button", { type: "button", class: "plain", text: "Reset", asks: true, on: { click: () => app.update({ taken: "" }) } }) : null,
   ].filter(Boolean);
 }

@@ -213,7 +213,7 @@ function history(app, time) {
   };
   const rows = Object.entries(sentences).flatMap(([kind, tell]) => state[kind].map((each) => el("li", {},
     el("span", { text: tell(each.split("."), each) }),
-    el("button", { type: "button", class: "drop", asks: true, "aria-label": `undo: ${tell(each.split("."), each)}`, text: "×", on: { click: () => drop(kind, each) } }))));
+    el("button", { type: "button", class: "drop", asks: true, "aria-label": `remove: ${tell(each.split("."), each)}`, text: "×", on: { click: () => drop(kind, each) } }))));
   const button = (text, act, able) => el("button", { type: "button", class: "plain", text, asks: true, disabled: !able, on: { click: act } });
   return el("section", { class: "card changes", "aria-label": "Changes" },
     el("div", { class: "step-head" }, el("h2", { text: before ? "Changes" : "No changes yet" }), el("div", { class: "buttons small" }, button("Undo", app.undo, time.past.length), button("Redo", app.redo, time.future.length),
