@@ -44,7 +44,7 @@ _HOMES = {
     "view": "studio.notebook",
     "build_task": "tasks",
     "Tokenizer": "text",
-    "fit": "train.fitting",
+    "fit": "train.fit",
 }
 
 __all__ = [
