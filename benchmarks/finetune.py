@@ -22,6 +22,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import torch
 import transformers
@@ -29,12 +30,14 @@ import transformers
 import tinytasks
 from finetune_peer import CUDA, WARM, Done, Prepared, theirs, timed
 from glassformer.cli.training import given as fields_of
+from glassformer.data.run_paths import RunPaths
 from glassformer.distributed import join
+from glassformer.objectives import objective_of
+from glassformer.objectives.labelled import LabelledEvaluator
 from glassformer.recipe.schema import Recipe, read_recipe
-from glassformer.train.build import RunPaths, build_measured, build_session, held_out
-from glassformer.train.labelled import LabelledEvaluator
+from glassformer.train.build import Builder
 from glassformer.train.loop import fit
-from glassformer.train.setup import ready
+from glassformer.train.setup import resume
 from glassformer.train.trainer import Trainer
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
@@ -63,22 +66,25 @@ def prepare(
 ) -> tuple[Trainer, Prepared]:
     recipe = read_recipe(RECIPES / f"{work.recipe}.toml", changes(given, seed))
     world, place = join(), RunPaths(given.data, folder, work.recipe)
-    session = build_session(recipe, place, world)
+    session = Builder(recipe, place).trainer(world)
     recipe = recipe.model_copy(update={"train": session.state.train})
     place = replace(place, labels=session.state.task.spec.labels)
-    documents, measured = held_out(recipe, place, "train"), judge(work, recipe, place, given.tiny)
-    texts = len(session.rows.objective.samples(0)) / len(session.rows.plan(0))
+    documents, measured = (
+        objective_of(recipe).read(recipe, place, "train"),
+        judge(work, recipe, place, given.tiny),
+    )
+    texts = len(session.rows.dataset.samples(0)) / len(session.rows.plan(0))
     return session, Prepared(recipe, world, list(documents), measured, max(1, round(texts)))
 
 
 def ours(session: Trainer, found: Prepared) -> Done:
-    ready(session, found.recipe, print)
+    resume(session, found.recipe, print)
     loop = fit(session.state, session.rows, found.world, session.losses)
     seconds, first = timed(loop, found.recipe.train.steps)
-    task = session.state.answer()
+    task = session.state.inference_task()
     if found.recipe.train.precision == "bfloat16":
         task = task.bfloat16()
-    return Done(found.measured.figures(task), seconds, first)
+    return Done(found.measured.metrics(task), seconds, first)
 
 
 def changes(given: argparse.Namespace, seed: int) -> dict[str, str]:
@@ -92,7 +98,8 @@ def changes(given: argparse.Namespace, seed: int) -> dict[str, str]:
 def judge(work: Work, recipe: Recipe, place: RunPaths, tiny: bool) -> LabelledEvaluator:
     """The evaluation data; a few rows of it with --tiny."""
     data = recipe.data.model_copy(update={"valid": work.judged})
-    found = build_measured(recipe.model_copy(update={"data": data}), place, place.labels)
+    builder = Builder(recipe.model_copy(update={"data": data}), place)
+    found = cast("LabelledEvaluator", builder.evaluator())
     return replace(found, documents=found.documents[:40]) if tiny else found
 
 

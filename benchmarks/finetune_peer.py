@@ -13,9 +13,9 @@ import torch
 import transformers
 
 from glassformer.distributed import DistributedContext
-from glassformer.evaluate import metrics
+from glassformer.evaluation import metrics
+from glassformer.objectives.labelled import LabelledEvaluator
 from glassformer.recipe.schema import Recipe
-from glassformer.train.labelled import LabelledEvaluator
 from glassformer.train.optim.schedule import share
 
 WARM = 5  # steps before the clock starts

@@ -30,8 +30,9 @@ import uvicorn
 from playwright.sync_api import CDPSession, Page, Route, sync_playwright
 
 import glassformer as gf
-from glassformer.studio.app import WEB, create_app
-from glassformer.studio.samples import Served
+from glassformer.studio.app import create_app
+from glassformer.studio.samples import ServedModel
+from glassformer.studio.standalone import WEB
 
 BARS = {"bytes": 800_000, "nodes": 3_000, "heap": 80e6, "js": 150_000, "peer": 20}
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
@@ -81,7 +82,7 @@ def serving(model: gf.Model) -> Iterator[str]:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
-        app = create_app([Served("base", model)], port=port)
+        app = create_app([ServedModel("base", model)], port=port)
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()

@@ -25,11 +25,14 @@ import transformers
 
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.data.batches import PackedRows
+from glassformer.data.dataset import Dataset
 from glassformer.data.masking import Masking
-from glassformer.data.objectives import Masked, NextWord, Objective, Translate
 from glassformer.data.special_tokens import SpecialTokenTemplate
 from glassformer.data.store import Meta, Store, Writer
 from glassformer.distributed import DistributedContext
+from glassformer.objectives.causal_lm import CausalLMDataset
+from glassformer.objectives.masked_lm import MaskedLMDataset
+from glassformer.objectives.translation import TranslationDataset
 from glassformer.presets import PRESETS
 from glassformer.recipe.schema import TrainConfig
 from glassformer.sizes import measure
@@ -108,17 +111,19 @@ def store_of(work: Work, folder: Path) -> Store:
     return Store(folder)
 
 
-def objective_of(work: Work, store: Store) -> Objective:
+def objective_of(work: Work, store: Store) -> Dataset:
     vocab = work.config.vocab_size
     forbidden = np.zeros(vocab, dtype=bool)
     forbidden[:5] = True
     if work.task.kind == "masked_lm":
         frame = SpecialTokenTemplate((2,), (3,), (3,), (3,), True)
         masking = Masking(0.15, "token", 4, vocab, forbidden, ~forbidden)
-        return Masked(store, frame, work.longest, 0, 0, masking)
+        return MaskedLMDataset(store, frame, work.longest, 0, 0, masking)
     if work.task.kind == "causal_lm":
-        return NextWord(store, SpecialTokenTemplate((), (), (), (), False), work.longest, 0, 0)
-    return Translate(
+        return CausalLMDataset(
+            store, SpecialTokenTemplate((), (), (), (), False), work.longest, 0, 0
+        )
+    return TranslationDataset(
         store, SpecialTokenTemplate((), (3,), (3,), (3,), False), work.longest, 0, 0, 0, (3,), 0.1
     )
 
@@ -126,9 +131,10 @@ def objective_of(work: Work, store: Store) -> Objective:
 def flops(work: Work) -> float:
     """FLOPs of a token, forward and backward: products with weights, and attention."""
     c, stacks = work.config, measure(work.config, work.task).per_block
-    # The share of tokens that have a label.
-    asked = {"masked_lm": 0.15, "causal_lm": 1.0, "translation": 0.5}[work.task.kind]
-    # A token of a pair is in its source or target; a target token also attends to the source.
+    asked = {"masked_lm": 0.15, "causal_lm": 1.0, "translation": 0.5}[
+        work.task.kind
+    ]  # share of tokens
+    # A token of a pair is either read or written; one that is written also looks at the source.
     blocks = c.depth * sum(stacks.values()) / len(stacks)
     keys = float((work.lengths.astype(float) ** 2).sum() / work.lengths.sum())  # seen by a token
     seen = {"masked_lm": 1.0, "causal_lm": 0.5, "translation": 1.25}[work.task.kind] * keys

@@ -131,7 +131,7 @@ def heat(model: nn.Module, *, skip: str = " ", seed: int = 7) -> nn.Module:
 def tiny(family: str, *, kind: str | None = None, **changes: Any) -> gf.Model:
     """A small model of ours with random weights, without a tokenizer, in float64."""
     name = {"encoder": "bert", "decoder": "gpt2", "seq2seq": "marian"}[family]
-    usual = {"encoder": "masked_lm", "decoder": "causal_lm", "seq2seq": "seq2seq"}[family]
+    usual = {"encoder": "masked_lm", "decoder": "causal_lm", "seq2seq": "translation"}[family]
     sizes = {"head_width": None, "value_width": None, "key_heads": None}
     config = ModelConfig(**CONFIGS[name].model_dump() | sizes | changes)
     labels = ("no", "perhaps", "yes") if kind in ("classification", "token_classification") else ()

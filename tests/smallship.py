@@ -6,10 +6,10 @@ import lzma
 import random
 from pathlib import Path
 
+from glassformer.data.run_paths import RunPaths
 from glassformer.distributed import join
 from glassformer.recipe.schema import read_recipe
-from glassformer.train.build import build_session
-from glassformer.train.documents import RunPaths
+from glassformer.train.build import Builder
 from glassformer.train.trainer import Trainer
 
 RECIPES = Path(__file__).parent.parent / "recipes"
@@ -70,4 +70,4 @@ def changes(name: str) -> dict[str, str]:
 
 def small_session(name: str, root: Path, out: Path) -> Trainer:
     recipe = read_recipe(RECIPES / f"{name}.toml", changes(name))
-    return build_session(recipe, RunPaths(root, out, name), join("cpu"))
+    return Builder(recipe, RunPaths(root, out, name)).trainer(join("cpu"))

@@ -18,7 +18,7 @@ from glassformer.checkpoint.folder import open_folder, write_folder
 from glassformer.durable import remove, sync, write_whole
 from glassformer.errors import CheckpointError, ConfigError, GlassformerError, InputError
 from glassformer.pretrained import named
-from glassformer.train.comparing import plan
+from glassformer.train.compare_plan import plan
 from glassformer.train.run_dir import locked
 from test_arrows import FILES, PACKAGE, imports
 
@@ -183,7 +183,7 @@ def test_names_that_lead_out_of_a_folder_on_windows(
 ) -> None:
     monkeypatch.setattr(safe_files, "PurePath", PureWindowsPath)
     for name in ("C:x", "C:\\x", "\\x", "\\\\server\\share\\x", "a\\..\\..\\x", "/x", ".."):
-        with pytest.raises(CheckpointError, match="is no name of a file of this folder"):
+        with pytest.raises(CheckpointError, match="is not the name of a file in this folder"):
             safe_files.locate(tmp_path, name)
     assert safe_files.locate(tmp_path, "model.safetensors") is None
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from glassformer.text import Tokenizer
     from glassformer.train.fit import fit
 
-# Where each name lives; nothing is imported, torch least of all, before it is used.
+# The module of each name; nothing is imported before it is used, above all not torch.
 _HOMES = {
     "ModelConfig": "config",
     "TaskConfig": "config",

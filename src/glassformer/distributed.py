@@ -1,4 +1,4 @@
-"""One process or many: torchrun says which one this is."""
+"""One process or many, as started by torchrun."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ class DistributedContext:
 
     @property
     def is_main(self) -> bool:
-        """Only one process writes and prints."""
+        """Is this the process that writes and prints?"""
         return self.rank == 0
 
     def seed(self, seed: int) -> None:
-        """Chance begins anew, here and on the device. `torch.manual_seed` asks all devices that
-        there could be: 0.2 ms where there are none."""
+        """Seed the CPU's and this device's generators. `torch.manual_seed` would query all kinds
+        of devices: 0.2 ms where there are none."""
         torch.default_generator.manual_seed(seed)
         if self.device.type != "cpu":
             torch.get_device_module(self.device).manual_seed(seed)
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """Over all processes, in place."""
+        """Sum `tensor` over all processes, in place."""
         if self.size > 1:
-            with _together():
+            with _report_failure():
                 dist.all_reduce(tensor)
         return tensor
 
     def wait(self) -> None:
         if self.size > 1:
-            with _together():
+            with _report_failure():
                 dist.barrier()
 
     def close(self) -> None:
@@ -51,45 +51,45 @@ class DistributedContext:
             dist.destroy_process_group()
 
 
-def join(device: str = "auto", said: str = "train.device =") -> DistributedContext:
-    """Take this process's place among those that torchrun started, or be alone. `said`: where the
-    device was asked for."""
+def join(device: str = "auto", option: str = "train.device =") -> DistributedContext:
+    """Join the processes that torchrun started, if any. `option` names the device's setting in an
+    error message."""
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    place = _device(device, said)
+    place = _device(device, option)
     if size > 1 and not dist.is_initialized():
         backend = "cpu:gloo,cuda:nccl" if place.type == "cuda" else "gloo"
-        with _together():
+        with _report_failure():
             dist.init_process_group(backend, store=_store(rank, size), rank=rank, world_size=size)
     return DistributedContext(rank, size, place)
 
 
 def _store(rank: int, size: int) -> Any:
-    """Where the processes find each other. torchrun keeps one over its restarts (torch 2.13): in
-    its part for this start nobody finds the addresses of the dead."""
+    """The store where the processes find each other. torchrun keeps it over restarts (torch 2.13):
+    a prefix for each start hides the addresses of processes that are gone."""
     store, _, _ = next(rendezvous("env://", rank, size))
-    one_machine = os.environ.get("LOCAL_WORLD_SIZE") == str(size)  # else each has its own count
+    one_machine = os.environ.get("LOCAL_WORLD_SIZE") == str(size)  # otherwise the counts differ
     start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") if one_machine else "0"
     return dist.PrefixStore(f"start-{start}", store)  # type: ignore[attr-defined]
 
 
 @contextmanager
-def _together() -> Iterator[None]:
-    """When one process dies the others are told by an error in whatever they share."""
+def _report_failure() -> Iterator[None]:
+    """When a process dies, a collective operation of the others fails: report that in one line."""
     try:
         yield
     except RuntimeError as error:
         why = " ".join(str(error).split())
         raise GlassformerError(
-            f"another process of this run is gone, and what it said tells why ({why:.200})"
+            f"another process of this run has ended; see its output for the reason ({why:.200})"
         ) from None
 
 
-def _device(name: str, said: str) -> torch.device:
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+def _device(name: str, option: str) -> torch.device:
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if name == "auto":
-        name = next((kind for kind, found in there.items() if found), "cpu")
-    elif not there.get(name, True):
-        raise ConfigError(f"{said} {name!r}: there is none here: write auto or cpu")
+        name = next((kind for kind, usable in available.items() if usable), "cpu")
+    elif not available.get(name, True):
+        raise ConfigError(f"{option} {name!r}: this machine has none: write auto or cpu")
     if name == "cuda":
         number = int(os.environ.get("LOCAL_RANK", 0))
         torch.cuda.set_device(number)

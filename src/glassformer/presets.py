@@ -1,7 +1,7 @@
-"""Well-known models by name: what each is made of. Sizes only, no weights, no torch.
+"""Well-known models by name: their configs, without weights and without torch.
 
-Dropout is as published, but for attention's, which the fast kernel does not know: it is 0. T5
-keeps it: its layout has one rate for all, and its positions take the slower path anyway.
+Dropout is as published, except in attention, where it is 0: the fast kernel has none. T5 keeps
+it: its config has one rate for all, and its positions need the slower path anyway.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from glassformer.config import DropoutRates, ModelConfig, TaskConfig, TokenIds
 
 @dataclass(frozen=True)
 class Preset:
-    what: str  # in a few plain words
+    what: str  # a short description
     model: ModelConfig
     task: TaskConfig  # the head it is usually trained with
-    reference: tuple[str, str] | None = None  # the same in transformers: bare, with this head
+    reference: tuple[str, str] | None = None  # its classes in transformers: bare, with this head
 
 
 def _sizes(depth: int, width: int) -> dict[str, Any]:
-    """In all of these models a head is 64 wide; in most the MLP is four times as wide as x."""
+    """All of these models have heads of width 64; in most the MLP is four times as wide."""
     return {"depth": depth, "width": width, "heads": width // 64, "mlp_width": 4 * width}
 
 
@@ -54,13 +54,14 @@ def _gpt2(what: str, depth: int, width: int) -> Preset:
         dropout=DropoutRates(embedding=0.1, residual=0.1),
         ids=TokenIds(start=50_256, end=50_256),
     )
-    return Preset(what, model, NEXT_WORD, ("GPT2Model", "GPT2LMHeadModel"))
+    return Preset(what, model, CAUSAL_LM, ("GPT2Model", "GPT2LMHeadModel"))
 
 
 def _transformer(what: str, width: int, dropout: float) -> Preset:
-    """As the paper's formulas have it: no biases in attention, two in the MLP.
+    """As in the paper's formulas: no biases in attention, two in the MLP.
 
-    The paper says 65M and 213M, of "about 37,000" pieces; no one number of pieces gives both.
+    The paper reports 65M and 213M parameters with "about 37,000" tokens; no vocabulary size
+    gives both.
     """
     model = ModelConfig(
         family="seq2seq",
@@ -99,7 +100,7 @@ def _t5(what: str, depth: int, width: int) -> Preset:
 
 
 def _marian(what: str, depth: int, width: int) -> Preset:
-    """As the OPUS-MT models, each with its own pieces: 58,101 is English to German's number."""
+    """Like OPUS-MT models, whose vocabularies differ: 58,101 is that of English to German."""
     model = ModelConfig(
         family="seq2seq",
         vocab_size=58_101,
@@ -118,7 +119,7 @@ def _marian(what: str, depth: int, width: int) -> Preset:
     return Preset(what, model, task, ("MarianModel", "MarianMTModel"))
 
 
-NEXT_WORD = TaskConfig(kind="causal_lm", bias=False)
+CAUSAL_LM = TaskConfig(kind="causal_lm", bias=False)
 TRANSLATION = TaskConfig(kind="translation", bias=False)
 
 MODERNBERT_BASE = Preset(
@@ -163,7 +164,7 @@ SMOLLM2_135M = Preset(
         ids=TokenIds(start=0, end=0),
         init_std=1 / 24,
     ),
-    NEXT_WORD,
+    CAUSAL_LM,
     ("LlamaModel", "LlamaForCausalLM"),
 )
 

@@ -40,7 +40,7 @@ SHOTS: dict[str, tuple[str, str, dict[str, object]]] = {  # by name: which studi
     "numbers": ("minilm", "numbers", {**PIZZA, **OF, "s": 2}),
     "translate": ("shipped", "translate", {"m": 1, "x": "The cat sat on the mat."}),
     "generate": (
-        "smollm", "generate", {**CAT, "how": "chance", "k": 8, "p": 0.9, "l": 10, "w": "mean"},
+        "smollm", "generate", {**CAT, "how": "sample", "k": 8, "p": 0.9, "l": 10, "w": "mean"},
     ),
     "beams": ("smollm", "generate", {**CAT, "how": "beam", "n": 7}),
     "layers": (

@@ -52,9 +52,9 @@ def test_shards_are_written_back_with_their_index(name: str, tmp_path: Path) -> 
     wide = {"vocab_size": 499, "decoder_vocab_size": 499, "pad_token_id": 498}
     changes = wide if name.startswith("Marian") else {"vocab_size": 499}
     folder = folders.write(name, tmp_path / "shards", shards="20KB", **changes)
-    found = folders.files(folder)
-    assert INDEX in found
-    assert sum(each.endswith(".safetensors") for each in found) > 1
+    names = folders.files(folder)
+    assert INDEX in names
+    assert sum(each.endswith(".safetensors") for each in names) > 1
     sharded = there_and_back(folder)
     whole, _ = load_task(folders.write(name, tmp_path / "whole", **changes))
     assert list(folders.differences(sharded, whole)) == []
@@ -246,8 +246,8 @@ def test_keys_that_mean_nothing_here_survive(tmp_path: Path) -> None:
     task, origin = load_task(folder)
     task.spec = task.spec.model_copy(update={"labels": ("no", "yes")})
     save_task(task, tmp_path / "changed", origin)
-    found = read_config(tmp_path / "changed")
-    assert {key: found[key] for key in STRANGE} == STRANGE
+    config = read_config(tmp_path / "changed")
+    assert {key: config[key] for key in STRANGE} == STRANGE
 
 
 def test_new_labels_are_written_and_nothing_else_changes(tmp_path: Path) -> None:
@@ -279,8 +279,8 @@ def fresh(name: str, folder: Path, **changes: object) -> Task:
 def open_theirs(name: str, folder: Path) -> torch.nn.Module:
     """With transformers, which must find every tensor and nothing beside."""
     cls = getattr(transformers, name)
-    model, found = cls.from_pretrained(folder, output_loading_info=True)
-    assert {key: list(names) for key, names in found.items() if names} == {}
+    model, report = cls.from_pretrained(folder, output_loading_info=True)
+    assert {key: list(names) for key, names in report.items() if names} == {}
     return model
 
 

@@ -62,7 +62,7 @@ def test_json_holds_the_same_numbers(masked: Path) -> None:
     measures = glass.head_measures(trace, "encoder")
     assert found["measures"] == {name: each.tolist() for name, each in measures.items()}
     assert found["types"] == glass.head_types(trace, "encoder")
-    said = glass.says(model, trace, top_k=3)
+    said = glass.predictions(model, trace, top_k=3)
     assert [row["words"] for row in found["says"]] == said.words
     assert list(found["lens"]) == list(glass.lens(model, trace))
     assert found["path"]["token"] == "cat" and len(found["path"]["norm"]) == 3
@@ -130,7 +130,7 @@ def test_what_would_fill_the_memory_is_refused(
     masked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model may read far more than what there is room to record."""
-    monkeypatch.setattr("glassformer.studio.runs.MOST_BYTES", 8 * 6 * 5**2)
+    monkeypatch.setattr("glassformer.studio.runs.MAX_BYTES", 8 * 6 * 5**2)
     line = refused("inspect", masked, "the cat sat on")
     assert "6 tokens and at most 5 fit here" in line
     assert glassformer("inspect", masked, "the cat sat")

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 import glassformer as gf
 from glassformer.cli.dry_run import gather
 from glassformer.config import TokenIds
+from glassformer.data.run_paths import RunPaths
 from glassformer.distributed import DistributedContext
 from glassformer.errors import GlassformerError
 from glassformer.recipe.schema import model_config, read_recipe, task_config
 from glassformer.sizes import measure
 from glassformer.train import batch_size as auto
-from glassformer.train.build import build_session
-from glassformer.train.documents import RunPaths
-from glassformer.train.init_from import check_start
+from glassformer.train.build import Builder
+from glassformer.train.init_from import check_model
 from glassformer.train.loop import take_step
 from glassformer.train.state import State
 from tiny import KINDS, pairs, text, write_recipe
@@ -55,7 +55,7 @@ def test_there_are_small_and_large_recipes():
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_what_a_recipe_trains_can_be_saved(path):
-    check_start(read_recipe(path), path.name)
+    check_model(read_recipe(path), path.name)
 
 
 def test_a_model_that_no_layout_holds_is_named_before_any_text_is_read(tmp_path):
@@ -114,8 +114,8 @@ def test_activations_are_about_what_a_row_keeps_for_the_way_back(tmp_path, kind)
     wide = {"width": 64, "depth": 3, "heads": 4, "mlp_width": 256}
     recipe = write_recipe(tmp_path, kind, model=wide, train={"micro_batch_tokens": 320})
     place = RunPaths(tmp_path, tmp_path / "run", "")
-    session = build_session(
-        read_recipe(recipe), place, DistributedContext(0, 1, torch.device("cpu"))
+    session = Builder(read_recipe(recipe), place).trainer(
+        DistributedContext(0, 1, torch.device("cpu"))
     )
     row, task = session.rows[0], session.state.task
     weights = {p.untyped_storage().data_ptr() for p in task.parameters()}

@@ -21,7 +21,7 @@ import transformers
 import glassformer as package
 import smallship
 from glassformer import pretrained
-from glassformer.cli.tour import BANKS, BEGINS, CAT, PAIRS, PARTS, TROUT
+from glassformer.cli.tour import BANKS, CAT, PAIRS, PARTS, PROMPT, TROUT
 from verbs import glassformer, refused
 
 HOME = Path(package.__file__).parent
@@ -52,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_demo_goes_through_the_lectures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)  # a folder of this name here is that model
     said = glassformer("demo", columns=120)
-    shown = [TROUT, *(" ".join(pair) for pair in PAIRS), *BANKS, BEGINS, CAT, "cosine"]
+    shown = [TROUT, *(" ".join(pair) for pair in PAIRS), *BANKS, PROMPT, CAT, "cosine"]
     assert [text for text in shown if text not in said] == []
     for name, parts in PARTS.items():
         for title, _, page in parts:
@@ -162,11 +162,11 @@ def test_each_is_small_and_has_a_card(name: str) -> None:
 
 def test_transformers_opens_them() -> None:
     """In float32, where both compute alike: the same words."""
-    written = package.load("gf-decoder", dtype=torch.float32).generate(BEGINS, max_new_tokens=24)
+    written = package.load("gf-decoder", dtype=torch.float32).generate(PROMPT, max_new_tokens=24)
     home = pretrained.shipped()["gf-decoder"]
     reader = transformers.AutoTokenizer.from_pretrained(home)
     peer = transformers.AutoModelForCausalLM.from_pretrained(home, dtype=torch.float32)
-    asked = reader(BEGINS, return_tensors="pt")
+    asked = reader(PROMPT, return_tensors="pt")
     theirs = peer.generate(**asked, max_new_tokens=24, do_sample=False)
     assert theirs[0, asked["input_ids"].shape[1] :].tolist() == list(written[0].ids)
 

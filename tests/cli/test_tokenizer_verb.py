@@ -284,7 +284,7 @@ def test_show_refuses_in_one_line(folders, tmp_path):
     (tmp_path / "tokenizer.json").write_text("{")
     error = refused("show", tmp_path)
     assert isinstance(error, CheckpointError) and "tokenizer.json" in str(error)
-    assert "cannot read this" in str(refused("show", folders / "chars", "Ω"))
+    assert "cannot encode this" in str(refused("show", folders / "chars", "Ω"))
 
 
 # real processes

@@ -7,10 +7,14 @@ import pytest
 import torch
 
 from glassformer.data.batches import PackedRows
+from glassformer.data.dataset import NO_LABEL
 from glassformer.data.masking import Masking
-from glassformer.data.objectives import NONE, Masked, MaskedPairs, NextWord, Translate
 from glassformer.data.special_tokens import SpecialTokenTemplate
 from glassformer.errors import InputError
+from glassformer.objectives.causal_lm import CausalLMDataset
+from glassformer.objectives.masked_lm import MaskedLMDataset
+from glassformer.objectives.masked_lm_nsp import MaskedLMNSPDataset
+from glassformer.objectives.translation import TranslationDataset
 from stores import counted, store_of
 
 BERT = SpecialTokenTemplate((2,), (3,), (3,), (3,), True)
@@ -37,10 +41,10 @@ def stores(tmp_path_factory):
 def objective(stores, kind, seed=0, unit="token"):
     text = (stores["text"], BERT, LENGTH, 0, seed)
     return {
-        "next": lambda: NextWord(*text),
-        "masked": lambda: Masked(*text, masking(unit)),
-        "pairs": lambda: MaskedPairs(*text, masking(unit)),
-        "translate": lambda: Translate(stores["pairs"], MARIAN, LENGTH, 0, seed, 7, (1,)),
+        "next": lambda: CausalLMDataset(*text),
+        "masked": lambda: MaskedLMDataset(*text, masking(unit)),
+        "pairs": lambda: MaskedLMNSPDataset(*text, masking(unit)),
+        "translate": lambda: TranslationDataset(stores["pairs"], MARIAN, LENGTH, 0, seed, 7, (1,)),
     }[kind]()
 
 
@@ -88,7 +92,7 @@ def test_an_epoch_holds_every_sample_once(stores, kind):
     rows = PackedRows(objective(stores, kind), budget=BUDGET)
     end = 0
     for epoch in range(3):
-        samples, plan = rows.objective.samples(epoch), rows.plan(epoch)
+        samples, plan = rows.dataset.samples(epoch), rows.plan(epoch)
         assert sorted(plan.samples.first.tolist()) == sorted(samples.first.tolist())
         assert [rows.locate(i) for i in (end, end + len(plan) - 1)] == [
             (epoch, 0), (epoch, len(plan) - 1),
@@ -124,7 +128,7 @@ def test_fixed_shapes_are_the_same_for_every_row(stores, kind, unit):
         if batch.source is not None:
             parts += [batch.source.tokens, batch.source.sequences.offsets]
         shapes.add((batch.sequences.longest, *(len(x) for x in parts)))
-        assert (batch.labels != NONE).any()
+        assert (batch.labels != NO_LABEL).any()
     assert len(shapes) == 1
 
 
@@ -140,7 +144,7 @@ def test_a_stored_plan_is_used_and_the_same(stores, tmp_path, monkeypatch):
     begins = rows.plan(1).begins.tolist()
     assert [file.name for file in tmp_path.iterdir()] == ["epoch-00001.safetensors"]
     again = PackedRows(objective(stores, "masked"), budget=BUDGET, folder=tmp_path)
-    monkeypatch.setattr(Masked, "samples", None)  # it cannot be made: it must be read
+    monkeypatch.setattr(MaskedLMDataset, "samples", None)  # it cannot be made: it must be read
     assert again.plan(1).begins.tolist() == begins
 
 
@@ -166,16 +170,16 @@ def test_other_settings_make_another_plan(stores, tmp_path):
         ))
     )  # fmt: skip
     objectives = [
-        (MaskedPairs(text, frame, LENGTH, 0, 0, masking()), BUDGET),
-        (MaskedPairs(text, frame, LENGTH, 0, 0, masking(), True), BUDGET),
-        (MaskedPairs(text, frame, LENGTH, 0, 1, masking()), BUDGET),
-        (MaskedPairs(text, frame, LENGTH + 1, 0, 0, masking()), BUDGET),
-        (MaskedPairs(text, frame, LENGTH, 0, 0, masking()), BUDGET + 1),
-        (MaskedPairs(other, frame, LENGTH, 0, 0, masking()), BUDGET),
-        (MaskedPairs(moved, frame, LENGTH, 0, 0, masking()), BUDGET),
-        (MaskedPairs(cut, frame, LENGTH, 0, 0, masking()), BUDGET),
-        (Masked(text, frame, LENGTH, 0, 0, masking()), BUDGET),
-        (NextWord(text, frame, LENGTH, 0, 0), BUDGET),
+        (MaskedLMNSPDataset(text, frame, LENGTH, 0, 0, masking()), BUDGET),
+        (MaskedLMNSPDataset(text, frame, LENGTH, 0, 0, masking(), True), BUDGET),
+        (MaskedLMNSPDataset(text, frame, LENGTH, 0, 1, masking()), BUDGET),
+        (MaskedLMNSPDataset(text, frame, LENGTH + 1, 0, 0, masking()), BUDGET),
+        (MaskedLMNSPDataset(text, frame, LENGTH, 0, 0, masking()), BUDGET + 1),
+        (MaskedLMNSPDataset(other, frame, LENGTH, 0, 0, masking()), BUDGET),
+        (MaskedLMNSPDataset(moved, frame, LENGTH, 0, 0, masking()), BUDGET),
+        (MaskedLMNSPDataset(cut, frame, LENGTH, 0, 0, masking()), BUDGET),
+        (MaskedLMDataset(text, frame, LENGTH, 0, 0, masking()), BUDGET),
+        (CausalLMDataset(text, frame, LENGTH, 0, 0), BUDGET),
     ]
     for one, budget in objectives:
         stored = PackedRows(one, budget=budget, folder=tmp_path / "plan").plan(0)
@@ -186,5 +190,5 @@ def test_other_settings_make_another_plan(stores, tmp_path):
 
 def test_nothing_to_learn_from_is_refused(tmp_path):
     store = store_of(tmp_path, tokens=[[5], [6]])
-    with pytest.raises(InputError, match="no text is left: 2 documents with no word to predict"):
-        PackedRows(NextWord(store, BERT, LENGTH, 0, 0), budget=BUDGET)
+    with pytest.raises(InputError, match="no text is left: 2 documents with no token to predict"):
+        PackedRows(CausalLMDataset(store, BERT, LENGTH, 0, 0), budget=BUDGET)

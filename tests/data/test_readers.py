@@ -180,8 +180,8 @@ def test_rows_of_json_lines_keep_their_types(file):
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ('{"text": "one"', "line 2: this is no JSON"),
-        ("['text']", "line 2: this is no JSON"),
+        ('{"text": "one"', "line 2: not valid JSON"),
+        ("['text']", "line 2: not valid JSON"),
         ("[1]", "line 2: write an object"),
         ('{"a": 1, "a": 2}', "line 2: field 'a' is there twice"),
         ('{"a": NaN}', "line 2: field 'a' is NaN"),

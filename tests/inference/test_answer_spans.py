@@ -13,7 +13,7 @@ import glassformer as gf
 from folders import one_line
 from glassformer.errors import InputError
 from glassformer.inference import answer
-from glassformer.inference.windows import read
+from glassformer.inference.windows import encode_windows
 from speakers import LONG, bert, bytewise, close, said
 
 CASES = {
@@ -90,7 +90,7 @@ def test_no_answer_counts_where_it_is_least_likely(short: gf.Model) -> None:
     context = "the cat sat on a mat who was on the mat " * 2
     none, best = short.answer("who", context, no_answer=True, threshold=-999, top_k=2)
     assert none.text == "" != best.text
-    (reading,) = read(*short.able("answer"), [("who", context)], side=1)
+    (reading,) = encode_windows(*short.able("answer"), [("who", context)], side=1)
     assert len(reading.windows) > 1
     rows = [[reading.encoding.ids[place] for place in each.places] for each in reading.windows]
     kinds = [[reading.encoding.segments[place] for place in w.places] for w in reading.windows]

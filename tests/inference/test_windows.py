@@ -36,7 +36,7 @@ def test_windows_cover_a_text_and_fit(
     for one, two in pairwise(found):
         assert one.start < two.start and one.end - two.start >= overlap
     for place in range(before, before + inside):
-        home = found[reading.home(place)]
+        home = found[reading.best_window(place)]
         assert home.places[home.index(place)] == place
 
 
@@ -53,7 +53,7 @@ def test_a_token_is_seen_where_most_stands_around_it() -> None:
     whole = encoding(0, 10, 0)
     reading = WindowedText(whole, windows(whole, 6, overlap=2))
     assert [(each.start, each.end) for each in reading.windows] == [(0, 6), (4, 10)]
-    assert [reading.home(place) for place in range(10)] == [0] * 5 + [1] * 5
+    assert [reading.best_window(place) for place in range(10)] == [0] * 5 + [1] * 5
 
 
 @pytest.mark.parametrize("overlap", [-1, 6, 1.5])

@@ -30,11 +30,11 @@ def test_attend_and_its_gradients(name: str, dtype: torch.dtype) -> None:
     sizes = ((sum(queries), H), (sum(keys), G), (sum(keys), G))
     exact = [torch.randn(n, h, D, dtype=torch.float64, requires_grad=True) for n, h in sizes]
     fast = [x.detach().to("cuda", dtype).requires_grad_() for x in exact]
-    found = []
+    results = []
     for qkv, device in ((exact, "cpu"), (fast, "cuda")):
         texts = (Sequences.of(queries, device=device), Sequences.of(keys, device=device))
         mixed = attend(*qkv, *texts, how)
         mixed.square().sum().backward()
-        found.append([t.detach().cpu().double() for t in (mixed, *(x.grad for x in qkv))])
-    for right, ours in zip(*found, strict=True):
+        results.append([t.detach().cpu().double() for t in (mixed, *(x.grad for x in qkv))])
+    for right, ours in zip(*results, strict=True):
         assert (ours - right).norm() <= LIMITS[dtype] * right.norm()

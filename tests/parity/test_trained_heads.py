@@ -64,7 +64,7 @@ def test_a_tuned_minilm_agrees(tmp_path):
     name, text = labelled("classification", 60)
     (tmp_path / name).write_text(text)
     said = glassformer(
-        "finetune", "classification", "--model", MINILM, "--data", tmp_path / name,
+        "finetune", MINILM, "--objective", "classification", "--data", tmp_path / name,
         "--out", tmp_path / "run", "--train.steps", 3, "--train.device", "cpu",
         "--train.micro_batch_tokens", 256, "--objective.length", 64, "--json",
     )  # fmt: skip

@@ -102,14 +102,14 @@ def metrics(run: Path) -> list[dict[str, Any]]:
 
 def session(recipe: Path, out: Path, **changes: str) -> Trainer:
     """The same in this process, ready for its first step."""
+    from glassformer.data.run_paths import RunPaths
     from glassformer.distributed import DistributedContext
     from glassformer.recipe.schema import read_recipe
-    from glassformer.train.build import build_session
-    from glassformer.train.documents import RunPaths
+    from glassformer.train.build import Builder
 
     read = read_recipe(recipe, {f"train.{name}": value for name, value in changes.items()})
     world = DistributedContext(0, 1, torch.device("cpu"))
-    return build_session(read, RunPaths(recipe.parent, out, str(recipe)), world)
+    return Builder(read, RunPaths(recipe.parent, out, str(recipe))).trainer(world)
 
 
 # ---------------------------------------------------------------------------------------- lives

@@ -96,7 +96,7 @@ def test_what_is_done_is_not_done_again(
     assert [each["means"] for each in again["models"]] == [m["means"] for m in done["models"]]
     longer = [*words[:-1], 9]
     said = glassformer(*longer, "--out", out)
-    assert said.errors.count("going on after step 6") == 4 and "it is done" not in said.errors
+    assert said.errors.count("resuming after step 6") == 4 and "it is done" not in said.errors
 
 
 def test_killed_inside_its_second_run_it_goes_on(
@@ -106,7 +106,7 @@ def test_killed_inside_its_second_run_it_goes_on(
     assert live(*words, "--out", tmp_path / "cut", mischief=die).status == -9
     end = live(*words, "--out", tmp_path / "cut")
     assert end.status == 0, end.said
-    assert end.said.count("it is done") == 1 and "going on after step 3" in end.said
+    assert end.said.count("it is done") == 1 and "resuming after step 3" in end.said
     for model in done["models"]:
         for run in model["runs"]:
             cut = tmp_path / "cut" / Path(run["folder"]).relative_to(Path(done["table"]).parent)
@@ -236,7 +236,7 @@ def test_without_matplotlib_the_table_comes_alone(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name != "matplotlib" or None)
     said = glassformer(*words, "--out", place / "out", "--json")
-    assert "takes matplotlib: pip install 'glassformer[plot]'" in said.errors
+    assert "needs matplotlib: pip install 'glassformer[plot]'" in said.errors
     assert json.loads(said)["figure"] is None
     line = refused(*words, "--out", place / "out", "--figure", "a.png", code=2)
     assert "pip install 'glassformer[plot]'" in line

@@ -1,4 +1,4 @@
-"""Compiled or not, a run learns the same."""
+"""Compiled or not, a run trains the same."""
 
 from __future__ import annotations
 

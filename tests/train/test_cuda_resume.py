@@ -1,5 +1,5 @@
 """On a GPU: with deterministic = true a run that was killed ends with the same bits; on tape it
-learns the same."""
+trains the same."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_the_run_goes_on_from_the_one_before(name: str, tmp_path: Path) -> None:
     path.write_bytes(flip(path.read_bytes(), random.Random(3)))
     end = live("pretrain", recipe, "--out", out)
     assert end.status == 0 and end.steps == 2, end.said
-    assert f"{path}" in end.said.replace("\n", "") and "going on after step 6" in end.said
+    assert f"{path}" in end.said.replace("\n", "") and "resuming after step 6" in end.said
     assert result(out) == expected
 
 

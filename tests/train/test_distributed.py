@@ -161,7 +161,7 @@ def test_torchrun_starts_again_by_itself(tmp_path: Path) -> None:
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "flag").exists() and "going on after step 4" in done.stderr
+    assert (tmp_path / "flag").exists() and "resuming after step 4" in done.stderr
     assert damaged(out) == []
     assert [end.status for end in two(recipe, tmp_path / "whole")] == [0, 0]
     assert result(out) == result(tmp_path / "whole")

@@ -105,12 +105,12 @@ def test_after_three_times_it_gives_up(tmp_path: Path) -> None:
     out = tmp_path / "run"
     mischief = partial(spoil, bad, "nan")
     end = live("pretrain", recipe, "--out", out, mischief=mischief)
-    assert end.status == 3 and end.said.count("back to step") == 3, end.said
+    assert end.status == 3 and end.said.count("rolled back to step") == 3, end.said
     assert end.said.splitlines()[-1].startswith(f"glassformer: {out}: step 5: the loss")
     assert "Traceback" not in end.said
     check_finite(out)
     again = live("pretrain", recipe, "--out", out, mischief=mischief)
-    assert again.status == 3 and "back to step" not in again.said
+    assert again.status == 3 and "rolled back to step" not in again.said
     assert json.loads((out / "skipped.json").read_text())["skipped"] == [4, 5, 6]
 
 
@@ -139,7 +139,7 @@ def test_a_kill_does_not_bring_the_rows_back(when: str, tmp_path: Path) -> None:
 
 
 def spoil_weight(step: int, flag: Path) -> None:
-    """Once, after this step, a weight is no number: a bit that flipped in memory."""
+    """Once, after this step, a weight is NaN or infinite: a bit that flipped in memory."""
     from glassformer.train.optim.weights import Weights
 
     publish, count = Weights.publish, [0]
@@ -180,7 +180,7 @@ def spoil_evaluation() -> None:
 def test_an_evaluation_that_is_no_number_is_no_best_one(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, save_every=3)
     end = live("pretrain", recipe, "--out", tmp_path / "run", mischief=spoil_evaluation)
-    assert end.status == 0 and "held-out part is no number" in end.said, end.said
+    assert end.status == 0 and "held-out part is NaN or infinite" in end.said, end.said
     check_finite(tmp_path / "run")
     assert "NaN" not in (tmp_path / "run" / "metrics.jsonl").read_text()
 

@@ -131,7 +131,7 @@ def test_folds_are_cut_by_the_names_of_files(tmp_path: Path) -> None:
     made = session(recipe, tmp_path / "run")
     assert made.valid is not None
     assert made.valid.objective.store.documents == 20
-    assert made.rows.objective.store.documents == 40
+    assert made.rows.dataset.store.documents == 40
     texts = [each.texts[0] for each in made.judge.documents]  # type: ignore[union-attr]
     for label in TELLING:
         held = [tmp_path / "reviews" / label / f"cv{i:03}.txt" for i in range(10, 20)]
@@ -196,9 +196,9 @@ def test_a_model_that_reads_documents_goes_on_with_documents(tmp_path: Path) -> 
     table.write_text("sentence1\tsentence2\tlabel\n" + "a film\tbad\tneg\na film\tgood\tpos\n" * 9)
     words = (
         "finetune",
-        "classification",
-        "--model",
         model,
+        "--objective",
+        "classification",
         "--data",
         table,
         "--out",

@@ -15,10 +15,10 @@ from harness import at_step, live, result, session, signal_self
 import glassformer as gf
 from glassformer.config import DropoutRates
 from glassformer.data.batches import PackedRows
+from glassformer.data.run_paths import RunPaths
 from glassformer.distributed import DistributedContext
 from glassformer.recipe.schema import read_recipe
-from glassformer.train.build import build_session
-from glassformer.train.documents import RunPaths
+from glassformer.train.build import Builder
 from tiny import LABELLED, labelled, write_recipe
 from verbs import glassformer, refused
 
@@ -115,7 +115,7 @@ def test_cut_and_resumed_it_ends_with_the_same_bits(kind: str, tmp_path: Path) -
     die = partial(at_step, 8, partial(signal_self, signal.SIGKILL))
     assert live("pretrain", recipe, "--out", tmp_path / "cut", mischief=die).status == -9
     end = live("pretrain", recipe, "--out", tmp_path / "cut")
-    assert end.status == 0 and "going on after step 6" in end.said, end.said
+    assert end.status == 0 and "resuming after step 6" in end.said, end.said
     assert result(tmp_path / "cut") == result(tmp_path / "whole")
 
 
@@ -142,7 +142,7 @@ def test_packed_or_alone_gradients_are_the_same(kind: str, tmp_path: Path) -> No
     def losses(batch: Any) -> Any:
         return task(batch).losses
 
-    objective = made.rows.objective
+    objective = made.rows.dataset
     alone, packed = (PackedRows(objective, budget=budget) for budget in (32, 4096))
     if kind == "sentence_embedding":
         alone = PackedRows(objective, budget=64)
@@ -183,12 +183,12 @@ def test_the_body_stays_and_the_head_is_fresh(tmp_path: Path) -> None:
     told: list[str] = []
     place = RunPaths(recipe.parent, tmp_path / "out", "r", lambda line, _: told.append(line))
     world = DistributedContext(0, 1, torch.device("cpu"))
-    made = build_session(read_recipe(recipe, {"init_from": str(start)}), place, world)
-    assert f"{start}: fresh head for classification (it came with masked_lm)" in told
+    made = Builder(read_recipe(recipe, {"init_from": str(start)}), place).trainer(world)
+    assert f"{start}: new head for classification (it came with masked_lm)" in told
     before = gf.load(start).task.backbone.state_dict()
     for name, tensor in made.state.task.backbone.state_dict().items():
         assert torch.equal(tensor, before[name])
-    again = build_session(read_recipe(recipe, {"init_from": str(start)}), place, world)
+    again = Builder(read_recipe(recipe, {"init_from": str(start)}), place).trainer(world)
     for a, b in zip(made.state.task.parameters(), again.state.task.parameters(), strict=True):
         assert torch.equal(a, b)
     glassformer("finetune", start, recipe, "--out", tmp_path / "tuned")
@@ -201,8 +201,8 @@ def test_a_recipe_changes_the_dropout_of_a_model_and_nothing_else(tmp_path: Path
     place = RunPaths(recipe.parent, tmp_path / "out", str(recipe))
     rates = {"model.dropout.embedding": "0.2", "model.dropout.residual": "0.2"}
     changes = {"init_from": str(start), "model.dropout.attention": "0.3", **rates}
-    made = build_session(
-        read_recipe(recipe, changes), place, DistributedContext(0, 1, torch.device("cpu"))
+    made = Builder(read_recipe(recipe, changes), place).trainer(
+        DistributedContext(0, 1, torch.device("cpu"))
     )
     task, before = made.state.task, gf.load(start).task
     wanted = DropoutRates(embedding=0.2, residual=0.2, attention=0.3)
@@ -238,7 +238,7 @@ def test_the_short_form_needs_a_model_and_a_file(tmp_path: Path) -> None:
         data = tmp_path / name
         data.write_text(text)
         out = tmp_path / kind
-        said = glassformer("finetune", kind, "--model", start, "--data", data, "--out", out,
+        said = glassformer("finetune", start, "--objective", kind, "--data", data, "--out", out,
                            "--train.device", "cpu", "--train.micro_batch_tokens", 96,
                            "--json")  # fmt: skip
         valid = json.loads(said)["valid"]
@@ -250,7 +250,7 @@ def test_the_short_form_needs_a_model_and_a_file(tmp_path: Path) -> None:
             assert "the columns look like text = 'sentence', label = 'label'" in told
         assert gf.load(out / "model")
     assert "write one of classification" in refused(
-        "finetune", "sing", "--model", start, "--data", data, code=2
+        "finetune", start, "--objective", "sing", "--data", data, code=2
     )
     assert "finetune MODEL RECIPE" in refused("finetune", start, code=2)
 
@@ -264,7 +264,7 @@ def test_the_short_form_in_the_folder_of_the_data(
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / name).write_text(text)
     monkeypatch.chdir(tmp_path / "here")
-    said = glassformer("finetune", "classification", "--model", tmp_path / "words/run/model",
+    said = glassformer("finetune", tmp_path / "words/run/model", "--objective", "classification",
                        "--data", ".", "--out", tmp_path / "run", "--dry-run")  # fmt: skip
     assert "classification-here" in said
 
@@ -325,7 +325,7 @@ def test_folds_share_the_texts_out(tmp_path: Path) -> None:
         made = session(recipe, tmp_path / f"run{number}")
         assert made.valid is not None
         sizes.append(made.valid.objective.store.documents)
-        assert sizes[-1] + made.rows.objective.store.documents == 120
+        assert sizes[-1] + made.rows.dataset.store.documents == 120
     assert sum(sizes) == 120 and min(sizes) > 20
     for fold in ("4/3", "x", "1/1"):
         said = refused(

@@ -8,7 +8,7 @@ import pytest
 import torch
 from harness import session
 
-from glassformer.train.labelled import weighted
+from glassformer.objectives.classification import balanced_losses
 from glassformer.train.loop import fit
 from glassformer.train.optim.schedule import share
 from glassformer.train.optim.weights import frozen, rates
@@ -38,9 +38,9 @@ def moved(folder, **train):
     """How far one step moved each parameter, at most."""
     recipe = write_recipe(folder, "classification", model={"depth": 2}, train=TRAIN | train)
     made = session(recipe, folder / "run")
-    before = {n: p.detach().clone() for n, p in made.state.answer().named_parameters()}
+    before = {n: p.detach().clone() for n, p in made.state.inference_task().named_parameters()}
     next(fit(made.state, made.rows, made.world))
-    after = made.state.answer().named_parameters()
+    after = made.state.inference_task().named_parameters()
     return {n: float((p.detach() - before[n]).abs().max()) for n, p in after}
 
 
@@ -69,7 +69,7 @@ def test_rare_classes_count_more(tmp_path):
     recipe = write_recipe(tmp_path, "classification", objective={"class_weights": "balanced"})
     made = session(recipe, tmp_path / "run")
     task = made.state.task.eval()
-    numbers = made.rows.objective.store["labels"].row
+    numbers = made.rows.dataset.store["labels"].row
     counts = np.bincount(numbers)
     weights = torch.tensor(len(numbers) / 2 / counts)
     batch = made.rows[0].batch
@@ -79,7 +79,7 @@ def test_rare_classes_count_more(tmp_path):
     assert found.total.item() == pytest.approx(slow.item(), rel=1e-5)
     assert found.count == len(batch.labels)
     assert float((weights * torch.tensor(counts)).sum()) == pytest.approx(len(numbers))
-    assert weighted(task, made.rows.objective)(batch)["labels"].total == found.total
+    assert balanced_losses(task, made.rows.dataset)(batch)["labels"].total == found.total
 
 
 def test_epochs_become_steps(tmp_path):
@@ -104,7 +104,7 @@ def test_a_warm_up_may_be_a_share():
 
 
 def test_a_recipe_keeps_what_was_found(tmp_path):
-    """best_by and the like are written with the run, and the same command goes on."""
+    """best_by and the like are written with the run, and run the same command to resume."""
     from verbs import glassformer
 
     recipe = write_recipe(tmp_path, "classification")

@@ -34,7 +34,7 @@ def joined(parts: list[Samples]) -> Samples:
 
 
 def row(given: Trainer, samples: Samples) -> PackedRow:
-    objective = given.rows.objective
+    objective = given.rows.dataset
     return PackedRow(objective.batch(samples, 0, None), int(objective.costs(samples).sum()))
 
 
@@ -88,7 +88,7 @@ def test_packed_texts_have_the_gradients_they_have_alone(recipe: Path, tmp_path:
 
     def gradient(some: Samples) -> torch.Tensor:
         task.zero_grad()
-        found = task(given.rows.objective.batch(some, 0, None)).losses
+        found = task(given.rows.dataset.batch(some, 0, None)).losses
         torch.stack([each.total for each in found.values()]).sum().backward()
         parts = [p.grad if p.grad is not None else torch.zeros_like(p) for p in task.parameters()]
         return torch.cat([part.flatten() for part in parts])

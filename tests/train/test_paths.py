@@ -13,7 +13,7 @@ from harness import write_recipe
 from glassformer.errors import ConfigError
 from glassformer.recipe.paths import PathField, full_path, map_paths
 from glassformer.recipe.schema import Recipe, read_recipe, recipe_fields
-from glassformer.train.comparing import plan
+from glassformer.train.compare_plan import plan
 from tiny import labelled
 from tiny import write_recipe as other_recipe
 from verbs import glassformer, refused
@@ -131,10 +131,10 @@ def test_fine_tuning_a_file_from_another_folder(
     (tmp_path / "here").mkdir()
     (tmp_path / "rows.tsv").write_text(labelled("classification", 60)[1])
     monkeypatch.chdir(tmp_path / "here")
-    words = ("--model", "gf-encoder", "--data", "../rows.tsv", "--out", "run", "--dry-run")
-    said = json.loads(glassformer("finetune", "classification", *words, "--json"))
+    words = ("--objective", "classification", "--data", "../rows.tsv", "--out", "run", "--dry-run")
+    said = json.loads(glassformer("finetune", "gf-encoder", *words, "--json"))
     assert said["init_from"] == "gf-encoder"
-    said = refused("finetune", "classification", "--model", "gf-encoder", "--data", "no.tsv")
+    said = refused("finetune", "gf-encoder", "--objective", "classification", "--data", "no.tsv")
     assert f"{tmp_path / 'here/no.tsv'}: no such file" in said
 
 

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from glassformer.errors import ConfigError
+from glassformer.objectives import OBJECTIVES
+from glassformer.objectives.plain_text import OF_TABLES, PlainTextObjective
 from glassformer.recipe.schema import Recipe, read_recipe
 from glassformer.recipe.toml import as_toml, root_of
-from glassformer.recipe.validation import OF_TABLES, ONLY, PLAIN, _at
+from glassformer.recipe.validation import ONLY, _value
 from tiny import write_recipe
 
 OTHER: dict[str, Any] = {
@@ -86,10 +88,10 @@ def test_a_field_without_a_reader_is_refused(
     readers = [value for value in values if value is not None]
     for reader in readers:
         more = [("objective.pool", "words")] if name == "objective.token_dropout" else []
-        if name in OF_TABLES and reader in PLAIN:
+        if name in OF_TABLES and isinstance(OBJECTIVES.get(reader), PlainTextObjective):
             more = [("data.text", "sentence")]
         recipe = read(tmp_path, **settings((decides, reader), (name, OTHER[name]), *more))
-        assert _at(recipe, decides) == reader
+        assert _value(recipe, decides) == reader
     refusing = [other for other in OTHERS[decides] if other not in readers]
     assert refusing
     for other in refusing:
@@ -151,7 +153,10 @@ def test_the_root_of_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ("groups", "why"),
     [
         ({"objective": {"token_dropout": 0.5}}, "is for objective.pool = 'words' or 'hierarchy'"),
-        ({"objective": {"kind": "sentence_embedding", "pool": "words"}}, "write 'classification'"),
+        (
+            {"objective": {"kind": "sentence_embedding", "pool": "words"}},
+            "write 'first', 'last' or 'mean'",
+        ),
         ({"objective": {"pool": "words"}, "data": {"text_pair": "b"}}, "write one text"),
         ({"objective": {"pool": "hierarchy"}, "train": {"compile": True}}, "write false"),
         ({"objective": {"pool": "hierarchy"}, "train": {"cuda_graphs": True}}, "write false"),

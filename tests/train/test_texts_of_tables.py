@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.data.label_alignment import texts_of
+from glassformer.data.run_paths import RunPaths
 from glassformer.errors import ConfigError
+from glassformer.objectives import objective_of
 from glassformer.recipe.schema import read_recipe, recipe_from
-from glassformer.train.documents import RunPaths, held_out
 from tiny import sentences, write_recipe
 from verbs import glassformer
 
@@ -35,7 +36,8 @@ def part_of(folder: Path, kind: str, part: str, **data: Any) -> Counter[str]:
     recipe = recipe_from(fields, {}, "t.toml")
     place = replace(RunPaths(folder, folder / "run", "t.toml"), labels=("a", "b"))
     try:
-        found = [text for each in held_out(recipe, place, part) for text in texts_of(each)]
+        documents = objective_of(recipe).read(recipe, place, part)
+        found = [text for each in documents for text in texts_of(each)]
     except ConfigError as error:
         assert "there is nothing to" in str(error)
         return Counter()

@@ -3,7 +3,7 @@
 import pytest
 import sacrebleu
 
-from glassformer.evaluate.translation import Examples, TranslationEvaluator, scores
+from glassformer.evaluation.translation import Examples, TranslationEvaluator, scores
 from tiny import write_recipe
 from verbs import glassformer
 
@@ -49,7 +49,7 @@ def test_a_judge_leaves_the_model_as_it_was(monkeypatch):
         seen.append((task.training, search))
         return [type("T", (), {"text": text}) for text in texts]
 
-    monkeypatch.setattr("glassformer.evaluate.translation.translate", fake)
+    monkeypatch.setattr("glassformer.evaluation.translation.translate", fake)
     task = torch.nn.Linear(1, 1).train()
     judge = TranslationEvaluator(
         None, Examples(FOUND, [[each] for each in FOUND]), {"num_beams": 1}

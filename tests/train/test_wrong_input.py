@@ -94,14 +94,14 @@ CASES: dict[str, tuple[Change, int, str]] = {
     "too short rows": (
         flags("--train.micro_batch_tokens", 8),
         2,
-        "a row must hold the longest text",
+        "a micro-batch must hold the longest text",
     ),
-    "no GPU": (flags("--train.device", "cuda"), 2, "train.device = 'cuda': there is none here"),
+    "no GPU": (flags("--train.device", "cuda"), 2, "train.device = 'cuda': this machine has none"),
     "no tokenizer": (flags("--tokenizer.path", "nowhere"), 1, "there is no tokenizer"),
-    "another tokenizer": (foreign_tokenizer, 2, "the tokenizer has no [MASK]"),
+    "another tokenizer": (foreign_tokenizer, 2, "the tokenizer has no mask token"),
     "a file in the way": (in_the_way, 1, "run: could not be written"),
     "a loop of links": (in_a_loop, 1, "run: could not be written"),
-    "all held out": (flags("--data.valid_fraction", 0.999), 2, "nothing to learn from"),
+    "all held out": (flags("--data.valid_fraction", 0.999), 2, "nothing to train on"),
 }
 
 
@@ -210,7 +210,9 @@ def test_broken_off_before_the_first_step(number: int, tmp_path: Path) -> None:
     words = ("pretrain", write_recipe(tmp_path, steps=2), "--out", tmp_path / "run")
     end = live(*words, mischief=partial(stop_while_preparing, number))
     assert end.status == 75, end.said
-    line = f"glassformer: {tmp_path / 'run'}: broken off before the first step: the same command"
+    line = (
+        f"glassformer: {tmp_path / 'run'}: interrupted before the first step: run the same command"
+    )
     assert end.said.splitlines()[-1].startswith(line)
     assert live(*words).status == 0
 
@@ -236,6 +238,6 @@ def test_out_of_memory_says_which_number_to_lower(tmp_path: Path) -> None:
         assert end.status == 1
         assert end.said.splitlines()[-1] == (
             "glassformer: out of memory with train.micro_batch_tokens = 64: lower it "
-            "(--train.micro_batch_tokens 32 --train.micro_batches 2 learns the same), or set "
+            "(--train.micro_batch_tokens 32 --train.micro_batches 2 trains the same), or set "
             f"--train.activation_checkpointing true{more}"
         )

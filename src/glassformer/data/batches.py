@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from glassformer.data.objectives import BatchShape, Masked, Objective
+from glassformer.data.dataset import BatchShape, Dataset
 from glassformer.data.packing import Plan, key_of, make_plan, store_plan, stored_plan
 from glassformer.errors import InputError
 from glassformer.model import Batch
@@ -29,12 +29,12 @@ class PackedRows:
     """All rows of epoch 0, then all of epoch 1, and so on for ever."""
 
     def __init__(
-        self, objective: Objective, *, budget: int, folder: Path | None = None, fixed: bool = False
+        self, dataset: Dataset, *, budget: int, folder: Path | None = None, fixed: bool = False
     ) -> None:
-        self.objective, self.budget, self.folder = objective, budget, folder
-        costs = objective.costs(objective.samples(0))
+        self.dataset, self.budget, self.folder = dataset, budget, folder
+        costs = dataset.costs(dataset.samples(0))
         if len(costs) == 0:
-            raise InputError(f"{objective.store.folder}: no text is left{_why(objective)}")
+            raise InputError(f"{dataset.store.folder}: no text is left{_why(dataset)}")
         longest = costs.reshape(len(costs), -1).max(1)
         # Room for a third more texts than usual; more than that start a new row.
         self.most = -(-int(4 * budget / longest.mean() / 3 + 16) // 16) * 16
@@ -45,10 +45,9 @@ class PackedRows:
         self._coming: dict[int, Future[Plan]] = {}  # the next epoch's, made while this one is read
 
     def _shape(self) -> BatchShape:
-        masked = self.objective.masking if isinstance(self.objective, Masked) else None
-        wanted = 0 if masked is None else masked.most(self.budget, self.most)
-        texts = self.most * self.objective.texts
-        return BatchShape(self.budget, texts, self.objective.length, wanted)
+        positions = self.dataset.label_positions(self.budget, self.most)
+        texts = self.most * self.dataset.texts_per_sample
+        return BatchShape(self.budget, texts, self.dataset.length, positions)
 
     def plan(self, epoch: int) -> Plan:
         if epoch not in self._plans:
@@ -58,15 +57,15 @@ class PackedRows:
         return self._plans[epoch]
 
     def _find(self, epoch: int) -> Plan:
-        objective = self.objective
-        key = key_of(objective.settings, objective.store.layout, self.budget, self.most, epoch)
+        dataset = self.dataset
+        key = key_of(dataset.settings, dataset.store.layout, self.budget, self.most, epoch)
         path = None if self.folder is None else self.folder / f"epoch-{epoch:05d}.safetensors"
         found = None if path is None else stored_plan(path, key)
         if found is None:
-            samples = objective.samples(epoch)
+            samples = dataset.samples(epoch)
             found = make_plan(
-                samples, objective.costs(samples), budget=self.budget, most=self.most,
-                seed=objective.seed, epoch=epoch,
+                samples, dataset.costs(samples), budget=self.budget, most=self.most,
+                seed=dataset.seed, epoch=epoch,
             )  # fmt: skip
             if path is not None:
                 store_plan(found, path, key)
@@ -86,10 +85,10 @@ class PackedRows:
 
     def _row(self, plan: Plan, epoch: int, number: int) -> PackedRow:
         samples = plan.row(number)
-        batch = self.objective.batch(samples, epoch, self.shape)
+        batch = self.dataset.batch(samples, epoch, self.shape)
         if self._pins:
             batch = batch.pin()
-        return PackedRow(batch, int(self.objective.costs(samples).sum()))
+        return PackedRow(batch, int(self.dataset.costs(samples).sum()))
 
     def stream(self, indices: Iterable[int], *, workers: int = 0) -> Iterator[PackedRow]:
         """These rows in this order, made ahead by `workers` threads."""
@@ -116,9 +115,9 @@ class PackedRows:
                 self._coming.clear()
 
 
-def _why(objective: Objective) -> str:
+def _why(dataset: Dataset) -> str:
     """Behind "no text is left": what became of it, and what to write."""
-    left = [each for each in objective.left_out() if each.count]
-    told = "".join(f": {each.count:,} {each.what}" for each in left)
-    longer = any(each.too_long for each in left)
-    return f"{told}: " + ("raise objective.length" if longer else "add other texts")
+    skipped = [each for each in dataset.skipped() if each.count]
+    reasons = "".join(f": {each.count:,} {each.reason}" for each in skipped)
+    longer = any(each.too_long for each in skipped)
+    return f"{reasons}: " + ("raise objective.length" if longer else "add other texts")

@@ -25,7 +25,7 @@ from glassformer.durable import remove
 from glassformer.errors import InputError, shown
 from glassformer.text import Tokenizer
 
-Kind = Literal[
+StoreKind = Literal[
     "text", "sentences", "pairs", "classes", "class_pairs", "several", "several_pairs", "values",
     "value_pairs", "alike", "documents", "document_values", "tags", "answers",
 ]  # fmt: skip
@@ -60,7 +60,7 @@ class Progress:
 
 
 def prepare(
-    documents: Iterable[Document], tokenizer: Tokenizer, folder: Path, *, kind: Kind,
+    documents: Iterable[Document], tokenizer: Tokenizer, folder: Path, *, kind: StoreKind,
     sources: Sequence[str] = (), files: Mapping[str, Path] | None = None, shard: int = SHARD,
     again: bool = False, labels: Sequence[str] = (),
 ) -> Iterator[Progress]:  # fmt: skip
@@ -180,7 +180,7 @@ def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
 
 
 def encode(
-    chunk: list[Document], tokenizer: Tokenizer, kind: Kind, end: tuple[int, ...] = ()
+    chunk: list[Document], tokenizer: Tokenizer, kind: StoreKind, end: tuple[int, ...] = ()
 ) -> Iterator[dict[str, Sequence[int]]]:
     """Each document's ids, by column."""
     try:
@@ -190,7 +190,7 @@ def encode(
 
 
 def _encode(
-    chunk: list[Document], tokenizer: Tokenizer, kind: Kind, end: tuple[int, ...]
+    chunk: list[Document], tokenizer: Tokenizer, kind: StoreKind, end: tuple[int, ...]
 ) -> Iterator[dict[str, Sequence[int]]]:
     if kind == "tags":
         yield from mark_words(cast("Any", chunk), tokenizer)

@@ -1,4 +1,4 @@
-"""A step on tape: recorded once as a CUDA graph, then all its kernels start with a single call."""
+"""Decoding steps as CUDA graphs: captured once, then all kernels start with a single call."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ Step: TypeAlias = Callable[[Tensor], Tensor]  # (B,) tokens → (B, V) scores
 
 
 class StepGraphs:
-    """One tape for each number of slots that the cache is looked at: 64, 128, 256, …
+    """One captured graph for each length of the cache that attention reads: 64, 128, 256, …
 
-    A tape knows places in memory, not objects: where the cache's keys stand is part of its name.
+    A graph holds addresses, not objects, so the address of the cache's keys is part of its key.
     """
 
     def __init__(self, step: Step) -> None:
         self.step = step
-        self.tapes: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, Tensor]] = {}
-        self.tokens = torch.zeros(0)  # read by every tape
+        self.graphs: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, Tensor]] = {}
+        self.tokens = torch.zeros(0)  # every graph reads its input here
         self.pool = torch.cuda.graph_pool_handle()
 
     def __call__(self, tokens: Tensor, cache: Cache) -> Tensor:
-        """As `step`, but what it returns is overwritten by the next call."""
+        """Like `step`, but the next call overwrites the result."""
         if self.tokens.shape != tokens.shape:
-            self.tapes.clear()
+            self.graphs.clear()
             self.tokens = tokens.clone()
         self.tokens.copy_(tokens)
         counts = cache.grown((1,) * len(tokens))
         reach = min(max(64, 1 << (max(counts) - 1).bit_length()), cache.capacity)
-        name = (reach, cache.keys[0].data_ptr(), cache.memory_keys[0].data_ptr())
-        if name not in self.tapes:
-            self.tapes[name] = self._record(cache, reach)
-        graph, logits = self.tapes[name]
+        key = (reach, cache.keys[0].data_ptr(), cache.memory_keys[0].data_ptr())
+        if key not in self.graphs:
+            self.graphs[key] = self._capture(cache, reach)
+        graph, logits = self.graphs[key]
         graph.replay()
         cache.counts = counts
         return logits
 
-    def _record(self, cache: Cache, reach: int) -> tuple[torch.cuda.CUDAGraph, Tensor]:
+    def _capture(self, cache: Cache, reach: int) -> tuple[torch.cuda.CUDAGraph, Tensor]:
         lengths, cache.reach = cache.lengths.clone(), reach
         graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         try:
-            with torch.cuda.stream(side):  # what libraries set up on first use must not be on tape
+            with torch.cuda.stream(side):  # initialise libraries before the capture
                 self.step(self.tokens)
                 cache.lengths.copy_(lengths)
             torch.cuda.current_stream().wait_stream(side)

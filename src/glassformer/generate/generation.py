@@ -1,4 +1,4 @@
-"""What comes out: a text with its ids and scores, and the same text as it grows."""
+"""A generated text with its ids and scores, and incremental decoding of its tokens."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from dataclasses import dataclass
 from typing import Literal
 
 from glassformer.text import Tokenizer
-from glassformer.text.tokenizer import HALF
+from glassformer.text.tokenizer import REPLACEMENT
 
-Stopped = Literal["end", "stop", "length"]  # an end token, a stop string, no more tokens allowed
+Stopped = Literal["end", "stop", "length"]  # an end token, a stop string, the maximum length
 
 
 @dataclass(frozen=True)
 class Generation:
-    """One text that was written."""
+    """One generated text."""
 
     ids: tuple[int, ...]  # the new tokens, with the one that ended it
     stopped: Stopped
-    score: float | None = None  # of a beam: with its length penalty; else the sum of logprobs
-    logprobs: tuple[float, ...] = ()  # the model's own, one a token, if they were asked for
-    text: str = ""  # before the stop string; empty without a tokenizer
+    score: float | None = (
+        None  # of a beam: with its length penalty; else the sum of logprobs, if they were requested
+    )
+    logprobs: tuple[float, ...] = ()  # the model's own, one per token, if requested
+    text: str = ""  # up to the stop string; empty without a tokenizer
 
     def __str__(self) -> str:
         return self.text
@@ -29,7 +31,7 @@ class Generation:
 def decode_tokens(
     tokenizer: Tokenizer, ids: Sequence[int], stop: Sequence[str]
 ) -> tuple[str, bool]:
-    """The text of these ids, before the first stop string; and whether there was one."""
+    """The text of these ids up to the first stop string, and whether there was one."""
     text = tokenizer.decode(ids)
     places = [place for place in map(text.find, stop) if place >= 0]
     return text[: min(places, default=None)], bool(places)
@@ -38,8 +40,8 @@ def decode_tokens(
 class IncrementalDecoder:
     """The text of ids that come one by one.
 
-    What a token adds can depend on its neighbour (a space, the rest of a character), so a few
-    tokens are spelt again with each new one; a half character is held back until it is whole.
+    The text of a token can depend on its neighbour (a space, the rest of a character), so a few
+    tokens are decoded again with each new one; half a character is held back until it is complete.
     """
 
     def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = ()) -> None:
@@ -47,41 +49,42 @@ class IncrementalDecoder:
         self.stop = stop
         self.text = ""
         self.stopped = False
-        self._recent: list[int] = []  # a few tokens of the text, then those that are not in it yet
-        self._spelt = 0  # how many of them are in it
-        self._held = ""  # what the others look like so far
-        self._told = 0  # characters of the text that were handed out
+        self._recent: list[int] = []  # the last tokens of the text, then those not yet in it
+        self._decoded = 0  # how many of them are in the text
+        self._held = ""  # the text of the others so far
+        self._shown = 0  # characters of the text that `more` returned
 
     def add(self, token: int) -> None:
+        """Append a token; `stopped` is true if a stop string is complete."""
         self._recent.append(token)
-        before = self.tokenizer.decode(self._recent[: self._spelt])
+        before = self.tokenizer.decode(self._recent[: self._decoded])
         self._held = self.tokenizer.decode(self._recent)[len(before) :]
-        whole = self._held.rstrip(HALF)
-        found = [place for each in self.stop if (place := self._find(each, whole)) >= 0]
-        if found:
+        whole = self._held.rstrip(REPLACEMENT)
+        stops = [place for text in self.stop if (place := self._find(text, whole)) >= 0]
+        if stops:
             self.stopped = True
-            self.text = (self.text + whole)[: min(found)]
+            self.text = (self.text + whole)[: min(stops)]
         elif self._held and whole == self._held:
             self.text += whole
-            self._recent = self._recent[self._spelt :]
-            self._spelt, self._held = len(self._recent), ""
+            self._recent = self._recent[self._decoded :]
+            self._decoded, self._held = len(self._recent), ""
 
     def _find(self, stop: str, new: str) -> int:
-        """Where it is, if the new piece has a part in it."""
+        """Where a stop string is that the new text completes, else -1."""
         return (self.text + new).find(stop, max(0, len(self.text) - len(stop) + 1))
 
     def more(self, *, last: bool = False) -> str:
-        """What may be shown by now and was not: all but the beginning of a stop string."""
+        """The text since the last call, without what may be the start of a stop string."""
         if last and not self.stopped:
             self.text += self._held
         end = len(self.text)
         if not last:
-            end -= max((_overlap(self.text, each) for each in self.stop), default=0)
-        shown, self._told = self.text[self._told : end], max(self._told, end)
+            end -= max((_overlap(self.text, stop) for stop in self.stop), default=0)
+        shown, self._shown = self.text[self._shown : end], max(self._shown, end)
         return shown
 
 
 def _overlap(text: str, stop: str) -> int:
-    """How much of the stop string the text ends with."""
+    """How many characters of the stop string the text ends with."""
     lengths = range(min(len(stop) - 1, len(text)), 0, -1)
     return next((n for n in lengths if text.endswith(stop[:n])), 0)

@@ -1,4 +1,4 @@
-"""A text that is too long for the model, in parts that are not. Nothing is cut off."""
+"""Split a text that is too long for the model into parts that fit. Nothing is lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LETTERS = re.compile(r".", re.DOTALL)
 
 
 def split(text: str, fits: Fits) -> tuple[list[str], int]:
-    """The text itself, if it fits, else its sentences; and how many of those were broken up."""
+    """The text itself, if it fits, else its sentences; and how many had to be broken up."""
     if fits(text):
         return [text], 0
     parts: list[str] = []
@@ -31,9 +31,9 @@ def split(text: str, fits: Fits) -> tuple[list[str], int]:
 
 
 def break_up(sentence: str, fits: Fits) -> list[str]:
-    """Behind commas and their like, else between words, else anywhere: as much as fits in each."""
-    found = (each.findall(sentence) for each in (CLAUSES, WORDS, LETTERS))
-    pieces = next((each for each in found if len(each) > 1), None)
+    """Split after commas and the like, else between words, else anywhere, as late as fits."""
+    splits = (pattern.findall(sentence) for pattern in (CLAUSES, WORDS, LETTERS))
+    pieces = next((split for split in splits if len(split) > 1), None)
     if pieces is None:
         raise InputError(f"{shown(sentence)} alone has more tokens than the model reads")
     parts: list[str] = []
@@ -44,4 +44,4 @@ def break_up(sentence: str, fits: Fits) -> list[str]:
             held = ""
         held += piece
     parts.append(held.strip())
-    return [each for part in parts for each in ([part] if fits(part) else break_up(part, fits))]
+    return [short for part in parts for short in ([part] if fits(part) else break_up(part, fits))]

@@ -1,4 +1,4 @@
-"""Looking inside: what a recorder keeps becomes a trace, and a trace can be measured."""
+"""Interpretability: a recorder fills a trace, and a trace can be measured, shown and edited."""
 
 from glassformer.glass.ablation import Effect, effect, heads_off
 from glassformer.glass.alignment import Alignment, align_tokens
@@ -6,7 +6,7 @@ from glassformer.glass.edits import patched, put, swapped, word_id
 from glassformer.glass.heads import head_measures, head_scores, head_types, repeated, strongest
 from glassformer.glass.lens import Decision, Prediction, decided, lens, predictions
 from glassformer.glass.measures import distance, entropy, rollout, separators, sink_share
-from glassformer.glass.path import Path, between, word_path
+from glassformer.glass.path import WordPath, between, word_path
 from glassformer.glass.recorder import Edit, Keep, Recorder, ablate
 from glassformer.glass.stacks import TraceShape, sides, stacks, stream, weights
 from glassformer.glass.trace import Trace
@@ -18,11 +18,11 @@ __all__ = [
     "Edit",
     "Effect",
     "Keep",
-    "Path",
     "Prediction",
     "Recorder",
     "Trace",
     "TraceShape",
+    "WordPath",
     "ablate",
     "align_tokens",
     "between",

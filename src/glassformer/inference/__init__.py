@@ -1,9 +1,8 @@
-"""What a loaded model is used for: one file a wish, written once for every model that can do it."""
+"""Inference: one file per task, written once for every model that has the head for it."""
 
 from glassformer.inference.answer import Answer, answer
-from glassformer.inference.checks import check_kind
+from glassformer.inference.checks import check_kind, check_tokenizer
 from glassformer.inference.classify import Classified, classify, follows
-from glassformer.inference.documents import laid_out, read_documents
 from glassformer.inference.embed import (
     EmbeddingConfig,
     cosines,
@@ -13,6 +12,7 @@ from glassformer.inference.embed import (
     word,
 )
 from glassformer.inference.fill import Blank, Candidate, fill
+from glassformer.inference.recording import record_batch
 from glassformer.inference.tag import Span, Tagged, Word, chunks, tag
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Word",
     "answer",
     "check_kind",
+    "check_tokenizer",
     "chunks",
     "classify",
     "cosines",
@@ -33,9 +34,8 @@ __all__ = [
     "embedding_config",
     "fill",
     "follows",
-    "laid_out",
     "nearest",
-    "read_documents",
+    "record_batch",
     "tag",
     "word",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Documents: read by sentences or in windows, told as a whole; and what mattered in them."""
+"""Classification of whole documents, by sentences or in windows, and their most important words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from glassformer.data.prepare import sentences
 from glassformer.errors import InputError, shown
 from glassformer.glass import Recorder
-from glassformer.inference.windows import WindowedText, read, rows
+from glassformer.inference.windows import WindowedText, encode_windows, rows
 from glassformer.tasks import Ids, Task
 from glassformer.text import Text, Tokenizer
 
@@ -22,29 +22,35 @@ Ranked = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
-class Document:
-    """The texts that the model sees one by one: its sentences, or all of it."""
+class WindowedDocument:
+    """The texts that the model reads one by one: the sentences of a document, or all of it."""
 
     texts: list[str]
-    readings: list[WindowedText]
+    parts: list[WindowedText]  # the same, with their windows
 
     @property
     def count(self) -> int:
-        """How many texts of a batch it is: a text that is too long is several windows."""
-        return sum(len(each.windows) for each in self.readings)
+        """The number of its sequences in a batch: a text that is too long has several windows."""
+        return sum(len(part.windows) for part in self.parts)
 
 
-def read_documents(task: Task, tokenizer: Tokenizer, texts: Sequence[Text]) -> list[Document]:
-    found = []
+def read_documents(
+    task: Task, tokenizer: Tokenizer, texts: Sequence[Text]
+) -> list[WindowedDocument]:
+    """Divide each text as the model's pool asks, and tokenize it."""
+    documents = []
     for i, text in enumerate(texts):
         if not isinstance(text, str):
-            raise InputError(f"text {i} is {shown(text)}: this model reads documents: write one")
+            raise InputError(
+                f"text {i} is {shown(text)}: this model reads single texts: write a string"
+            )
         parts = sentences(text) if task.spec.pool == "hierarchy" else [text]
         known = list(_with_words(parts, tokenizer))
         if not known:
             raise InputError(f"text {i} is {shown(text)}: the tokenizer finds no token in it")
-        found.append(Document(known, read(task, tokenizer, known, overlap=0)))
-    return found
+        windowed = encode_windows(task, tokenizer, known, overlap=0)
+        documents.append(WindowedDocument(known, windowed))
+    return documents
 
 
 def _with_words(parts: Sequence[str], tokenizer: Tokenizer) -> Iterator[str]:
@@ -53,26 +59,30 @@ def _with_words(parts: Sequence[str], tokenizer: Tokenizer) -> Iterator[str]:
             yield part
 
 
-def laid_out(task: Task, documents: Sequence[Document]) -> tuple[Ids, Ids | None, list[int]]:
-    """Ids and segments of all texts, and how many of them each document has."""
-    ids, segments = rows(task, [each for document in documents for each in document.readings])
-    return ids, segments, [each.count for each in documents]
+def batch_ids(
+    task: Task, documents: Sequence[WindowedDocument]
+) -> tuple[Ids, Ids | None, list[int]]:
+    """The ids and segments of all sequences, and how many of them each document has."""
+    ids, segments = rows(task, [part for document in documents for part in document.parts])
+    return ids, segments, [document.count for document in documents]
 
 
 @torch.no_grad()
-def logits(task: Task, documents: Sequence[Document]) -> list[Tensor]:
-    """What the head says of each, in double precision."""
-    ids, segments, counts = laid_out(task, documents)
-    found = task.logits(ids, segments=segments, documents=counts)
-    return [each.cpu().double() for each in found]
+def logits(task: Task, documents: Sequence[WindowedDocument]) -> list[Tensor]:
+    """The logits of each document, in double precision."""
+    ids, segments, counts = batch_ids(task, documents)
+    tensors = task.logits(ids, segments=segments, documents=counts)
+    return [tensor.cpu().double() for tensor in tensors]
 
 
 @torch.no_grad()
-def important(task: Task, document: Document, top: int) -> tuple[Ranked, Ranked]:
-    """The words and the sentences that weighed most in it, by their share of the whole; a word that
-    comes often counts with all of it."""
+def important(task: Task, document: WindowedDocument, top: int) -> tuple[Ranked, Ranked]:
+    """The `top` words and sentences with the largest share of the attention.
+
+    The shares of all occurrences of a word are added.
+    """
     recorder = Recorder(task, (WORDS, SENTENCES))
-    ids, segments, counts = laid_out(task, [document])
+    ids, segments, counts = batch_ids(task, [document])
     (batch,) = task.batches(ids, segments=segments, documents=counts)
     task(batch, visitor=recorder)
     words = recorder.tensors[WORDS][:, 0].tolist()
@@ -82,18 +92,18 @@ def important(task: Task, document: Document, top: int) -> tuple[Ranked, Ranked]
     weights, share = iter(words), iter(shares)
     by_word: dict[str, float] = {}
     by_sentence: dict[str, float] = {}
-    for text, reading in zip(document.texts, document.readings, strict=True):
+    for text, part in zip(document.texts, document.parts, strict=True):
         owner = {i: match[0].lower() for match in WORD.finditer(text) for i in range(*match.span())}
-        for window in reading.windows:
+        for window in part.windows:
             whole = next(share)
             by_sentence[text] = by_sentence.get(text, 0.0) + whole
             for place in window.places:
-                word = owner.get(reading.encoding.spans[place][0])
+                word = owner.get(part.encoding.spans[place][0])
                 weight = whole * next(weights)
-                if word is not None and not reading.encoding.special[place]:
+                if word is not None and not part.encoding.special[place]:
                     by_word[word] = by_word.get(word, 0.0) + weight
     return _best(by_word, top), _best(by_sentence, top) if SENTENCES in recorder.tensors else ()
 
 
-def _best(found: dict[str, float], top: int) -> Ranked:
-    return tuple(sorted(found.items(), key=lambda item: -item[1])[:top])
+def _best(shares: dict[str, float], top: int) -> Ranked:
+    return tuple(sorted(shares.items(), key=lambda item: -item[1])[:top])

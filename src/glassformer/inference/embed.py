@@ -1,4 +1,4 @@
-"""Vectors of texts, and of one word in its sentence."""
+"""Embeddings of texts, and of one word in its sentence."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ POOLING = {
 
 @dataclass(frozen=True)
 class EmbeddingConfig:
-    """How a text becomes one vector; a sentence-transformers folder says it in its own files."""
+    """How a text becomes one vector, as the files of a sentence-transformers folder say."""
 
     pool: str = "mean"
     normalise: bool = False
@@ -47,29 +47,34 @@ def embed(
     recipe: EmbeddingConfig,
     pool_by: str | None = None,
 ) -> Tensor:
-    """One vector a text, (B, C). Unlike elsewhere, what is too long is cut; a warning says so."""
+    """One vector per text, (B, C). Texts that are too long are truncated, with a warning.
+
+    Args:
+        recipe: the model's own pooling, normalisation and maximum length
+        pool_by: first, last or mean, instead of the model's pooling
+    """
     if isinstance(texts, str):
         raise InputError("embed: give a list of texts, [text], not one string")
-    how = pool_by or recipe.pool
-    if how not in ("first", "last", "mean"):
-        raise InputError(f"pool_by = {how!r}: write first, last or mean")
+    pool = pool_by or recipe.pool
+    if pool not in ("first", "last", "mean"):
+        raise InputError(f"pool_by = {pool!r}: write first, last or mean")
     config = task.backbone.config
     most = min(recipe.max_length or config.max_length, config.max_length)
-    ids, segments = _cut(tokenizer.encode_all(texts), most)
+    ids, segments = _truncated(tokenizer.encode_all(texts), most)
     kinds = segments if config.segments else None
     with torch.no_grad():
-        vectors = task.vectors(ids, segments=kinds, pool_by=how)
+        vectors = task.vectors(ids, segments=kinds, pool_by=pool)
     return F.normalize(vectors, dim=-1) if recipe.normalise else vectors
 
 
 def cosines(a: Tensor, b: Tensor) -> Tensor:
-    """How alike each of a is to each of b: (A, C), (B, C) → (A, B), from −1 to 1."""
-    a, b = a.float(), b.float()  # half precision would go beyond 1
+    """The cosine of each of a with each of b: (A, C), (B, C) → (A, B), from −1 to 1."""
+    a, b = a.float(), b.float()  # half precision would exceed 1
     return F.normalize(a, dim=-1) @ F.normalize(b, dim=-1).T
 
 
 def nearest(query: Tensor, vectors: Tensor, top_k: int = 5) -> list[tuple[int, float]]:
-    """The places of the vectors most like the query (C,), with their cosines, best first."""
+    """The indices of the vectors most similar to the query (C,), with their cosines, best first."""
     check_top_k(top_k, "nearest")
     best, places = cosines(query[None], vectors)[0].topk(min(top_k, len(vectors)))
     return list(zip(places.tolist(), best.tolist(), strict=True))
@@ -84,25 +89,33 @@ def word(
     occurrence: int = 0,
     layer: int | None = None,
 ) -> Tensor:
-    """The vector of one word in its sentence, (C,): the mean of its pieces' vectors, as the whole
-    model makes them, or as block `layer` does, from 0 on."""
+    """The vector of one word in its sentence, (C,): the mean of its tokens' vectors.
+
+    Args:
+        occurrence: which one, if the word is in the sentence several times, from 0
+        layer: the block whose output is taken, from 0; the model's output, if not given
+    """
     if not isinstance(sentence, str) or not isinstance(word, str) or not word:
-        raise InputError(f"word: {sentence!r}, {word!r}: give a sentence and a word of it")
-    read = tokenizer.encode(sentence)
-    found = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", sentence)]
-    if not 0 <= occurrence < len(found):
+        raise InputError(f"word: {sentence!r}, {word!r}: give a sentence and a word in it")
+    encoding = tokenizer.encode(sentence)
+    spans = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", sentence)]
+    if not 0 <= occurrence < len(spans):
         raise InputError(
-            f"word: {word!r} stands {len(found)} times in {sentence!r}: "
+            f"word: {word!r} is {len(spans)} times in {sentence!r}: "
             f"there is no occurrence = {occurrence}"
         )
-    start, end = found[occurrence]
+    start, end = spans[occurrence]
     pieces = [
-        i for i, (a, b) in enumerate(read.spans) if not read.special[i] and a < end and b > start
+        i
+        for i, (a, b) in enumerate(encoding.spans)
+        if not encoding.special[i] and a < end and b > start
     ]
     if not pieces:
         raise InputError(f"word: {word!r} has no token of its own in {sentence!r}")
     with torch.no_grad():
-        hidden = task.hidden([read.ids])[0] if layer is None else _after(task, read.ids, layer)
+        hidden = (
+            task.hidden([encoding.ids])[0] if layer is None else _after(task, encoding.ids, layer)
+        )
         return hidden[pieces].mean(0)
 
 
@@ -120,14 +133,14 @@ def _after(task: Task, ids: list[int], layer: int) -> Tensor:
     return recorder.tensors[name]
 
 
-def _cut(read: Sequence[Encoding], most: int) -> tuple[list[list[int]], list[list[int]]]:
-    """Keep the first tokens and the closing one of texts that are too long, and say so."""
-    long = [each for each in read if len(each.ids) > most]
+def _truncated(encodings: Sequence[Encoding], most: int) -> tuple[list[list[int]], list[list[int]]]:
+    """Keep the first tokens and the closing one of texts that are too long, with a warning."""
+    long = [encoding for encoding in encodings if len(encoding.ids) > most]
     if long:
-        lost = sum(len(each.ids) - most for each in long)
+        lost = sum(len(encoding.ids) - most for encoding in long)
         warnings.warn(
-            f"{len(long)} of {len(read)} texts are longer than {most} tokens: "
-            f"{lost} tokens were cut",
+            f"{len(long)} of {len(encodings)} texts are longer than {most} tokens: "
+            f"{lost} tokens were truncated",
             stacklevel=4,
         )
 
@@ -136,26 +149,26 @@ def _cut(read: Sequence[Encoding], most: int) -> tuple[list[list[int]], list[lis
             return numbers
         return numbers[: most - 1] + numbers[-1:] if closed else numbers[:most]
 
-    closed = [bool(each.special) and each.special[-1] for each in read]
+    closed = [bool(encoding.special) and encoding.special[-1] for encoding in encodings]
     return (
-        [cut(each.ids, c) for each, c in zip(read, closed, strict=True)],
-        [cut(each.segments, c) for each, c in zip(read, closed, strict=True)],
+        [cut(encoding.ids, c) for encoding, c in zip(encodings, closed, strict=True)],
+        [cut(encoding.segments, c) for encoding, c in zip(encodings, closed, strict=True)],
     )
 
 
 def embedding_config(files: Mapping[str, bytes], source: str) -> EmbeddingConfig:
-    """Read sentence-transformers' own files, of today and of the first years, where there are."""
+    """Read the files of sentence-transformers, of all its versions; the defaults without them."""
 
     def settings(name: str, kind: type = dict) -> Any:
         return parse(files[name], f"{source}: {name}", kind) if name in files else kind()
 
     modules = [
-        str(each.get("type")) if isinstance(each, dict) else ""
-        for each in settings("modules.json", list)
+        str(module.get("type")) if isinstance(module, dict) else ""
+        for module in settings("modules.json", list)
     ]
     for name in modules:
         if name.rpartition(".")[2] not in ("Transformer", "Pooling", "Normalize"):
-            raise CheckpointError(f"{source}: modules.json: {name!r} is not known here")
+            raise CheckpointError(f"{source}: modules.json: {name!r} is not supported")
     pooling = settings("1_Pooling/config.json")
     modes = [name.removeprefix("pooling_mode_") for name, on in pooling.items() if on is True]
     modes = [str(pooling["pooling_mode"])] if "pooling_mode" in pooling else modes

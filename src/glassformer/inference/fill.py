@@ -1,4 +1,4 @@
-"""Fill in the blank: which words a masked language model sees in place of [MASK]."""
+"""Fill in the blank: the words that a masked language model predicts for [MASK]."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from torch import Tensor
 from glassformer.data.special_tokens import MASK, find_id
 from glassformer.errors import InputError, shown
 from glassformer.inference.checks import check_top_k
-from glassformer.inference.windows import WindowedText, read, rows
+from glassformer.inference.windows import WindowedText, encode_windows, rows
 from glassformer.tasks import Task
 from glassformer.text import Tokenizer
 
-BLANK = MASK[0]  # how a blank may be written, whatever the model calls it
+BLANK = MASK[0]  # accepted for every model, whatever its own mask token is
 
 
 @dataclass(frozen=True)
 class Candidate:
+    """A word for a blank."""
+
     text: str
     probability: float
     id: int
@@ -31,7 +33,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Blank:
-    """A blank, where it stands in the text, and what could fill it, best first."""
+    """A blank, its position in the text, and its candidates, best first."""
 
     start: int
     end: int
@@ -46,27 +48,32 @@ def fill(
     top_k: int = 5,
     overlap: int | None = None,
 ) -> list[list[Blank]]:
-    """For each text its blanks. Several in one text are filled each for itself, as in training.
+    """The blanks of each text. Several in one text are filled independently, as in training.
 
-    In a text longer than the model, a blank is seen in the window that shows most around it.
+    Args:
+        top_k: how many candidates for each blank
+        overlap: tokens that neighbouring windows share; a quarter, if not given
+
+    In a text longer than the model, a blank is read in the window with the most context.
     """
     check_top_k(top_k, "fill")
     mask = find_id(tokenizer, MASK)
     if mask is None:
-        raise InputError(f"fill: the tokenizer knows no mask token: {' or '.join(MASK)}")
+        raise InputError(f"fill: the tokenizer has no mask token, such as {' or '.join(MASK)}")
     name = tokenizer.token(mask)
     blanks = [_blanks(text, i, name) for i, text in enumerate(texts)]
-    written = [text.replace(BLANK, name) for text in texts]
-    readings = read(task, tokenizer, written, overlap=overlap)
-    found = []
-    best = _best(task, readings, mask, top_k)
-    for i, (reading, spans) in enumerate(zip(readings, blanks, strict=True)):
-        count = reading.encoding.ids.count(mask)
+    masked = [text.replace(BLANK, name) for text in texts]
+    windowed = encode_windows(task, tokenizer, masked, overlap=overlap)
+    filled_blanks = []
+    best = _best(task, windowed, mask, top_k)
+    for i, (text, spans) in enumerate(zip(windowed, blanks, strict=True)):
+        count = text.encoding.ids.count(mask)
         if count != len(spans):
-            raise InputError(f"text {i}: the tokenizer sees {count} of its {len(spans)} blanks")
-        filled = [_candidates(tokenizer, *next(best)) for _ in spans]
-        found.append([Blank(*span, each) for span, each in zip(spans, filled, strict=True)])
-    return found
+            raise InputError(f"text {i}: the tokenizer finds {count} of its {len(spans)} blanks")
+        candidates = [_candidates(tokenizer, *next(best)) for _ in spans]
+        pairs = zip(spans, candidates, strict=True)
+        filled_blanks.append([Blank(*span, words) for span, words in pairs])
+    return filled_blanks
 
 
 def filled(text: str, blanks: Sequence[Blank]) -> str:
@@ -88,23 +95,23 @@ def _blanks(text: str, number: int, name: str) -> list[tuple[int, int]]:
 
 @torch.no_grad()
 def _best(
-    task: Task, readings: Sequence[WindowedText], mask: int, top_k: int
+    task: Task, windowed: Sequence[WindowedText], mask: int, top_k: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """The probabilities and ids of the best words, for one blank after the other."""
-    ids, segments = rows(task, readings)
-    asked = (
-        number == reading.home(place)
-        for reading in readings
-        for number, window in enumerate(reading.windows)
+    """The probabilities and ids of the best words, blank by blank."""
+    ids, segments = rows(task, windowed)
+    chosen = (
+        number == text.best_window(place)
+        for text in windowed
+        for number, window in enumerate(text.windows)
         for place in window.places
-        if reading.encoding.ids[place] == mask
+        if text.encoding.ids[place] == mask
     )
     for batch in task.batches(ids, segments=segments):
-        wanted = (batch.tokens == mask).nonzero().flatten()
-        scores = task(replace(batch, label_positions=wanted)).logits.float()  # (P, V)
-        best, found = scores.softmax(-1).topk(min(top_k, scores.shape[1]))
-        for row in zip(best.cpu(), found.cpu(), strict=True):
-            if next(asked):
+        masked = (batch.tokens == mask).nonzero().flatten()
+        scores = task(replace(batch, label_positions=masked)).logits.float()  # (P, V)
+        best, words = scores.softmax(-1).topk(min(top_k, scores.shape[1]))
+        for row in zip(best.cpu(), words.cpu(), strict=True):
+            if next(chosen):
                 yield row
 
 

@@ -1,4 +1,4 @@
-"""A text that is longer than the model is read in windows that overlap. Nothing is cut off."""
+"""A text that is longer than the model is read in overlapping windows. Nothing is cut off."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from glassformer.text import Encoding, Text, Tokenizer
 
 @dataclass(frozen=True)
 class Window:
-    """The tokens a model sees at once: a part of the text, and all that stands around it.
+    """The tokens that a model reads at once: a part of the text, and everything around it.
 
     [CLS] question [SEP] a context too long to read [SEP]
     [CLS] question [SEP] a context too              [SEP]
@@ -23,30 +23,30 @@ class Window:
     [CLS] question [SEP]               long to read [SEP]
     """
 
-    places: list[int]  # of its tokens, in the whole
-    start: int  # of the part, in the whole
+    places: list[int]  # of its tokens in the whole text
+    start: int  # of the part in the whole text
     end: int
-    lead: int  # tokens in front of the part
+    lead: int  # tokens before the part
 
     def index(self, place: int) -> int:
-        """Where a token of the part stands in the window."""
+        """The position in the window of a token of the part."""
         return self.lead + place - self.start
 
 
 @dataclass(frozen=True)
 class WindowedText:
-    """A text, or a pair of texts, and the windows it is read in: mostly one."""
+    """A text, or a pair of texts, and its windows: mostly one."""
 
     encoding: Encoding
     windows: list[Window]
 
-    def home(self, place: int) -> int:
-        """The window that shows most of a token's surroundings: it is nearest to the middle."""
-        off = [abs(2 * place - (each.start + each.end - 1)) for each in self.windows]
+    def best_window(self, place: int) -> int:
+        """The window with the most context around a token: where it is nearest to the middle."""
+        off = [abs(2 * place - (window.start + window.end - 1)) for window in self.windows]
         return off.index(min(off))
 
 
-def read(
+def encode_windows(
     task: Task,
     tokenizer: Tokenizer,
     texts: Sequence[Text],
@@ -54,27 +54,29 @@ def read(
     side: int | None = None,
     overlap: int | None = None,
 ) -> list[WindowedText]:
-    """Token ids, in windows where they are too many for the model.
+    """Tokenize texts, and divide those that are too long for the model into windows.
 
-    Of a pair, `side` (0 or 1; the longer one, if not given) is cut into windows and the other
-    stands in each of them. Neighbours share at least `overlap` tokens: a quarter, if not given.
+    Args:
+        side: which text of a pair (0 or 1) is divided, with the other in each window; the longer
+            one, if not given
+        overlap: the least number of tokens that neighbours share; a quarter, if not given
     """
     most = task.backbone.config.max_length
-    found = []
+    windowed = []
     for i, encoding in enumerate(tokenizer.encode_all(texts)):
         if not encoding.ids:
             raise InputError(f"text {i} is {texts[i]!r:.40}: the tokenizer finds no token in it")
         try:
-            found.append(WindowedText(encoding, windows(encoding, most, side, overlap)))
+            windowed.append(WindowedText(encoding, windows(encoding, most, side, overlap)))
         except InputError as error:
             raise InputError(f"text {i}: {error}") from None
-    return found
+    return windowed
 
 
 def windows(
     encoding: Encoding, most: int, side: int | None = None, overlap: int | None = None
 ) -> list[Window]:
-    """As few as can be, all of the same size, and evenly spread: none counts more than another."""
+    """As few as possible, all of the same size and evenly spread, so that all count the same."""
     if side is None:
         side = int(encoding.texts.count(1) > encoding.texts.count(0))
     inside = [place for place, text in enumerate(encoding.texts) if text == side]
@@ -85,7 +87,7 @@ def windows(
     room = most - (whole - size)
     if room < 1:
         raise InputError(
-            f"what stands around the longer part has {whole - size} tokens and the model reads "
+            f"the text around the longer part has {whole - size} tokens and the model reads "
             f"at most {most}: shorten it"
         )
     shared = room // 4 if overlap is None else overlap
@@ -100,9 +102,9 @@ def windows(
     ]
 
 
-def rows(task: Task, readings: Sequence[WindowedText]) -> tuple[Ids, Ids | None]:
+def rows(task: Task, windowed: Sequence[WindowedText]) -> tuple[Ids, Ids | None]:
     """The ids and the segments of all windows, one after the other."""
-    pairs = [(reading.encoding, window) for reading in readings for window in reading.windows]
+    pairs = [(text.encoding, window) for text in windowed for window in text.windows]
     ids = [[whole.ids[place] for place in window.places] for whole, window in pairs]
     if not task.backbone.config.segments:
         return ids, None
@@ -110,8 +112,8 @@ def rows(task: Task, readings: Sequence[WindowedText]) -> tuple[Ids, Ids | None]
 
 
 @torch.no_grad()
-def logits(task: Task, readings: Sequence[WindowedText]) -> list[list[Tensor]]:
-    """What the head says: for each reading, one tensor a window, in double precision."""
-    ids, segments = rows(task, readings)
-    found = iter(task.logits(ids, segments=segments))
-    return [[next(found).cpu().double() for _ in reading.windows] for reading in readings]
+def logits(task: Task, windowed: Sequence[WindowedText]) -> list[list[Tensor]]:
+    """The logits of the head: for each text, one tensor per window, in double precision."""
+    ids, segments = rows(task, windowed)
+    tensors = iter(task.logits(ids, segments=segments))
+    return [[next(tensors).cpu().double() for _ in text.windows] for text in windowed]

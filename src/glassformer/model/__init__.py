@@ -1,7 +1,7 @@
 """The book: one readable core that is BERT, GPT and the translation transformer.
 
-Read it in this order: attention, position, block, stack, families; then what they rest
-on: sequences, context, cache, init, kernels.
+Read it in this order: attention, position, block, stack, families; then what they
+build on: sequences, context, cache, init, kernels.
 
 Shapes, for the whole package:
     N  tokens in the row (all texts laid end to end)      C  width of a token's vector
@@ -10,13 +10,9 @@ Shapes, for the whole package:
     S  length of the keys                                 V  vocabulary
 """
 
-from glassformer.model.attention import (
-    Attention,
-    AttentionSpec,
-    attend,
-    attend_in_the_open,
-    visible,
-)
+from glassformer.model.attention import (  # isort: skip
+    Attention, AttentionSpec, attend, attend_in_the_open, visible,
+)  # fmt: skip
 from glassformer.model.block import MLP, Block, Norm
 from glassformer.model.cache import Cache
 from glassformer.model.context import Context, Look, Visitor

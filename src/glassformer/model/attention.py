@@ -1,4 +1,4 @@
-"""Attention: every token asks, every token answers, and each takes home a weighted mixture.
+"""Attention: every token asks, every token answers, and each gets a weighted mixture.
 
 q = W_Q x        what I look for
 k = W_K x        the title on the spine
@@ -25,7 +25,7 @@ from glassformer.model.sequences import Sequences
 
 
 class Attention(nn.Module):
-    """One or many heads; from a text to itself, or (cross) to the text the encoder read."""
+    """One or many heads; from a text to itself, or (cross) to the source the encoder has read."""
 
     def __init__(self, config: ModelConfig, *, layer: int, cross: bool = False) -> None:
         super().__init__()
@@ -70,15 +70,15 @@ class Attention(nn.Module):
         return ctx.see(self, "k", k), ctx.see(self, "v", v)
 
     def _past(self, x: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Sequences]:
-        """This text's own keys and values, behind those the cache remembers."""
+        """This text's own keys and values, after those in the cache."""
         k, v = self._keys_and_values(x, ctx)
         if ctx.cache is not None:
             k, v = ctx.cache.extend(self.layer, k, v, (ctx.texts, ctx.positions), ctx.keys)
         return k, v, ctx.keys
 
     def _memory(self, ctx: Context) -> tuple[Tensor, Tensor, Sequences]:
-        """The other text's keys and values: made once, then recalled from the cache."""
-        assert ctx.memory_keys is not None  # noqa: S101 - Seq2Seq sees to it
+        """The source's keys and values: computed once, then read from the cache."""
+        assert ctx.memory_keys is not None  # noqa: S101 - Seq2Seq passes them
         if ctx.memory is None:
             assert ctx.cache is not None  # noqa: S101
             return *ctx.cache.recall(self.layer, ctx.memory_keys), ctx.memory_keys
@@ -88,7 +88,7 @@ class Attention(nn.Module):
         return k, v, ctx.memory_keys
 
 
-# Whose queries and whose keys do not fill their rectangle; keys of a cache may be all there is.
+# The queries and keys that do not fill their rectangle; of a cache, only the keys may not.
 Ragged: TypeAlias = tuple[Sequences | None, Sequences]
 
 
@@ -96,24 +96,24 @@ Ragged: TypeAlias = tuple[Sequences | None, Sequences]
 class AttentionSpec:
     """Which keys a query may see, and how scores become weights."""
 
-    causal: bool = False  # only at keys up to one's own place
-    window: int | None = None  # only at keys this near
+    causal: bool = False  # only keys up to the query's own position
+    window: int | None = None  # only keys at most this far away
     bias: Tensor | None = None  # (1 or B, H, T, S) added to the scores
     scale: float = 1.0
     dropout: float = 0.0
     masks: dict[Any, Tensor | None] = field(default_factory=dict)  # of this call
 
-    def once(self, what: Any, make: Callable[[], Tensor | None]) -> Tensor | None:
-        """A mask is the same in all layers: the first one makes it.
+    def once(self, key: Any, make: Callable[[], Tensor | None]) -> Tensor | None:
+        """What `make` returns. The first layer calls it and the others share the result.
 
-        A compiler sees that itself; and one that learns (a bias) is made in every layer, so that
-        a layer can be computed again alone.
+        A compiler shares it by itself. With a bias that is learned, each layer makes its own, so
+        that activation checkpointing can compute a layer again alone.
         """
         if torch.compiler.is_compiling() or (self.bias is not None and self.bias.requires_grad):
             return make()
-        if what not in self.masks:
-            self.masks[what] = make()
-        return self.masks[what]
+        if key not in self.masks:
+            self.masks[key] = make()
+        return self.masks[key]
 
 
 def attend(
@@ -125,70 +125,76 @@ def attend(
     spec: AttentionSpec,
     recorder: tuple[nn.Module, Look] | None = None,
 ) -> Tensor:  # (N, H, Dv)
-    """softmax(q kᵀ · scale + bias) v, each text for itself. The only function that knows kernels.
+    """softmax(q kᵀ · scale + bias) v, for each text. The only function that knows kernels.
 
-    Where there are more keys than queries (a cache), the ends of both are aligned.
+    Where there are more keys than queries (a cache), their ends are aligned. With a `recorder`
+    (a module and where it shows its tensors) the open arithmetic takes the kernel's place.
     """
-    if recorder is None and kernels.learns_slowly(q):
-        spec = replace(spec, bias=spec.bias if spec.bias is None else spec.bias.float(), masks={})
-        return attend(q.float(), k.float(), v.float(), queries, keys, spec).to(q.dtype)
+    dtype = q.dtype
+    if recorder is None and kernels.slow_backward(q):
+        bias = None if spec.bias is None else spec.bias.float()
+        q, k, v, spec = q.float(), k.float(), v.float(), replace(spec, bias=bias, masks={})
     flat = k.dim() == 3
     even = queries.even(q) and (keys.even(k) if flat else keys.exact)
     if flat and recorder is None and (not even or spec.window is not None):
         if kernels.fits_varlen(q, v, spec.bias, spec.dropout):
             return kernels.varlen(q, k, v, queries, keys, spec.causal, spec.window, spec.scale)
         if q.device.type == "cpu" and not torch.compiler.is_compiling():
-            return _one_by_one(q, k, v, queries, keys, spec)
+            return _text_by_text(q, k, v, queries, keys, spec).to(dtype)
     if flat:
         k, v = keys.pad(k).transpose(1, 2), keys.pad(v).transpose(1, 2)  # (B, G, S, D)
     ragged = None if even else (None if queries.even(q) else queries, keys)
-    mixed = _dense(queries.pad(q).transpose(1, 2), k, v, ragged, spec, recorder)  # (B, H, T, Dv)
-    return queries.unpad(mixed.transpose(1, 2), like=q)
+    padded = queries.pad(q).transpose(1, 2)  # (B, H, T, D)
+    if recorder is not None:
+        seen = visible(padded.shape[2], k.shape[2], ragged, spec, q.device)
+        mixed = attend_in_the_open(padded, k, v, seen, spec, *recorder)
+    else:
+        mixed = scaled_dot_product_attention(padded, k, v, **_options(padded, k, ragged, spec))
+    return queries.unpad(mixed.transpose(1, 2), like=q).to(dtype)  # (B, H, T, Dv) → (N, H, Dv)
 
 
-def _one_by_one(
+def _text_by_text(
     q: Tensor, k: Tensor, v: Tensor, queries: Sequences, keys: Sequences, spec: AttentionSpec
 ) -> Tensor:
-    """On a CPU no kernel takes ragged texts, and a padded rectangle is mostly padding."""
+    """A CPU has no kernel for ragged texts, and a padded rectangle is mostly padding."""
     rows = []
     texts = (x.split(s.lengths) for x, s in ((q, queries), (k, keys), (v, keys)))
-    for i, one in enumerate(zip(*texts, strict=True)):
-        T, S = one[0].shape[0], one[1].shape[0]
+    for i, text in enumerate(zip(*texts, strict=True)):
+        one_q, one_k, one_v = (x.transpose(0, 1)[None] for x in text)  # (1, H, T, D)
         bias = spec.bias
         if bias is not None:
-            bias = bias[min(i, bias.shape[0] - 1), None, :, :T, :S]
-        one_q, one_k, one_v = (x.transpose(0, 1)[None] for x in one)  # (1, H, T, D)
-        alone = replace(spec, bias=bias, masks={})
-        rows.append(_dense(one_q, one_k, one_v, None, alone)[0].transpose(0, 1))
+            bias = bias[min(i, bias.shape[0] - 1), None, :, : one_q.shape[2], : one_k.shape[2]]
+        options = _options(one_q, one_k, None, replace(spec, bias=bias, masks={}))
+        mixed = scaled_dot_product_attention(one_q, one_k, one_v, **options)
+        rows.append(mixed[0].transpose(0, 1))
     return torch.cat(rows)
 
 
-def _dense(
-    q: Tensor,  # (B, H, T, D)
-    k: Tensor,  # (B, G, S, D)
-    v: Tensor,  # (B, G, S, Dv)
-    ragged: Ragged | None,
-    spec: AttentionSpec,
-    recorder: tuple[nn.Module, Look] | None = None,
-) -> Tensor:  # (B, H, T, Dv)
+def _options(q: Tensor, k: Tensor, ragged: Ragged | None, spec: AttentionSpec) -> dict[str, Any]:
+    """What the dense kernel needs beside q, k and v."""
     T, S = q.shape[2], k.shape[2]
     bare = ragged is None and spec.window is None and spec.bias is None
-    triangle = bare and T == S and spec.causal
-    if recorder is not None:
-        return attend_in_the_open(q, k, v, visible(T, S, ragged, spec, q.device), spec, *recorder)
-    what = (ragged, T, S, spec.causal, spec.window, spec.bias)
-    mask = None if triangle else spec.once(what, lambda: _mask(T, S, ragged, spec, q))
-    return scaled_dot_product_attention(
-        q, k, v, attn_mask=mask, is_causal=triangle, scale=spec.scale, dropout_p=spec.dropout,
-        enable_gqa=k.shape[1] != q.shape[1],
-    )  # fmt: skip
+    triangle = bare and T == S and spec.causal  # the kernel knows this mask by itself
+    key = (ragged, T, S, spec.causal, spec.window, spec.bias)
+    return {
+        "attn_mask": None if triangle else spec.once(key, lambda: _mask(T, S, ragged, spec, q)),
+        "is_causal": triangle,
+        "scale": spec.scale,
+        "dropout_p": spec.dropout,
+        "enable_gqa": k.shape[1] != q.shape[1],
+    }
 
 
 def attend_in_the_open(
-    q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None, spec: AttentionSpec,
-    where: nn.Module, ctx: Look,
-) -> Tensor:  # fmt: skip
-    """The same arithmetic line by line as on the slide, for somebody who looks."""
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    seen: Tensor | None,
+    spec: AttentionSpec,
+    where: nn.Module,
+    ctx: Look,
+) -> Tensor:
+    """The same arithmetic line by line as on the slide, each step shown to the recorder."""
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)  # (B, H, S, D)
     scores = q @ k.transpose(-1, -2) * spec.scale  # (B, H, T, S)
@@ -202,7 +208,7 @@ def attend_in_the_open(
 
 
 def _mask(T: int, S: int, ragged: Ragged | None, spec: AttentionSpec, q: Tensor) -> Tensor | None:
-    """What is added to the scores: the bias, and −∞ where nobody may look."""
+    """What is added to the scores: the bias, and −∞ where a query may not look."""
     seen = visible(T, S, ragged, spec, q.device)
     if seen is None:
         return spec.bias
@@ -224,15 +230,15 @@ def visible(
         return None
     row = torch.arange(T, device=device)[:, None]
     column = torch.arange(S, device=device)
-    asked, held = (T, S) if ragged is None else (
-        T if each is None else each.sizes[:, None, None, None] for each in ragged
+    rows, columns = (T, S) if ragged is None else (
+        T if texts is None else texts.sizes[:, None, None, None] for texts in ragged
     )  # fmt: skip
-    seen = column < held  # (S,) or (B, 1, 1, S)
-    back = row + (held - asked) - column  # how far behind the query the key lies
+    seen = column < columns  # (S,) or (B, 1, 1, S)
+    back = row + (columns - rows) - column  # how far behind the query the key lies
     if spec.causal and T > 1:
         seen = seen & (back >= 0)
     if spec.window is not None:
         seen = seen & (back.abs() <= spec.window)
-    if isinstance(asked, Tensor):  # rows of padding look at key 0: a softmax over nothing is NaN
-        seen = seen | ((row >= asked) & (column == 0))
+    if isinstance(rows, Tensor):  # rows of padding look at key 0: a softmax over nothing is NaN
+        seen = seen | ((row >= rows) & (column == 0))
     return seen[None, None] if ragged is None else seen

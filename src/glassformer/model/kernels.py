@@ -1,4 +1,4 @@
-"""Which attention kernels this machine has."""
+"""The attention kernels, and which of them this machine has."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch.nn.attention import SDPBackend
 
 from glassformer.model.sequences import Sequences
 
-# From then on the kernel takes fewer key heads than query heads.
+# Since then the kernel accepts fewer key heads than query heads.
 GROUPED = torch.__version__ >= "2.12"
-# For full rectangles cuDNN's kernel is the fastest to train with, and torch's last choice.
+# For full rectangles cuDNN's kernel trains fastest, but torch would choose it last.
 PREFERRED = [
     SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION,
     SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH,
@@ -27,8 +27,8 @@ def fits_varlen(q: Tensor, v: Tensor, bias: Tensor | None, dropout: float) -> bo
     return fits and bias is None and dropout == 0.0
 
 
-def learns_slowly(q: Tensor) -> bool:
-    """On a CPU the kernel's way back takes up to ten times longer in half precision."""
+def slow_backward(q: Tensor) -> bool:
+    """On a CPU the kernel's backward pass takes up to ten times longer in half precision."""
     return q.dtype in HALF and q.device.type == "cpu" and q.requires_grad
 
 
@@ -43,7 +43,7 @@ def varlen(
     scale: float,
 ) -> Tensor:
     """The flash kernel for ragged rows."""
-    from torch.nn.attention.varlen import varlen_attn  # two seconds that only a GPU has to pay
+    from torch.nn.attention.varlen import varlen_attn  # takes two seconds, for a GPU only
 
     reach = -1 if window is None else window
     options: dict[str, Any] = {"scale": scale, "window_size": (reach, 0 if causal else reach)}
@@ -55,5 +55,5 @@ def varlen(
             k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
     rows = (queries.offsets, keys.offsets, queries.longest, keys.longest)
     mixed = varlen_attn(q, k, v, *rows, **options)
-    assert isinstance(mixed, Tensor)  # noqa: S101 - a tuple only where more is asked for
+    assert isinstance(mixed, Tensor)  # noqa: S101 - a tuple only with other options
     return mixed

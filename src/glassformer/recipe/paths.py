@@ -8,25 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel
 
+from glassformer.fields import PathField
 from glassformer.pretrained import named, shipped
 
-
-@dataclass(frozen=True)
-class PathField:
-    """Marks a field of the schema that holds a path."""
-
-    of_model: bool = False  # it may also be the name of a model that comes with the package
-
-
-DataPath = Annotated[str, PathField()]
-ModelPath = Annotated[str, PathField(of_model=True)]
 Change = Callable[[str, PathField], str]
 
 

@@ -1,4 +1,4 @@
-"""Fine-tuning without a recipe: one that is usually right, for a model and a file."""
+"""Fine-tuning without a recipe: sensible settings for a model and a file."""
 
 from __future__ import annotations
 
@@ -9,31 +9,26 @@ from typing import Any
 from glassformer.checkpoint import read_configs
 from glassformer.data.readers.files import find_files
 from glassformer.errors import ConfigError
+from glassformer.objectives import OBJECTIVES
 from glassformer.recipe.paths import model_path
-from glassformer.recipe.schema import LABELLED, Recipe, recipe_from
+from glassformer.recipe.schema import Recipe, recipe_from
 
-# The longest text and the tokens of a row: some 16 to 32 of what is usual for the kind.
-SIZES = {
-    "classification": (128, 1024),
-    "token_classification": (128, 1024),
-    "question_answering": (384, 4096),
-    "sentence_embedding": (128, 2048),
-}
-LETTERS, FEW = 5, 100  # bytes of a token, roughly; rows that are few for an epoch
-RATES = ((512, 5e-5), (768, 3e-5))  # up to this width; wider models learn more slowly
+BYTES, FEW = 5, 100  # bytes of a token, roughly; micro-batches that are few for an epoch
+RATES = ((512, 5e-5), (768, 3e-5))  # up to this width; wider models need lower rates
 
 
 def short_recipe(kind: str, model: str, data: Path, changes: Mapping[str, str]) -> Recipe:
-    """A few epochs with a short warm-up and a linear end; a tenth of the texts is held out.
+    """A few epochs with a short warm-up and linear decay; a tenth of the texts is held out.
 
-    Of little data more epochs in shorter rows: a model has to move some hundred times.
+    Little data gets more epochs in smaller micro-batches: training needs some hundred steps.
     """
-    if kind not in LABELLED:
-        raise ConfigError(f"finetune {kind} --model: write one of {', '.join(LABELLED)}")
+    forms = {name: each.short_form for name, each in OBJECTIVES.items() if each.short_form}
+    form = forms.get(kind)
+    if form is None:
+        raise ConfigError(f"--objective {kind}: write one of {', '.join(forms)}")
     config, _ = read_configs(model)
-    length, tokens = SIZES[kind]
-    length = min(length, config.max_length)
-    read = sum(file.stat().st_size for file in find_files(data)) / LETTERS
+    length, tokens = min(form.length, config.max_length), form.micro_batch_tokens
+    read = sum(file.stat().st_size for file in find_files(data)) / BYTES
     if read < FEW * tokens:
         tokens = tokens // 4
     epochs = float(min(10, max(3, round(2 * FEW * tokens / max(1.0, read)))))
@@ -45,8 +40,8 @@ def short_recipe(kind: str, model: str, data: Path, changes: Mapping[str, str]) 
         "objective": {"kind": kind, "length": length},
         "train": {
             "epochs": epochs, "micro_batch_tokens": max(tokens, length), "learning_rate": rate,
-            "warmup": 0.1, "schedule": "linear", "min_lr_ratio": 0.0, "weight_decay": 0.01,
-            "betas": [0.9, 0.999],
+            "warmup": 0.1,
+            "schedule": "linear", "min_lr_ratio": 0.0, "weight_decay": 0.01, "betas": [0.9, 0.999],
         },
     }  # fmt: skip
     return recipe_from(fields, changes, f"finetune {kind}")

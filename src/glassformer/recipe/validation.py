@@ -1,81 +1,74 @@
-"""Fields of a recipe that must agree with each other."""
+"""Fields of a recipe that must agree with each other. Every check raises ValueError."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from glassformer.config import DOCUMENTS
 from glassformer.errors import shown
+from glassformer.fields import RecipeFields
+from glassformer.objectives import OBJECTIVES
 
-if TYPE_CHECKING:
-    from glassformer.recipe.schema import Recipe
-
-MASKED = ("masked_lm", "masked_lm_nsp")
-PLAIN = ("causal_lm", "masked_lm", "masked_lm_nsp")
-LABELLED = ("classification", "token_classification", "question_answering", "sentence_embedding")
-TABLES = ("classification", "sentence_embedding")  # their texts stand in columns
-# How plain text is read: documents, or with data.text the columns of a labelled table.
-OF_DOCUMENTS = ("data.field", "data.document", "data.more")
-OF_TABLES = ("data.text_pair", "data.header", "data.separator", "data.skip_bad", "data.fold")
-# Fields that nobody would read, unless another one has one of these values.
+# Fields that are read only where another one has one of these values.
 ONLY: tuple[tuple[str, str, tuple[str | None, ...]], ...] = (
-    ("objective.mask_rate", "objective.kind", MASKED),
-    ("objective.mask_unit", "objective.kind", MASKED),
-    ("objective.sentence_order", "objective.kind", ("masked_lm_nsp",)),
-    ("objective.short_pair_fraction", "objective.kind", ("masked_lm_nsp",)),
-    ("objective.label_smoothing", "objective.kind", ("translation",)),
-    ("train.bleu_sentences", "objective.kind", ("translation",)),
-    ("data.languages", "objective.kind", ("translation",)),
-    ("data.field", "objective.kind", PLAIN),
-    ("data.document", "objective.kind", PLAIN),
-    ("data.deduplicate", "objective.kind", PLAIN),
-    ("data.more", "objective.kind", (*PLAIN, "translation")),
     *(
-        (f"data.{name}", "objective.kind", (*TABLES, *PLAIN))
-        for name in ("text", "text_pair", "header", "separator")
+        (field, "objective.kind", tuple(n for n, o in OBJECTIVES.items() if field in o.fields))
+        for field in dict.fromkeys(f for o in OBJECTIVES.values() for f in o.fields)
     ),
-    ("data.label", "objective.kind", TABLES),
-    ("data.label_prefix_separator", "objective.kind", TABLES),
-    ("data.label_separator", "objective.kind", ("classification",)),
-    ("data.tag", "objective.kind", ("token_classification",)),
-    ("data.skip_bad", "objective.kind", (*LABELLED, *PLAIN)),
-    ("data.fold", "objective.kind", (*LABELLED, *PLAIN)),
-    ("data.fold_by", "objective.kind", ("classification",)),
-    ("objective.class_weights", "objective.kind", ("classification", "token_classification")),
-    ("objective.pool", "objective.kind", TABLES),
-    ("objective.token_dropout", "objective.kind", ("classification",)),
-    ("objective.overlap", "objective.kind", ("question_answering",)),
-    ("objective.scale", "objective.kind", ("sentence_embedding",)),
-    ("objective.symmetric", "objective.kind", ("sentence_embedding",)),
-    ("objective.max_score", "objective.kind", ("sentence_embedding",)),
     ("tokenizer.vocab_size", "tokenizer.kind", (None, "bpe", "wordpiece", "unigram")),
     ("train.decay_fraction", "train.schedule", ("wsd",)),
     ("train.min_lr_ratio", "train.schedule", ("linear", "cosine", "wsd")),
 )
 
 
-def check_agreement(recipe: Recipe) -> None:
-    """A field that nobody would read, or that two others exclude, is a mistake."""
+def check_agreement(recipe: RecipeFields) -> None:
+    """A field that nothing reads, or that contradicts another one, is a mistake."""
+    kind = recipe.objective.kind
+    if kind not in OBJECTIVES:
+        raise ValueError(f"objective.kind = {kind!r}: write one of {', '.join(OBJECTIVES)}")
     for name, decides, values in ONLY:
-        _check_read(recipe, name, decides, values)
-    if recipe.objective.kind in PLAIN:
-        _check_plain(recipe)
-    if (
-        recipe.train.cuda_graphs and recipe.train.activation_checkpointing
-    ):  # chance is drawn again: not to be recorded
-        raise ValueError(
-            "train.activation_checkpointing = true with train.cuda_graphs = true: write false for "
-            "one of them"
-        )
-    _check_labelled(recipe)
+        _check_is_read(recipe, name, decides, values)
+    OBJECTIVES[kind].check(recipe)
+    _check_fold(recipe)
+    _check_objective(recipe)
+    _check_train(recipe)
     if recipe.init_from is not None:
-        _check_start(recipe)
+        _check_init_from(recipe)
     elif recipe.random_init:
         raise ValueError("random_init = true: write the model whose network it is in init_from")
 
 
-def _check_start(recipe: Recipe) -> None:
+def _check_objective(recipe: RecipeFields) -> None:
+    objective = OBJECTIVES[recipe.objective.kind]
+    if recipe.objective.on_truncate == "window" and not objective.reads_windows:
+        raise ValueError(
+            "objective.on_truncate = 'window': a pair cannot be read in parts: write 'warn' "
+            "(those that do not fit are skipped and counted) or 'error'"
+        )
+    known, by = ("loss", *objective.best_by), recipe.train.best_by
+    if by is not None and by not in known:
+        raise ValueError(f"train.best_by = {by!r}: write one of {', '.join(known)}")
+
+
+def _check_train(recipe: RecipeFields) -> None:
+    train, length = recipe.train, recipe.objective.length
+    if train.cuda_graphs and train.activation_checkpointing:
+        # Checkpointing draws dropout again, which a captured graph cannot.
+        raise ValueError(
+            "train.activation_checkpointing = true with train.cuda_graphs = true: write false for "
+            "one of them"
+        )
+    if (train.steps > 0) == (train.epochs is not None):
+        raise ValueError("write train.steps or train.epochs: one of them")
+    tokens = train.micro_batch_tokens
+    if tokens != "auto" and tokens < length:
+        raise ValueError(
+            f"train.micro_batch_tokens = {tokens} is less than objective.length = {length}: a "
+            "micro-batch must hold the longest text"
+        )
+
+
+def _check_init_from(recipe: RecipeFields) -> None:
     if recipe.tokenizer != type(recipe.tokenizer)():
         raise ValueError(
             f"init_from = {recipe.init_from!r} brings its own tokenizer: leave [tokenizer] out"
@@ -88,33 +81,8 @@ def _check_start(recipe: Recipe) -> None:
             )
 
 
-def _check_plain(recipe: Recipe) -> None:
-    text = recipe.data.text
-    for name in OF_TABLES if text is None else OF_DOCUMENTS:
-        if _is_usual(recipe, name):
-            continue
-        value = shown(_at(recipe, name))
-        if text is not None:
-            raise ValueError(f"{name} = {value}: data.text = {text!r} reads a table: leave one out")
-        raise ValueError(
-            f"{name} = {value} is for a table: write in data.text the column to read, or leave "
-            f"{name} out"
-        )
-
-
-def _check_labelled(recipe: Recipe) -> None:
-    data, learn = recipe.data, recipe.objective
-    if data.label_separator is not None and learn.class_weights:
-        raise ValueError(
-            "objective.class_weights weighs classes that exclude each other: leave it out, or "
-            "data.label_separator"
-        )
-    if learn.token_dropout and learn.pool not in DOCUMENTS:
-        raise ValueError(
-            f"objective.token_dropout = {learn.token_dropout} is for objective.pool = 'words' or "
-            f"'hierarchy', and here it is {learn.pool!r}: leave it out"
-        )
-    check_pool(recipe, learn.pool)
+def _check_fold(recipe: RecipeFields) -> None:
+    data = recipe.data
     if data.fold is None:
         return
     parts = re.fullmatch(r"(\d{1,9})/(\d{1,9})", data.fold, re.ASCII)
@@ -125,43 +93,24 @@ def _check_labelled(recipe: Recipe) -> None:
         raise ValueError(f"data.fold = {data.fold!r}: with data.valid nothing is held out")
 
 
-def check_pool(recipe: Recipe, pool: str | None) -> None:
-    """Attention over words reads documents, of one text and one label each."""
-    if pool not in DOCUMENTS:
+def _check_is_read(
+    recipe: RecipeFields, name: str, decides: str, values: tuple[str | None, ...]
+) -> None:
+    """A field with another value than its default must be read by something."""
+    if _is_default(recipe, name) or _value(recipe, decides) in values:
         return
-    data, learn = recipe.data, recipe.objective
-    wrong = {
-        "objective.kind": learn.kind == "sentence_embedding" and "'classification'",
-        "data.label_separator": data.label_separator is not None and "one label a text",
-        "data.text_pair": data.text_pair is not None and "one text",
-        "train.compile": recipe.train.compile and "false: documents are of all lengths",
-        "train.cuda_graphs": recipe.train.cuda_graphs and "false: documents are of all lengths",
-    }
-    whose = "" if learn.pool else f", as {recipe.init_from} has it"
-    for name, write in wrong.items():
-        if write:
-            raise ValueError(
-                f"{name} = {_at(recipe, name)!r} with objective.pool = {pool!r}{whose}: "
-                f"write {write}"
-            )
-
-
-def _check_read(recipe: Recipe, name: str, decides: str, values: tuple[str | None, ...]) -> None:
-    """A field that has another value than its usual one must have a reader."""
-    if _is_usual(recipe, name) or _at(recipe, decides) in values:
-        return
-    known = " or ".join(repr(each) for each in values if each is not None)
+    known = " or ".join(repr(value) for value in values if value is not None)
     raise ValueError(
-        f"{name} = {shown(_at(recipe, name))} is for {decides} = {known}, and here it is "
-        f"{_at(recipe, decides)!r}: leave {name} out"
+        f"{name} = {shown(_value(recipe, name))} is for {decides} = {known}, and here it is "
+        f"{_value(recipe, decides)!r}: leave {name} out"
     )
 
 
-def _is_usual(recipe: Recipe, name: str) -> bool:
+def _is_default(recipe: RecipeFields, name: str) -> bool:
     group, field = name.split(".")
-    return bool(_at(recipe, name) == type(getattr(recipe, group)).model_fields[field].default)
+    return bool(_value(recipe, name) == type(getattr(recipe, group)).model_fields[field].default)
 
 
-def _at(recipe: Recipe, name: str) -> Any:
+def _value(recipe: RecipeFields, name: str) -> Any:
     group, field = name.split(".")
     return getattr(getattr(recipe, group), field)

@@ -1,4 +1,4 @@
-"""What was computed is kept for a while: the newest, and only those."""
+"""Results of earlier requests: the most recently used are kept."""
 
 from __future__ import annotations
 
@@ -9,54 +9,56 @@ from typing import Any, Generic, Protocol, TypeVar
 from glassformer.studio.guard import Refused
 
 
-class Kept(Protocol):
-    """Something with a name, that was asked for in some words, and takes so much room."""
+class CacheEntry(Protocol):
+    """A result with its id, the request it answers and its size in memory."""
 
     @property
     def id(self) -> str: ...
 
     @property
-    def ask(self) -> Any: ...
+    def request(self) -> Any: ...
 
     @property
     def bytes(self) -> int: ...
 
 
-T = TypeVar("T", bound=Kept)
+T = TypeVar("T", bound=CacheEntry)
 
 
-class Shelf(Generic[T]):
-    """The last ones asked for. Safe to use from several threads."""
+class RecentCache(Generic[T]):
+    """At most `max_entries` and `max_bytes`, but always the newest entry. Thread-safe."""
 
-    def __init__(self, most: int, most_bytes: int) -> None:
-        self.most, self.most_bytes = most, most_bytes
-        self.kept: OrderedDict[str, T] = OrderedDict()
+    def __init__(self, max_entries: int, max_bytes: int) -> None:
+        self.max_entries, self.max_bytes = max_entries, max_bytes
+        self.entries: OrderedDict[str, T] = OrderedDict()
         self.lock, self.count = Lock(), 0
 
-    def find(self, id: str) -> T:
+    def get(self, id: str) -> T:
+        """The entry of this id; refused with 404 if it was dropped."""
         with self.lock:
-            if id not in self.kept:
-                raise Refused(404, "this run is not kept any more: run the text again")
-            self.kept.move_to_end(id)
-            return self.kept[id]
+            if id not in self.entries:
+                raise Refused(404, "this run is no longer in memory: run the text again")
+            self.entries.move_to_end(id)
+            return self.entries[id]
 
-    def same(self, ask: Any) -> T | None:
-        """What was asked for in the same words."""
+    def same(self, request: Any) -> T | None:
+        """The entry that answers an equal request, if there is one."""
         with self.lock:
-            return next((each for each in self.kept.values() if each.ask == ask), None)
+            return next((each for each in self.entries.values() if each.request == request), None)
 
-    def number(self) -> int:
-        """For the name of a new one."""
+    def next_number(self) -> int:
+        """A new number, for the id of a new entry."""
         with self.lock:
             self.count += 1
             return self.count
 
-    def keep(self, made: T) -> T:
+    def put(self, entry: T) -> T:
+        """Add an entry and drop the least recently used ones; returns the entry."""
         with self.lock:
-            self.kept[made.id] = made
-            while len(self.kept) > 1 and (
-                len(self.kept) > self.most
-                or sum(each.bytes for each in self.kept.values()) > self.most_bytes
+            self.entries[entry.id] = entry
+            while len(self.entries) > 1 and (
+                len(self.entries) > self.max_entries
+                or sum(each.bytes for each in self.entries.values()) > self.max_bytes
             ):
-                self.kept.popitem(last=False)
-        return made
+                self.entries.popitem(last=False)
+        return entry

@@ -1,4 +1,4 @@
-"""Computing for clients: a few at a time, a few in the queue, and nothing for one who has left."""
+"""Computation for clients: a few jobs at a time, a short queue, none for a client that left."""
 
 from __future__ import annotations
 
@@ -12,50 +12,53 @@ from starlette.requests import Request
 from glassformer.studio.guard import Refused
 
 T = TypeVar("T")
-AT_ONCE, MOST_WAITING = 2, 32
+MAX_RUNNING, MAX_WAITING = 2, 32
 
 
 class ClientLeft(Exception):
-    """The client is gone: nobody wants the answer."""
+    """The client has disconnected: nobody waits for the response."""
 
 
 class JobQueue:
-    def __init__(self, at_once: int = AT_ONCE, most_waiting: int = MOST_WAITING) -> None:
-        self.seats = asyncio.Semaphore(at_once)
-        self.at_once, self.most_waiting = at_once, most_waiting
-        self.present = 0  # those that compute, and those that wait
+    """Runs at most `max_running` jobs at once; refuses more than `max_waiting` others (429)."""
 
-    async def do(self, request: Request, work: Callable[[Event], T]) -> T:
-        """`work` runs in a thread; its event is set when the client leaves."""
-        if self.present >= self.at_once + self.most_waiting:
-            raise Refused(429, f"{self.present} requests are under way: wait, and try again")
+    def __init__(self, max_running: int = MAX_RUNNING, max_waiting: int = MAX_WAITING) -> None:
+        self.slots = asyncio.Semaphore(max_running)
+        self.max_running, self.max_waiting = max_running, max_waiting
+        self.present = 0  # jobs, running and waiting
+
+    async def run(self, request: Request, work: Callable[[Event], T]) -> T:
+        """Run `work` in a thread; its event is set when the client of `request` disconnects."""
+        if self.present >= self.max_running + self.max_waiting:
+            raise Refused(429, f"{self.present} requests are in progress: try again later")
         self.present += 1
-        left = asyncio.create_task(_leaves(request))
-        working = asyncio.create_task(self._work(work, stop := Event()))
+        left = asyncio.create_task(_disconnected(request))
+        job = asyncio.create_task(self._in_slot(work, stop := Event()))
         try:
-            await asyncio.wait((left, working), return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                return working.result()
+            await asyncio.wait((left, job), return_when=asyncio.FIRST_COMPLETED)
+            if job.done():
+                return job.result()
             raise ClientLeft
-        except asyncio.CancelledError:  # the studio ends
+        except asyncio.CancelledError:  # the server shuts down
             raise ClientLeft from None
         finally:
             self.present -= 1
             stop.set()
             left.cancel()
-            working.cancel()
+            job.cancel()
 
-    async def _work(self, work: Callable[[Event], T], stop: Event) -> T:
-        async with self.seats:
+    async def _in_slot(self, work: Callable[[Event], T], stop: Event) -> T:
+        async with self.slots:
             thread = asyncio.create_task(asyncio.to_thread(work, stop))
             try:
                 return await asyncio.shield(thread)
             except asyncio.CancelledError:
-                await asyncio.wait((thread,))  # a thread cannot be ended: keep its seat until it is
+                # A thread cannot be killed: it keeps its slot until it returns.
+                await asyncio.wait((thread,))
                 thread.exception()
                 raise
 
 
-async def _leaves(request: Request) -> None:
+async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""What goes over the wire for Generate, Layers and Positions."""
+"""JSON of the API: the pages Generate, Layers and Positions."""
 
 from __future__ import annotations
 
@@ -8,93 +8,96 @@ from pydantic import BaseModel, Field
 
 from glassformer.config import Position, Strict
 from glassformer.generate.generation import Stopped
-from glassformer.studio.schemas import Guess, Says, StackName, Token
+from glassformer.glass.stacks import StackName
+from glassformer.studio.schemas import Guess, Predictions, Token
 
-Part = Literal["embedding", "attention", "cross", "block"]
-MOST_STEPS = 64
-MOST_BEAMS = 8
-COLDEST = 0.01  # scores divided by less leave the numbers there are
+BlockPart = Literal["embedding", "attention", "cross", "block"]
+MAX_NEW_TOKENS = 64
+MAX_BEAMS = 8
+MIN_TEMPERATURE = 0.01  # logits divided by less overflow
 
 
-class WriteAsk(Strict):
-    """Go on from a text, and let me watch."""
+class GenerationRequest(Strict):
+    """Continue a text, and record every step."""
 
     model: str = Field(max_length=64)
-    step: int | None = None  # a checkpoint; none is the model itself
+    step: int | None = None  # a checkpoint; None: the served model
     text: str
-    taken: tuple[tuple[int, int], ...] = Field(default=(), max_length=MOST_STEPS)  # (step, token)
-    max_new_tokens: int = Field(default=12, ge=1, le=MOST_STEPS)
+    taken: tuple[tuple[int, int], ...] = Field(
+        default=(), max_length=MAX_NEW_TOKENS
+    )  # (step, token)
+    max_new_tokens: int = Field(default=12, ge=1, le=MAX_NEW_TOKENS)
     do_sample: bool = False
-    temperature: float | None = Field(default=None, ge=COLDEST)
+    temperature: float | None = Field(default=None, ge=MIN_TEMPERATURE)
     top_k: int | None = None
     top_p: float | None = None
     seed: int | None = None
-    num_beams: int = Field(default=1, ge=1, le=MOST_BEAMS)
+    num_beams: int = Field(default=1, ge=1, le=MAX_BEAMS)
 
 
 class SamplingRule(BaseModel):
-    """A setting that changes the scores."""
+    """A setting that changes the logits."""
 
     name: str  # temperature, top-k, …
     value: float | None
-    left: int  # how many tokens can still come
+    left: int  # how many tokens are still possible
 
 
 class CandidateRow(BaseModel):
     id: int
     text: str
-    p: list[float]  # the model's own, then after each rule
-    cut: int | None  # the rule that took it out
+    p: list[float]  # the model's probability, then after each rule
+    cut: int | None  # the rule that excluded it
 
 
 class CacheRow(BaseModel):
-    """What the cache has when a choice is made, and what the step before it did with it."""
+    """The KV cache when a token is chosen, and what the last forward pass wrote and read."""
 
-    kept: int  # tokens, of all beams
+    kept: int  # tokens of all beams
     written: int
     read: int
-    source: int  # tokens of the source: written once, read at every step
+    source: int  # tokens of the source: written once, read in every step
     bytes: int  # in use
 
 
-class StepRow(BaseModel):
+class GenerationStep(BaseModel):
     token: int
-    logprob: float  # the model's own
+    logprob: float  # before any sampling rule
     chosen: bool  # by the user
     rules: list[SamplingRule]
     top: list[CandidateRow]
     cache: CacheRow
 
 
-class Room(BaseModel):
-    """One token's keys and values: layers × heads × (key + value) numbers of so many bytes."""
+class CacheSize(BaseModel):
+    """Memory of the KV cache: a token takes layers × heads × (key + value) × item bytes."""
 
     layers: int
     heads: int
     key: int
     value: int
     item: int
-    token: int  # all of that multiplied: bytes
+    token: int  # bytes of one token
     capacity: int  # tokens of each text
     source: int
     reserved: int  # bytes
 
 
-class Node(BaseModel):
-    """A way to go on in a beam search."""
+class BeamNode(BaseModel):
+    """A candidate of a beam search."""
 
     turn: int
-    parent: int | None  # the node it continues
+    parent: int | None  # the node that it continues
     text: str
     token: int
     sum: float  # of the log-probabilities up to here
     logprob: float
     state: Literal["kept", "done", "dropped"]
-    score: float | None  # of a text that is done: with its length penalty
+    score: float | None  # of a finished text, with its length penalty
 
 
-class Ending(BaseModel):
-    """A text that a beam search has found."""
+class BeamResult(BaseModel):
+    """A finished text of a beam search."""
 
     ids: list[int]
     text: str
@@ -102,87 +105,87 @@ class Ending(BaseModel):
     stopped: Stopped
 
 
-class Beams(BaseModel):
-    nodes: list[Node]
-    best: list[Ending]
-    caches: list[CacheRow]  # one a turn
-    penalty: float  # a score is the sum divided by length ** this
+class BeamSearch(BaseModel):
+    nodes: list[BeamNode]
+    best: list[BeamResult]
+    caches: list[CacheRow]  # one for each step
+    penalty: float  # score = sum / length ** penalty
 
 
-class WritingRow(BaseModel):
-    writing: str
-    prompt: list[Token]  # what the decoder begins with
-    source: list[Token]  # what a translator reads
-    written: list[Token]
+class GenerationRow(BaseModel):
+    generation: str  # its id
+    prompt: list[Token]  # of the decoder
+    source: list[Token]  # of a translation
+    generated: list[Token]
     text: str
     stopped: Stopped
-    steps: list[StepRow]
-    room: Room
-    beams: Beams | None
+    steps: list[GenerationStep]
+    room: CacheSize
+    beams: BeamSearch | None
 
 
-class Looked(BaseModel):
-    """What each step looked at, as far as there were tokens."""
+class StepAttention(BaseModel):
+    """The attention weights of each step over the tokens before it."""
 
     weights: list[list[float]]
 
 
-class Point(BaseModel):
-    """A place on the way through the layers."""
+class LayerPoint(BaseModel):
+    """A point of the residual stream."""
 
     name: str
-    layer: int | None  # none: before the first block
-    part: Part
+    layer: int | None  # None: before the first block
+    part: BlockPart
 
 
-class Decided(BaseModel):
-    """What would be said if the model stopped there; p and kl are (points, tokens)."""
+class LensCurves(BaseModel):
+    """The logit lens at every point and token; p and kl are (points, tokens)."""
 
-    points: list[Point]
-    words: list[str]  # what it says at the end, one a token
-    p: list[list[float]]  # the chance of that word
-    kl: list[list[float]]  # bits to the distribution at the end
+    points: list[LayerPoint]
+    words: list[str]  # the final prediction of each token
+    p: list[list[float]]  # the probability of that word
+    kl: list[list[float]]  # KL divergence from the final output, in bits
 
 
-class LensReading(BaseModel):
-    """One token's best words at each point."""
+class LensPredictions(BaseModel):
+    """The likeliest words of one token at each point."""
 
     tops: list[list[Guess]]
 
 
-class Way(BaseModel):
-    """A word's vector on its way; each list has a number a point."""
+class WordTrajectory(BaseModel):
+    """A token's vector through the layers; every list has one number for each point."""
 
-    points: list[Point]
+    points: list[LayerPoint]
     norm: list[float]
     to_start: list[float]
     to_end: list[float]
-    between: list[float] | None  # cosine with a word of another text
+    between: list[float] | None  # cosine with a token of another text
 
 
-class Places(BaseModel):
-    """How positions are told apart: a row a place, a column a number."""
+class PositionTable(BaseModel):
+    """How a model represents positions: a row for each position."""
 
     kind: Position
-    first: int  # what the first row is: place 0, or a distance
+    first: int  # the first row: position 0, or a distance
     columns: list[str]
     values: list[list[float]]
-    similar: list[list[float]]  # of each row to each; none where there is nothing to compare
-    buckets: list[int]  # of each distance: relative only
+    similar: list[list[float]]  # cosine of each row with each; empty for relative positions
+    buckets: list[int]  # of each distance; only for relative positions
 
 
-class ShuffleAsk(Strict):
-    """Put the words of a run into another order."""
+class ShuffleRequest(Strict):
+    """Run the words of a run in another order."""
 
     run: str = Field(max_length=64)
     seed: int = Field(ge=0, lt=1 << 31)
-    positions: bool = True  # no: as if the model did not know any
+    positions: bool = True  # False: without position information
 
 
-class Shuffle(BaseModel):
+class ShuffleRow(BaseModel):
     shuffle: str
-    order: list[int]  # which token stands at each place
+    order: list[int]  # the token at each position
     after: list[Token]  # the text in its new order
-    says: Says  # before; tokens are numbered as in the run
-    says_after: Says
-    moved: dict[StackName, float]  # the share of attention that goes elsewhere
+    predictions: Predictions  # before; tokens are numbered as in the run
+    predictions_after: Predictions
+    moved: dict[StackName, float]  # the share of attention that moved

@@ -1,4 +1,4 @@
-"""What goes over the wire."""
+"""JSON of the API: models, runs, and the pages Map, Head, Numbers, Translate, Compare."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Literal
 from pydantic import BaseModel, Field, RootModel
 
 from glassformer.config import Strict
+from glassformer.glass.stacks import StackName
 
-StackName = Literal["encoder", "decoder", "cross"]
-View = Literal["raw", "value", "rollout", "mean"]
+WeightsView = Literal["raw", "value", "rollout", "mean"]
 Side = Literal["encoder", "decoder"]
-MOST_OFF = 1_024  # heads
-MOST_CHANGES = 64  # words, and vectors
+MAX_HEADS_OFF = 1_024
+MAX_EDITS = 64  # swapped words, and patched vectors
 
 
 class Sample(BaseModel):
@@ -31,54 +31,58 @@ class ModelRow(BaseModel):
     name: str
     family: str
     kind: str
-    mask: str | None  # how a blank is written
-    max_length: int  # tokens, of what can be recorded here
+    mask: str | None  # how a mask is written
+    max_length: int  # in tokens: what can be recorded here
     parameters: int
     stacks: list[StackSize]
     samples: list[Sample]
-    note: str | None  # what the user has to know before writing
-    steps: list[int] | None = None  # checkpoints of its training, where that is here
+    note: str | None  # shown before the user writes a text
+    steps: list[int] | None = None  # checkpoints of its training run, if it has one
 
 
 class Models(BaseModel):
     models: list[ModelRow]
 
 
-class Ask(Strict):
+class RunRequest(Strict):
     """Run a model on a text."""
 
     model: str = Field(max_length=64)
     text: str
-    second: str | None = None  # B of a pair, or what a translator is to have written
-    off: tuple[tuple[StackName, int, int], ...] = Field(default=(), max_length=MOST_OFF)
-    swaps: tuple[tuple[Side, int, str], ...] = Field(default=(), max_length=MOST_CHANGES)
-    patches: tuple[tuple[Side, int, int, int], ...] = Field(default=(), max_length=MOST_CHANGES)
-    other: str | None = None  # the text that patches come from
-    step: int | None = None  # a checkpoint; none is the model itself
+    second: str | None = None  # the second text of a pair, or the translation to read
+    off: tuple[tuple[StackName, int, int], ...] = Field(default=(), max_length=MAX_HEADS_OFF)
+    swaps: tuple[tuple[Side, int, str], ...] = Field(default=(), max_length=MAX_EDITS)
+    patches: tuple[tuple[Side, int, int, int], ...] = Field(default=(), max_length=MAX_EDITS)
+    other: str | None = None  # the text that patched vectors come from
+    step: int | None = None  # a checkpoint; None: the served model
 
 
 class Token(BaseModel):
-    text: str  # for people
-    piece: str  # as the vocabulary has it
+    text: str  # as it is read
+    piece: str  # as the vocabulary spells it
     special: bool
-    word: int | None  # pieces of one word have the same number
+    word: int | None  # the same for all pieces of one word
 
 
 class Guess(BaseModel):
+    """A word (or label) and its probability."""
+
     text: str
     p: float
 
 
-class At(BaseModel):
+class TokenPrediction(BaseModel):
+    """The likeliest words at one token, best first."""
+
     token: int
     top: list[Guess]
 
 
-class Says(BaseModel):
+class Predictions(BaseModel):
     kind: Literal["masked", "next", "translation", "label", "none"]
-    at: list[At] = []
+    at: list[TokenPrediction] = []
     text: str | None = None
-    complete: bool = True  # False: a translation that went on, and was stopped
+    complete: bool = True  # False: a translation that was cut off at the length limit
 
 
 class StackShape(StackSize):
@@ -94,37 +98,39 @@ class RunRow(BaseModel):
     run: str
     stacks: list[StackShape]
     tokens: Tokens
-    says: Says
+    predictions: Predictions
 
 
-class NumberRow(BaseModel):
+class AttentionRow(BaseModel):
+    """The attention of one query of one head."""
+
     weights: list[float]
-    scores: list[float | None]  # None: it may not look there; empty: not recorded
+    scores: list[float | None]  # None: masked; an empty list: not recorded
 
 
-class NumberRows(RootModel[list[NumberRow]]):
+class AttentionRows(RootModel[list[AttentionRow]]):
     pass
 
 
-class Changes(BaseModel):
-    moved: list[list[float]]  # a share for each head
+class HeadChanges(BaseModel):
+    moved: list[list[float]]  # (layers, heads): the share of attention that moved
 
 
-class Training(BaseModel):
-    steps: list[int]  # of the checkpoints that are kept
+class TrainingProgress(BaseModel):
+    steps: list[int]  # of the checkpoints there are
     losses: list[tuple[float, float]]  # (step, loss), smoothed
-    evaluations: list[tuple[float, float]]  # of what was held out
+    evaluations: list[tuple[float, float]]  # (step, validation loss)
     ended: bool
-    shown: int | None  # the step that the model itself is of, where that is known
+    shown: int | None  # the step of the served model, if known
 
 
-class Python(BaseModel):
+class PythonCode(BaseModel):
     code: str
-    folder: str | None = None  # of its training, where that is here
+    folder: str | None = None  # of its training run, if it has one
 
 
-class Brought(BaseModel):
-    model: str  # under this id the trace stands among the models
+class UploadedTrace(BaseModel):
+    model: str  # the id of the trace in the list of models
 
 
 class Measure(BaseModel):
@@ -140,7 +146,7 @@ class Measures(BaseModel):
 
 
 class Vector(BaseModel):
-    """The first entries of a long one."""
+    """The first entries of a vector, and how long it is."""
 
     values: list[float]
     length: int
@@ -148,32 +154,32 @@ class Vector(BaseModel):
 
 class VectorRows(BaseModel):
     values: list[list[float]]
-    length: int  # of each
+    length: int  # of each row
 
 
 class Numbers(BaseModel):
-    """One query of one head, from the token to the end of its block."""
+    """The computation of one query of one head, from the embedding to the end of its block."""
 
     token: str
     embedding: Vector
     segment: Vector | None
-    position: Vector | None  # none is added where positions turn q and k, or are in the bias
-    before: Vector  # what comes into this part of the block
-    x: Vector  # what q is made from: `before`, or (pre-norm) its norm
+    position: Vector | None  # None: rotary or relative positions add no vector
+    before: Vector  # the residual stream before the attention
+    x: Vector  # the input of W_Q: `before`, or its norm (pre-norm)
     q: Vector
     k: VectorRows  # a row for each key
     v: VectorRows
     scores: list[float]  # q · k
     scaled: list[float]  # q · k / scale
-    bias: list[float] | None  # relative positions: added
+    bias: list[float] | None  # of relative positions
     masked: list[float | None]  # None: −∞
     weights: list[float]
     mixed: Vector  # Σ weights · v
     out: Vector  # W_O of all heads' mixed
     residual: Vector  # before + out
-    norm: Vector  # what the next part reads
+    norm: Vector  # the input of the next part
     mlp: Vector
-    block: Vector  # what leaves the block
+    block: Vector  # the output of the block
     scale: float
     formulas: dict[str, str]
 

@@ -39,26 +39,31 @@ FAMILY_OF = {
 }
 
 
-class Undrawn(TorchFunctionMode):
-    """Weights are drawn or read later. To draw none, torch would load its compiler: seconds."""
+class SkipInit(TorchFunctionMode):
+    """Skip torch.nn.init: weights are initialised or read later.
+
+    `torch.nn.utils.skip_init` would import torch's compiler, which takes seconds.
+    """
 
     def __torch_function__(
         self, call: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        drawn = getattr(call, "__module__", None) == "torch.nn.init"
-        return None if drawn else call(*args, **(kwargs or {}))
+        initialises = getattr(call, "__module__", None) == "torch.nn.init"
+        return None if initialises else call(*args, **(kwargs or {}))
 
 
 def outline(config: ModelConfig, task: TaskConfig) -> Task:
-    """The task's modules and shapes; parameters have no memory yet (meta device)."""
+    """The task's modules and shapes, its parameters on the meta device: they have no memory yet."""
     family = FAMILY_OF.get(task.kind, config.family)
     if family != config.family:
         raise ConfigError(
-            f"kind = {task.kind!r} needs family = {family!r}, and this is {config.family!r}"
+            f"kind = {task.kind!r} needs family = {family!r}, and this one is {config.family!r}"
         )
     if task.kind in ("classification", "token_classification", "next_sentence") and not task.labels:
-        raise ConfigError(f"labels: kind = {task.kind!r} needs at least one: write their names")
-    with Undrawn(), torch.device("meta"):
+        raise ConfigError(
+            f"labels is empty: kind = {task.kind!r} needs at least one: write their names"
+        )
+    with SkipInit(), torch.device("meta"):
         return TASKS[task.kind](FAMILIES[config.family](config), task)
 
 
@@ -69,7 +74,7 @@ def build_task(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> Task:
-    """A new task with fresh weights."""
+    """A new task with random weights, on `device` in `dtype` (float32 on the CPU by default)."""
     model = outline(config, task)
     materialise(model, device=device, dtype=dtype)
     initialise(model, config)

@@ -1,34 +1,63 @@
-"""A whole run: opened, pursued to its end and written down. From Python it is one call."""
+"""A whole run, from the recipe to the saved model; from Python it is one call."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from glassformer.distributed import DistributedContext, join
+import torch
+
+from glassformer.data.run_paths import RunPaths
+from glassformer.distributed import join
+from glassformer.errors import GlassformerError, check_installed
 from glassformer.recipe.schema import Recipe, read_recipe
 from glassformer.recipe.toml import root_of
-from glassformer.train.build import build_session
-from glassformer.train.documents import RunPaths
+from glassformer.train.batch_size import memory_advice
+from glassformer.train.build import Builder
 from glassformer.train.run_dir import locked
-from glassformer.train.setup import finish, ready
+from glassformer.train.setup import finish, resume
+from glassformer.train.tensorboard import TensorBoardLogger
 from glassformer.train.trainer import Event, Trainer
 
 
+class Run:
+    """A run whose folder is locked and whose parts are built: iterate over its events."""
+
+    def __init__(self, trainer: Trainer, recipe: Recipe, log: Callable[[str], None]) -> None:
+        self.trainer, self.log = trainer, log
+        self.recipe = recipe  # with all that was resolved: steps, tokens of a micro-batch …
+        self.result: dict[str, Any] = {}  # when the last event was seen
+
+    def events(self) -> Iterator[Event]:
+        """Train, or resume training, to the end; then write the model."""
+        trainer, train = self.trainer, self.recipe.train
+        resume(trainer, self.recipe, self.log)
+        with _logger(trainer, train.tensorboard) as logger:
+            try:
+                for event in trainer.run():
+                    if logger is not None:
+                        logger.log(event)
+                    yield event
+            except torch.OutOfMemoryError:
+                raise GlassformerError(_out_of_memory(self.recipe)) from None
+        self.result = finish(trainer, self.recipe)
+
+
 @contextmanager
-def opened(
-    recipe: Recipe, place: RunPaths, world: DistributedContext
-) -> Iterator[tuple[Trainer, Recipe]]:
-    """A run that is ready to learn, or to go on; nobody else is in its folder. In the recipe that
-    comes with it tokens and steps are found."""
-    recipe = recipe.model_copy(update={"root": str(place.root.absolute())})
+def open_run(recipe: Recipe, paths: RunPaths) -> Iterator[Run]:
+    """Lock the run's folder, prepare the data and build the model."""
+    if recipe.train.tensorboard:
+        check_installed("train.tensorboard = true", "log", "tensorboard")
+    world = join(recipe.train.device)
+    recipe = recipe.model_copy(update={"root": str(paths.root.absolute())})
     try:
-        with locked(place.out) if world.is_main else nullcontext():
-            session = build_session(recipe, place, world)
-            yield session, recipe.model_copy(update={"train": session.state.train})
+        with locked(paths.out) if world.is_main else nullcontext():
+            builder = Builder(recipe, paths)
+            trainer = builder.trainer(world)
+            yield Run(trainer, builder.recipe, paths.log)
     finally:
         world.close()
 
@@ -40,18 +69,40 @@ def fit(
     out: str | Path | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> Iterator[Event]:
-    """Train by a recipe. Yields what happens: each step with its loss, each evaluation with its
-    figures, each checkpoint; `changes` are single fields, as {"train.steps": 100}.
+    """Train by a recipe; yields each step with its loss, each evaluation with its metrics, each
+    checkpoint.
 
-    At the end the model is in `out`/model (runs/NAME/model, if `out` is not given) for `gf.load`. A
-    run that was broken off goes on by the same call.
+    recipe: a TOML file, or a run's folder. data: where the recipe's data is. out: the run's folder,
+    runs/NAME if not given; the trained model is in its folder `model`, for `gf.load`. changes:
+    single fields, as {"train.steps": 100}. An interrupted run is resumed by the same call.
     """
     path = Path(recipe)
     fields = {n: v if isinstance(v, str) else json.dumps(v) for n, v in (changes or {}).items()}
-    read = read_recipe(path, fields)
-    root = root_of(read, None if data is None else Path(data), path)
-    place = RunPaths(root, Path("runs") / read.name if out is None else Path(out), str(recipe))
-    with opened(read, place, join(read.train.device)) as (session, found):
-        ready(session, found, place.say)
-        yield from session.pursue()
-        finish(session, found)
+    resolved = read_recipe(path, fields)
+    root = root_of(resolved, None if data is None else Path(data), path)
+    folder = Path("runs") / resolved.name if out is None else Path(out)
+    with open_run(resolved, RunPaths(root, folder, str(recipe))) as run:
+        yield from run.events()
+
+
+@contextmanager
+def _logger(trainer: Trainer, wanted: bool) -> Iterator[TensorBoardLogger | None]:
+    if not wanted or not trainer.world.is_main:
+        yield None
+        return
+    folder = trainer.run_dir.folder / "tensorboard"
+    logger = TensorBoardLogger(folder, trainer.state.progress.step, trainer.world.size)
+    try:
+        yield logger
+    finally:
+        logger.close()
+
+
+def _out_of_memory(recipe: Recipe) -> str:
+    tokens, count = recipe.train.micro_batch_tokens, recipe.train.micro_batches
+    half = tokens // 2 if isinstance(tokens, int) else 4096
+    return (
+        f"out of memory with train.micro_batch_tokens = {tokens}: lower it "
+        f"(--train.micro_batch_tokens {half} --train.micro_batches {2 * count} trains the same), "
+        f"or set {memory_advice(recipe.train)}"
+    )

@@ -79,20 +79,20 @@ def fit(
 
     `losses` is what the task's losses are made by, where it is compiled.
     """
-    train, facts = state.train, state.facts
-    mine = facts.rows // world.size
+    train, progress = state.train, state.progress
+    mine = progress.rows // world.size
     tapes = (
         CapturedGraphs(world.device) if train.cuda_graphs and world.device.type == "cuda" else None
     )
 
     def wanted() -> Iterator[int]:
-        for step in range(facts.step, train.steps):
-            first = block(step, facts.skipped) * facts.rows
-            yield from range(first + world.rank, first + facts.rows, world.size)
+        for step in range(progress.step, train.steps):
+            first = block(step, progress.skipped) * progress.rows
+            yield from range(first + world.rank, first + progress.rows, world.size)
 
     stream = rows.stream(wanted(), workers=train.workers)
     try:
-        for _ in range(facts.step, train.steps):
+        for _ in range(progress.step, train.steps):
             taken = [next(stream) for _ in range(mine)]
             yield take_step(state, taken, world, losses, stop(), tapes)
     finally:
@@ -120,13 +120,13 @@ def take_step(
     tapes: CapturedGraphs | None = None,
 ) -> Step:
     """Forward and backward for each row, then one update."""
-    train, facts, weights = state.train, state.facts, state.weights
+    train, progress, weights = state.train, state.progress, state.weights
     counts, tokens, stop = _count(rows, world, stop)
     totals: dict[str, Tensor] = {}
     for i, row in enumerate(rows):
         # Dropout, too, is a function of (seed, step, row): nothing of it has to be saved, and it
         # does not matter which process takes the row.
-        world.seed(int(mix(train.seed, facts.step, i * world.size + world.rank)) >> 1)
+        world.seed(int(mix(train.seed, progress.step, i * world.size + world.rank)) >> 1)
         learn = partial(_learn, weights, losses or losses_of(state.task))
         if tapes is None:
             parts = learn(row.batch.to(world.device), counts, first=i == 0)
@@ -137,7 +137,7 @@ def take_step(
     world.sum(weights.gradient)
     norm = weights.clip(train.max_grad_norm)
     rate = train.learning_rate * share(
-        train.schedule, facts.step, steps=train.steps, warmup=train.warmup,
+        train.schedule, progress.step, steps=train.steps, warmup=train.warmup,
         decay=train.decay_fraction, final=train.min_lr_ratio,
     )  # fmt: skip
     weights.lend()
@@ -150,9 +150,9 @@ def take_step(
     state.follow()
     means = world.sum(torch.stack(list(totals.values())))
     figures = AsyncScalars(torch.cat([norm[None], means]))
-    facts.step += 1
-    facts.tokens += tokens
-    return Step(facts.step, tuple(totals), figures, rate, sum(row.tokens for row in rows), stop)
+    progress.step += 1
+    progress.tokens += tokens
+    return Step(progress.step, tuple(totals), figures, rate, sum(row.tokens for row in rows), stop)
 
 
 def _learn(

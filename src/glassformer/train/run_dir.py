@@ -110,7 +110,7 @@ class RunDir:
 
     def save(self, state: State) -> Path:
         """Whole or absent: beside, made durable, renamed."""
-        folder = self.checkpoints / f"step-{state.facts.step:08d}"
+        folder = self.checkpoints / f"step-{state.progress.step:08d}"
         if self.metrics.exists():  # they must not end before the checkpoint does
             with writing(self.metrics, 0):
                 sync(self.metrics)
@@ -118,7 +118,7 @@ class RunDir:
             remove(folder)
         files = {**self.files, TRAINER: state.text()}
         save_task(
-            state.answer(), folder, files=files, notes=self.notes,
+            state.inference_task(), folder, files=files, notes=self.notes,
             beside={OPTIMISER: state.tensors()},
         )  # fmt: skip
         self.forget(state)
@@ -126,10 +126,10 @@ class RunDir:
 
     def forget(self, state: State) -> None:
         """Only the newest checkpoints stay, and the best. Later ones than this were damaged."""
-        facts, found = state.facts, self.steps()
-        stay = [step for step in found if step <= facts.step][-state.train.keep_checkpoints :]
-        if facts.best is not None:
-            stay.append(facts.best_step)
+        progress, found = state.progress, self.steps()
+        stay = [step for step in found if step <= progress.step][-state.train.keep_checkpoints :]
+        if progress.best is not None:
+            stay.append(progress.best_step)
         for step in set(found) - set(stay):
             remove(self.checkpoints / f"step-{step:08d}")
 

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from glassformer.checkpoint import load_task
 from glassformer.errors import CheckpointError
+from glassformer.fields import TrainConfig
 from glassformer.precision import compute_dtype
-from glassformer.recipe.schema import TrainConfig
 from glassformer.strictjson import parse
 from glassformer.tasks import Task
 from glassformer.train.optim.weights import Weights, frozen, named_state, optimisers, restore
@@ -43,11 +43,13 @@ class TrainerState:
 
 
 class State:
-    """A task with its masters, its optimisers and the facts."""
+    """A task with its masters, its optimisers and the progress."""
 
-    def __init__(self, task: Task, train: TrainConfig, facts: TrainerState | None = None) -> None:
+    def __init__(
+        self, task: Task, train: TrainConfig, progress: TrainerState | None = None
+    ) -> None:
         self.task, self.train = task, train
-        self.facts = facts or TrainerState(rows=train.micro_batches)
+        self.progress = progress or TrainerState(rows=train.micro_batches)
         still = set(frozen([name for name, _ in task.named_parameters()], train.freeze))
         for name, parameter in task.named_parameters():
             parameter.requires_grad_(name not in still)
@@ -85,7 +87,7 @@ class State:
             yield
             torch._foreach_copy_(parameters, kept)
 
-    def answer(self) -> Task:
+    def inference_task(self) -> Task:
         """The task with the weights that one would use: in float32, averaged where asked for."""
         if not self.average and not self.weights.copies:
             return self.task
@@ -108,7 +110,7 @@ class State:
         return {name: tensor.contiguous() for name, tensor in found.items()}
 
     def text(self) -> bytes:
-        return (json.dumps(asdict(self.facts), indent=2) + "\n").encode()
+        return (json.dumps(asdict(self.progress), indent=2) + "\n").encode()
 
     def load(self, folder: Path) -> None:
         """Go back to a checkpoint; the task's modules stay the same ones."""
@@ -130,7 +132,7 @@ class State:
                     place = self.weights.masters[name].device
                     states.setdefault(name, {})[what] = tensor.to(place)
             restore(optimiser, states)
-        self.facts = read_trainer_state(folder)
+        self.progress = read_trainer_state(folder)
 
 
 def read_trainer_state(folder: Path) -> TrainerState:

@@ -1,6 +1,6 @@
-"""Curves for TensorBoard, of the extra `log`: what metrics.jsonl holds, and the speed.
+"""Curves for TensorBoard, of the extra `log`: the contents of metrics.jsonl, and the speed.
 
-A run that goes on, or goes back, hides the points of the steps that it does again.
+A run that is resumed or rolled back hides the points of the steps that it repeats.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from glassformer.train.trainer import Evaluated, Event, RolledBack
 
 
 class TensorBoardLogger:
-    """Told of all events in their order. A step is read when the next event comes, as a GPU may
-    not have finished it before."""
+    """Takes all events in order. A step is written when the next event comes, because a GPU may not
+    have finished it before."""
 
     def __init__(self, folder: Path, done: int, processes: int) -> None:
         self.folder, self.processes = folder, processes
@@ -29,8 +29,8 @@ class TensorBoardLogger:
         with writing(self.folder, 0):
             self.writer = SummaryWriter(str(self.folder), purge_step=done + 1)
 
-    def see(self, event: Event) -> None:
-        if isinstance(event, RolledBack):  # the step that waits is one of the bad ones
+    def log(self, event: Event) -> None:
+        if isinstance(event, RolledBack):  # the waiting step is one of the bad ones
             self._waiting = None
             self.close()
             self._open(event.step)
@@ -43,7 +43,7 @@ class TensorBoardLogger:
             return
         self._since = None
         if isinstance(event, Evaluated):
-            self._write(event.step, {f"valid/{name}": x for name, x in event.figures.items()})
+            self._write(event.step, {f"valid/{name}": x for name, x in event.metrics.items()})
         with writing(self.folder, 0):
             self.writer.flush()
 
@@ -51,12 +51,12 @@ class TensorBoardLogger:
         if self._waiting is None:
             return
         (step, seconds), self._waiting = self._waiting, None
-        found = {"loss": step.loss, "learning_rate": step.rate, "gradient_norm": step.norm}
+        scalars = {"loss": step.loss, "learning_rate": step.rate, "gradient_norm": step.norm}
         if len(step.losses) > 1:
-            found |= {f"loss_{name}": loss for name, loss in step.losses.items()}
+            scalars |= {f"loss_{name}": loss for name, loss in step.losses.items()}
         if seconds:
-            found["tokens_per_second"] = step.tokens * self.processes / seconds
-        self._write(step.number, {f"train/{name}": value for name, value in found.items()})
+            scalars["tokens_per_second"] = step.tokens * self.processes / seconds
+        self._write(step.number, {f"train/{name}": value for name, value in scalars.items()})
 
     def _write(self, step: int, figures: dict[str, float]) -> None:
         with writing(self.folder, 0):

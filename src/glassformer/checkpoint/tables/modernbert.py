@@ -20,7 +20,7 @@ FIELDS = {"pooler": "transform"}
 
 
 def kinds(config: ModelConfig) -> list[str]:
-    """Which layers look everywhere and which nearby, as they list it."""
+    """The attention type of each layer, as their config lists it."""
     every = config.global_every
     return ["sliding_attention" if i % every else "full_attention" for i in range(config.depth)]
 
@@ -30,9 +30,7 @@ def regular(foreign: Json, config: ModelConfig) -> str | None:
     if listed is None or (config.global_every > 0 and listed == kinds(config)):
         return None
     every = config.global_every
-    return (
-        f"layer_types = {shown(listed)}: only full_attention at 0, {every}, {2 * every} … is known"
-    )
+    return f"layer_types = {shown(listed)}: full_attention must be at 0, {every}, {2 * every} …"
 
 
 MODERNBERT = Architecture(

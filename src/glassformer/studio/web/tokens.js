@@ -2,7 +2,7 @@
 
 import { el, visible } from "./dom.js";
 
-/** The tokens that look (rows) and those looked at (columns). */
+/** The queries (rows) and the keys (columns). */
 export function sides(run, stack) {
   const { encoder, decoder } = run.tokens.queries;
   if (stack === "cross") return [decoder, encoder];
@@ -32,7 +32,7 @@ export function groups(tokens, { special, pieces }) {
 }
 
 /**
- * The matrix of groups: weights are added over the pieces looked at, and averaged over those that look.
+ * The matrix of groups: weights are summed over keys and averaged over queries.
  * @param {Uint8Array} bytes of all tokens, `width` columns
  */
 export function gather(bytes, width, rows, columns) {
@@ -73,5 +73,5 @@ export function intoSight(list) {
   list.scrollLeft += nearest(box.left - left, box.right - left - list.clientWidth);
 }
 
-/** How far to scroll: back to what sticks out before the start, or on to what sticks out after the end. */
+/** How far to scroll so that an entry is inside. */
 const nearest = (start, end) => (start < 0 ? start : Math.max(0, Math.min(start, end)));

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.recipe.schema import TrainConfig
+from glassformer.fields import TrainConfig
 from glassformer.train.optim.adamw import AdamW
 from glassformer.train.optim.muon import Muon
 
