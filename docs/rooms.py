@@ -11,11 +11,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "glassformer"
 PICTURE = Path(__file__).parent / "rooms.svg"
-WIDTH, STEP, HEIGHT = 960, 62, 30  # of the picture, from row to row, of a box
+WIDTH, STEP, HEIGHT, LANE = 960, 62, 30, 10  # the picture, from row to row, a box, a lane
+Node = tuple[str, int]  # a room and a row: its own, or one that an arrow to it passes
 STYLE = """
   text { font: 13px ui-sans-serif, system-ui, sans-serif; fill: #1f2937; text-anchor: middle }
   rect { fill: #e6f4f1; stroke: #00796b } .file rect { fill: #fff; stroke: #9ca3af }
@@ -78,46 +80,72 @@ def reduced(arrows: Mapping[str, set[str]]) -> dict[str, set[str]]:
     }
 
 
-def places(arrows: Mapping[str, set[str]]) -> dict[str, tuple[float, float]]:
-    """The centre of each box. Within a row, boxes are ordered by what points at them."""
-    row_of, x = rows(arrows), dict.fromkeys(arrows, WIDTH / 2)
-    centres: dict[str, tuple[float, float]] = {}
-    for number in range(max(row_of.values()) + 1):
-        row = sorted(room for room in arrows if row_of[room] == number)
-        above = {room: [x[other] for other in arrows if room in arrows[other]] for room in row}
-        row.sort(key=lambda room: sum(above[room]) / max(1, len(above[room])))
-        for place, room in enumerate(row):
-            x[room] = WIDTH * (place + 0.5) / len(row)
-            centres[room] = x[room], 24 + STEP * number
-    return centres
+def lanes(arrows: Mapping[str, set[str]]) -> dict[Node, set[Node]]:
+    """The same arrows from row to row. An arrow that passes a row has a lane in it, which all
+    arrows to the same room share."""
+    row = rows(arrows)
+    steps: dict[Node, set[Node]] = {(room, row[room]): set() for room in arrows}
+    for room, targets in arrows.items():
+        for target in targets:
+            path = [
+                (room, row[room]),
+                *((target, r) for r in range(row[room] + 1, row[target] + 1)),
+            ]
+            for here, there in pairwise(path):
+                steps.setdefault(here, set()).add(there)
+    return steps
+
+
+def places(steps: Mapping[Node, set[Node]], row: Mapping[str, int]) -> dict[Node, float]:
+    """Where each box and lane is in its row: near the mean of what points at it."""
+    x: dict[Node, float] = {}
+    for number in range(max(row.values()) + 1):
+        nodes = sorted(node for node in steps if node[1] == number)
+        above = {node: [x[other] for other in steps if node in steps[other]] for node in nodes}
+        nodes.sort(key=lambda node: sum(above[node]) / max(1, len(above[node])))
+        sizes = [_width(node[0]) if row[node[0]] == number else LANE for node in nodes]
+        gap = (WIDTH - sum(sizes)) / len(nodes)
+        left = gap / 2
+        for node, size in zip(nodes, sizes, strict=True):
+            x[node] = left + size / 2
+            left += size + gap
+    return x
+
+
+def _width(room: str) -> int:
+    return 9 * len(room) + 26
 
 
 def draw() -> str:
     arrows = reduced(rooms())
-    centres = places(arrows)
-    bottom = max(y for _, y in centres.values()) + 24
+    row, steps = rows(arrows), lanes(arrows)
+    x = places(steps, row)
+    bottom = 48 + STEP * max(row.values())
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom:.0f}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom}">',
         f"<style>{STYLE}</style>",
         '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
         'orient="auto"><path d="M0 0 8 4 0 8z"/></marker>',
     ]
-    for room in sorted(arrows):
-        for other in sorted(arrows[room]):
-            (x, y), (u, v) = centres[room], centres[other]
+    for here in sorted(steps):
+        for there in sorted(steps[here]):
+            y, v = (24 + STEP * node[1] for node in (here, there))
             y, v = y + HEIGHT / 2, v - HEIGHT / 2
-            bend = (v - y) / 2
+            bend, a, b = (v - y) / 2, x[here], x[there]
             curve = (
-                f"M{x:.0f} {y:.0f}C{x:.0f} {y + bend:.0f} {u:.0f} {v - bend:.0f} {u:.0f} {v:.0f}"
+                f"M{a:.0f} {y:.0f}C{a:.0f} {y + bend:.0f} {b:.0f} {v - bend:.0f} {b:.0f} {v:.0f}"
             )
-            lines.append(f'<path d="{curve}" marker-end="url(#tip)"/>')
-    for room, (x, y) in sorted(centres.items()):
-        package = (SOURCE / room).is_dir()
-        wide = 9 * len(room) + 26
+            tip = ' marker-end="url(#tip)"'
+            if row[there[0]] != there[1]:  # a lane: straight through its row
+                curve, tip = f"{curve}v{HEIGHT}", ""
+            lines.append(f'<path d="{curve}"{tip}/>')
+    for room in sorted(arrows):
+        package, wide = (SOURCE / room).is_dir(), _width(room)
+        middle, y = x[room, row[room]], 24 + STEP * row[room]
         lines.append(
-            f'<g class="{"package" if package else "file"}"><rect x="{x - wide / 2:.0f}" '
+            f'<g class="{"package" if package else "file"}"><rect x="{middle - wide / 2:.0f}" '
             f'y="{y - HEIGHT / 2:.0f}" width="{wide}" height="{HEIGHT}" rx="6"/>'
-            f'<text x="{x:.0f}" y="{y + 5:.0f}">{room}{"/" if package else ""}</text></g>'
+            f'<text x="{middle:.0f}" y="{y + 5}">{room}{"/" if package else ""}</text></g>'
         )
     return "\n".join([*lines, "</svg>", ""])
 

@@ -19,7 +19,7 @@ import glassformer as gf
 from furnished import furnish
 from glassformer import glass
 from glassformer.cli.main import ANY_FIELD, app
-from glassformer.cli.training import sorted_out
+from glassformer.cli.training import split_fields
 from glassformer.recipe.schema import Recipe
 from sitebuild import build_site
 from test_arrows import FILES, room
@@ -109,7 +109,7 @@ def test_commands_name_verbs_and_options_that_are(page: Path) -> None:
         with contextlib.suppress(typer.Exit):  # --version
             extra = command.make_context(words[0], rest).args
             assert not extra or words[0] in ANY_FIELD, words
-            for name in sorted_out(extra)[0]:
+            for name in split_fields(extra)[0]:
                 group, field = name.split(".")
                 assert field in Recipe.model_fields[group].annotation.model_fields, words
 
