@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from glassformer.kernels.spans import spans, transposed
 from glassformer.model import AttentionSpec, Sequences, attend
 from glassformer.model.block import ACTIVATIONS
-from glassformer.model.kernels import spans, transposed
 from glassformer.tasks import cross_entropy
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

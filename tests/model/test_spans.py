@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from glassformer.kernels.spans import spans, transposed
 from glassformer.model import AttentionSpec, Sequences
 from glassformer.model.attention import visible
-from glassformer.model.kernels import spans, transposed
 
 TEXTS = [7, 0, 13, 1, 0, 5, 0]
 LONGER = [9, 2, 13, 4, 0, 11, 3]  # as behind a cache: the ends are aligned
@@ -32,7 +32,8 @@ def inside(bounds: torch.Tensor, count: int) -> torch.Tensor:
 def test_spans(causal: bool, window: int | None, keys: list[int]) -> None:
     q = torch.zeros(sum(TEXTS), 1, 1)
     sequences = Sequences.of(TEXTS), Sequences.of(keys)
-    found = spans(q, *sequences, window, 0 if causal else window)
+    rows = sequences[0].texts(q), sequences[0].offsets, sequences[1].offsets
+    found = spans(*rows, window, 0 if causal else window)
     seen = seen_in_full(TEXTS, keys, causal, window)
     assert torch.equal(inside(found, sum(keys)), seen)
     assert (found.diff() >= 0).all()

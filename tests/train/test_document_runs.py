@@ -132,7 +132,7 @@ def test_folds_are_cut_by_the_names_of_files(tmp_path: Path) -> None:
     assert made.valid is not None
     assert made.valid.objective.store.documents == 20
     assert made.rows.dataset.store.documents == 40
-    texts = [each.texts[0] for each in made.judge.documents]  # type: ignore[union-attr]
+    texts = [each.texts[0] for each in made.evaluator.documents]  # type: ignore[union-attr]
     for label in TELLING:
         held = [tmp_path / "reviews" / label / f"cv{i:03}.txt" for i in range(10, 20)]
         assert all(file.read_text().rstrip("\n") in texts for file in held)

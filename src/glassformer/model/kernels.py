@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend
 
+from glassformer.kernels.spans import spans, transposed, triton_works
 from glassformer.model.sequences import Sequences
 
 # Since then the kernel accepts fewer key heads than query heads.
@@ -64,51 +64,13 @@ def ragged(
         from glassformer.kernels.span_attention import span_attention
 
         name = (queries, keys, before, after)
-        seen = once(("spans", *name), lambda: spans(q, queries, keys, before, after))
+        rows = queries.texts(q), queries.offsets, keys.offsets
+        seen = once(("spans", *name), lambda: spans(*rows, before, after))
         seen_by = None
         if torch.is_grad_enabled():
             seen_by = once(("seen by", *name), lambda: transposed(seen, k.shape[0]))
         return span_attention(q, k, v, seen, seen_by, scale)
     return _flash(q, k, v, queries, keys, (before, after), scale)
-
-
-def spans(
-    q: Tensor, queries: Sequences, keys: Sequences, before: int | None, after: int | None
-) -> Tensor:  # (2, N) int32
-    """The first key that each query sees, and the first one behind those. Ends are aligned."""
-    texts = queries.texts(q)
-    start, end = keys.offsets[texts], keys.offsets[texts + 1]
-    row = torch.arange(q.shape[0], device=q.device, dtype=torch.int32)
-    own = row + end - queries.offsets[texts + 1]  # the key that stands where the query does
-    low = start if before is None else torch.minimum(torch.maximum(own - before, start), end)
-    high = end if after is None else torch.minimum(torch.maximum(own + after + 1, start), end)
-    return torch.stack([low, high])
-
-
-def transposed(seen: Tensor, keys: int) -> Tensor:  # (2, N) → (2, M)
-    """The span of queries that see each key. Neither bound ever decreases, so it is one span."""
-    low, high = seen
-    column = torch.arange(keys, device=seen.device, dtype=seen.dtype)
-    first = torch.searchsorted(high, column, right=True, out_int32=True)
-    return torch.stack([first, torch.searchsorted(low, column, right=True, out_int32=True)])
-
-
-def triton_works(q: Tensor) -> bool:
-    """Triton is there, and so is the C compiler it needs. A compiled model needs both anyway."""
-    return torch.compiler.is_compiling() or _try_triton(q.device.index)
-
-
-@cache
-def _try_triton(device: int) -> bool:
-    try:
-        from glassformer.kernels.span_attention import span_attention
-
-        q = torch.zeros(1, 1, 16, device=f"cuda:{device}", dtype=torch.float16)
-        spans = torch.tensor([[0], [1]], device=q.device, dtype=torch.int32)
-        span_attention(q, q, q, spans, None, 1.0)
-    except Exception:  # whatever is missing, there is another kernel
-        return False
-    return True
 
 
 def _flash(

@@ -7,16 +7,20 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
+
+from pydantic import BaseModel
 
 from glassformer.errors import ConfigError
 from glassformer.recipe.paths import full_path
 
-if TYPE_CHECKING:
-    from glassformer.recipe.schema import Recipe
-
 RECIPE = "recipe.toml"  # in the folder of a run
 ROOT = "GLASSFORMER_DATA"
+
+
+class RootedRecipe(Protocol):
+    @property
+    def root(self) -> str | None: ...
 
 
 def read_fields(path: Path) -> dict[str, Any]:
@@ -35,20 +39,20 @@ def read_fields(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: this is no TOML: {error}{hint}") from None
 
 
-def root_of(recipe: Recipe, data: Path | None, path: Path) -> Path:
+def root_of(recipe: RootedRecipe, data: Path | None, path: Path) -> Path:
     """Where its data lies: as somebody says, the recipe, the environment; or beside it."""
     if data is None and recipe.root is not None:
         data = path.parent / recipe.root
     return full_path(data or os.environ.get(ROOT) or path.parent)
 
 
-def as_toml(recipe: Recipe) -> str:
+def as_toml(recipe: BaseModel) -> str:
     """All that decides the run, also what was found or is as usual; `read_recipe` takes it back.
 
     Where epochs are wanted, the steps follow from them.
     """
     fields = recipe.model_dump(mode="json", exclude_none=True)
-    if recipe.train.epochs is not None:
+    if "epochs" in fields["train"]:
         del fields["train"]["steps"]
     groups = {name: value for name, value in fields.items() if isinstance(value, Mapping)}
     written = _lines({name: value for name, value in fields.items() if name not in groups})

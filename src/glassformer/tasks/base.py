@@ -13,8 +13,9 @@ from torch.nn import functional as F
 
 from glassformer.config import TaskConfig
 from glassformer.errors import InputError
+from glassformer.kernels.spans import triton_works
 from glassformer.model import Backbone, Batch, Cache, Sequences, Visitor
-from glassformer.model.kernels import HALF, triton_works
+from glassformer.model.kernels import HALF
 from glassformer.precision import widen
 from glassformer.tasks.heads import pool
 
