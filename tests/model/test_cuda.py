@@ -28,6 +28,10 @@ PROBLEMS = {  # heads, key heads, width, causal, window, queries, keys
 LIMITS = {torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float32: 1e-5}
 
 
+def rows_of(q, queries, keys):
+    return queries.texts(q), queries.offsets, keys.offsets
+
+
 @pytest.mark.parametrize("dtype", LIMITS, ids=str)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_attend_and_its_gradients(name: str, dtype: torch.dtype) -> None:
@@ -65,7 +69,7 @@ def exact_and_fast(H, G, D, causal, window, keys, dtype, texts=TEXTS):
     how = AttentionSpec(causal=causal, window=window, scale=D**-0.5)
     right = attend(*exact, Sequences.of(TEXTS), Sequences.of(keys), how)
     sequences = [Sequences.of(lengths, device="cuda") for lengths in (texts, keys)]
-    seen = spans(fast[0], *sequences, window, 0 if causal else window)
+    seen = spans(*rows_of(fast[0], *sequences), window, 0 if causal else window)
     ours = span_attention(*fast, seen, transposed(seen, sum(keys)), how.scale)
     grad = torch.randn_like(right)
     right.backward(grad)
@@ -150,7 +154,7 @@ def test_the_operator_is_registered_as_torch_wants_it() -> None:
         for _ in range(3)
     )
     texts = Sequences.of(TEXTS, device="cuda")
-    seen = spans(q, texts, texts, None, None)
+    seen = spans(*rows_of(q, texts, texts), None, None)
     torch.library.opcheck(_attention, (q, k, v, seen, transposed(seen, sum(TEXTS)), 0.25))
 
 

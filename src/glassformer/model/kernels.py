@@ -48,16 +48,9 @@ def slow_backward(q: Tensor) -> bool:
 
 
 def ragged(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    queries: Sequences,
-    keys: Sequences,
-    causal: bool,
-    window: int | None,
-    scale: float,
-    once: Callable[[Any, Callable[[], Any]], Any],
-) -> Tensor:
+    q: Tensor, k: Tensor, v: Tensor, queries: Sequences, keys: Sequences, causal: bool,
+    window: int | None, scale: float, once: Callable[[Any, Callable[[], Any]], Any],
+) -> Tensor:  # fmt: skip
     """Texts of different lengths in one row. `once` keeps what is the same in all layers."""
     before, after = window, 0 if causal else window
     if q.shape[0] < LONG * queries.count and fits_spans(q):
@@ -74,14 +67,9 @@ def ragged(
 
 
 def _flash(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    queries: Sequences,
-    keys: Sequences,
-    reach: tuple[int | None, int | None],
-    scale: float,
-) -> Tensor:
+    q: Tensor, k: Tensor, v: Tensor, queries: Sequences, keys: Sequences,
+    reach: tuple[int | None, int | None], scale: float,
+) -> Tensor:  # fmt: skip
     """Torch's flash kernel for ragged rows."""
     from torch.nn.attention.varlen import varlen_attn  # two seconds that only a GPU has to pay
 
