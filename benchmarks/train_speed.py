@@ -59,8 +59,8 @@ class Work:
 def mixed(count: int, longest: int, mean: float = 119.0) -> np.ndarray:
     """Lognormal lengths, like web pages and mails: mean 119, 8 to 512."""
     draw = np.random.default_rng(0)
-    found = np.exp(draw.normal(np.log(mean) - 0.32, 0.8, count)).astype(int)
-    return found.clip(min(8, longest), longest)
+    lengths = np.exp(draw.normal(np.log(mean) - 0.32, 0.8, count)).astype(int)
+    return lengths.clip(min(8, longest), longest)
 
 
 def works(tiny: bool) -> dict[str, Work]:
@@ -220,8 +220,8 @@ def bert_peer(work: Work) -> Any:
             labels = torch.where(torch.rand(ids.shape) < 0.15, ids, -100)
             mask = padded([np.ones(len(t), dtype=int) for t in texts], work.longest)
             full = bool(mask.all())
-            given = {"input_ids": ids, "labels": labels.masked_fill(mask == 0, -100)}
-            yield given if full else given | {"attention_mask": mask}, real
+            batch = {"input_ids": ids, "labels": labels.masked_fill(mask == 0, -100)}
+            yield batch if full else batch | {"attention_mask": mask}, real
 
     return transformers.BertForMaskedLM(config), batches()
 
@@ -273,22 +273,22 @@ def main() -> None:
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--tokens", type=int, default=None)
-    given = parser.parse_args()
-    device = "cuda" if torch.cuda.is_available() and not given.tiny else "cpu"
-    steps = 2 if given.tiny else given.steps
+    args = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() and not args.tiny else "cpu"
+    steps = 2 if args.tiny else args.steps
     where = torch.cuda.get_device_name() if device == "cuda" else "CPU"
     print(f"torch {torch.__version__}, transformers {transformers.__version__}, {where}")
-    for key, work in works(given.tiny).items():
-        if given.only and key not in given.only:
+    for key, work in works(args.tiny).items():
+        if args.only and key not in args.only:
             continue
-        work.tokens = given.tokens or work.tokens
+        work.tokens = args.tokens or work.tokens
         torch._dynamo.reset()
         with tempfile.TemporaryDirectory() as folder:
             speed, more = ours(work, device, steps, Path(folder))
         cost = flops(work)
         line = f"{work.name}: {speed:,.0f} tokens/s, {cost / 1e6:,.0f} MFLOP each"
         line += f", {speed * cost / 1e12:,.1f} TFLOP/s ({more})"
-        if not given.no_peer:
+        if not args.no_peer:
             torch._dynamo.reset()
             peer = peer_speed(work, device, steps)
             line += f"; transformers {peer:,.0f}; {speed / peer:.2f} times"
