@@ -31,7 +31,7 @@ def links(
     model: gf.Model, gold: list[Gold], layers: range, reading: bool
 ) -> list[list[list[Link]]]:
     """All links and the mutual links of each sentence; none for a sentence that is too long."""
-    found: list[list[list[Link]]] = [[], []]
+    alignments: list[list[list[Link]]] = [[], []]
     for each in gold:
         sides = AlignedWords.joined(each.source), AlignedWords.joined(each.target)
         try:
@@ -40,9 +40,9 @@ def links(
             chosen = [], []
         else:
             chosen = aligned.links(), aligned.links(mutual=True)
-        for list_, one in zip(found, chosen, strict=True):
+        for list_, one in zip(alignments, chosen, strict=True):
             list_.append(one)
-    return found
+    return alignments
 
 
 def tiny(folder: Path) -> tuple[gf.Model, list[Gold]]:
@@ -75,11 +75,13 @@ def main() -> None:
     print(f"{len(gold)} sentences\nblocks  step     links   AER")
     single = [range(layer, layer + 1) for layer in range(depth)]
     for layers, reading in product(dict.fromkeys([*single, usual_layers(depth)]), (False, True)):
-        for kind, found in zip(("all", "mutual"), links(model, gold, layers, reading), strict=True):
+        for kind, alignments in zip(
+            ("all", "mutual"), links(model, gold, layers, reading), strict=True
+        ):
             usual = "  (the usual ones)" if layers == usual_layers(depth) and not reading else ""
             where = f"{layers[0]}-{layers[-1]}" if len(layers) > 1 else f"{layers[0]}"
             look = "reading" if reading else "writing"
-            rate = error_rate(found, gold)
+            rate = error_rate(alignments, gold)
             print(f"{where:>6}  {look}  {kind:<6}  {rate:.3f}{usual}", flush=True)
 
 

@@ -41,8 +41,8 @@ def word_tokenizer(folder: Path, size: int, end: int, pad: int | None = None) ->
     backend.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     special = {"eos_token": f"t{end}", "unk_token": "t1"}
     special |= {"bos_token": f"t{end}"} if pad is None else {"pad_token": "<pad>"}
-    given = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **special)
-    given.save_pretrained(folder)
+    fast_tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **special)
+    fast_tokenizer.save_pretrained(folder)
 
 
 def gpt_model(folder: Path, tiny: bool) -> Path:
@@ -89,9 +89,9 @@ def gpt_ways(folder: Path, new: int) -> dict[str, Way]:
 
     ways["transformers float32"] = theirs
     words = [f"t{i}" for i in prompt]
-    for name, made in ct2_models(folder, "Generator").items():
-        ways[f"ctranslate2 {name}"] = lambda made=made: len(
-            made.generate_batch(
+    for name, model_ct2 in ct2_models(folder, "Generator").items():
+        ways[f"ctranslate2 {name}"] = lambda model_ct2=model_ct2: len(
+            model_ct2.generate_batch(
                 [words], max_length=new, min_length=new, beam_size=1, sampling_topk=1,
                 include_prompt_in_result=False,
             )[0].sequences_ids[0]
@@ -106,7 +106,7 @@ def gpu_ways(folder: Path, texts: int, new: int = 256) -> dict[str, Way]:
     search = {"max_new_tokens": new, "min_new_tokens": new}
     model = gf.load(folder, device="cuda", dtype=torch.bfloat16)
     ways: dict[str, Way] = {}
-    for name, compiled in (("from tape", False), ("compiled", True)):
+    for name, compiled in (("CUDA graphs", False), ("compiled", True)):
         engine = model.engine(texts, 64 + new, compiled=compiled)
         ways[f"glassformer {name}"] = lambda engine=engine: sum(
             len(each.ids) for each in model.generate(prompts, engine=engine, **search)
@@ -150,9 +150,9 @@ def pair_ways(folder: Path, beams: int, new: int = 24, length: int = 20) -> dict
 
     ways["transformers float32"] = theirs
     words = [[f"t{i}" for i in each] for each in sources]
-    for name, made in ct2_models(folder, "Translator").items():
-        ways[f"ctranslate2 {name}"] = lambda made=made: len(
-            made.translate_batch(
+    for name, model_ct2 in ct2_models(folder, "Translator").items():
+        ways[f"ctranslate2 {name}"] = lambda model_ct2=model_ct2: len(
+            model_ct2.translate_batch(
                 words, beam_size=beams, max_decoding_length=new, min_decoding_length=new,
                 max_batch_size=16,
             )
@@ -166,16 +166,16 @@ def ct2_models(folder: Path, kind: str) -> dict[str, Any]:
     except ImportError:
         print("ctranslate2 is not installed: pip install ctranslate2 to compare with it")
         return {}
-    found = {}
+    models = {}
     for name in ("float32", "int8"):
         out = folder.with_name(f"{folder.name}-{name}")
         ctranslate2.converters.TransformersConverter(str(folder)).convert(
             str(out), quantization=name, force=True
         )
-        found[name] = getattr(ctranslate2, kind)(
+        models[name] = getattr(ctranslate2, kind)(
             str(out), device="cpu", inter_threads=1, intra_threads=torch.get_num_threads()
         )
-    return found
+    return models
 
 
 def race(title: str, ways: dict[str, Way], unit: str, rounds: int) -> None:
@@ -201,8 +201,8 @@ def growth(folder: Path, rounds: int) -> None:
     print("  tokens in the cache  ms per step   µs per token beyond the first 64")
     for length, seconds in zip(lengths, took, strict=True):
         more = 1e6 * (seconds - took[0]) / (length - 64) if length > 64 else None
-        told = "" if more is None else f"{more:12.1f}"
-        print(f"  {length:19,d}{1e3 * seconds:12.2f}{told}")
+        cost = "" if more is None else f"{more:12.1f}"
+        print(f"  {length:19,d}{1e3 * seconds:12.2f}{cost}")
     mixed = [30, 250, 60, 200, 100, 150, 80, 120]
     orders = {"as they come": mixed, "sorted": sorted(mixed), "longest first": sorted(mixed)[::-1]}
     print("  30 to 250 tokens, by the order in the batch")

@@ -29,7 +29,7 @@ import transformers
 
 import tinytasks
 from finetune_peer import CUDA, WARM, Done, Prepared, theirs, timed
-from glassformer.cli.training import given as fields_of
+from glassformer.cli.training import fields_of
 from glassformer.data.run_paths import RunPaths
 from glassformer.distributed import join
 from glassformer.objectives import objective_of
@@ -46,8 +46,8 @@ RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 @dataclass(frozen=True)
 class Work:
     recipe: str
-    judged: str  # data that was not used for any choice
-    figures: tuple[str, ...]
+    test_data: str  # data that was not used for any choice
+    metrics: tuple[str, ...]
 
 
 WORKS = (
@@ -62,81 +62,83 @@ WORKS = (
 
 
 def prepare(
-    work: Work, given: argparse.Namespace, seed: int, folder: Path
+    work: Work, args: argparse.Namespace, seed: int, folder: Path
 ) -> tuple[Trainer, Prepared]:
-    recipe = read_recipe(RECIPES / f"{work.recipe}.toml", changes(given, seed))
-    world, place = join(), RunPaths(given.data, folder, work.recipe)
+    recipe = read_recipe(RECIPES / f"{work.recipe}.toml", changes(args, seed))
+    world, place = join(), RunPaths(args.data, folder, work.recipe)
     session = Builder(recipe, place).trainer(world)
     recipe = recipe.model_copy(update={"train": session.state.train})
     place = replace(place, labels=session.state.task.spec.labels)
     documents, measured = (
         objective_of(recipe).read(recipe, place, "train"),
-        judge(work, recipe, place, given.tiny),
+        judge(work, recipe, place, args.tiny),
     )
     texts = len(session.rows.dataset.samples(0)) / len(session.rows.plan(0))
     return session, Prepared(recipe, world, list(documents), measured, max(1, round(texts)))
 
 
-def ours(session: Trainer, found: Prepared) -> Done:
-    resume(session, found.recipe, print)
-    loop = fit(session.state, session.rows, found.world, session.losses)
-    seconds, first = timed(loop, found.recipe.train.steps)
+def ours(session: Trainer, prepared: Prepared) -> Done:
+    resume(session, prepared.recipe, print)
+    loop = fit(session.state, session.rows, prepared.world, session.losses)
+    seconds, first = timed(loop, prepared.recipe.train.steps)
     task = session.state.inference_task()
-    if found.recipe.train.precision == "bfloat16":
+    if prepared.recipe.train.precision == "bfloat16":
         task = task.bfloat16()
-    return Done(found.measured.metrics(task), seconds, first)
+    return Done(prepared.measured.metrics(task), seconds, first)
 
 
-def changes(given: argparse.Namespace, seed: int) -> dict[str, str]:
-    found = {"init_from": str(given.model), "train.seed": str(seed), "train.workers": "2"}
-    if given.tiny:
-        found |= {"train.steps": "8", "train.micro_batch_tokens": "512", "train.precision":
+def changes(args: argparse.Namespace, seed: int) -> dict[str, str]:
+    fields = {"init_from": str(args.model), "train.seed": str(seed), "train.workers": "2"}
+    if args.tiny:
+        fields |= {"train.steps": "8", "train.micro_batch_tokens": "512", "train.precision":
                   "float32", "data.valid_fraction": "0.3"}  # fmt: skip
-    return found | given.fields
+    return fields | args.fields
 
 
 def judge(work: Work, recipe: Recipe, place: RunPaths, tiny: bool) -> LabelledEvaluator:
     """The evaluation data; a few rows of it with --tiny."""
-    data = recipe.data.model_copy(update={"valid": work.judged})
+    data = recipe.data.model_copy(update={"valid": work.test_data})
     builder = Builder(recipe.model_copy(update={"data": data}), place)
-    found = cast("LabelledEvaluator", builder.evaluator())
-    return replace(found, documents=found.documents[:40]) if tiny else found
+    prepared = cast("LabelledEvaluator", builder.evaluator())
+    return replace(prepared, documents=prepared.documents[:40]) if tiny else prepared
 
 
 # --------------------------------------------------------------------------------------- report
 
 
-def told(name: str, runs: list[Done], figures: tuple[str, ...]) -> float:
+def report(name: str, runs: list[Done], metrics: tuple[str, ...]) -> float:
     line = f"  {name:24}"
-    for figure in figures if runs[0].figures else ():
-        values = [100 * run.figures[figure] for run in runs]
+    for metric in metrics if runs[0].metrics else ():
+        values = [100 * run.metrics[metric] for run in runs]
         off = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
-        line += f"{figure} {statistics.mean(values):.2f}{off}  "
+        line += f"{metric} {statistics.mean(values):.2f}{off}  "
     seconds = statistics.mean(run.seconds for run in runs)
     first = ", ".join(f"{run.first:.1f}" for run in runs)
     print(f"{line}{seconds:.2f} s  (first {WARM} steps: {first} s)", flush=True)
     return seconds
 
 
-def compare(work: Work, given: argparse.Namespace) -> None:
+def compare(work: Work, args: argparse.Namespace) -> None:
     mine: list[Done] = []
     peers: dict[str, list[Done]] = {"transformers": []}
-    if given.compiled:
+    if args.compiled:
         peers["transformers, compiled"] = []
-    for seed in range(given.seeds):
+    for seed in range(args.seeds):
         with tempfile.TemporaryDirectory() as folder:
-            session, found = prepare(work, given, seed, Path(folder))
-            mine.append(ours(session, found))
+            session, prepared = prepare(work, args, seed, Path(folder))
+            mine.append(ours(session, prepared))
             print(f"  seed {seed}: {mine[-1]}", file=sys.stderr, flush=True)
         for name, runs in peers.items():
             if name == "transformers" or seed == 0:
-                runs.append(theirs(found, seed, given.model, name != "transformers"))
+                runs.append(theirs(prepared, seed, args.model, name != "transformers"))
                 print(f"  seed {seed}: {name} {runs[-1]}", file=sys.stderr, flush=True)
         torch._dynamo.reset()
-    train = found.recipe.train
-    print(f"{work.recipe}: {train.steps} steps of {found.batch} texts, rate {train.learning_rate}")
-    seconds = told("glassformer", mine, work.figures)
-    best = min(told(name, runs, work.figures) for name, runs in peers.items() if runs)
+    train = prepared.recipe.train
+    print(
+        f"{work.recipe}: {train.steps} steps of {prepared.batch} texts, rate {train.learning_rate}"
+    )
+    seconds = report("glassformer", mine, work.metrics)
+    best = min(report(name, runs, work.metrics) for name, runs in peers.items() if runs)
     print(f"  {best / seconds:.2f} times as fast", flush=True)
 
 
@@ -148,19 +150,19 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--compiled", action="store_true")
     parser.add_argument("--tiny", action="store_true")
-    given, words = parser.parse_known_args()
-    given.fields = fields_of(words)
-    if not given.tiny and (given.model is None or given.data is None):
+    args, words = parser.parse_known_args()
+    args.fields = fields_of(words)
+    if not args.tiny and (args.model is None or args.data is None):
         parser.error("write --model and --data, or --tiny")
     transformers.utils.logging.set_verbosity_error()
     where = torch.cuda.get_device_name() if CUDA else "CPU"
     print(f"torch {torch.__version__}, transformers {transformers.__version__}, {where}")
     with tempfile.TemporaryDirectory() as folder:
-        if given.tiny:
-            given.model, given.data = tinytasks.write(Path(folder))
+        if args.tiny:
+            args.model, args.data = tinytasks.write(Path(folder))
         for work in WORKS:
-            if work.recipe in given.only:
-                compare(work, given)
+            if work.recipe in args.only:
+                compare(work, args)
 
 
 if __name__ == "__main__":

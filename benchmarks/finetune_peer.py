@@ -29,7 +29,7 @@ Batch = dict[str, torch.Tensor]
 
 @dataclass
 class Done:
-    figures: dict[str, float]
+    metrics: dict[str, float]
     seconds: float  # for all steps, at the speed after the first few
     first: float  # for the first few steps: compilation
 
@@ -59,18 +59,18 @@ def timed(steps: Iterator[Any], count: int) -> tuple[float, float]:
     return later * count / (count - WARM), middle - begin
 
 
-def theirs(found: Prepared, seed: int, model: Path, compiled: bool) -> Done:
+def theirs(prepared: Prepared, seed: int, model: Path, compiled: bool) -> Done:
     torch.manual_seed(seed)
-    recipe, device = found.recipe, found.world.device
+    recipe, device = prepared.recipe, prepared.world.device
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
     kind = KINDS[recipe.objective.kind]
-    rows = kind.rows(recipe, tokenizer, found.documents)
+    rows = kind.rows(recipe, tokenizer, prepared.documents)
     rates = recipe.model["dropout"]
     net = kind.model.from_pretrained(
-        model, dtype=torch.float32, num_labels=len(found.measured.labels) or 2,
+        model, dtype=torch.float32, num_labels=len(prepared.measured.labels) or 2,
         attention_probs_dropout_prob=rates["attention"], hidden_dropout_prob=rates["residual"],
     ).to(device).train()  # fmt: skip
-    batches = list(laid_out(rows, found.batch, recipe.train.steps, seed))
+    batches = list(laid_out(rows, prepared.batch, recipe.train.steps, seed))
     if device.type == "cuda":
         batches = [{name: t.pin_memory() for name, t in batch.items()} for batch in batches]
     call = torch.compile(net, dynamic=True) if compiled else net
@@ -78,35 +78,35 @@ def theirs(found: Prepared, seed: int, model: Path, compiled: bool) -> Done:
         batches = batches[:SOME]
     else:
         meet(net, batches, recipe, device)
-    seconds, first = timed(learn(net, call, batches, found), len(batches))
+    seconds, first = timed(learn(net, call, batches, prepared), len(batches))
     with torch.no_grad():
-        figures = {} if compiled else kind.figures(net.eval(), tokenizer, found)
-    return Done(figures, seconds * recipe.train.steps / len(batches), first)
+        values = {} if compiled else kind.metrics(net.eval(), tokenizer, prepared)
+    return Done(values, seconds * recipe.train.steps / len(batches), first)
 
 
 def laid_out(rows: Rows, size: int, steps: int, seed: int) -> Iterator[Batch]:
     """Batches for all steps: shuffled, and sorted by length within 50 batches."""
-    draw, made = np.random.default_rng(seed), 0
-    while made < steps:
+    draw, count = np.random.default_rng(seed), 0
+    while count < steps:
         order = draw.permutation(len(rows))
         runs = [order[i : i + 50 * size] for i in range(0, len(order), 50 * size)]
         order = np.concatenate([sorted(r, key=lambda i: -len(rows[i]["input_ids"])) for r in runs])
-        for which in draw.permutation(-(-len(order) // size))[: steps - made]:
-            made += 1
+        for which in draw.permutation(-(-len(order) // size))[: steps - count]:
+            count += 1
             yield padded([rows[i] for i in order[which * size : (which + 1) * size]])
 
 
 def padded(rows: Rows) -> Batch:
     longest = max(len(row["input_ids"]) for row in rows)
-    found = {}
+    batch = {}
     for name, first in rows[0].items():
         if isinstance(first, int):
-            found[name] = torch.tensor([row[name] for row in rows])
+            batch[name] = torch.tensor([row[name] for row in rows])
             continue
         fill = [-100 if name == "labels" else 0]
         lists = [row[name] + fill * (longest - len(row[name])) for row in rows]
-        found[name] = torch.tensor(lists)
-    return found
+        batch[name] = torch.tensor(lists)
+    return batch
 
 
 def meet(net: Any, batches: list[Batch], recipe: Recipe, device: torch.device) -> None:
@@ -117,8 +117,8 @@ def meet(net: Any, batches: list[Batch], recipe: Recipe, device: torch.device) -
     net.zero_grad()
 
 
-def learn(net: Any, call: Any, batches: list[Batch], found: Prepared) -> Iterator[None]:
-    recipe, device, train = found.recipe, found.world.device, found.recipe.train
+def learn(net: Any, call: Any, batches: list[Batch], prepared: Prepared) -> Iterator[None]:
+    recipe, device, train = prepared.recipe, prepared.world.device, prepared.recipe.train
     parts: dict[bool, list[torch.Tensor]] = {True: [], False: []}
     for parameter in net.parameters():
         parts[parameter.dim() >= 2].append(parameter)
@@ -152,18 +152,18 @@ def moved(batch: Batch, device: torch.device) -> Batch:
     return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
 
 
-def scores(net: Any, found: Prepared, rows: Rows, *names: str) -> Iterator[list[torch.Tensor]]:
+def scores(net: Any, prepared: Prepared, rows: Rows, *names: str) -> Iterator[list[torch.Tensor]]:
     """The peer's prediction for each row; rows of similar length are batched."""
     order = sorted(range(len(rows)), key=lambda i: -len(rows[i]["input_ids"]))
-    said: dict[int, list[torch.Tensor]] = {}
+    predictions: dict[int, list[torch.Tensor]] = {}
     for at in range(0, len(order), 256):
         part = order[at : at + 256]
-        batch = moved(padded([rows[i] for i in part]), found.world.device)
-        with autocast(found.recipe, found.world.device):
+        batch = moved(padded([rows[i] for i in part]), prepared.world.device)
+        with autocast(prepared.recipe, prepared.world.device):
             output = net(**batch)
-        told = zip(*(output[name].float().cpu() for name in names), strict=True)
-        said |= {i: list(each) for i, each in zip(part, told, strict=True)}
-    yield from (said[i] for i in range(len(rows)))
+        outputs = zip(*(output[name].float().cpu() for name in names), strict=True)
+        predictions |= {i: list(each) for i, each in zip(part, outputs, strict=True)}
+    yield from (predictions[i] for i in range(len(rows)))
 
 
 # what a text, its tags or its answer are to transformers
@@ -176,11 +176,11 @@ def text_rows(recipe: Recipe, tokenizer: Any, documents: Sequence[Any]) -> Rows:
     return [row | {"labels": int(each.label)} for row, each in zip(rows, documents, strict=True)]
 
 
-def text_figures(net: Any, tokenizer: Any, found: Prepared) -> dict[str, float]:
-    rows = text_rows(found.recipe, tokenizer, found.measured.documents)
-    said = torch.stack([each.argmax() for (each,) in scores(net, found, rows, "logits")])
-    wanted = torch.tensor([row["labels"] for row in rows])
-    return metrics.of_classes(said, wanted, len(found.measured.labels))
+def text_metrics(net: Any, tokenizer: Any, prepared: Prepared) -> dict[str, float]:
+    rows = text_rows(prepared.recipe, tokenizer, prepared.measured.documents)
+    predictions = torch.stack([each.argmax() for (each,) in scores(net, prepared, rows, "logits")])
+    targets = torch.tensor([row["labels"] for row in rows])
+    return metrics.of_classes(predictions, targets, len(prepared.measured.labels))
 
 
 def tag_rows(recipe: Recipe, tokenizer: Any, documents: Sequence[Any]) -> Rows:
@@ -197,15 +197,15 @@ def tag_rows(recipe: Recipe, tokenizer: Any, documents: Sequence[Any]) -> Rows:
     return rows
 
 
-def tag_figures(net: Any, tokenizer: Any, found: Prepared) -> dict[str, float]:
-    rows = tag_rows(found.recipe, tokenizer, found.measured.documents)
-    names = [*found.measured.labels]
-    said, wanted = [], []
-    for row, (logits,) in zip(rows, scores(net, found, rows, "logits"), strict=True):
+def tag_metrics(net: Any, tokenizer: Any, prepared: Prepared) -> dict[str, float]:
+    rows = tag_rows(prepared.recipe, tokenizer, prepared.measured.documents)
+    names = [*prepared.measured.labels]
+    predictions, targets = [], []
+    for row, (logits,) in zip(rows, scores(net, prepared, rows, "logits"), strict=True):
         places = [i for i, tag in enumerate(row["labels"]) if tag != -100]
-        said.append([names[i] for i in logits[places].argmax(-1).tolist()])
-        wanted.append([names[row["labels"][i]] for i in places])
-    return metrics.of_tags(said, wanted, names)
+        predictions.append([names[i] for i in logits[places].argmax(-1).tolist()])
+        targets.append([names[row["labels"][i]] for i in places])
+    return metrics.of_tags(predictions, targets, names)
 
 
 def windows(recipe: Recipe, tokenizer: Any, asked: Any) -> Iterator[tuple[dict[str, Any], Any]]:
@@ -239,16 +239,16 @@ def answer_rows(recipe: Recipe, tokenizer: Any, documents: Sequence[Any]) -> Row
     return rows
 
 
-def answer_figures(net: Any, tokenizer: Any, found: Prepared) -> dict[str, float]:
-    asked = found.measured.documents
+def answer_metrics(net: Any, tokenizer: Any, prepared: Prepared) -> dict[str, float]:
+    asked = prepared.measured.documents
     parts = [
         (number, row, places)
         for number, each in enumerate(asked)
-        for row, places in windows(found.recipe, tokenizer, each)
+        for row, places in windows(prepared.recipe, tokenizer, each)
     ]
-    said = scores(net, found, [row for _, row, _ in parts], "start_logits", "end_logits")
+    predictions = scores(net, prepared, [row for _, row, _ in parts], "start_logits", "end_logits")
     best = [(-np.inf, "")] * len(asked)
-    for (number, _, places), (starts, ends) in zip(parts, said, strict=True):
+    for (number, _, places), (starts, ends) in zip(parts, predictions, strict=True):
         outside = torch.tensor([place is None for place in places])
         starts, ends = (each[: len(places)].masked_fill(outside, -1e9) for each in (starts, ends))
         size = torch.arange(len(places))[None] - torch.arange(len(places))[:, None]
@@ -258,19 +258,25 @@ def answer_figures(net: Any, tokenizer: Any, found: Prepared) -> dict[str, float
         score = float(pairs[first, last])
         if score > best[number][0] and places[first] and places[last]:
             best[number] = score, asked[number].context[places[first][0] : places[last][1]]
-    wanted = [[text for text, _ in each.answers] for each in asked]
-    return metrics.of_answers([text for _, text in best], wanted)
+    targets = [[text for text, _ in each.answers] for each in asked]
+    return metrics.of_answers([text for _, text in best], targets)
 
 
 @dataclass(frozen=True)
 class Kind:
     model: Any
     rows: Callable[[Recipe, Any, Sequence[Any]], Rows]
-    figures: Callable[[Any, Any, Prepared], dict[str, float]]
+    metrics: Callable[[Any, Any, Prepared], dict[str, float]]
 
 
 KINDS = {
-    "classify": Kind(transformers.AutoModelForSequenceClassification, text_rows, text_figures),
-    "tag": Kind(transformers.AutoModelForTokenClassification, tag_rows, tag_figures),
-    "answer": Kind(transformers.AutoModelForQuestionAnswering, answer_rows, answer_figures),
+    "classification": Kind(
+        transformers.AutoModelForSequenceClassification, text_rows, text_metrics
+    ),
+    "token_classification": Kind(
+        transformers.AutoModelForTokenClassification, tag_rows, tag_metrics
+    ),
+    "question_answering": Kind(
+        transformers.AutoModelForQuestionAnswering, answer_rows, answer_metrics
+    ),
 }

@@ -42,8 +42,10 @@ def batch_of(texts: int, vocab: int) -> Batch:
     sizes = LENGTHS[min(texts, 4)] * max(1, texts // 4)
     ids = [torch.randint(5, vocab, (size,), generator=draw).tolist() for size in sizes]
     batch = Batch.of(ids)
-    wanted = torch.arange(0, len(batch.tokens), 7)  # every seventh is masked
-    return Batch(batch.tokens, batch.sequences, labels=batch.tokens[wanted], label_positions=wanted)
+    positions = torch.arange(0, len(batch.tokens), 7)  # every seventh is masked
+    return Batch(
+        batch.tokens, batch.sequences, labels=batch.tokens[positions], label_positions=positions
+    )
 
 
 def step(task: Task, batch: Batch) -> None:
@@ -54,18 +56,18 @@ def step(task: Task, batch: Batch) -> None:
 def kept(task: Task, batch: Batch) -> int:
     """Bytes of all tensors kept for the backward pass, without weights."""
     weights = {p.untyped_storage().data_ptr() for p in task.parameters()}
-    found: dict[int, int] = {}
+    storages: dict[int, int] = {}
 
     def note(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
-            found[storage.data_ptr()] = storage.nbytes()
+            storages[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         loss = task(batch).loss  # kept, so that no address is used twice
     del loss
-    return sum(found.values())
+    return sum(storages.values())
 
 
 def grow(tiny: bool) -> None:
@@ -128,10 +130,10 @@ def prepare(source: Path, size: int, folder: Path) -> None:
         while process.poll() is None:
             peak = max(peak, most_memory(process.pid))
             time.sleep(0.05)
-        told = process.stdout.read()
+        output = process.stdout.read()
     if process.returncode:
         raise SystemExit(f"preparing ended with {process.returncode}")
-    facts = json.loads(told)
+    facts = json.loads(output)
     seconds = time.perf_counter() - begin
     print(
         f"prepare: {text.stat().st_size / 1e6:,.0f} MB, {facts['documents']:,} documents, "
@@ -145,11 +147,11 @@ def main() -> None:
     parser.add_argument("--text", type=Path, default=README)
     parser.add_argument("--size", type=float, default=1e9, help="bytes of text to prepare")
     parser.add_argument("--tiny", action="store_true")
-    given = parser.parse_args()
+    args = parser.parse_args()
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads of {os.cpu_count()}")
-    grow(given.tiny)
+    grow(args.tiny)
     with tempfile.TemporaryDirectory() as folder:
-        prepare(given.text, int(2e5 if given.tiny else given.size), Path(folder))
+        prepare(args.text, int(2e5 if args.tiny else args.size), Path(folder))
 
 
 if __name__ == "__main__":

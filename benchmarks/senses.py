@@ -36,13 +36,13 @@ class Pair:
 
 
 def read(path: Path) -> list[Pair]:
-    found = []
+    pairs = []
     for line in path.read_text("utf-8").splitlines():
         row = json.loads(line)
         parts = PAIR.fullmatch(row["text"])
         assert parts is not None, line
-        found.append(Pair(parts[1], (parts[2], parts[3]), bool(row["label"])))
-    return found
+        pairs.append(Pair(parts[1], (parts[2], parts[3]), bool(row["label"])))
+    return pairs
 
 
 class Finder:
@@ -61,19 +61,19 @@ class Finder:
     def form(self, word: str, sentence: str) -> str:
         words = WORD.findall(sentence)
         same = [each for each in words if each.lower() == word.lower()]
-        wanted = self.vector(word)
-        return same[0] if same else max(words, key=lambda each: float(self.vector(each) @ wanted))
+        target = self.vector(word)
+        return same[0] if same else max(words, key=lambda each: float(self.vector(each) @ target))
 
 
 def cosines(model: gf.Model, finder: Finder, pairs: list[Pair], layer: int | None) -> Tensor:
-    found = []
+    values = []
     for pair in pairs:
         one, other = (
             model.word(sentence, finder.form(pair.word, sentence), layer=layer)
             for sentence in pair.sentences
         )
-        found.append(torch.cosine_similarity(one, other, dim=0))
-    return torch.stack(found)
+        values.append(torch.cosine_similarity(one, other, dim=0))
+    return torch.stack(values)
 
 
 def choose(cosines: Tensor, same: Tensor) -> tuple[float, float]:
@@ -103,10 +103,10 @@ def main() -> None:
     parser.add_argument("--model", type=Path)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--tiny", action="store_true")
-    given = parser.parse_args()
-    if not given.tiny and (given.model is None or given.data is None):
+    args = parser.parse_args()
+    if not args.tiny and (args.model is None or args.data is None):
         parser.error("write --model and --data, or --tiny")
-    model, pairs = tiny() if given.tiny else (gf.load(given.model), read(given.data))
+    model, pairs = tiny() if args.tiny else (gf.load(args.model), read(args.data))
     finder, half = Finder(model), len(pairs) // 2
     same = torch.tensor([pair.same for pair in pairs])
     tried: dict[int, float] = {}
@@ -116,9 +116,9 @@ def main() -> None:
         print(f"after block {layer}: {tried[layer]:.1%} of {len(some)} pairs", flush=True)
     best = max(tried, key=lambda layer: tried[layer])
     for layer, name in ((None, "word(…)"), (best, f"word(…, layer={best})")):
-        found = cosines(model, finder, pairs, layer)
-        threshold, known = choose(found[:half], same[:half])
-        right = ((found[half:] >= threshold) == same[half:]).double().mean()
+        values = cosines(model, finder, pairs, layer)
+        threshold, known = choose(values[:half], same[:half])
+        right = ((values[half:] >= threshold) == same[half:]).double().mean()
         print(
             f"{name}: cosine ≥ {threshold:.3f} chosen on {half} pairs ({known:.1%}), "
             f"right on {len(pairs) - half} others: {right:.1%}",

@@ -52,10 +52,10 @@ def _conllu(text: str) -> list[str]:
 
 
 def _asked() -> dict[str, object]:
-    found = []
+    paragraphs = []
     for i, text in enumerate(SENTENCES):
         answer = {"text": text.split()[1], "answer_start": text.index(text.split()[1])}
-        found.append({
+        paragraphs.append({
             "context": text, "qas": [{"id": f"{i}", "question": "the cat ?", "answers": [answer]}],
         })  # fmt: skip
-    return {"data": [{"title": "tiny", "paragraphs": found}]}
+    return {"data": [{"title": "tiny", "paragraphs": paragraphs}]}

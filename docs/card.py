@@ -94,7 +94,7 @@ def network(name: str, before: str) -> str:
 
 
 def training(name: str, recipe: dict[str, Any], before: str, done: int) -> str:
-    match = re.search(r"([\d,]+) steps, ([\d,]+) tokens,\s+(\d+) s", before)
+    match = re.search(r"([\d,]+) steps,\s+([\d,]+) tokens,\s+(\d+) s", before)
     assert match is not None, "README.md: steps and tokens are missing"  # noqa: S101
     steps, tokens, seconds = match.groups()
     train, learn = recipe["train"], recipe["objective"]
