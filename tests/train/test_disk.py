@@ -65,7 +65,7 @@ def fails(tmp_path: Path, first: int, every: int, error: int) -> int:
     recipe = write_recipe(tmp_path, steps=2, save_every=1, evaluate_every=2, keep=1)
     names = points(recipe)
     expected = result(tmp_path / "whole")
-    assert {"save_file", "fsync", "rename", "replace", "open", "write_bytes"} <= {*names}
+    assert {"save_file", "fsync", "replace", "open", "write_bytes"} <= {*names}
     for number in range(first, len(names), every):
         check_failing(recipe, number, error, expected)
     return len(names)
@@ -149,7 +149,7 @@ def test_the_order_of_a_save(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, steps=1, save_every=1)
     names = points(recipe)
     files = len(list((tmp_path / "whole" / "checkpoints" / "step-00000001").iterdir()))
-    renames = [i for i, name in enumerate(names) if name == "rename"]
+    renames = [i for i, name in enumerate(names) if name == "replace"]
     assert renames
     for place in renames:
         before = names[max(0, place - files - 1) : place]
