@@ -107,11 +107,20 @@ def small_disk(folder: Path, size: int, keep: Path) -> None:
     """A real disk of `size` bytes is mounted here, for this process only. What is on it in the
     end is copied to `keep`, since the disk goes with the process."""
     libc = ctypes.CDLL(None, use_errno=True)
-    spaces = CLONE_NEWNS if os.geteuid() == 0 else CLONE_NEWNS | CLONE_NEWUSER
+    user, group = os.geteuid(), os.getegid()
+    if libc.unshare(CLONE_NEWNS | (CLONE_NEWUSER if user else 0)):
+        os._exit(77)
+    if user:  # without a name in the new space nobody may write a file there
+        names = {
+            "setgroups": "deny",
+            "uid_map": f"{user} {user} 1",
+            "gid_map": f"{group} {group} 1",
+        }
+        for name, text in names.items():
+            Path("/proc/self", name).write_text(text)
     for done in (
-        libc.unshare(spaces),
         libc.mount(b"none", b"/", None, MS_REC_PRIVATE, None),
-        libc.mount(b"tmpfs", str(folder).encode(), b"tmpfs", 0, f"size={size}".encode()),
+        libc.mount(b"tmpfs", bytes(folder), b"tmpfs", 0, f"size={size}".encode()),
     ):
         if done:
             os._exit(77)
