@@ -1,11 +1,12 @@
-"""Real tokens a second in training, and transformers on the same work in the same run.
+"""Real tokens a second in training, and its peers on the same work in the same run.
 
     python benchmarks/train_speed.py                  one GPU, bf16, compiled
     python benchmarks/train_speed.py --only gpt       one of mixed, full, gpt, pairs
     python benchmarks/train_speed.py --tiny           small sizes on a CPU: does it run at all?
 
 A step is everything: batches made from ids on disk, forward, backward, clipping, AdamW. Padding and
-filler do not count. Attention dropout is 0 on both sides.
+filler do not count. Attention dropout is 0 on both sides. Every way of using a peer is printed, the
+common one first; we compare ourselves with the fastest.
 """
 
 from __future__ import annotations
@@ -13,10 +14,8 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -35,6 +34,7 @@ from glassformer.train.distributed import World
 from glassformer.train.loop import fit, losses_of
 from glassformer.train.recipe import Train
 from glassformer.train.state import State
+from train_speed_peers import WAYS, Texts, speed, sync
 
 SIZES = {"width": 64, "depth": 2, "heads": 4, "mlp_width": 128, "head_width": 16, "value_width": 16,
          "key_heads": 4, "embedding_width": 64}  # fmt: skip
@@ -48,8 +48,7 @@ class Work:
     lengths: np.ndarray
     longest: int
     tokens: int  # in a row
-    peer: Callable[[Work], tuple[Any, Iterator[tuple[dict[str, torch.Tensor], int]]]]
-    batch: int  # texts the peer takes at once
+    batch: int  # texts a peer takes at once in the common way
 
 
 def mixed(count: int, longest: int, mean: float = 119.0) -> np.ndarray:
@@ -77,19 +76,19 @@ def works(tiny: bool) -> dict[str, Work]:
     return {
         "mixed": Work(
             "BERT-base, masked words, mixed lengths", bert, masked,
-            mixed(many, 510 // cut, 119 / cut), 512 // cut, row, bert_peer, 64 // cut,
+            mixed(many, 510 // cut, 119 / cut), 512 // cut, row, 64 // cut,
         ),
         "full": Work(
             "BERT-base, masked words, 128 tokens each", bert, masked,
-            np.full(many, 128 // cut - 2), 128 // cut, row, bert_peer, 256 // cut,
+            np.full(many, 128 // cut - 2), 128 // cut, row, 256 // cut,
         ),
         "gpt": Work(
             "GPT-2, next word, 1,024 tokens each", gpt, words,
-            np.full(many // 16, 1024 // cut + 1), 1024 // cut, row, gpt_peer, 32 // cut,
+            np.full(many // 16, 1024 // cut + 1), 1024 // cut, row, 32 // cut,
         ),
         "pairs": Work(
             "encoder-decoder base, ragged pairs", pairs, pair,
-            mixed(many, 200 // cut, 30.0), 256 // cut, row // 2, pairs_peer, 256 // cut,
+            mixed(many, 200 // cut, 30.0), 256 // cut, row // 2, 256 // cut,
         ),
     }  # fmt: skip
 
@@ -159,101 +158,17 @@ def ours(work: Work, device: str, steps: int, folder: Path) -> tuple[float, dict
     return tokens / seconds, {name: round(value, 1) for name, value in more.items()}
 
 
-def peer_speed(work: Work, device: str, steps: int) -> float:
-    model, batches = work.peer(work)
-    model = model.to(device).train()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device == "cuda")
-    call = torch.compile(model, dynamic=False) if device == "cuda" else model
-    tokens, begin = 0, 0.0
-    for number in range(3 + steps):
-        if number == 3:
-            sync(device)
-            tokens, begin = 0, time.perf_counter()
-        batch, real = next(batches)
-        batch = {name: tensor.to(device) for name, tensor in batch.items()}
-        with torch.autocast(device, torch.bfloat16):
-            loss = call(**batch).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad()
-        tokens += real
-    sync(device)
-    return tokens / (time.perf_counter() - begin)
-
-
-def padded(lists: list[np.ndarray], length: int, fill: int = 0) -> torch.Tensor:
-    whole = np.full((len(lists), length), fill)
-    for row, each in zip(whole, lists, strict=True):
-        row[: len(each)] = each
-    return torch.from_numpy(whole)
-
-
-def ragged(work: Work, longest: int) -> Iterator[tuple[list[np.ndarray], int]]:
-    draw = np.random.default_rng(2)
-    while True:
-        lengths = draw.choice(work.lengths, work.batch).clip(max=longest)
-        yield [draw.integers(5, work.config.vocab_size, n) for n in lengths], int(lengths.sum())
-
-
-def bert_peer(work: Work) -> Any:
-    c = work.config
-    config = transformers.BertConfig(
-        vocab_size=c.vocab_size, hidden_size=c.width, num_hidden_layers=c.depth,
-        num_attention_heads=c.heads, intermediate_size=c.mlp_width,
-        attention_probs_dropout_prob=0.0,
+def texts_of(work: Work) -> Texts:
+    """The same lengths for the peers, with the special tokens that ours have."""
+    draw = np.random.default_rng(3)
+    lengths = work.lengths[:, None] + (2 if work.task.kind == "masked_lm" else 0)
+    if work.task.kind == "seq2seq":
+        other = np.maximum(4, lengths * draw.uniform(0.8, 1.25, lengths.shape)).astype(int)
+        lengths = np.concatenate([lengths, other], 1) + 1
+    return Texts(
+        lengths.clip(max=work.longest), work.longest, work.config.vocab_size, work.batch,
+        work.tokens, work.task.kind == "masked_lm",
     )  # fmt: skip
-
-    def batches() -> Iterator[Any]:
-        for texts, real in ragged(work, work.longest):
-            ids = padded(texts, work.longest)
-            labels = torch.where(torch.rand(ids.shape) < 0.15, ids, -100)
-            mask = padded([np.ones(len(t), dtype=int) for t in texts], work.longest)
-            full = bool(mask.all())
-            given = {"input_ids": ids, "labels": labels.masked_fill(mask == 0, -100)}
-            yield given if full else given | {"attention_mask": mask}, real
-
-    return transformers.BertForMaskedLM(config), batches()
-
-
-def gpt_peer(work: Work) -> Any:
-    c = work.config
-    config = transformers.GPT2Config(
-        vocab_size=c.vocab_size, n_embd=c.width, n_layer=c.depth, n_head=c.heads, attn_pdrop=0.0,
-        resid_pdrop=0.0, embd_pdrop=0.0, use_cache=False,
-    )  # fmt: skip
-
-    def batches() -> Iterator[Any]:
-        for texts, real in ragged(work, work.longest):
-            ids = padded(texts, work.longest)
-            yield {"input_ids": ids, "labels": ids}, real
-
-    return transformers.GPT2LMHeadModel(config), batches()
-
-
-def pairs_peer(work: Work) -> Any:
-    c = work.config
-    config = transformers.MarianConfig(
-        vocab_size=c.vocab_size, d_model=c.width, encoder_layers=c.depth, decoder_layers=c.depth,
-        encoder_attention_heads=c.heads, decoder_attention_heads=c.heads,
-        encoder_ffn_dim=c.mlp_width, decoder_ffn_dim=c.mlp_width, dropout=0.1,
-        attention_dropout=0.0, pad_token_id=0,
-        decoder_start_token_id=0, eos_token_id=3, use_cache=False, max_position_embeddings=512,
-    )  # fmt: skip
-
-    def batches() -> Iterator[Any]:
-        source, target = ragged(work, work.longest), ragged(work, work.longest)
-        for (a, n), (b, m) in zip(source, target, strict=True):
-            ids, goal = padded(a, work.longest), padded(b, work.longest, -100)
-            mask = padded([np.ones(len(t), dtype=int) for t in a], work.longest)
-            yield {"input_ids": ids, "attention_mask": mask, "labels": goal}, n + m
-
-    return transformers.MarianMTModel(config), batches()
-
-
-def sync(device: str) -> None:
-    if device == "cuda":
-        torch.cuda.synchronize()
 
 
 def main() -> None:
@@ -274,15 +189,13 @@ def main() -> None:
         work.tokens = given.tokens or work.tokens
         torch._dynamo.reset()
         with tempfile.TemporaryDirectory() as folder:
-            speed, more = ours(work, device, steps, Path(folder))
+            own, more = ours(work, device, steps, Path(folder))
         cost = flops(work)
-        line = f"{work.name}: {speed:,.0f} tokens/s, {cost / 1e6:,.0f} MFLOP each"
-        line += f", {speed * cost / 1e12:,.1f} TFLOP/s ({more})"
-        if not given.no_peer:
-            torch._dynamo.reset()
-            peer = peer_speed(work, device, steps)
-            line += f"; transformers {peer:,.0f}; {speed / peer:.2f} times"
-        print(line, flush=True)
+        line = f"{work.name}: {own:,.0f} tokens/s, {cost / 1e6:,.0f} MFLOP each"
+        print(f"{line}, {own * cost / 1e12:,.1f} TFLOP/s ({more})", flush=True)
+        for way in () if given.no_peer else WAYS[key]:
+            peer = speed(way, work.config, texts_of(work), device, steps)
+            print(f"    {way.name}: {peer:,.0f}; {own / peer:.2f} times", flush=True)
 
 
 if __name__ == "__main__":

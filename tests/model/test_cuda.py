@@ -1,9 +1,15 @@
 """On a GPU: every way to attend gives what float64 on the CPU gives."""
 
+from dataclasses import replace
+
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from glassformer.model import How, Sequences, attend
+from glassformer.model.block import ACTIVATIONS
+from glassformer.model.kernels import spans, transposed
+from glassformer.tasks import cross_entropy
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -38,3 +44,146 @@ def test_attend_and_its_gradients(name: str, dtype: torch.dtype) -> None:
         found.append([t.detach().cpu().double() for t in (mixed, *(x.grad for x in qkv))])
     for right, ours in zip(*found, strict=True):
         assert (ours - right).norm() <= LIMITS[dtype] * right.norm()
+
+
+TEXTS = [7, 0, 130, 1, 64, 0, 33, 3]  # empty ones, one of a single token
+LONGER = [9, 2, 130, 4, 100, 0, 33, 5]  # as behind a cache: the ends are aligned
+OTHERS = [5, 4, 17, 200, 0, 0, 9, 64]  # one has queries, but no keys: zeros
+
+
+def row(count: int, heads: int, D: int) -> torch.Tensor:
+    return torch.randn(count, heads, D, dtype=torch.float64, requires_grad=True)
+
+
+def exact_and_fast(H, G, D, causal, window, keys, dtype, texts=TEXTS):
+    """Values and gradients in float64 on the CPU, and from the kernel for `texts`."""
+    from glassformer.kernels.span_attention import span_attention
+
+    exact = [row(sum(TEXTS), H, D), row(sum(keys), G, D), row(sum(keys), G, D)]
+    fast = [x.detach().to("cuda", dtype).requires_grad_() for x in exact]
+    exact = [x.detach().to(dtype).double().requires_grad_() for x in exact]
+    how = How(causal=causal, window=window, scale=D**-0.5)
+    right = attend(*exact, Sequences.of(TEXTS), Sequences.of(keys), how)
+    sequences = [Sequences.of(lengths, device="cuda") for lengths in (texts, keys)]
+    seen = spans(fast[0], *sequences, window, 0 if causal else window)
+    ours = span_attention(*fast, seen, transposed(seen, sum(keys)), how.scale)
+    grad = torch.randn_like(right)
+    right.backward(grad)
+    ours.backward(grad.to("cuda", dtype))
+    return [
+        [t.detach().cpu().double() for t in (mixed, *(x.grad for x in qkv))]
+        for mixed, qkv in ((right, exact), (ours, fast))
+    ]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("D", [8, 24, 64, 128])
+@pytest.mark.parametrize("heads", [(3, 3), (6, 2)], ids=["alone", "grouped"])
+def test_span_attention(heads: tuple[int, int], D: int, dtype: torch.dtype) -> None:
+    rules = [(c, w, TEXTS) for c in (False, True) for w in (None, 1, 5, 70)]
+    rules += [(True, None, LONGER), (True, 5, LONGER), (False, None, OTHERS)]
+    for causal, window, keys in rules:
+        pairs = zip(*exact_and_fast(*heads, D, causal, window, keys, dtype), strict=True)
+        for right, ours in pairs:
+            assert (ours - right).norm() <= LIMITS[dtype] * right.norm(), (causal, window)
+
+
+def test_a_wrong_span_would_be_seen() -> None:
+    moved = [8, 0, 129, 1, 64, 0, 33, 3]
+    pairs = zip(*exact_and_fast(3, 3, 64, False, None, TEXTS, torch.float16, moved), strict=True)
+    for right, ours in pairs:
+        assert (ours - right).norm() > 10 * LIMITS[torch.float16] * right.norm()
+
+
+def kernels_of(call):
+    kinds = [torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=kinds, acc_events=True) as profile:
+        call()
+        torch.cuda.synchronize()
+    return {event.key for event in profile.key_averages()}
+
+
+def test_many_short_texts_of_one_length_take_it_too() -> None:
+    q = torch.randn(256 * 32, 2, 64, device="cuda", dtype=torch.float16)
+    texts, how = Sequences.of([32] * 256, device="cuda"), How(causal=True, scale=0.125)
+    assert "_forward" in kernels_of(lambda: attend(q, q, q, texts, texts, how))
+    right = attend(*[q.cpu().double()] * 3, texts.to("cpu"), texts.to("cpu"), how)
+    assert (attend(q, q, q, texts, texts, how).cpu() - right).norm() <= 2e-3 * right.norm()
+
+
+@pytest.mark.parametrize("way", ["eager", "compiled", "captured"])
+def test_attend_takes_the_span_kernel_and_repeats_its_bits(way: str) -> None:
+    texts, how = Sequences.of(TEXTS, device="cuda"), How(causal=True, window=40, scale=0.125)
+    call = torch.compile(attend, fullgraph=True) if way == "compiled" else attend
+    torch.cuda.synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()):  # what is captured must not touch the default one
+        q, k, v = (
+            torch.randn(sum(TEXTS), 4, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+            for _ in range(3)
+        )
+
+        def learn() -> list[torch.Tensor]:
+            mixed = call(q, k, v, texts, texts, replace(how, masks={}))
+            return [mixed, *torch.autograd.grad(mixed, (q, k, v), torch.ones_like(mixed))]
+
+        first = [x.clone() for x in learn()]
+        if way == "captured":
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
+                again = learn()
+            graph.replay()
+        else:
+            again = learn()
+            names = kernels_of(learn)
+            assert {"_forward", "_backward_queries", "_backward_keys"} <= names
+        assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+
+
+def test_the_operator_is_registered_as_torch_wants_it() -> None:
+    from glassformer.kernels.span_attention import _attention
+
+    q, k, v = (
+        torch.randn(sum(TEXTS), 2, 16, device="cuda", dtype=torch.float16, requires_grad=True)
+        for _ in range(3)
+    )
+    texts = Sequences.of(TEXTS, device="cuda")
+    seen = spans(q, texts, texts, None, None)
+    torch.library.opcheck(_attention, (q, k, v, seen, transposed(seen, sum(TEXTS)), 0.25))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("V", [4096, 5003])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_cross_entropy(V: int, smoothing: float, compiled: bool) -> None:
+    logits = (3 * torch.randn(37, V)).bfloat16().double().requires_grad_()
+    labels = torch.randint(V, (37,))
+    labels[5] = -100
+    right = cross_entropy(logits, labels, smoothing).total
+    (right / 7).backward()
+    fast = logits.detach().to("cuda", torch.bfloat16).requires_grad_()
+    call = torch.compile(cross_entropy, fullgraph=True) if compiled else cross_entropy
+    ours = call(fast, labels.cuda(), smoothing)
+    (ours.total / 7).backward()
+    assert ours.count == 36
+    assert abs(ours.total.item() - right.item()) <= 1e-5 * right.item()
+    assert (fast.grad.cpu() - logits.grad).norm() <= 5e-3 * logits.grad.norm()
+    assert not fast.grad[5].any()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "recomputed"])
+@pytest.mark.parametrize("kind", ["gelu", "gelu_tanh"])
+def test_compiled_gelu(kind: str, again: bool) -> None:
+    exact = (3 * torch.randn(64, 512)).bfloat16().double().requires_grad_()
+    fast = exact.detach().to("cuda", torch.bfloat16).requires_grad_()
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        function = ACTIVATIONS[kind]
+        return checkpoint(function, x, use_reentrant=False) if again else function(x)
+
+    found = []
+    for x, function in ((exact, call), (fast, torch.compile(call, fullgraph=True))):
+        y = function(x)
+        y.square().sum().backward()
+        found.append([y.detach().cpu().double(), x.grad.cpu().double()])
+    for right, ours in zip(*found, strict=True):
+        assert (ours - right).norm() <= 1e-2 * right.norm()

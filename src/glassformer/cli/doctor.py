@@ -62,8 +62,9 @@ def _attention(kind: str) -> dict[str, str]:
     ragged = f"{plain}, one text at a time" if kind == "cpu" else f"{plain}, padded"
     grouped = "in the kernel" if GROUPED else "repeated"
     varlen = f"torch's varlen_attn (grouped heads {grouped})"
+    own = f"our Triton kernel; without Triton, or for long texts, {varlen}"
     return {
-        "half precision, ragged texts": varlen if kind == "cuda" else ragged,
+        "half precision, ragged texts": own if kind == "cuda" else ragged,
         "float32, ragged texts": ragged,
         "one text, or even lengths": f"{plain}, no mask",
         "with a recorder": "the open arithmetic",

@@ -134,9 +134,11 @@ def attend(
         return attend(q.float(), k.float(), v.float(), queries, keys, how).to(q.dtype)
     flat = k.dim() == 3
     even = queries.even(q) and (keys.even(k) if flat else keys.exact)
-    if flat and looking is None and (not even or how.window is not None):
+    ragged_way = not even or how.window is not None or kernels.many_short(q, queries)
+    if flat and looking is None and ragged_way:
         if kernels.fits_varlen(q, v, how.bias, how.dropout):
-            return kernels.varlen(q, k, v, queries, keys, how.causal, how.window, how.scale)
+            rules = (how.causal, how.window, how.scale)
+            return kernels.ragged(q, k, v, queries, keys, *rules, how.once)
         if q.device.type == "cpu" and not torch.compiler.is_compiling():
             return _one_by_one(q, k, v, queries, keys, how)
     if flat:

@@ -9,13 +9,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from glassformer.config import Activation, ModelConfig
+from glassformer.kernels.gelu import gelu
 from glassformer.model.attention import Attention
 from glassformer.model.context import Context, Look
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
-    "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu": gelu,
+    "gelu_tanh": lambda x: gelu(x, tanh=True),
     "silu": F.silu,
 }
 

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from glassformer.config import TaskConfig
 from glassformer.errors import InputError
 from glassformer.model import Backbone, Batch, Cache, Sequences, Visitor
+from glassformer.model.kernels import HALF, triton_works
 from glassformer.precision import widen
 from glassformer.tasks.heads import pool
 
@@ -201,7 +202,13 @@ def _rows(
 
 def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Sum:
     """Over the rows that have a label (not -100)."""
+    count = (labels != -100).sum()
+    large = logits.is_cuda and logits.dtype in HALF and logits.shape[-1] >= 4096
+    if large and triton_works(logits):
+        from glassformer.kernels.cross_entropy import cross_entropy_sum
+
+        return Sum(cross_entropy_sum(logits, labels, smoothing), count)
     total = F.cross_entropy(
         logits.float(), labels, ignore_index=-100, reduction="sum", label_smoothing=smoothing
     )
-    return Sum(total, (labels != -100).sum())
+    return Sum(total, count)

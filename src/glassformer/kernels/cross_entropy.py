@@ -1,0 +1,141 @@
+"""Cross-entropy over a large vocabulary, written in Triton.
+
+Logits are read once on the way there, and read and written once on the way back; nothing is kept
+but one number for each row, the logarithm of its sum of exponentials.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+IGNORED = tl.constexpr(-100)  # the label of a row without loss
+BLOCK, WARPS = 2048, 8  # the fastest on one H200
+# The compiler may align rows as it likes: it need not copy gigabytes of logits for us.
+OPTIONS: Any = {"mutates_args": (), "device_types": "cuda", "tags": (torch.Tag.flexible_layout,)}
+
+
+def cross_entropy_sum(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+    """The sum over rows of −log softmax(logits)[label], as torch's cross_entropy in float32.
+
+    logits is (N, V), labels is (N,). `smoothing` is the share of each label that is spread evenly
+    over all V words.
+    """
+    losses: Tensor = _cross_entropy(logits, labels, smoothing)[0]
+    return losses.sum()
+
+
+@torch.library.custom_op("glassformer::cross_entropy", **OPTIONS)
+def _cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Each row's loss, and the logarithm of its sum of exponentials."""
+    logits = _rows(logits)
+    losses, lse = (logits.new_empty(logits.shape[0], dtype=torch.float32) for _ in range(2))
+    if logits.shape[0]:
+        with torch.cuda.device(logits.device):
+            _forward[(logits.shape[0],)](
+                logits, labels, losses, lse, logits.stride(0), smoothing=smoothing,
+                V=logits.shape[1], BLOCK=BLOCK, num_warps=WARPS,
+            )  # fmt: skip
+    return losses, lse
+
+
+@torch.library.custom_op("glassformer::cross_entropy_grad", **OPTIONS)
+def _cross_entropy_grad(
+    grad: Tensor, logits: Tensor, labels: Tensor, lse: Tensor, smoothing: float
+) -> Tensor:
+    logits, grad = _rows(logits), grad.contiguous()
+    change = _aligned(logits)
+    if logits.shape[0]:
+        with torch.cuda.device(logits.device):
+            _backward[(logits.shape[0],)](
+                logits, labels, lse, grad, change, logits.stride(0), change.stride(0),
+                smoothing=smoothing, V=logits.shape[1], BLOCK=BLOCK, num_warps=WARPS,
+            )  # fmt: skip
+    return change
+
+
+@_cross_entropy.register_fake
+def _(logits: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    losses, lse = (logits.new_empty(logits.shape[0], dtype=torch.float32) for _ in range(2))
+    return losses, lse
+
+
+@_cross_entropy_grad.register_fake
+def _(grad: Tensor, logits: Tensor, *_: Any) -> Tensor:
+    return _aligned(logits)
+
+
+def _rows(logits: Tensor) -> Tensor:
+    return logits if logits.stride(1) == 1 else logits.contiguous()
+
+
+def _aligned(logits: Tensor) -> Tensor:
+    """Room for as many numbers; each row begins where the fast matrix products want it to."""
+    width = -(-logits.shape[1] // 64) * 64
+    return logits.new_empty((logits.shape[0], width))[:, : logits.shape[1]]
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    logits, labels, ctx.smoothing = inputs
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(logits, labels, output[1])
+
+
+def _differentiate(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    return _cross_entropy_grad(grad, *ctx.saved_tensors, ctx.smoothing), None, None
+
+
+_cross_entropy.register_autograd(_differentiate, setup_context=_save)
+
+
+@triton.jit
+def _forward(
+    LOGITS, LABELS, LOSSES, LSE, stride,
+    smoothing: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """One row. Each lane has a maximum and a sum of its own until the end."""
+    row = tl.program_id(0).to(tl.int64)
+    LOGITS += row * stride
+    label = tl.load(LABELS + row)
+    top = tl.full([BLOCK], float("-inf"), tl.float32)
+    total = tl.zeros([BLOCK], tl.float32)
+    mean = tl.zeros([BLOCK], tl.float32)
+    for at in range(0, V, BLOCK):
+        column = at + tl.arange(0, BLOCK)
+        x = tl.load(LOGITS + column, mask=column < V, other=float("-inf")).to(tl.float32)
+        higher = tl.maximum(top, x)
+        base = tl.where(higher == float("-inf"), 0.0, higher)  # ∞ − ∞ would be NaN
+        total = total * tl.exp(top - base) + tl.exp(x - base)
+        if smoothing != 0:
+            mean += tl.where(column < V, x, 0.0) / V
+        top = higher
+    greatest = tl.max(top, 0)
+    lse = greatest + tl.log(tl.sum(total * tl.exp(top - greatest), 0))
+    tl.store(LSE + row, lse)
+    right = tl.load(LOGITS + tl.maximum(label, 0)).to(tl.float32)
+    loss = lse - (1 - smoothing) * right - smoothing * tl.sum(mean, 0)
+    tl.store(LOSSES + row, tl.where(label == IGNORED, 0.0, loss))
+
+
+@triton.jit
+def _backward(
+    LOGITS, LABELS, LSE, GRAD, CHANGE, stride, change_stride,
+    smoothing: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """One row: softmax minus the label, times the gradient of its loss."""
+    row = tl.program_id(0).to(tl.int64)
+    LOGITS += row * stride
+    CHANGE += row * change_stride
+    label = tl.load(LABELS + row)
+    lse = tl.load(LSE + row)
+    grad = tl.where(label == IGNORED, 0.0, tl.load(GRAD + row))
+    for at in range(0, V, BLOCK):
+        column = at + tl.arange(0, BLOCK)
+        x = tl.load(LOGITS + column, mask=column < V, other=0.0).to(tl.float32)
+        wanted = tl.where(column == label, 1 - smoothing, 0.0) + smoothing / V
+        change = grad * (tl.exp(x - lse) - wanted)
+        tl.store(CHANGE + column, change.to(CHANGE.dtype.element_ty), mask=column < V)

@@ -1,0 +1,265 @@
+"""Attention over a ragged row of texts, written in Triton.
+
+Each query sees one span of keys, low[i] ≤ j < high[i]: its own text, cut by causality or a window.
+Both bounds never decrease along the row, so a block of queries needs the keys from the first
+query's low to the last query's high, whichever texts lie in it:
+
+    keys      0 1 2 3 4 5 6          low  high
+    query 0   ■ ■ ■ · · · ·           0    3
+    query 1   ■ ■ ■ · · · ·           0    3
+    query 2   ■ ■ ■ · · · ·           0    3
+    query 3   · · · ■ · · ·           3    4     a block of queries 2 to 5 reads keys 0 to 6
+    query 4   · · · · ■ ■ ■           4    7
+    query 5   · · · · ■ ■ ■           4    7
+    query 6   · · · · ■ ■ ■           4    7
+
+Programs are as many as the row has blocks, so short texts cost no more than long ones. The backward
+pass computes the weights twice, once for dq and once for dk and dv: every sum then belongs to one
+program, nothing is added atomically, and the same input gives the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+# Queries and keys of a block, warps, pipeline stages: the fastest on one H200 for heads of 64.
+FORWARD = (64, 32, 4, 3)
+BACKWARD_QUERIES = (64, 32, 4, 3)
+BACKWARD_KEYS = (32, 64, 4, 3)
+
+LOG2E = tl.constexpr(1.4426950408889634)  # 2^x is an instruction, e^x is not
+# A row may have any number of tokens: no kernel is compiled again for another one.
+_kernel = triton.jit(
+    do_not_specialize=["N", "M"],
+    do_not_specialize_on_alignment=["LOW", "HIGH", "LSE", "DELTA"],
+)
+
+
+def span_attention(
+    q: Tensor, k: Tensor, v: Tensor, spans: Tensor, seen_by: Tensor | None, scale: float
+) -> Tensor:
+    """softmax(q kᵀ · scale) v, where query i sees the keys from spans[0, i] up to spans[1, i].
+
+    q is (N, H, D), k and v are (M, G, D), spans is (2, N); `seen_by`, (2, M), has the queries that
+    see each key: only the gradient needs it. A query whose span is empty gets zeros.
+    """
+    mixed: Tensor = _attention(q, k, v, spans, seen_by, scale)[0]
+    return mixed
+
+
+@torch.library.custom_op("glassformer::span_attention", mutates_args=(), device_types="cuda")
+def _attention(
+    q: Tensor, k: Tensor, v: Tensor, spans: Tensor, seen_by: Tensor | None, scale: float
+) -> tuple[Tensor, Tensor]:
+    """Also returns log₂ of the sum of each query's exponentials, (H, N)."""
+    q, k, v = _rows(q), _rows(k), _rows(v)
+    mixed, lse = _empty(q), q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
+    queries, keys, warps, stages = FORWARD
+    _launch(
+        _forward, (q.shape[1], triton.cdiv(q.shape[0], queries)),
+        (q, k, v, mixed), (lse, *spans, scale, q.shape[0]),
+        BM=queries, BN=keys, num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    return mixed, lse
+
+
+@torch.library.custom_op("glassformer::span_attention_grad", mutates_args=(), device_types="cuda")
+def _attention_grad(
+    grad: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mixed: Tensor,
+    lse: Tensor,
+    spans: Tensor,
+    seen_by: Tensor,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    grad, q, k, v = _rows(grad), _rows(q), _rows(k), _rows(v)
+    dq, dk, dv, delta = _empty(q), _empty(k), _empty(v), torch.empty_like(lse)
+    (N, H), (M, G) = q.shape[:2], k.shape[:2]
+    queries, keys, warps, stages = BACKWARD_QUERIES
+    _launch(
+        _backward_queries, (H, triton.cdiv(N, queries)),
+        (q, k, v, mixed, grad, dq), (lse, delta, *spans, scale, N),
+        BM=queries, BN=keys, num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    queries, keys, warps, stages = BACKWARD_KEYS
+    _launch(
+        _backward_keys, (G, triton.cdiv(M, keys)),
+        (q, k, v, grad, dk, dv), (lse, delta, *seen_by, scale, N, M),
+        BM=queries, BN=keys, num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    return dq, dk, dv
+
+
+@_attention.register_fake
+def _(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    return _empty(q), q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
+
+
+@_attention_grad.register_fake
+def _(_: Tensor, q: Tensor, k: Tensor, v: Tensor, *__: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return _empty(q), _empty(k), _empty(v)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    *tensors, seen_by, ctx.scale = inputs
+    ctx.set_materialize_grads(False)  # nobody asks for the gradient of the sums
+    ctx.save_for_backward(*tensors, *output, seen_by)
+
+
+def _differentiate(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    q, k, v, spans, mixed, lse, seen_by = ctx.saved_tensors
+    grads = _attention_grad(grad, q, k, v, mixed, lse, spans, seen_by, ctx.scale)
+    return *grads, None, None, None
+
+
+_attention.register_autograd(_differentiate, setup_context=_save)
+
+
+def _rows(x: Tensor) -> Tensor:
+    """The kernels step through tokens and heads, but read a head's numbers one after the other."""
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def _empty(x: Tensor) -> Tensor:
+    return x.new_empty(x.shape)
+
+
+def _launch(
+    kernel: Any, grid: tuple[int, int], rows: tuple[Tensor, ...], more: Any, **meta: int
+) -> None:
+    """`rows` are (tokens, heads, D), q and k the first two; each brings its strides along."""
+    if 0 in grid:
+        return
+    strides = [size for x in rows for size in x.stride()[:2]]
+    D, group = rows[0].shape[2], rows[0].shape[1] // rows[1].shape[1]
+    with torch.cuda.device(rows[0].device):
+        kernel[grid](
+            *rows, *strides, *more, group, D=D, BD=max(16, triton.next_power_of_2(D)), **meta
+        )
+
+
+@triton.jit
+def _load(X, row, count, stride, D: tl.constexpr, BD: tl.constexpr):
+    """Rows of one head, (rows, BD); zeros from `count` on."""
+    d = tl.arange(0, BD)
+    mask = (row < count)[:, None] & (d < D)[None, :]
+    return tl.load(X + row.to(tl.int64)[:, None] * stride + d[None, :], mask=mask, other=0.0)
+
+
+@triton.jit
+def _store(X, x, row, count, stride, D: tl.constexpr, BD: tl.constexpr):
+    d = tl.arange(0, BD)
+    mask = (row < count)[:, None] & (d < D)[None, :]
+    tl.store(X + row.to(tl.int64)[:, None] * stride + d[None, :], x.to(X.dtype.element_ty), mask)
+
+
+@_kernel
+def _forward(
+    Q, K, V, OUT, qn, qh, kn, kh, vn, vh, on, oh, LSE, LOW, HIGH, scale, N, group,
+    D: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """One head of one block of queries."""
+    head, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * BM
+    K += head // group * kh
+    V += head // group * vh
+    row = first + tl.arange(0, BM)
+    low = tl.load(LOW + row, mask=row < N, other=0)
+    high = tl.load(HIGH + row, mask=row < N, other=0)
+    end = tl.load(HIGH + tl.minimum(first + BM, N) - 1)
+    q = _load(Q + head * qh, row, N, qn, D, BD)
+    top = tl.full([BM], float("-inf"), tl.float32)  # the greatest score so far
+    total = tl.zeros([BM], tl.float32)  # of the exponentials, against that score
+    mixed = tl.zeros([BM, BD], tl.float32)
+    for at in range(tl.load(LOW + first), end, BN):
+        column = at + tl.arange(0, BN)
+        k = _load(K, column, end, kn, D, BD)
+        scores = tl.dot(q, tl.trans(k)) * (scale * LOG2E)
+        seen = (column[None, :] >= low[:, None]) & (column[None, :] < high[:, None])
+        scores = tl.where(seen, scores, float("-inf"))
+        higher = tl.maximum(top, tl.max(scores, 1))
+        base = tl.where(higher == float("-inf"), 0.0, higher)  # ∞ − ∞ would be NaN
+        weights = tl.exp2(scores - base[:, None])
+        shrink = tl.exp2(top - base)
+        total = total * shrink + tl.sum(weights, 1)
+        v = _load(V, column, end, vn, D, BD)
+        mixed = tl.dot(weights.to(v.dtype), v, mixed * shrink[:, None])
+        top = higher
+    some = total > 0
+    total = tl.where(some, total, 1.0)
+    _store(OUT + head * oh, mixed / total[:, None], row, N, on, D, BD)
+    tl.store(LSE + head * N + row, tl.where(some, top + tl.log2(total), 0.0), mask=row < N)
+
+
+@_kernel
+def _backward_queries(
+    Q, K, V, OUT, dO, dQ, qn, qh, kn, kh, vn, vh, on, oh, gn, gh, dqn, dqh,
+    LSE, DELTA, LOW, HIGH, scale, N, group,
+    D: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """dq of one head of one block of queries; and Σ_d dO · O, which the keys need, too."""
+    head, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * BM
+    K += head // group * kh
+    V += head // group * vh
+    row = first + tl.arange(0, BM)
+    low = tl.load(LOW + row, mask=row < N, other=0)
+    high = tl.load(HIGH + row, mask=row < N, other=0)
+    end = tl.load(HIGH + tl.minimum(first + BM, N) - 1)
+    lse = tl.load(LSE + head * N + row, mask=row < N, other=0.0)
+    q = _load(Q + head * qh, row, N, qn, D, BD)
+    o = _load(OUT + head * oh, row, N, on, D, BD)
+    do = _load(dO + head * gh, row, N, gn, D, BD)
+    delta = tl.sum(o.to(tl.float32) * do.to(tl.float32), 1)
+    tl.store(DELTA + head * N + row, delta, mask=row < N)
+    dq = tl.zeros([BM, BD], tl.float32)
+    for at in range(tl.load(LOW + first), end, BN):
+        column = at + tl.arange(0, BN)
+        k = _load(K, column, end, kn, D, BD)
+        v = _load(V, column, end, vn, D, BD)
+        scores = tl.dot(q, tl.trans(k)) * (scale * LOG2E)
+        seen = (column[None, :] >= low[:, None]) & (column[None, :] < high[:, None])
+        weights = tl.where(seen, tl.exp2(scores - lse[:, None]), 0.0)
+        change = weights * (tl.dot(do, tl.trans(v)) - delta[:, None])
+        dq = tl.dot(change.to(k.dtype), k, dq)
+    _store(dQ + head * dqh, dq * scale, row, N, dqn, D, BD)
+
+
+@_kernel
+def _backward_keys(
+    Q, K, V, dO, dK, dV, qn, qh, kn, kh, vn, vh, gn, gh, dkn, dkh, dvn, dvh,
+    LSE, DELTA, LOW, HIGH, scale, N, M, group,
+    D: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """dk and dv of one head of one block of keys, over all query heads that share it."""
+    head, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * BN
+    column = first + tl.arange(0, BN)
+    low = tl.load(LOW + column, mask=column < M, other=0)
+    high = tl.load(HIGH + column, mask=column < M, other=0)
+    begin = tl.load(LOW + first)
+    end = tl.load(HIGH + tl.minimum(first + BN, M) - 1)
+    k = _load(K + head * kh, column, M, kn, D, BD)
+    v = _load(V + head * vh, column, M, vn, D, BD)
+    dk = tl.zeros([BN, BD], tl.float32)
+    dv = tl.zeros([BN, BD], tl.float32)
+    for asking in range(head * group, head * group + group):
+        for at in range(begin, end, BM):
+            row = at + tl.arange(0, BM)
+            q = _load(Q + asking * qh, row, end, qn, D, BD)
+            do = _load(dO + asking * gh, row, end, gn, D, BD)
+            lse = tl.load(LSE + asking * N + row, mask=row < end, other=0.0)
+            delta = tl.load(DELTA + asking * N + row, mask=row < end, other=0.0)
+            scores = tl.dot(k, tl.trans(q)) * (scale * LOG2E)  # (keys, queries)
+            seen = (row[None, :] >= low[:, None]) & (row[None, :] < high[:, None])
+            weights = tl.where(seen, tl.exp2(scores - lse[None, :]), 0.0)
+            dv = tl.dot(weights.to(do.dtype), do, dv)
+            change = weights * (tl.dot(v, tl.trans(do)) - delta[None, :])
+            dk = tl.dot(change.to(q.dtype), q, dk)
+    _store(dK + head * dkh, dk * scale, column, M, dkn, D, BD)
+    _store(dV + head * dvh, dv, column, M, dvn, D, BD)

@@ -1,0 +1,40 @@
+"""The span of keys that each query sees says what the mask of the open arithmetic says."""
+
+import pytest
+import torch
+
+from glassformer.model import How, Sequences
+from glassformer.model.attention import visible
+from glassformer.model.kernels import spans, transposed
+
+TEXTS = [7, 0, 13, 1, 0, 5, 0]
+LONGER = [9, 2, 13, 4, 0, 11, 3]  # as behind a cache: the ends are aligned
+SHORTER = [5, 4, 0, 1, 0, 3, 0]  # queries without keys
+
+
+def seen_in_full(queries: list[int], keys: list[int], causal: bool, window: int | None):
+    """(N, M) text by text."""
+    blocks = []
+    for T, S in zip(queries, keys, strict=True):
+        seen = visible(T, S, None, How(causal=causal, window=window), torch.device("cpu"))
+        blocks.append(torch.ones(T, S).bool() if seen is None else seen[0, 0].expand(T, S))
+    return torch.block_diag(*(block.float() for block in blocks)).bool()
+
+
+def inside(bounds: torch.Tensor, count: int) -> torch.Tensor:
+    column = torch.arange(count)
+    return (column >= bounds[0][:, None]) & (column < bounds[1][:, None])
+
+
+@pytest.mark.parametrize("keys", [TEXTS, LONGER, SHORTER])
+@pytest.mark.parametrize("window", [None, 0, 3])
+@pytest.mark.parametrize("causal", [False, True])
+def test_spans(causal: bool, window: int | None, keys: list[int]) -> None:
+    q = torch.zeros(sum(TEXTS), 1, 1)
+    sequences = Sequences.of(TEXTS), Sequences.of(keys)
+    found = spans(q, *sequences, window, 0 if causal else window)
+    seen = seen_in_full(TEXTS, keys, causal, window)
+    assert torch.equal(inside(found, sum(keys)), seen)
+    assert (found.diff() >= 0).all()
+    assert torch.equal(inside(transposed(found, sum(keys)), sum(TEXTS)), seen.T)
+    assert not torch.equal(inside(found + 1, sum(keys)), seen)
