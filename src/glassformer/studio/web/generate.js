@@ -117,7 +117,7 @@ function looked({ writing }, { stack, layer, head }) {
   return Promise.all([api.bytes(`writings/${writing}/attention/${place}`), api.json(`writings/${writing}/rows/${place}`)]);
 }
 
-/** The head in sight first, then the others; a search needs no more than it has. */
+/** The visible head first, then the others. */
 function* along(app) {
   const { model, wrote } = app;
   if (!writes(model) || !wrote || wrote.beams) return;
@@ -142,7 +142,7 @@ function question(app) {
   return { ...asked, do_sample: true, temperature: state.heat, top_k: state.best, top_p: state.mass || 1, seed: state.seed };
 }
 
-/** The settings. Sliders are made once: one that is drawn anew would slip from the hand. */
+/** The settings. Sliders are made once, so that dragging is not interrupted. */
 function settings(app) {
   const change = (name) => (value) => app.update({ [name]: Number(value), at: 0 });
   const slider = (label, name, min, max) => {
@@ -188,10 +188,10 @@ function written(app, wrote, beams) {
     el("span", { class: "quiet ended", text: ended }));
 }
 
-/** What a user has chosen, as it stands in the address: 2-17.5-9 is token 17 at step 2, then 9 at step 5. */
+/** The choices in the address: 2-17.5-9 is token 17 at step 2, 9 at step 5. */
 const branches = (text) => text.split(".").filter((each) => /^\d{1,3}-\d{1,9}$/.test(each)).map((each) => each.split("-").map(Number));
 
-/** The same when one more is taken: what was chosen for later steps is forgotten. */
+/** With one more choice; those of later steps are dropped. */
 const taking = ({ taken: text, at }, id) => [...branches(text).filter(([step]) => step < at), [at, id]].map((each) => each.join("-")).join(".");
 
 function choosing(app, wrote, now) {
@@ -250,7 +250,7 @@ function taken(app, now) {
   ].filter(Boolean);
 }
 
-/** Which attention is shown: a head, or (null) the mean of a layer's. */
+/** The shown attention: a head, or (null) a layer's mean. */
 function at({ state, model }) {
   const stacks = model.stacks.filter(({ name }) => name !== "encoder");
   const stack = stacks.find(({ name }) => name === state.stack) ?? stacks[0];

@@ -105,7 +105,7 @@ function named(points) {
   return points.map(({ name }, i) => [i, name]).filter(([i]) => i % every === 0);
 }
 
-/** The stack that is looked at: the one with the words, unless the other was chosen. */
+/** The stack that is shown: by default the one with the words. */
 export function sideOf({ state, model }) {
   if (model.family === "seq2seq") return state.side === "encoder" ? "encoder" : "decoder";
   return model.family === "decoder" ? "decoder" : "encoder";
@@ -143,7 +143,7 @@ function* along(app) {
   for (const side of sides) for (const token of app.run.tokens.queries[side].keys()) yield () => asked(app, side, token);
 }
 
-/** The word of another sentence to stand beside this one; the same word, if it is there. */
+/** The word of another sentence beside this one; by default the same. */
 export async function partner(app, own, side) {
   const { state, model } = app;
   const word = own.text.toLowerCase();

@@ -93,7 +93,7 @@ function* along(app) {
   for (const at of [[stack, layer, head], ...everyHead(app)]) for (const query of sides(run, at[0])[0].keys()) yield () => walked(run, at, query);
 }
 
-/** The keys, strongest first, and the few that are shown, in the order of the text. */
+/** The keys, strongest first, and those shown, in text order. */
 function ordered(found, asked) {
   const strongest = found.weights.map((_, j) => j).sort((a, b) => found.weights[b] - found.weights[a]);
   return {
@@ -124,7 +124,7 @@ function detail(app, found, at, cross) {
 
 const largest = (values) => Math.max(...values.map(Math.abs), 1e-9);
 
-/** The first entries of a vector, coloured by sign and size; `most` is where colours end. */
+/** The first entries of a vector, coloured by sign and size up to `most`. */
 function cells({ values, most = largest(values) }) {
   return values.map((value) => el("span", {
     class: value < 0 ? "cell minus" : "cell", vars: { p: (Math.abs(value) / most).toFixed(3) }, "data-value": value, text: number(value),
@@ -150,7 +150,7 @@ function keyed(name, of, at) {
 
 const more = (at) => (at.all > at.shown.length ? ` ${at.shown.length} of ${at.all}: those with the most weight` : "");
 
-/** Scores on their way to weights; the column of this step stands out. */
+/** From scores to weights; this step's column stands out. */
 function scoreTable(found, at, now) {
   const heads = ["key", "score", "scaled", ...(found.bias ? ["bias"] : []), "masked", "weight"];
   const until = heads.indexOf(now);

@@ -60,10 +60,7 @@ export function strip(label, tokens, chosen, choose, marks = {}, asks = false) {
     })));
 }
 
-/**
- * Scrolls a list just as far as its chosen entry needs; the page stays where it is. `scrollIntoView` would
- * scroll the page as well, and in Chromium it also moves the place from which the Tab key goes on.
- */
+/** Scrolls a list to its chosen entry: `scrollIntoView` would also move the start of Tab. */
 export function intoSight(list) {
   const chosen = list?.querySelector("[aria-pressed=true], [aria-current]");
   if (!chosen) return;
@@ -73,5 +70,4 @@ export function intoSight(list) {
   list.scrollLeft += nearest(box.left - left, box.right - left - list.clientWidth);
 }
 
-/** How far to scroll: back to what sticks out before the start, or on to what sticks out after the end. */
 const nearest = (start, end) => (start < 0 ? start : Math.max(0, Math.min(start, end)));
