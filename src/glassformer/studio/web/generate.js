@@ -174,7 +174,7 @@ function settings(app) {
   };
 }
 
-/** The prompt, and after it a button for each word that was written. */
+/** The prompt, then a button for each generated token. */
 function written(app, wrote, beams) {
   const { state } = app;
   const ended = { end: "ends here", length: "goes on …", stop: "ends here" }[wrote.stopped];

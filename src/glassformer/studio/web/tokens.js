@@ -46,7 +46,7 @@ export function gather(bytes, width, rows, columns) {
   return gathered;
 }
 
-/** A strip of buttons, one a token. `marks` are classes for some of them. */
+/** A strip of buttons, one a token; `marks`: classes of some. */
 export function strip(label, tokens, chosen, choose, marks = {}, asks = false) {
   return el("div", { class: "strip", role: "group", "aria-label": label },
     ...tokens.map((token, i) => el("button", {
