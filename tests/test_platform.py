@@ -39,8 +39,13 @@ from othersystem import hide_functions, hide_modules
 
 def all_modules():
     for each in pkgutil.walk_packages(glassformer.__path__, "glassformer."):
-        if not each.name.endswith(".__main__"):
+        if each.name.endswith(".__main__"):
+            continue
+        try:
             __import__(each.name)
+        except ModuleNotFoundError as error:
+            if error.name != "triton":  # kernels for a GPU, imported only where there is one
+                raise
 
 all_modules()  # what other packages need is imported, and stays
 for name in [name for name in sys.modules if name.partition(".")[0] == "glassformer"]:

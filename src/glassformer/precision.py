@@ -40,7 +40,7 @@ def compute_dtype(stored: torch.dtype, device: torch.device | str) -> ComputeDty
 
 def widen(tensor: Tensor) -> Tensor:
     """At least float32: what a caller gets is a type that every other library knows."""
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+    return tensor.float() if tensor.dtype in HALF else tensor
 
 
 def dtype_name(dtype: torch.dtype) -> str:
