@@ -121,7 +121,7 @@ def save_task(
         }
         shards[file] = (tensors, metadata)
     config = origin.architecture.write(task.backbone.config, task.spec, origin.config)
-    dtype = storage_dtype(task, origin)
+    dtype = _embedding_dtype(task, state)
     if dtype != origin.dtype:  # tell the reference in which precision the weights are now
         config = {k: v for k, v in config.items() if k != "torch_dtype"}
         config["dtype"] = dtype_name(dtype)
@@ -278,7 +278,11 @@ def widened(task: Task, origin: Origin, dtype: torch.dtype) -> Origin:
 
 def storage_dtype(task: Task, origin: Origin | None) -> torch.dtype:
     """In which dtype `save_task` writes the token embeddings, which stand for the model."""
-    tensors = _in_storage_dtype(_tensors(task), {} if origin is None else origin.stored)
+    stored = {} if origin is None else origin.stored
+    return _embedding_dtype(task, _in_storage_dtype(_tensors(task), stored))
+
+
+def _embedding_dtype(task: Task, tensors: Mapping[str, Tensor]) -> torch.dtype:
     words = task.backbone.words
     return next(tensors[name].dtype for name, p in task.named_parameters() if p is words)
 
