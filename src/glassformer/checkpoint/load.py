@@ -278,7 +278,7 @@ def widened(task: Task, origin: Origin, dtype: torch.dtype) -> Origin:
 
 def storage_dtype(task: Task, origin: Origin | None) -> torch.dtype:
     """In which dtype `save_task` writes the token embeddings, which stand for the model."""
-    stored = {} if origin is None else origin.stored
+    stored: Mapping[str, torch.dtype] = {} if origin is None else origin.stored
     return _embedding_dtype(task, _in_storage_dtype(_tensors(task), stored))
 
 
