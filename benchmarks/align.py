@@ -1,10 +1,11 @@
 """Alignment error rate of a translation model's cross attention, for each block of its decoder.
 
     python benchmarks/align.py MODEL GOLD    GOLD.src-tgt holds `source ||| target`, GOLD.gold links
-    python benchmarks/align.py --tiny        does it run at all?
+    python benchmarks/align.py --tiny        small sizes, to check that it runs
 
-Blocks count from 0. "writing": a word's look before it is written, "reading": the one once it is
-read. "all": each target word has a link; "mutual": only where both words choose each other.
+Blocks are numbered from 0. "writing" uses the attention of the step that predicts a word, "reading"
+that of the step that reads it. "all": each target word has a link; "mutual": only where both words
+choose each other.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from pathlib import Path
 
 import glassformer as gf
 from glassformer.config import TokenIds
-from glassformer.data.alignments import Gold, Link, read_gold
+from glassformer.data.readers.alignments import Gold, Link, read_gold
 from glassformer.errors import GlassformerError, InputError
-from glassformer.generate.align import Words, align, error_rate
+from glassformer.generate.align import AlignedWords, align, error_rate
 from glassformer.glass.alignment import usual_layers
 from glassformer.text.training import train_tokenizer
 
@@ -29,19 +30,19 @@ TINY = "the cat sat . ||| le chat dort .\n", "1-1 2-2 3p3 4-4\n"
 def links(
     model: gf.Model, gold: list[Gold], layers: range, reading: bool
 ) -> list[list[list[Link]]]:
-    """All and mutual ones of each sentence; of one that does not fit into the model, none."""
-    found: list[list[list[Link]]] = [[], []]
+    """All links and the mutual links of each sentence; none for a sentence that is too long."""
+    alignments: list[list[list[Link]]] = [[], []]
     for each in gold:
-        sides = Words.joined(each.source), Words.joined(each.target)
+        sides = AlignedWords.joined(each.source), AlignedWords.joined(each.target)
         try:
             aligned = align(model.task, model.tokenizer, *sides, layers=layers, reading=reading)
         except InputError:
             chosen = [], []
         else:
             chosen = aligned.links(), aligned.links(mutual=True)
-        for list_, one in zip(found, chosen, strict=True):
+        for list_, one in zip(alignments, chosen, strict=True):
             list_.append(one)
-    return found
+    return alignments
 
 
 def tiny(folder: Path) -> tuple[gf.Model, list[Gold]]:
@@ -52,7 +53,7 @@ def tiny(folder: Path) -> tuple[gf.Model, list[Gold]]:
         family="seq2seq", vocab_size=tokenizer.highest + 1, width=8, depth=2, heads=2, mlp_width=8,
         max_length=64, ids=TokenIds(pad=2, start=2, end=0),
     )  # fmt: skip
-    task = gf.build_task(config, gf.TaskConfig(kind="seq2seq"))
+    task = gf.build_task(config, gf.TaskConfig(kind="translation"))
     return gf.Model(task, tokenizer).eval(), list(read_gold(folder / "tiny"))
 
 
@@ -71,14 +72,16 @@ def main() -> None:
         model, gold = gf.load(asked.model), list(read_gold(asked.gold))
     config = model.task.backbone.config
     depth = config.decoder_depth or config.depth
-    print(f"{len(gold)} sentences\nblocks  look     links   AER")
+    print(f"{len(gold)} sentences\nblocks  step     links   AER")
     single = [range(layer, layer + 1) for layer in range(depth)]
     for layers, reading in product(dict.fromkeys([*single, usual_layers(depth)]), (False, True)):
-        for kind, found in zip(("all", "mutual"), links(model, gold, layers, reading), strict=True):
+        for kind, alignments in zip(
+            ("all", "mutual"), links(model, gold, layers, reading), strict=True
+        ):
             usual = "  (the usual ones)" if layers == usual_layers(depth) and not reading else ""
             where = f"{layers[0]}-{layers[-1]}" if len(layers) > 1 else f"{layers[0]}"
             look = "reading" if reading else "writing"
-            rate = error_rate(found, gold)
+            rate = error_rate(alignments, gold)
             print(f"{where:>6}  {look}  {kind:<6}  {rate:.3f}{usual}", flush=True)
 
 

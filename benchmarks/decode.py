@@ -1,13 +1,13 @@
-"""Tokens a second in generation, and what a user would pick instead on the same weights.
+"""Tokens per second in generation, beside transformers and CTranslate2 on the same weights.
 
-    python benchmarks/decode.py                 GPT-2 alone, 16 translations at once
+    python benchmarks/decode.py                 GPT-2 with one text, 16 translations at once
     python benchmarks/decode.py --only gpt      one of gpt, pairs, growth
-    python benchmarks/decode.py --tiny          small sizes: does it run at all?
+    python benchmarks/decode.py --tiny          small sizes, to check that it runs
     python benchmarks/decode.py --cuda          GPT-2 in bf16 on a GPU, one text and 64 at once
 
-Peers are transformers and (pip install ctranslate2) CTranslate2, each in its own best way; every
-figure is the best of several rounds, and the rounds of all take turns. `growth` shows what a step
-costs as the cache grows, and that the order of the texts in a batch does not matter.
+Peers are transformers and (pip install ctranslate2) CTranslate2, each in its best configuration;
+every number is the best of several rounds, in turns. `growth` shows what a step costs as the cache
+grows, and that the order of the texts in a batch does not matter.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ import glassformer as gf
 from glassformer.generate.engine import Engine
 
 STEPS = 6  # in a round
-Way = Callable[[], int]  # does the work once; tells how many tokens or sentences it made
+Way = Callable[[], int]  # does the work once; returns the number of tokens or sentences
 
 
 def word_tokenizer(folder: Path, size: int, end: int, pad: int | None = None) -> None:
-    """CTranslate2 wants words: token i is t<i>."""
+    """CTranslate2 expects strings: token i is t<i>."""
     words = {f"t{i}" if i != pad else "<pad>": i for i in range(size)}
     backend = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="t1"))
     backend.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     special = {"eos_token": f"t{end}", "unk_token": "t1"}
     special |= {"bos_token": f"t{end}"} if pad is None else {"pad_token": "<pad>"}
-    given = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **special)
-    given.save_pretrained(folder)
+    fast_tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **special)
+    fast_tokenizer.save_pretrained(folder)
 
 
 def gpt_model(folder: Path, tiny: bool) -> Path:
@@ -89,9 +89,9 @@ def gpt_ways(folder: Path, new: int) -> dict[str, Way]:
 
     ways["transformers float32"] = theirs
     words = [f"t{i}" for i in prompt]
-    for name, made in ct2_models(folder, "Generator").items():
-        ways[f"ctranslate2 {name}"] = lambda made=made: len(
-            made.generate_batch(
+    for name, model_ct2 in ct2_models(folder, "Generator").items():
+        ways[f"ctranslate2 {name}"] = lambda model_ct2=model_ct2: len(
+            model_ct2.generate_batch(
                 [words], max_length=new, min_length=new, beam_size=1, sampling_topk=1,
                 include_prompt_in_result=False,
             )[0].sequences_ids[0]
@@ -100,13 +100,13 @@ def gpt_ways(folder: Path, new: int) -> dict[str, Way]:
 
 
 def gpu_ways(folder: Path, texts: int, new: int = 256) -> dict[str, Way]:
-    """Each with its shapes fixed and its kernels ready: ours as it is and compiled, its static
-    cache, which compiles itself."""
+    """Each with fixed shapes and warm kernels: ours with and without compilation, and transformers
+    with a static cache, which compiles itself."""
     prompts = [[(37 * i + j) % 50_000 for i in range(64)] for j in range(texts)]
     search = {"max_new_tokens": new, "min_new_tokens": new}
     model = gf.load(folder, device="cuda", dtype=torch.bfloat16)
     ways: dict[str, Way] = {}
-    for name, compiled in (("from tape", False), ("compiled", True)):
+    for name, compiled in (("CUDA graphs", False), ("compiled", True)):
         engine = model.engine(texts, 64 + new, compiled=compiled)
         ways[f"glassformer {name}"] = lambda engine=engine: sum(
             len(each.ids) for each in model.generate(prompts, engine=engine, **search)
@@ -150,9 +150,9 @@ def pair_ways(folder: Path, beams: int, new: int = 24, length: int = 20) -> dict
 
     ways["transformers float32"] = theirs
     words = [[f"t{i}" for i in each] for each in sources]
-    for name, made in ct2_models(folder, "Translator").items():
-        ways[f"ctranslate2 {name}"] = lambda made=made: len(
-            made.translate_batch(
+    for name, model_ct2 in ct2_models(folder, "Translator").items():
+        ways[f"ctranslate2 {name}"] = lambda model_ct2=model_ct2: len(
+            model_ct2.translate_batch(
                 words, beam_size=beams, max_decoding_length=new, min_decoding_length=new,
                 max_batch_size=16,
             )
@@ -164,18 +164,18 @@ def ct2_models(folder: Path, kind: str) -> dict[str, Any]:
     try:
         import ctranslate2
     except ImportError:
-        print("ctranslate2 is not here: pip install ctranslate2 to compare with it")
+        print("ctranslate2 is not installed: pip install ctranslate2 to compare with it")
         return {}
-    found = {}
+    models = {}
     for name in ("float32", "int8"):
         out = folder.with_name(f"{folder.name}-{name}")
         ctranslate2.converters.TransformersConverter(str(folder)).convert(
             str(out), quantization=name, force=True
         )
-        found[name] = getattr(ctranslate2, kind)(
+        models[name] = getattr(ctranslate2, kind)(
             str(out), device="cpu", inter_threads=1, intra_threads=torch.get_num_threads()
         )
-    return found
+    return models
 
 
 def race(title: str, ways: dict[str, Way], unit: str, rounds: int) -> None:
@@ -184,9 +184,9 @@ def race(title: str, ways: dict[str, Way], unit: str, rounds: int) -> None:
         for name, way in ways.items():
             begin = time.perf_counter()
             count = way()
-            if number:  # the first is for warming up
+            if number:  # the first round warms up
                 best[name] = max(best[name], count / (time.perf_counter() - begin))
-    print(f"\n{title}, {unit} a second (best of {rounds})")
+    print(f"\n{title}, {unit} per second (best of {rounds})")
     for name, speed in best.items():
         peer = best.get(f"ctranslate2 {name.split()[-1]}")
         ratio = f"{speed / peer:8.2f} × ctranslate2" if peer and "ctrans" not in name else ""
@@ -194,25 +194,25 @@ def race(title: str, ways: dict[str, Way], unit: str, rounds: int) -> None:
 
 
 def growth(folder: Path, rounds: int) -> None:
-    """What a step costs at each length of the cache, and for texts in another order."""
+    """The cost of a step at each length of the cache, and with the texts in another order."""
     model, lengths = gf.load(folder), (64, 128, 256, 512, 960)
     took = times(model, [[length] * 8 for length in lengths], rounds)
     print(f"\nOne step of 8 texts, processor time (best of {STEPS * rounds})")
-    print("  tokens in the cache   ms a step   µs for each token beyond the first 64")
+    print("  tokens in the cache  ms per step   µs per token beyond the first 64")
     for length, seconds in zip(lengths, took, strict=True):
         more = 1e6 * (seconds - took[0]) / (length - 64) if length > 64 else None
-        told = "" if more is None else f"{more:12.1f}"
-        print(f"  {length:19,d}{1e3 * seconds:12.2f}{told}")
+        cost = "" if more is None else f"{more:12.1f}"
+        print(f"  {length:19,d}{1e3 * seconds:12.2f}{cost}")
     mixed = [30, 250, 60, 200, 100, 150, 80, 120]
     orders = {"as they come": mixed, "sorted": sorted(mixed), "longest first": sorted(mixed)[::-1]}
-    print("  30 to 250 tokens, by the order of the batch")
+    print("  30 to 250 tokens, by the order in the batch")
     for name, seconds in zip(orders, times(model, list(orders.values()), rounds), strict=True):
         print(f"  {name:>19s}{1e3 * seconds:12.2f}", flush=True)
 
 
 def times(model: Any, batches: list[list[int]], rounds: int) -> list[float]:
-    """Seconds of a step with each of these caches, the best of many; they take turns. Of the
-    processor, not of the clock: who else is at work here does not count."""
+    """Seconds of a step with each of these caches: the best of many, in turns. It is processor
+    time, so that other programs on the machine do not count."""
     engines = []
     for lengths in batches:
         engine = Engine(model.task, slots=len(lengths), capacity=max(lengths) + STEPS * rounds)

@@ -1,9 +1,9 @@
-"""Long reviews by attention over words and sentences: 10 folds by file name, and what it points at.
+"""Classify long reviews by attention over words and sentences: 10 folds, and the top words.
 
     python benchmarks/documents.py --data DATA --vectors VECTORS     recipes/reviews-*.toml
-    python benchmarks/documents.py --tiny                            does it run at all?
+    python benchmarks/documents.py --tiny                            checks that it runs
 
-The recipes say nothing that was chosen on these reviews, and of each fold the last step counts. The
+No setting in the recipes was chosen on these reviews, and the last step of each fold counts. The
 folds are those of `glassformer compare --folds 10`.
 """
 
@@ -20,17 +20,17 @@ from pathlib import Path
 
 import glassformer as gf
 from glassformer.cli import compare
-from glassformer.data.examples import FOLDERS, examples
+from glassformer.data.readers.examples import FOLDERS, examples
 from glassformer.errors import GlassformerError
-from glassformer.train.recipe import Recipe, read_recipe
+from glassformer.recipe.schema import Recipe, read_recipe
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 NAMES = ("reviews-words", "reviews-hierarchy")
-WHY, SHOWN = 8, 100  # words; letters of a sentence
+WHY, SHOWN = 8, 100  # words; characters of a sentence
 
 
 def pointed_at(model: gf.Model, recipe: Recipe, root: Path, count: int) -> None:
-    """The first held-out documents of each label: what the model says, and why."""
+    """The first held-out documents of each label, with the prediction and the top words."""
     low, high = recipe.data.held
     held = [
         each
@@ -39,10 +39,12 @@ def pointed_at(model: gf.Model, recipe: Recipe, root: Path, count: int) -> None:
     ]
     for label in model.task.spec.labels:
         for each in [each for each in held if each.label == label][:count]:
-            (said,) = model.classify(each.texts[0], why=WHY)
-            print(f"\n{Path(each.where).name}: {label}; it says {said.label} ({said.score:.2f})")
-            print("  words: " + ", ".join(f"{word} {share:.2f}" for word, share in said.words))
-            for sentence, share in said.sentences[:3]:
+            (guess,) = model.classify(each.texts[0], explain=WHY)
+            print(
+                f"\n{Path(each.where).name}: {label}; predicted: {guess.label} ({guess.score:.2f})"
+            )
+            print("  words: " + ", ".join(f"{word} {share:.2f}" for word, share in guess.words))
+            for sentence, share in guess.sentences[:3]:
                 print(f"  {share:.2f}  {sentence[:SHOWN]}")
 
 
@@ -50,17 +52,17 @@ def folds(
     path: Path, vectors: Path, root: Path, count: int, show: int, changes: Mapping[str, str]
 ) -> None:
     fields = [f"--{name}={value}" for name, value in changes.items()]
-    told = io.StringIO()
+    output = io.StringIO()
     with tempfile.TemporaryDirectory() as out:
-        with contextlib.redirect_stdout(told):
+        with contextlib.redirect_stdout(output):
             compare.run(
                 [str(vectors), *fields], task=path, data=root, folds=count, out=Path(out),
                 seeds=None, test=None, evaluate_only=False, figure=None, as_json=True,
             )  # fmt: skip
-        (line,) = json.loads(told.getvalue())["models"]
+        (line,) = json.loads(output.getvalue())["models"]
         last = Path(line["runs"][-1]["folder"])
         pointed_at(gf.load(last / "model"), read_recipe(last), root, show)
-    print(f"\n{path.stem}", *(f"{100 * run['figures']['accuracy']:.1f}" for run in line["runs"]))
+    print(f"\n{path.stem}", *(f"{100 * run['metrics']['accuracy']:.1f}" for run in line["runs"]))
     mean, off = (100 * line[name]["accuracy"] for name in ("means", "deviations"))
     print(f"  {mean:.1f} ± {off:.1f} % of {count} folds, {line['seconds']:.0f} s each", flush=True)
 
@@ -89,17 +91,17 @@ def main() -> None:
     parser.add_argument("--recipe", action="append", choices=NAMES, help="only this one")
     parser.add_argument("--show", type=int, default=2, help="documents of each label to explain")
     parser.add_argument("--tiny", action="store_true")
-    given = parser.parse_args()
-    if not given.tiny and (given.data is None or given.vectors is None):
+    args = parser.parse_args()
+    if not args.tiny and (args.data is None or args.vectors is None):
         parser.error("write --data and --vectors, or --tiny")
     with tempfile.TemporaryDirectory() as scratch:
-        root, vectors, changes = given.data, given.vectors, {"train.device": "cpu"}
-        if given.tiny:
+        root, vectors, changes = args.data, args.vectors, {"train.device": "cpu"}
+        if args.tiny:
             root, vectors, changes = tiny(Path(scratch))
-        for name in given.recipe or NAMES:
-            count = 3 if given.tiny else 10
+        for name in args.recipe or NAMES:
+            count = 3 if args.tiny else 10
             try:
-                folds(RECIPES / f"{name}.toml", vectors, root, count, given.show, changes)
+                folds(RECIPES / f"{name}.toml", vectors, root, count, args.show, changes)
             except GlassformerError as error:
                 sys.exit(f"{parser.prog}: {error}")
 

@@ -1,17 +1,17 @@
-"""Fine-tuning with the recipes of recipes/, and transformers with the same settings beside it.
+"""Fine-tuning with recipes of recipes/, beside transformers with the same settings.
 
-    python benchmarks/finetune.py --model MINILM --data DATA              one GPU, bf16, on tape
+    python benchmarks/finetune.py --model MINILM --data DATA              one GPU, bf16, CUDA graphs
     python benchmarks/finetune.py --model MINILM --data DATA --only mrpc --seeds 3
     python benchmarks/finetune.py --model MINILM --data DATA --compiled   the peer compiled, too
     python benchmarks/finetune.py --model MINILM --data DATA --train.epochs 1.0
-    python benchmarks/finetune.py --tiny                                  does it run at all?
+    python benchmarks/finetune.py --tiny                                  checks that it runs
 
-The peer is a plain loop, as fast as is usual: batches made before the clock starts, texts of like
-length side by side, bf16 autocast, fused AdamW; as it is, or some steps compiled. Both read the
-same texts as often, as many in a step, with the same rates and dropout. Both are measured after
-their last step, on data that no choice was made on. The clock starts when all is compiled and every
-shape was met once: a new one takes a GPU a tenth of a second. Any field of the recipes can be set,
-for both.
+The peer is a plain training loop: batches are built before the clock starts and grouped by length,
+bf16 autocast, fused AdamW; eager, or some steps compiled. Both read the same texts equally often,
+with the same number of texts per step, learning rates and dropout. Both are evaluated after their
+last step, on data that was not used for any choice. The clock starts when everything is compiled
+and each shape has been seen once: a new shape takes a tenth of a second on a GPU. You can set any
+field of the recipes, for both.
 """
 
 from __future__ import annotations
@@ -22,20 +22,23 @@ import sys
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import torch
 import transformers
 
 import tinytasks
 from finetune_peer import CUDA, WARM, Done, Prepared, theirs, timed
-from glassformer.cli.training import given as fields_of
-from glassformer.train.build import Place, build_measured, build_session, held_out
-from glassformer.train.distributed import join
-from glassformer.train.labelled import Measured
+from glassformer.cli.training import fields_of
+from glassformer.data.run_paths import RunPaths
+from glassformer.distributed import join
+from glassformer.objectives import objective_of
+from glassformer.objectives.labelled import LabelledEvaluator
+from glassformer.recipe.schema import Recipe, read_recipe
+from glassformer.train.build import Builder
 from glassformer.train.loop import fit
-from glassformer.train.recipe import Recipe, read_recipe
-from glassformer.train.session import Session
-from glassformer.train.setup import ready
+from glassformer.train.setup import resume
+from glassformer.train.trainer import Trainer
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 
@@ -43,8 +46,8 @@ RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 @dataclass(frozen=True)
 class Work:
     recipe: str
-    judged: str  # the data that no choice was made on
-    figures: tuple[str, ...]
+    test_data: str  # data that was not used for any choice
+    metrics: tuple[str, ...]
 
 
 WORKS = (
@@ -59,77 +62,83 @@ WORKS = (
 
 
 def prepare(
-    work: Work, given: argparse.Namespace, seed: int, folder: Path
-) -> tuple[Session, Prepared]:
-    recipe = read_recipe(RECIPES / f"{work.recipe}.toml", changes(given, seed))
-    world, place = join(), Place(given.data, folder, work.recipe)
-    session = build_session(recipe, place, world)
+    work: Work, args: argparse.Namespace, seed: int, folder: Path
+) -> tuple[Trainer, Prepared]:
+    recipe = read_recipe(RECIPES / f"{work.recipe}.toml", changes(args, seed))
+    world, place = join(), RunPaths(args.data, folder, work.recipe)
+    session = Builder(recipe, place).trainer(world)
     recipe = recipe.model_copy(update={"train": session.state.train})
     place = replace(place, labels=session.state.task.spec.labels)
-    documents, measured = held_out(recipe, place, "train"), judge(work, recipe, place, given.tiny)
-    texts = len(session.rows.objective.samples(0)) / len(session.rows.plan(0))
+    documents, measured = (
+        objective_of(recipe).read(recipe, place, "train"),
+        judge(work, recipe, place, args.tiny),
+    )
+    texts = len(session.rows.dataset.samples(0)) / len(session.rows.plan(0))
     return session, Prepared(recipe, world, list(documents), measured, max(1, round(texts)))
 
 
-def ours(session: Session, found: Prepared) -> Done:
-    ready(session, found.recipe, print)
-    loop = fit(session.state, session.rows, found.world, session.losses)
-    seconds, first = timed(loop, found.recipe.train.steps)
-    task = session.state.answer()
-    if found.recipe.train.precision == "bfloat16":
+def ours(session: Trainer, prepared: Prepared) -> Done:
+    resume(session, prepared.recipe, print)
+    loop = fit(session.state, session.rows, prepared.world, session.losses)
+    seconds, first = timed(loop, prepared.recipe.train.steps)
+    task = session.state.inference_task()
+    if prepared.recipe.train.precision == "bfloat16":
         task = task.bfloat16()
-    return Done(found.measured.figures(task), seconds, first)
+    return Done(prepared.measured.metrics(task), seconds, first)
 
 
-def changes(given: argparse.Namespace, seed: int) -> dict[str, str]:
-    found = {"start": str(given.model), "train.seed": str(seed), "train.workers": "2"}
-    if given.tiny:
-        found |= {"train.steps": "8", "train.tokens": "512", "train.precision": "float32",
-                  "data.held_out": "0.3"}  # fmt: skip
-    return found | given.fields
+def changes(args: argparse.Namespace, seed: int) -> dict[str, str]:
+    fields = {"init_from": str(args.model), "train.seed": str(seed), "train.workers": "2"}
+    if args.tiny:
+        fields |= {"train.steps": "8", "train.micro_batch_tokens": "512", "train.precision":
+                  "float32", "data.valid_fraction": "0.3"}  # fmt: skip
+    return fields | args.fields
 
 
-def judge(work: Work, recipe: Recipe, place: Place, tiny: bool) -> Measured:
-    """What is to be told of the judged data; a few of it where only the code is tried."""
-    data = recipe.data.model_copy(update={"valid": work.judged})
-    found = build_measured(recipe.model_copy(update={"data": data}), place, place.labels)
-    return replace(found, documents=found.documents[:40]) if tiny else found
+def judge(work: Work, recipe: Recipe, place: RunPaths, tiny: bool) -> LabelledEvaluator:
+    """The evaluation data; a few rows of it with --tiny."""
+    data = recipe.data.model_copy(update={"valid": work.test_data})
+    builder = Builder(recipe.model_copy(update={"data": data}), place)
+    prepared = cast("LabelledEvaluator", builder.evaluator())
+    return replace(prepared, documents=prepared.documents[:40]) if tiny else prepared
 
 
 # --------------------------------------------------------------------------------------- report
 
 
-def told(name: str, runs: list[Done], figures: tuple[str, ...]) -> float:
+def report(name: str, runs: list[Done], metrics: tuple[str, ...]) -> float:
     line = f"  {name:24}"
-    for figure in figures if runs[0].figures else ():
-        values = [100 * run.figures[figure] for run in runs]
+    for metric in metrics if runs[0].metrics else ():
+        values = [100 * run.metrics[metric] for run in runs]
         off = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
-        line += f"{figure} {statistics.mean(values):.2f}{off}  "
+        line += f"{metric} {statistics.mean(values):.2f}{off}  "
     seconds = statistics.mean(run.seconds for run in runs)
     first = ", ".join(f"{run.first:.1f}" for run in runs)
     print(f"{line}{seconds:.2f} s  (first {WARM} steps: {first} s)", flush=True)
     return seconds
 
 
-def compare(work: Work, given: argparse.Namespace) -> None:
+def compare(work: Work, args: argparse.Namespace) -> None:
     mine: list[Done] = []
     peers: dict[str, list[Done]] = {"transformers": []}
-    if given.compiled:
+    if args.compiled:
         peers["transformers, compiled"] = []
-    for seed in range(given.seeds):
+    for seed in range(args.seeds):
         with tempfile.TemporaryDirectory() as folder:
-            session, found = prepare(work, given, seed, Path(folder))
-            mine.append(ours(session, found))
+            session, prepared = prepare(work, args, seed, Path(folder))
+            mine.append(ours(session, prepared))
             print(f"  seed {seed}: {mine[-1]}", file=sys.stderr, flush=True)
         for name, runs in peers.items():
             if name == "transformers" or seed == 0:
-                runs.append(theirs(found, seed, given.model, name != "transformers"))
+                runs.append(theirs(prepared, seed, args.model, name != "transformers"))
                 print(f"  seed {seed}: {name} {runs[-1]}", file=sys.stderr, flush=True)
         torch._dynamo.reset()
-    train = found.recipe.train
-    print(f"{work.recipe}: {train.steps} steps of {found.batch} texts, rate {train.learning_rate}")
-    seconds = told("glassformer", mine, work.figures)
-    best = min(told(name, runs, work.figures) for name, runs in peers.items() if runs)
+    train = prepared.recipe.train
+    print(
+        f"{work.recipe}: {train.steps} steps of {prepared.batch} texts, rate {train.learning_rate}"
+    )
+    seconds = report("glassformer", mine, work.metrics)
+    best = min(report(name, runs, work.metrics) for name, runs in peers.items() if runs)
     print(f"  {best / seconds:.2f} times as fast", flush=True)
 
 
@@ -141,19 +150,19 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--compiled", action="store_true")
     parser.add_argument("--tiny", action="store_true")
-    given, words = parser.parse_known_args()
-    given.fields = fields_of(words)
-    if not given.tiny and (given.model is None or given.data is None):
+    args, words = parser.parse_known_args()
+    args.fields = fields_of(words)
+    if not args.tiny and (args.model is None or args.data is None):
         parser.error("write --model and --data, or --tiny")
     transformers.utils.logging.set_verbosity_error()
     where = torch.cuda.get_device_name() if CUDA else "CPU"
     print(f"torch {torch.__version__}, transformers {transformers.__version__}, {where}")
     with tempfile.TemporaryDirectory() as folder:
-        if given.tiny:
-            given.model, given.data = tinytasks.write(Path(folder))
+        if args.tiny:
+            args.model, args.data = tinytasks.write(Path(folder))
         for work in WORKS:
-            if work.recipe in given.only:
-                compare(work, given)
+            if work.recipe in args.only:
+                compare(work, args)
 
 
 if __name__ == "__main__":

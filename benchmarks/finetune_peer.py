@@ -1,4 +1,4 @@
-"""The other side of finetune.py: transformers, as a plain loop that is as fast as is usual."""
+"""The peer of finetune.py: transformers in a plain training loop."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ import numpy as np
 import torch
 import transformers
 
-from glassformer.train import metrics
-from glassformer.train.distributed import World
-from glassformer.train.labelled import Measured
-from glassformer.train.recipe import Recipe
-from glassformer.train.schedule import share
+from glassformer.distributed import DistributedContext
+from glassformer.evaluation import metrics
+from glassformer.objectives.labelled import LabelledEvaluator
+from glassformer.recipe.schema import Recipe
+from glassformer.train.optim.schedule import share
 
 WARM = 5  # steps before the clock starts
-SOME = 200  # steps that tell how fast the compiled peer is; what it learns is the same
+SOME = 200  # steps to measure the compiled peer; its accuracy is that of the eager one
 LONGEST = 30  # tokens of the peer's answers
 CUDA = torch.cuda.is_available()
 settle = torch.cuda.synchronize if CUDA else lambda: None
-Rows = list[dict[str, Any]]  # of tokenised texts: lists of numbers, and single ones
+Rows = list[dict[str, Any]]  # tokenised texts: lists of numbers, and single numbers
 Batch = dict[str, torch.Tensor]
 
 
 @dataclass
 class Done:
-    figures: dict[str, float]
-    seconds: float  # of all steps, at the speed of those after the first few
-    first: float  # what the first few took: compiling
+    metrics: dict[str, float]
+    seconds: float  # for all steps, at the speed after the first few
+    first: float  # for the first few steps: compilation
 
 
 @dataclass
 class Prepared:
-    """What both sides learn from and are measured on."""
+    """The training and evaluation data of both sides."""
 
     recipe: Recipe
-    world: World
+    world: DistributedContext
     documents: list[Any]
-    measured: Measured
+    measured: LabelledEvaluator
     batch: int  # texts in a step
 
 
@@ -59,18 +59,18 @@ def timed(steps: Iterator[Any], count: int) -> tuple[float, float]:
     return later * count / (count - WARM), middle - begin
 
 
-def theirs(found: Prepared, seed: int, model: Path, compiled: bool) -> Done:
+def theirs(prepared: Prepared, seed: int, model: Path, compiled: bool) -> Done:
     torch.manual_seed(seed)
-    recipe, device = found.recipe, found.world.device
+    recipe, device = prepared.recipe, prepared.world.device
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
     kind = KINDS[recipe.objective.kind]
-    rows = kind.rows(recipe, tokenizer, found.documents)
+    rows = kind.rows(recipe, tokenizer, prepared.documents)
     rates = recipe.model["dropout"]
     net = kind.model.from_pretrained(
-        model, dtype=torch.float32, num_labels=len(found.measured.labels) or 2,
+        model, dtype=torch.float32, num_labels=len(prepared.measured.labels) or 2,
         attention_probs_dropout_prob=rates["attention"], hidden_dropout_prob=rates["residual"],
     ).to(device).train()  # fmt: skip
-    batches = list(laid_out(rows, found.batch, recipe.train.steps, seed))
+    batches = list(laid_out(rows, prepared.batch, recipe.train.steps, seed))
     if device.type == "cuda":
         batches = [{name: t.pin_memory() for name, t in batch.items()} for batch in batches]
     call = torch.compile(net, dynamic=True) if compiled else net
@@ -78,47 +78,47 @@ def theirs(found: Prepared, seed: int, model: Path, compiled: bool) -> Done:
         batches = batches[:SOME]
     else:
         meet(net, batches, recipe, device)
-    seconds, first = timed(learn(net, call, batches, found), len(batches))
+    seconds, first = timed(learn(net, call, batches, prepared), len(batches))
     with torch.no_grad():
-        figures = {} if compiled else kind.figures(net.eval(), tokenizer, found)
-    return Done(figures, seconds * recipe.train.steps / len(batches), first)
+        values = {} if compiled else kind.metrics(net.eval(), tokenizer, prepared)
+    return Done(values, seconds * recipe.train.steps / len(batches), first)
 
 
 def laid_out(rows: Rows, size: int, steps: int, seed: int) -> Iterator[Batch]:
-    """Batches for all steps: shuffled, and in runs of 50 batches sorted by length."""
-    draw, made = np.random.default_rng(seed), 0
-    while made < steps:
+    """Batches for all steps: shuffled, and sorted by length within 50 batches."""
+    draw, count = np.random.default_rng(seed), 0
+    while count < steps:
         order = draw.permutation(len(rows))
         runs = [order[i : i + 50 * size] for i in range(0, len(order), 50 * size)]
         order = np.concatenate([sorted(r, key=lambda i: -len(rows[i]["input_ids"])) for r in runs])
-        for which in draw.permutation(-(-len(order) // size))[: steps - made]:
-            made += 1
+        for which in draw.permutation(-(-len(order) // size))[: steps - count]:
+            count += 1
             yield padded([rows[i] for i in order[which * size : (which + 1) * size]])
 
 
 def padded(rows: Rows) -> Batch:
     longest = max(len(row["input_ids"]) for row in rows)
-    found = {}
+    batch = {}
     for name, first in rows[0].items():
         if isinstance(first, int):
-            found[name] = torch.tensor([row[name] for row in rows])
+            batch[name] = torch.tensor([row[name] for row in rows])
             continue
         fill = [-100 if name == "labels" else 0]
         lists = [row[name] + fill * (longest - len(row[name])) for row in rows]
-        found[name] = torch.tensor(lists)
-    return found
+        batch[name] = torch.tensor(lists)
+    return batch
 
 
 def meet(net: Any, batches: list[Batch], recipe: Recipe, device: torch.device) -> None:
-    """One batch of each shape, there and back."""
+    """A forward and backward pass on one batch of each shape."""
     for batch in {batch["input_ids"].shape: batch for batch in batches}.values():
         with autocast(recipe, device):
             net(**moved(batch, device)).loss.backward()
     net.zero_grad()
 
 
-def learn(net: Any, call: Any, batches: list[Batch], found: Prepared) -> Iterator[None]:
-    recipe, device, train = found.recipe, found.world.device, found.recipe.train
+def learn(net: Any, call: Any, batches: list[Batch], prepared: Prepared) -> Iterator[None]:
+    recipe, device, train = prepared.recipe, prepared.world.device, prepared.recipe.train
     parts: dict[bool, list[torch.Tensor]] = {True: [], False: []}
     for parameter in net.parameters():
         parts[parameter.dim() >= 2].append(parameter)
@@ -129,15 +129,15 @@ def learn(net: Any, call: Any, batches: list[Batch], found: Prepared) -> Iterato
     )  # fmt: skip
     for step, batch in enumerate(batches):
         rate = train.learning_rate * share(
-            train.schedule, step, steps=train.steps, warmup=train.warmup, decay=train.decay,
-            final=train.final,
+            train.schedule, step, steps=train.steps, warmup=train.warmup,
+            decay=train.decay_fraction, final=train.min_lr_ratio,
         )  # fmt: skip
         for group in optimiser.param_groups:
             group["lr"] = rate
         with autocast(recipe, device):
             loss = call(**moved(batch, device)).loss
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(net.parameters(), train.clip)
+        torch.nn.utils.clip_grad_norm_(net.parameters(), train.max_grad_norm)
         optimiser.step()
         optimiser.zero_grad()
         yield
@@ -152,18 +152,18 @@ def moved(batch: Batch, device: torch.device) -> Batch:
     return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
 
 
-def scores(net: Any, found: Prepared, rows: Rows, *names: str) -> Iterator[list[torch.Tensor]]:
-    """What the peer says of each row; rows of like length are read together."""
+def scores(net: Any, prepared: Prepared, rows: Rows, *names: str) -> Iterator[list[torch.Tensor]]:
+    """The peer's prediction for each row; rows of similar length are batched."""
     order = sorted(range(len(rows)), key=lambda i: -len(rows[i]["input_ids"]))
-    said: dict[int, list[torch.Tensor]] = {}
+    predictions: dict[int, list[torch.Tensor]] = {}
     for at in range(0, len(order), 256):
         part = order[at : at + 256]
-        batch = moved(padded([rows[i] for i in part]), found.world.device)
-        with autocast(found.recipe, found.world.device):
+        batch = moved(padded([rows[i] for i in part]), prepared.world.device)
+        with autocast(prepared.recipe, prepared.world.device):
             output = net(**batch)
-        told = zip(*(output[name].float().cpu() for name in names), strict=True)
-        said |= {i: list(each) for i, each in zip(part, told, strict=True)}
-    yield from (said[i] for i in range(len(rows)))
+        outputs = zip(*(output[name].float().cpu() for name in names), strict=True)
+        predictions |= {i: list(each) for i, each in zip(part, outputs, strict=True)}
+    yield from (predictions[i] for i in range(len(rows)))
 
 
 # what a text, its tags or its answer are to transformers
@@ -176,11 +176,11 @@ def text_rows(recipe: Recipe, tokenizer: Any, documents: Sequence[Any]) -> Rows:
     return [row | {"labels": int(each.label)} for row, each in zip(rows, documents, strict=True)]
 
 
-def text_figures(net: Any, tokenizer: Any, found: Prepared) -> dict[str, float]:
-    rows = text_rows(found.recipe, tokenizer, found.measured.documents)
-    said = torch.stack([each.argmax() for (each,) in scores(net, found, rows, "logits")])
-    wanted = torch.tensor([row["labels"] for row in rows])
-    return metrics.of_classes(said, wanted, len(found.measured.labels))
+def text_metrics(net: Any, tokenizer: Any, prepared: Prepared) -> dict[str, float]:
+    rows = text_rows(prepared.recipe, tokenizer, prepared.measured.documents)
+    predictions = torch.stack([each.argmax() for (each,) in scores(net, prepared, rows, "logits")])
+    targets = torch.tensor([row["labels"] for row in rows])
+    return metrics.of_classes(predictions, targets, len(prepared.measured.labels))
 
 
 def tag_rows(recipe: Recipe, tokenizer: Any, documents: Sequence[Any]) -> Rows:
@@ -197,19 +197,19 @@ def tag_rows(recipe: Recipe, tokenizer: Any, documents: Sequence[Any]) -> Rows:
     return rows
 
 
-def tag_figures(net: Any, tokenizer: Any, found: Prepared) -> dict[str, float]:
-    rows = tag_rows(found.recipe, tokenizer, found.measured.documents)
-    names = [*found.measured.labels]
-    said, wanted = [], []
-    for row, (logits,) in zip(rows, scores(net, found, rows, "logits"), strict=True):
+def tag_metrics(net: Any, tokenizer: Any, prepared: Prepared) -> dict[str, float]:
+    rows = tag_rows(prepared.recipe, tokenizer, prepared.measured.documents)
+    names = [*prepared.measured.labels]
+    predictions, targets = [], []
+    for row, (logits,) in zip(rows, scores(net, prepared, rows, "logits"), strict=True):
         places = [i for i, tag in enumerate(row["labels"]) if tag != -100]
-        said.append([names[i] for i in logits[places].argmax(-1).tolist()])
-        wanted.append([names[row["labels"][i]] for i in places])
-    return metrics.of_tags(said, wanted, names)
+        predictions.append([names[i] for i in logits[places].argmax(-1).tolist()])
+        targets.append([names[row["labels"][i]] for i in places])
+    return metrics.of_tags(predictions, targets, names)
 
 
 def windows(recipe: Recipe, tokenizer: Any, asked: Any) -> Iterator[tuple[dict[str, Any], Any]]:
-    """A question with each part of its context, and where the tokens of the context stand."""
+    """A question with each part of its context, and the offsets of the context's tokens."""
     read = tokenizer(
         asked.question, asked.context, truncation="only_second", stride=recipe.objective.overlap,
         max_length=recipe.objective.length, return_overflowing_tokens=True,
@@ -239,16 +239,16 @@ def answer_rows(recipe: Recipe, tokenizer: Any, documents: Sequence[Any]) -> Row
     return rows
 
 
-def answer_figures(net: Any, tokenizer: Any, found: Prepared) -> dict[str, float]:
-    asked = found.measured.documents
+def answer_metrics(net: Any, tokenizer: Any, prepared: Prepared) -> dict[str, float]:
+    asked = prepared.measured.documents
     parts = [
         (number, row, places)
         for number, each in enumerate(asked)
-        for row, places in windows(found.recipe, tokenizer, each)
+        for row, places in windows(prepared.recipe, tokenizer, each)
     ]
-    said = scores(net, found, [row for _, row, _ in parts], "start_logits", "end_logits")
+    predictions = scores(net, prepared, [row for _, row, _ in parts], "start_logits", "end_logits")
     best = [(-np.inf, "")] * len(asked)
-    for (number, _, places), (starts, ends) in zip(parts, said, strict=True):
+    for (number, _, places), (starts, ends) in zip(parts, predictions, strict=True):
         outside = torch.tensor([place is None for place in places])
         starts, ends = (each[: len(places)].masked_fill(outside, -1e9) for each in (starts, ends))
         size = torch.arange(len(places))[None] - torch.arange(len(places))[:, None]
@@ -258,19 +258,25 @@ def answer_figures(net: Any, tokenizer: Any, found: Prepared) -> dict[str, float
         score = float(pairs[first, last])
         if score > best[number][0] and places[first] and places[last]:
             best[number] = score, asked[number].context[places[first][0] : places[last][1]]
-    wanted = [[text for text, _ in each.answers] for each in asked]
-    return metrics.of_answers([text for _, text in best], wanted)
+    targets = [[text for text, _ in each.answers] for each in asked]
+    return metrics.of_answers([text for _, text in best], targets)
 
 
 @dataclass(frozen=True)
 class Kind:
     model: Any
     rows: Callable[[Recipe, Any, Sequence[Any]], Rows]
-    figures: Callable[[Any, Any, Prepared], dict[str, float]]
+    metrics: Callable[[Any, Any, Prepared], dict[str, float]]
 
 
 KINDS = {
-    "classify": Kind(transformers.AutoModelForSequenceClassification, text_rows, text_figures),
-    "tag": Kind(transformers.AutoModelForTokenClassification, tag_rows, tag_figures),
-    "answer": Kind(transformers.AutoModelForQuestionAnswering, answer_rows, answer_figures),
+    "classification": Kind(
+        transformers.AutoModelForSequenceClassification, text_rows, text_metrics
+    ),
+    "token_classification": Kind(
+        transformers.AutoModelForTokenClassification, tag_rows, tag_metrics
+    ),
+    "question_answering": Kind(
+        transformers.AutoModelForQuestionAnswering, answer_rows, answer_metrics
+    ),
 }

@@ -1,9 +1,9 @@
-"""From the name of a model that comes with the package to its first answer.
+"""Time from the name of a shipped model to its first answer.
 
-    python benchmarks/first_answer.py          each in a process of its own, the best of five
+    python benchmarks/first_answer.py          each in its own process, the best of five
     python benchmarks/first_answer.py --tiny   once
 
-Counted from when torch is imported: `import glassformer`, the weights, the tokenizer, the answer.
+The clock starts after `import torch`: `import glassformer`, weights, tokenizer and answer count.
 """
 
 from __future__ import annotations

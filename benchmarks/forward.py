@@ -1,6 +1,6 @@
-"""How fast a forward pass is, against transformers on the same weights in the same run.
+"""Speed of a forward pass, beside transformers on the same weights in the same run.
 
-python benchmarks/forward.py            2 cores and up: ragged texts, one short text, imports
+python benchmarks/forward.py            CPU: texts of mixed length, one short text, imports
 python benchmarks/forward.py --cuda     one GPU: 2,048 texts of mixed length
 """
 
@@ -27,7 +27,7 @@ Texts = list[list[int]]
 
 
 def lognormal(count: int, seed: int = 0) -> Texts:
-    """Lengths as real texts have them: mean 119 tokens, 8 to 512."""
+    """Lognormal lengths, like real texts: mean 119 tokens, 8 to 512."""
     draw = torch.Generator().manual_seed(seed)
     spread = 0.8
     centre = math.log(121) - spread**2 / 2  # so that the mean is 119 after clipping
@@ -36,7 +36,7 @@ def lognormal(count: int, seed: int = 0) -> Texts:
 
 
 def padded(reference: BertModel, texts: Texts, size: int, device: str) -> torch.Tensor:
-    """The usual way: batches padded to their longest text, with a mask; the mean over each."""
+    """The common way: batches padded to their longest text, with a mask, then mean pooling."""
     rows = []
     for start in range(0, len(texts), size):
         part = [torch.tensor(text) for text in texts[start : start + size]]
@@ -49,7 +49,7 @@ def padded(reference: BertModel, texts: Texts, size: int, device: str) -> torch.
 
 
 def race(calls: dict[str, Callable[[], object]], device: str, rounds: int) -> dict[str, float]:
-    """The best of several rounds for each, taken in turn: what else the machine does hits all."""
+    """The best of several rounds for each, in turns, so that other load affects all alike."""
     best = dict.fromkeys(calls, math.inf)
     for turn in range(rounds + 1):
         for name, call in calls.items():
@@ -89,7 +89,7 @@ def compare(
     tiny: bool,
     autocast: bool = False,
 ) -> None:
-    """Our way against its own best: length-sorted, at whatever batch size suits it."""
+    """Ours beside its best: sorted by length, with the batch size that suits it best."""
     ordered = sorted(texts, key=len)
 
     def theirs(size: int) -> None:
@@ -131,7 +131,7 @@ def on_cpu(tiny: bool) -> None:
 
 
 def imports() -> None:
-    """A fresh process each; the smallest of several."""
+    """Each in a new process; the smallest of several."""
 
     def cost(code: str) -> float:
         timed = f"import time; s=time.perf_counter(); {code}; print(time.perf_counter()-s)"
@@ -164,7 +164,7 @@ def on_cuda() -> None:
             reference, ordered, n, "cuda"
         )
     rows["glassformer, compiled, arrival order"] = lambda: model.task.vectors(texts)
-    for name, call in rows.items():  # the last row compiles the model for good
+    for name, call in rows.items():  # the last row compiles the model, which cannot be undone
         if "compiled" in name:
             model.task.backbone.compile(dynamic=True, fullgraph=True)
         took = race({name: call}, "cuda", 7)[name]

@@ -1,14 +1,14 @@
-"""What grows with the work, and how: time and memory of a step, memory of preparing text.
+"""How time and memory grow: of a training step, and of preparing text.
 
-    python benchmarks/scaling.py                         text: the README, over and over
+    python benchmarks/scaling.py                         text: the README, repeated
     python benchmarks/scaling.py --text novels.txt.xz    text of your own, repeated to 1 GB
-    python benchmarks/scaling.py --tiny                  does it run at all?
+    python benchmarks/scaling.py --tiny                  small sizes, to check that it runs
 
-Time is a whole training step of BERT-mini without its optimiser (forward, backward) on a row of
-1 to 64 texts of mixed length, 256 tokens on average, the best of six in turn; of the processor,
-whoever else is at work. (A step has a fixed cost, too: a single text of a few words is mostly that,
-and is not measured here.) Memory is what the row leaves for the way back, counted tensor by tensor.
-Preparing runs as a process of its own; its peak is what the system saw.
+Time is the processor time of a forward and backward pass of BERT-mini on a row of 1 to 64 texts of
+mixed length, 256 tokens on average, the best of six in turns. (A step also has a fixed cost, which
+dominates for a single short text and is not measured here.) Memory is what the row keeps for the
+backward pass, counted tensor by tensor. Preparing runs in its own process; its peak memory is that
+reported by the system.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from glassformer.data.readers import read_lines
+from glassformer.data.readers.files import read_lines
 from glassformer.model import Batch
 from glassformer.presets import PRESETS
 from glassformer.tasks import Task, build_task
@@ -42,8 +42,10 @@ def batch_of(texts: int, vocab: int) -> Batch:
     sizes = LENGTHS[min(texts, 4)] * max(1, texts // 4)
     ids = [torch.randint(5, vocab, (size,), generator=draw).tolist() for size in sizes]
     batch = Batch.of(ids)
-    wanted = torch.arange(0, len(batch.tokens), 7)  # every seventh is hidden
-    return Batch(batch.tokens, batch.sequences, labels=batch.tokens[wanted], wanted=wanted)
+    positions = torch.arange(0, len(batch.tokens), 7)  # every seventh is masked
+    return Batch(
+        batch.tokens, batch.sequences, labels=batch.tokens[positions], label_positions=positions
+    )
 
 
 def step(task: Task, batch: Batch) -> None:
@@ -52,20 +54,20 @@ def step(task: Task, batch: Batch) -> None:
 
 
 def kept(task: Task, batch: Batch) -> int:
-    """Bytes of all tensors that the way back needs, weights not counted."""
+    """Bytes of all tensors kept for the backward pass, without weights."""
     weights = {p.untyped_storage().data_ptr() for p in task.parameters()}
-    found: dict[int, int] = {}
+    storages: dict[int, int] = {}
 
     def note(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
-            found[storage.data_ptr()] = storage.nbytes()
+            storages[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        loss = task(batch).loss  # held, so that no address is used twice
+        loss = task(batch).loss  # kept, so that no address is used twice
     del loss
-    return sum(found.values())
+    return sum(storages.values())
 
 
 def grow(tiny: bool) -> None:
@@ -74,12 +76,12 @@ def grow(tiny: bool) -> None:
     batches = {n: batch_of(n, preset.model.vocab_size) for n in ((1, 4) if tiny else
                (1, 2, 4, 8, 16, 32, 64))}  # fmt: skip
     best = dict.fromkeys(batches, float("inf"))
-    for _ in range(2 if tiny else 6):  # in turn: what else the machine does hits all
+    for _ in range(2 if tiny else 6):  # in turns, so that other load affects all alike
         for texts, batch in batches.items():
             begin = time.process_time()
             step(task, batch)
             best[texts] = min(best[texts], time.process_time() - begin)
-    print("texts  tokens   µs a token   KB a token")
+    print("texts  tokens µs per token KB per token")
     slow, memory = {}, {}
     for texts, batch in batches.items():
         tokens = len(batch.tokens)
@@ -87,11 +89,11 @@ def grow(tiny: bool) -> None:
         print(f"{texts:5} {tokens:7,} {slow[texts]:12.1f} {memory[texts]:12.1f}")
     for name, each in (("time", slow), ("memory", memory)):
         spread = max(each.values()) / min(each.values())
-        print(f"{name} a token: the most is {spread:.2f} times the least")
+        print(f"{name} per token: the maximum is {spread:.2f} times the minimum")
 
 
 def repeated(source: Path, size: int) -> Iterator[str]:
-    """Lines of the source, again and again; each time around they are other documents."""
+    """Lines of the source, repeated; each repetition makes other documents."""
     written = turn = 0
     while written < size:
         turn += 1
@@ -105,7 +107,7 @@ def repeated(source: Path, size: int) -> Iterator[str]:
 
 
 def most_memory(process: int) -> int:
-    """What a process has held at most, so far. (getrusage would tell what its parent held.)"""
+    """Peak memory of a process so far. (getrusage would report that of its parent.)"""
     for line in Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
@@ -128,10 +130,10 @@ def prepare(source: Path, size: int, folder: Path) -> None:
         while process.poll() is None:
             peak = max(peak, most_memory(process.pid))
             time.sleep(0.05)
-        told = process.stdout.read()
+        output = process.stdout.read()
     if process.returncode:
         raise SystemExit(f"preparing ended with {process.returncode}")
-    facts = json.loads(told)
+    facts = json.loads(output)
     seconds = time.perf_counter() - begin
     print(
         f"prepare: {text.stat().st_size / 1e6:,.0f} MB, {facts['documents']:,} documents, "
@@ -145,11 +147,11 @@ def main() -> None:
     parser.add_argument("--text", type=Path, default=README)
     parser.add_argument("--size", type=float, default=1e9, help="bytes of text to prepare")
     parser.add_argument("--tiny", action="store_true")
-    given = parser.parse_args()
+    args = parser.parse_args()
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads of {os.cpu_count()}")
-    grow(given.tiny)
+    grow(args.tiny)
     with tempfile.TemporaryDirectory() as folder:
-        prepare(given.text, int(2e5 if given.tiny else given.size), Path(folder))
+        prepare(args.text, int(2e5 if args.tiny else args.size), Path(folder))
 
 
 if __name__ == "__main__":

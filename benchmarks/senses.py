@@ -1,11 +1,11 @@
-"""Do vectors of a word in its sentence tell its senses apart? Word-in-context pairs.
+"""Do vectors of a word in its sentence separate its senses? Word-in-context (WiC) pairs.
 
     python benchmarks/senses.py --model MINILM --data wic/train.jsonl        about 3 minutes, CPU
-    python benchmarks/senses.py --tiny                                       does it run at all?
+    python benchmarks/senses.py --tiny                                       checks that it runs
 
-Two sentences with a word: is it meant in the same sense? The cosine of the two `model.word(…)` has
-to be above a threshold. The threshold is chosen on the first half of the pairs and judged on the
-second; which layer is best is asked of the first 1,000 pairs alone.
+Given two sentences with the same word: does it have the same sense? It is predicted by a threshold
+on the cosine of the two `model.word(…)`. The threshold is chosen on the first half of the pairs and
+evaluated on the second; the layer is chosen on the first 1,000 pairs alone.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ class Pair:
 
 
 def read(path: Path) -> list[Pair]:
-    found = []
+    pairs = []
     for line in path.read_text("utf-8").splitlines():
         row = json.loads(line)
         parts = PAIR.fullmatch(row["text"])
         assert parts is not None, line
-        found.append(Pair(parts[1], (parts[2], parts[3]), bool(row["label"])))
-    return found
+        pairs.append(Pair(parts[1], (parts[2], parts[3]), bool(row["label"])))
+    return pairs
 
 
 class Finder:
-    """Which word of a sentence it is: went, where go is asked for. Forms of a word have like
-    vectors in the model's table, before any sentence is read."""
+    """The form in which a word occurs in a sentence: went for go. Forms of a word have similar
+    vectors in the model's embedding table."""
 
     def __init__(self, model: gf.Model) -> None:
-        self.model, self.table = model, model.task.backbone.words.detach().float()
+        self.model, self.table = model, model.task.backbone.token_embedding.detach().float()
         self.vector = lru_cache(maxsize=None)(self._vector)
 
     def _vector(self, word: str) -> Tensor:
@@ -61,30 +61,30 @@ class Finder:
     def form(self, word: str, sentence: str) -> str:
         words = WORD.findall(sentence)
         same = [each for each in words if each.lower() == word.lower()]
-        wanted = self.vector(word)
-        return same[0] if same else max(words, key=lambda each: float(self.vector(each) @ wanted))
+        target = self.vector(word)
+        return same[0] if same else max(words, key=lambda each: float(self.vector(each) @ target))
 
 
 def cosines(model: gf.Model, finder: Finder, pairs: list[Pair], layer: int | None) -> Tensor:
-    found = []
+    values = []
     for pair in pairs:
         one, other = (
             model.word(sentence, finder.form(pair.word, sentence), layer=layer)
             for sentence in pair.sentences
         )
-        found.append(torch.cosine_similarity(one, other, dim=0))
-    return torch.stack(found)
+        values.append(torch.cosine_similarity(one, other, dim=0))
+    return torch.stack(values)
 
 
 def choose(cosines: Tensor, same: Tensor) -> tuple[float, float]:
-    """The threshold that is right most often, and how often that is."""
+    """The threshold with the highest accuracy, and that accuracy."""
     tried = torch.cat([cosines.sort().values, cosines.new_tensor([2.0])])
     right = ((cosines >= tried[:, None]) == same).double().mean(1)
     return float(tried[right.argmax()]), float(right.max())
 
 
 def tiny() -> tuple[gf.Model, list[Pair]]:
-    """A model that knows nothing, and four pairs."""
+    """An untrained model, and four pairs."""
     bank, money = "I sat by the river bank.", "I took money to the bank."
     pairs = [
         Pair("bank", (bank, money), False), Pair("bank", (bank, bank), True),
@@ -103,10 +103,10 @@ def main() -> None:
     parser.add_argument("--model", type=Path)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--tiny", action="store_true")
-    given = parser.parse_args()
-    if not given.tiny and (given.model is None or given.data is None):
+    args = parser.parse_args()
+    if not args.tiny and (args.model is None or args.data is None):
         parser.error("write --model and --data, or --tiny")
-    model, pairs = tiny() if given.tiny else (gf.load(given.model), read(given.data))
+    model, pairs = tiny() if args.tiny else (gf.load(args.model), read(args.data))
     finder, half = Finder(model), len(pairs) // 2
     same = torch.tensor([pair.same for pair in pairs])
     tried: dict[int, float] = {}
@@ -116,9 +116,9 @@ def main() -> None:
         print(f"after block {layer}: {tried[layer]:.1%} of {len(some)} pairs", flush=True)
     best = max(tried, key=lambda layer: tried[layer])
     for layer, name in ((None, "word(…)"), (best, f"word(…, layer={best})")):
-        found = cosines(model, finder, pairs, layer)
-        threshold, known = choose(found[:half], same[:half])
-        right = ((found[half:] >= threshold) == same[half:]).double().mean()
+        values = cosines(model, finder, pairs, layer)
+        threshold, known = choose(values[:half], same[:half])
+        right = ((values[half:] >= threshold) == same[half:]).double().mean()
         print(
             f"{name}: cosine ≥ {threshold:.3f} chosen on {half} pairs ({known:.1%}), "
             f"right on {len(pairs) - half} others: {right:.1%}",

@@ -1,12 +1,12 @@
-"""What the studio's pages cost in a real Chromium, and BertViz on the same weights.
+"""Speed of the studio's pages in a real Chromium, beside BertViz on the same weights.
 
     python benchmarks/studio.py                     12 layers × 12 heads × 512 tokens
     python benchmarks/studio.py --peer SCRIPTS      and BertViz (pip install bertviz) at 64 tokens
-    python benchmarks/studio.py --tiny              does it run at all?
+    python benchmarks/studio.py --tiny              small sizes, to check that it runs
 
-BertViz takes require.js, d3.min.js and jquery.min.js from a CDN; here they come from the folder
-SCRIPTS, so that the network is no part of the figure. First draw is the time from navigation to
-the finished picture on the screen, the weights computed before: median / p95 of several loads.
+BertViz loads require.js, d3.min.js and jquery.min.js from a CDN; here they come from the folder
+SCRIPTS, so that the network does not count. First draw is the time from navigation to the finished
+page, with weights that are already computed: median / p95 of several loads.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ import uvicorn
 from playwright.sync_api import CDPSession, Page, Route, sync_playwright
 
 import glassformer as gf
-from glassformer.studio.app import WEB, create_app
-from glassformer.studio.samples import Served
+from glassformer.studio.app import create_app
+from glassformer.studio.samples import ServedModel
+from glassformer.studio.standalone import WEB
 
 BARS = {"bytes": 800_000, "nodes": 3_000, "heap": 80e6, "js": 150_000, "peer": 20}
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
@@ -81,7 +82,7 @@ def serving(model: gf.Model) -> Iterator[str]:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
-        app = create_app([Served("base", model)], port=port)
+        app = create_app([ServedModel("base", model)], port=port)
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
@@ -160,7 +161,7 @@ def studio(page: Page, url: str, layers: int, heads: int, tokens: int, runs: int
 
 
 def bertviz_page(model: gf.Model, tokens: int, to: Path) -> int:
-    """Writes BertViz's model view of the same weights; tells how many lines it will draw."""
+    """Writes BertViz's model view of the same weights; returns how many lines it will draw."""
     from bertviz import model_view  # type: ignore[import-not-found]
 
     text = [int(i) for i in ids(tokens).split()]

@@ -1,4 +1,4 @@
-"""A model that knows nothing and a few rows for each recipe of benchmarks/finetune.py --tiny."""
+"""An untrained model and a few rows for each recipe of benchmarks/finetune.py --tiny."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TAGS = {"the": "DET", "on": "ADP", ".": "PUNCT", "sat": "VERB", "slept": "VERB",
 
 
 def write(folder: Path) -> tuple[Path, Path]:
-    """The folder of the model, and the one of the data."""
+    """The folders of the model and of the data."""
     tokenizer = train_tokenizer(SENTENCES, "wordpiece", 90, lowercase=True)
     config = gf.ModelConfig(
         family="encoder", vocab_size=tokenizer.highest + 1, width=16, depth=1, heads=2,
@@ -52,10 +52,10 @@ def _conllu(text: str) -> list[str]:
 
 
 def _asked() -> dict[str, object]:
-    found = []
+    paragraphs = []
     for i, text in enumerate(SENTENCES):
         answer = {"text": text.split()[1], "answer_start": text.index(text.split()[1])}
-        found.append({
+        paragraphs.append({
             "context": text, "qas": [{"id": f"{i}", "question": "the cat ?", "answers": [answer]}],
         })  # fmt: skip
-    return {"data": [{"title": "tiny", "paragraphs": found}]}
+    return {"data": [{"title": "tiny", "paragraphs": paragraphs}]}

@@ -22,17 +22,20 @@ import torch
 import transformers
 
 from glassformer.config import ModelConfig, TaskConfig
-from glassformer.data.frame import Frame
+from glassformer.data.batches import PackedRows
+from glassformer.data.dataset import Dataset
 from glassformer.data.masking import Masking
-from glassformer.data.objectives import Masked, NextWord, Objective, Translate
-from glassformer.data.rows import Rows
+from glassformer.data.special_tokens import SpecialTokenTemplate
 from glassformer.data.store import Meta, Store, Writer
+from glassformer.distributed import DistributedContext
+from glassformer.fields import TrainConfig
+from glassformer.objectives.causal_lm import CausalLMDataset
+from glassformer.objectives.masked_lm import MaskedLMDataset
+from glassformer.objectives.translation import TranslationDataset
 from glassformer.presets import PRESETS
 from glassformer.sizes import measure
 from glassformer.tasks import build_task
-from glassformer.train.distributed import World
 from glassformer.train.loop import fit, losses_of
-from glassformer.train.recipe import Train
 from glassformer.train.state import State
 from train_speed_peers import WAYS, Texts, speed, sync
 
@@ -69,7 +72,7 @@ def works(tiny: bool) -> dict[str, Work]:
         update={"start": 0, "end": 0})})  # fmt: skip
     pairs = pairs.model_copy(update={"max_length": 512, "sinusoid": "halves"})
     masked, words = TaskConfig(kind="masked_lm"), TaskConfig(kind="causal_lm", bias=False)
-    pair = TaskConfig(kind="seq2seq", bias=False)
+    pair = TaskConfig(kind="translation", bias=False)
     cut = 16 if tiny else 1  # tiny: everything this many times smaller
     # Of texts of one length all rows are full: another shape would be compiled again.
     many, row = 40_960 // cut**2, 65_536 // cut**2
@@ -96,7 +99,7 @@ def works(tiny: bool) -> dict[str, Work]:
 def store_of(work: Work, folder: Path) -> Store:
     draw = np.random.default_rng(1)
     vocab = work.config.vocab_size
-    two = work.task.kind == "seq2seq"
+    two = work.task.kind == "translation"
     writer = Writer(folder, Meta("none", "<u2", ["source", "target"] if two else ["tokens"]))
     for length in work.lengths.tolist():
         ids = draw.integers(5, vocab, length)
@@ -106,42 +109,48 @@ def store_of(work: Work, folder: Path) -> Store:
     return Store(folder)
 
 
-def objective_of(work: Work, store: Store) -> Objective:
+def objective_of(work: Work, store: Store) -> Dataset:
     vocab = work.config.vocab_size
     forbidden = np.zeros(vocab, dtype=bool)
     forbidden[:5] = True
     if work.task.kind == "masked_lm":
-        frame = Frame((2,), (3,), (3,), (3,), True)
+        frame = SpecialTokenTemplate((2,), (3,), (3,), (3,), True)
         masking = Masking(0.15, "token", 4, vocab, forbidden, ~forbidden)
-        return Masked(store, frame, work.longest, 0, 0, masking)
+        return MaskedLMDataset(store, frame, work.longest, 0, 0, masking)
     if work.task.kind == "causal_lm":
-        return NextWord(store, Frame((), (), (), (), False), work.longest, 0, 0)
-    return Translate(store, Frame((), (3,), (3,), (3,), False), work.longest, 0, 0, 0, (3,), 0.1)
+        return CausalLMDataset(
+            store, SpecialTokenTemplate((), (), (), (), False), work.longest, 0, 0
+        )
+    return TranslationDataset(
+        store, SpecialTokenTemplate((), (3,), (3,), (3,), False), work.longest, 0, 0, 0, (3,), 0.1
+    )
 
 
 def flops(work: Work) -> float:
     """Of a token, there and back, on average: products with weights, and attention's own."""
     c, stacks = work.config, measure(work.config, work.task).per_block
-    asked = {"masked_lm": 0.15, "causal_lm": 1.0, "seq2seq": 0.5}[work.task.kind]  # share of tokens
+    asked = {"masked_lm": 0.15, "causal_lm": 1.0, "translation": 0.5}[
+        work.task.kind
+    ]  # share of tokens
     # A token of a pair is either read or written; one that is written also looks at the source.
     blocks = c.depth * sum(stacks.values()) / len(stacks)
     keys = float((work.lengths.astype(float) ** 2).sum() / work.lengths.sum())  # seen by a token
-    seen = {"masked_lm": 1.0, "causal_lm": 0.5, "seq2seq": 1.25}[work.task.kind] * keys
+    seen = {"masked_lm": 1.0, "causal_lm": 0.5, "translation": 1.25}[work.task.kind] * keys
     return 6 * (blocks + asked * c.vocab_size * c.width) + 12 * c.depth * c.width * seen
 
 
 def ours(work: Work, device: str, steps: int, folder: Path) -> tuple[float, dict[str, float]]:
-    train = Train(
-        steps=10**6, tokens=work.tokens, precision="bfloat16" if device == "cuda" else "float32",
-        compile=device == "cuda", workers=4, learning_rate=1e-4,
+    train = TrainConfig(
+        steps=10**6, micro_batch_tokens=work.tokens, workers=4, learning_rate=1e-4,
+        precision="bfloat16" if device == "cuda" else "float32", compile=device == "cuda",
     )  # fmt: skip
     torch.manual_seed(0)
     state = State(build_task(work.config, work.task).to(device).train(), train)
-    rows = Rows(objective_of(work, store_of(work, folder)), budget=work.tokens, fixed=True)
+    rows = PackedRows(objective_of(work, store_of(work, folder)), budget=work.tokens, fixed=True)
     losses = losses_of(state.task)
     if train.compile:
         losses = torch.compile(losses, fullgraph=True, dynamic=False)
-    loop = fit(state, rows, World(0, 1, torch.device(device)), losses)
+    loop = fit(state, rows, DistributedContext(0, 1, torch.device(device)), losses)
     begin = time.perf_counter()
     for _ in range(3):
         next(loop)
@@ -162,7 +171,7 @@ def texts_of(work: Work) -> Texts:
     """The same lengths for the peers, with the special tokens that ours have."""
     draw = np.random.default_rng(3)
     lengths = work.lengths[:, None] + (2 if work.task.kind == "masked_lm" else 0)
-    if work.task.kind == "seq2seq":
+    if work.task.kind == "translation":
         other = np.maximum(4, lengths * draw.uniform(0.8, 1.25, lengths.shape)).astype(int)
         lengths = np.concatenate([lengths, other], 1) + 1
     return Texts(

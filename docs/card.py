@@ -1,13 +1,13 @@
-"""The card of a model that comes with the package, from what its training left behind.
+"""Write the card of a model that ships with the package, from the files of its run.
 
     python docs/card.py gf-decoder FOLDER
 
 FOLDER holds model/ (as exported); metrics.jsonl, recipe.toml and the log of the run; evaluate.json
-(`glassformer evaluate --json`); of the decoder samples.json (`glassformer generate --json`) and
-words.txt, the words of its training text; of the translator translations.tsv, with the English,
-its own and the data's Russian in each line; of the encoder fills.tsv, with a sentence, its guesses
-and the word that was hidden, and compare.csv (`glassformer compare`). Writes model/README.md and
-model/curve.svg.
+(`glassformer evaluate --json`); for the decoder samples.json (`glassformer generate --json`) and
+words.txt, the words of its training text; for the translation model translations.tsv, with the
+English, the model's Russian and the data's Russian on each line; for the encoder fills.tsv, with a
+sentence, the predictions and the masked word, and compare.csv (`glassformer compare`). Writes
+model/README.md and model/curve.svg.
 """
 
 from __future__ import annotations
@@ -29,32 +29,33 @@ LICENCES = {
     "tatoeba_mono": "English sentences of Tatoeba (tatoeba.org), CC BY 2.0 FR",
     "wordnet_glosses": "glosses of WordNet 3.0 (Princeton University), WordNet 3.0 licence",
     "translation_en_ru": """English-Russian pairs of Tatoeba (tatoeba.org), CC BY 2.0 FR; four of
-  five were joined by way of a third language""",
+  five pairs were joined through a third language""",
 }
 WHAT = {
-    "gf-encoder": """BERT's network, small: it fills in hidden words, tells whether one text
-follows another, and gives vectors of words and sentences. Made to be looked into, and to be
+    "gf-encoder": """A small BERT: it predicts masked words and whether one text follows
+another, and computes vectors of words and sentences. It is made to be looked into, and to be
 fine-tuned.""",
-    "gf-decoder": """A small GPT in Llama's layout that goes on writing in the manner of English
-novels of the 19th and early 20th century. Made to be looked into.""",
-    "gf-en-ru": """A small translator from English to Russian for short everyday sentences. Made to
-be looked into: which word looked at which.""",
+    "gf-decoder": """A small GPT in Llama's layout that continues a text in the style of English
+novels of the 19th and early 20th century. It is made to be looked into.""",
+    "gf-en-ru": """A small translator from English to Russian for short everyday sentences. It
+is made to be looked into: which word attends to which.""",
 }
 LIMITS = {
-    "gf-encoder": """It has read novels, most of them older than a century, single sentences and
-definitions: it knows little of today's world, and says of people what those books said. Everything
-is lowercase, and texts end after {length} tokens. Of the false pairs that it learnt from some were
-easy (cut inside a sentence, or a lone sentence); those that it is measured by are not.""",
-    "gf-decoder": """What it writes sounds like a novel and means little: persons and places change
-from sentence to sentence, and nothing it says is a fact. It repeats the views of its books, those
-on women, servants, races and empires too. It knows no instructions and no other language, and sees
-{length} tokens.""",
-    "gf-en-ru": """Long sentences, names, numbers, technical words and news come out wrong or are
-left out. Politeness (ты, вы) and the speaker's gender are often guessed. Do not rely on it where it
+    "gf-encoder": """It was trained on novels, most of them more than a century old, single
+sentences and definitions: it knows little about today's world, and repeats the prejudices of those
+books. All text is lowercased, and texts have at most {length} tokens. Some of the false pairs in
+its training data were easy (cut inside a sentence, or a single sentence); those in the evaluation
+are not.""",
+    "gf-decoder": """Its texts sound like a novel and mean little: people and places change
+from sentence to sentence, and nothing in them is a fact. It repeats the views of its books, also
+those on women, servants, races and empires. It does not follow instructions, knows no other
+language, and reads at most {length} tokens.""",
+    "gf-en-ru": """Long sentences, names, numbers, technical words and news are often wrong or
+missing. Politeness (ты, вы) and the speaker's gender are often guesses. Do not rely on it where it
 matters.""",
 }
 NEWLINE = "\n"
-LOOP = 8  # words in a row that come twice
+LOOP = 8  # words in a row
 
 
 def card(name: str, folder: Path) -> str:
@@ -64,17 +65,17 @@ def card(name: str, folder: Path) -> str:
     data, length = recipe["data"], recipe["objective"]["length"]
     sources = [data["train"], *(each["train"] for each in data["more"])]
     licences = (f"- `{each}`: {LICENCES[each.split('/')[0]]}" for each in sources)
-    held = f"{100 * data['held_out']:g} %"
+    held = f"{100 * data['valid_fraction']:g} %"
     parts = [
         network(name, before),
         "The folder is in the Hugging Face layout: `transformers` opens it too.",
         f"## How it was trained\n\n{training(name, recipe, before, len(losses(folder)))}",
-        "![Loss while training](curve.svg)",
+        "![Training and validation loss](curve.svg)",
         "## Data and licence\n\n" + "\n".join(licences),
         left_out(folder),
-        "The weights are Apache-2.0, as the code.",
-        f"## Figures\n\nOn the part that was held out: {held}, chosen by the hash of each document "
-        f"(of pairs, of their first text).\n\n{figures(measured)}",
+        "The weights are licensed under Apache-2.0, like the code.",
+        f"## Metrics\n\nOn the held-out part: {held}, chosen by a hash of each document "
+        f"(for pairs, of the first text).\n\n{metrics(measured)}",
         compared(folder) if (folder / "compare.csv").exists() else "",
         f"## Limits\n\n{LIMITS[name].format(length=length)}",
         samples(folder) if (folder / "samples.json").exists() else "",
@@ -85,75 +86,77 @@ def card(name: str, folder: Path) -> str:
 
 
 def network(name: str, before: str) -> str:
-    """What the card of the run says about the network."""
-    found = before.split("The folder is in the Hugging Face")[0].rstrip()
-    found = re.sub(r"^# .*$", f"# {name}\n\n{WHAT[name]}", found, count=1, flags=re.M)
-    found = found.replace("(float32)", "(bfloat16)")  # as it was exported
-    return re.sub(r"gf\.load\(.*\)", f'gf.load("{name}")', found)
+    """The part of the run's own card about the network."""
+    text = before.split("The folder is in the Hugging Face")[0].rstrip()
+    text = re.sub(r"^# .*$", f"# {name}\n\n{WHAT[name]}", text, count=1, flags=re.M)
+    text = text.replace("(float32)", "(bfloat16)")  # as it was exported
+    return re.sub(r"gf\.load\(.*\)", f'gf.load("{name}")', text)
 
 
 def training(name: str, recipe: dict[str, Any], before: str, done: int) -> str:
-    found = re.search(r"([\d,]+) steps, ([\d,]+) tokens,\s+(\d+) s", before)
-    assert found is not None, "README.md: no word about steps and tokens"  # noqa: S101
-    steps, tokens, seconds = found.groups()
+    match = re.search(r"([\d,]+) steps,\s+([\d,]+) tokens,\s+(\d+) s", before)
+    assert match is not None, "README.md: steps and tokens are missing"  # noqa: S101
+    steps, tokens, seconds = match.groups()
     train, learn = recipe["train"], recipe["objective"]
     planned = f"{train['steps']:,}"
-    why = "then the time was up" if done < train["steps"] else "the best of them was kept"
+    why = "the time limit" if done < train["steps"] else "the best checkpoint was kept"
     steps += "" if steps == planned else f" of {planned} ({why})"
     return f"""```text
 glassformer pretrain recipes/{name}.toml
 ```
 
 Steps: {steps}; tokens seen: {tokens}; {int(seconds) / 60:.1f} minutes on one H200 that trained
-several models at a time, 2026-11-15.
+several models at the same time, 2026-11-15.
 Objective `{learn["kind"]}`, texts of up to {learn["length"]} tokens,
 {train["optimiser"]} at {train["learning_rate"]:g}, {train["schedule"]}, {train["precision"]}."""
 
 
 def left_out(folder: Path) -> str:
-    """What the run said about copies and long texts."""
+    """What the run logged about duplicates and long texts."""
     logs = "\n".join(file.read_text() for file in sorted(folder.glob("prepare*.log")))
     logs = re.sub(r"(?<=\S) \n(?=\S)", " ", logs)  # lines that were too long for a terminal
-    what = r"^(?:train|valid): .*(?:left out|in parts|a pair).*|^[\d,]+ pairs share.*"
+    what = (
+        r"^(?:train|valid): .*(?:left out|removed|skipped|in parts|a pair).*|^[\d,]+ pairs share.*"
+    )
     lines = re.findall(what, logs, re.M)
     return "\n".join(f"- {line}" for line in dict.fromkeys(lines))
 
 
-def figures(measured: dict[str, Any]) -> str:
+def metrics(measured: dict[str, Any]) -> str:
     signatures = measured.get("signatures", {})
     rows = ["| | |", "|---|---|"]
     for key, value in measured.items():
         if isinstance(value, int | float):
             signed = f" (`{signatures[key]}`)".replace("|", r"\|") if key in signatures else ""
-            told = f"{value:,.0f}" if value == int(value) else f"{value:.4g}"
-            rows.append(f"| {key.replace('_', ' ')}{signed} | {told} |")
+            number = f"{value:,.0f}" if value == int(value) else f"{value:.4g}"
+            rows.append(f"| {key.replace('_', ' ')}{signed} | {number} |")
     return "\n".join(rows)
 
 
 def samples(folder: Path) -> str:
     texts = json.loads((folder / "samples.json").read_text())["texts"]
     words = set((folder / "words.txt").read_text().split())
-    said = [each["text"] for each in texts]
+    written = [sample["text"] for sample in texts]
     counts = {
-        f"a run of {LOOP} words twice": sum(map(loops, said)),
-        "a quotation left open at the end of a paragraph": sum(map(open_quotes, said)),
+        f"the same {LOOP} words in a row twice": sum(map(loops, written)),
+        "a quotation left open at the end of a paragraph": sum(map(open_quotes, written)),
         "a word that is not in the training text (names not counted)": sum(
-            cut_words(text, words) for text in said
+            cut_words(text, words) for text in written
         ),
     }
-    rows = "\n".join(f"| {what} | {count / len(said):.1%} |" for what, count in counts.items())
+    rows = "\n".join(f"| {what} | {count / len(written):.1%} |" for what, count in counts.items())
     every = len(texts) // 6
     shown = "\n\n".join(f"> **{each['prompt']}**{quoted(each['text'])}" for each in texts[::every])
     return f"""## Samples
 
-{len(said)} texts of at most 150 tokens, 10 of each of 20 beginnings, temperature 0.8, top-p 0.95,
-seed 1. How many of them had
+{len(written)} texts of at most 150 tokens, 10 for each of 20 prompts, temperature 0.8, top-p 0.95,
+seed 1. The share of texts with
 
 | | |
 |---|---|
 {rows}
 
-Some of them, {every} apart, as they came:
+Every {every}th of them, unedited:
 
 {shown}"""
 
@@ -162,16 +165,17 @@ def translations(folder: Path) -> str:
     rows = table(folder / "translations.tsv", "English", "this model", "in the data")
     return f"""## Samples
 
-The first {len(rows) - 2} of the held-out sentences, as they came:
+The first {len(rows) - 2} held-out sentences, unedited:
 
 {NEWLINE.join(rows)}"""
 
 
 def fills(folder: Path) -> str:
-    rows = table(folder / "fills.tsv", "sentence", "this model", "what was hidden")
+    rows = table(folder / "fills.tsv", "sentence", "this model", "original word")
     return f"""## Samples
 
-{len(rows) - 2} of the held-out single sentences, equally far apart, the word in the middle hidden:
+{len(rows) - 2} of the held-out single sentences, at equal distances, with the word in the middle
+masked:
 
 {NEWLINE.join(rows)}"""
 
@@ -182,20 +186,20 @@ def table(file: Path, *head: str) -> list[str]:
 
 
 def compared(folder: Path) -> str:
-    """The table of `compare`: the model, and the same network with fresh weights."""
+    """The table of `compare`: the model, and the same network from random weights."""
     with (folder / "compare.csv").open() as file:
-        found = list(csv.DictReader(file))
+        lines = list(csv.DictReader(file))
     rows = "\n".join(
         f"| {row['model']} | {float(row['accuracy']):.1%} ± {float(row['accuracy_deviation']):.1%} "
         f"| {row['runs']} |"
-        for row in found
+        for row in lines
     )
     return f"""## Fine-tuned
 
-Film reviews, SST-2's development set; beside it the same network with fresh weights:
+SST-2 (film reviews), development set, and the same network from random weights:
 
 ```text
-glassformer compare --task recipes/sst2.toml --test sst2/dev.tsv gf-encoder gf-encoder:fresh
+glassformer compare --task recipes/sst2.toml --test sst2/dev.tsv gf-encoder gf-encoder:random
 ```
 
 | model | accuracy | runs |
@@ -214,7 +218,7 @@ def loops(text: str) -> bool:
 
 
 def open_quotes(text: str) -> bool:
-    """In paragraphs that came to their end."""
+    """In paragraphs that have ended."""
     whole = text.split("\n")[1:-1]
     return any(line.count('"') % 2 or line.count("“") != line.count("”") for line in whole)
 
@@ -224,17 +228,17 @@ def cut_words(text: str, known: set[str]) -> bool:
     return any(word.islower() and word not in known for word in WORD.findall(text)[1:-1])
 
 
-def told(folder: Path) -> list[dict[str, Any]]:
+def logged(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
 def losses(folder: Path) -> list[tuple[int, float]]:
-    return [(row["step"], row["loss"]) for row in told(folder) if "norm" in row]
+    return [(row["step"], row["loss"]) for row in logged(folder) if "norm" in row]
 
 
 def curve(folder: Path, wide: int = 560, high: int = 200) -> str:
-    """Losses of training (the mean of a hundredth each) and of evaluation, as a picture."""
-    rows, train = told(folder), losses(folder)
+    """Training losses (means of a hundredth of the steps) and validation losses."""
+    rows, train = logged(folder), losses(folder)
     valid = [(row["step"], row["valid"]["loss"]) for row in rows if "valid" in row]
     size = max(1, len(train) // 100)
     mean = [
@@ -257,20 +261,20 @@ def curve(folder: Path, wide: int = 560, high: int = 200) -> str:
 <rect width="{wide}" height="{high}" fill="#fff"/>
 <polyline points="{line}" fill="none" stroke="#1d4ed8" stroke-width="1.5"/>{dots}
 <text x="4" y="16">{top:.2f}</text><text x="4" y="{high - 30}">{low:.2f}</text>
-<text x="40" y="{high - 10}" fill="#1d4ed8">loss while training</text>
-<text x="150" y="{high - 10}" fill="#c2410c">held out</text>
+<text x="40" y="{high - 10}" fill="#1d4ed8">training loss</text>
+<text x="150" y="{high - 10}" fill="#c2410c">validation loss</text>
 <text x="{wide - 10}" y="{high - 10}" text-anchor="end">{last:,} steps</text>
 </svg>
 """
 
 
 def slim(model: Path) -> None:
-    """The tokenizer on one line, and how much the model reads, for transformers."""
+    """The tokenizer on one line, and the maximum length, for transformers."""
     whole, settings = model / "tokenizer.json", model / "tokenizer_config.json"
     whole.write_text(json.dumps(json.loads(whole.read_text()), ensure_ascii=False))
     length = json.loads((model / "config.json").read_text())["max_position_embeddings"]
-    told = json.loads(settings.read_text()) | {"model_max_length": length}
-    settings.write_text(json.dumps(told, indent=2) + "\n")
+    config = json.loads(settings.read_text()) | {"model_max_length": length}
+    settings.write_text(json.dumps(config, indent=2) + "\n")
 
 
 def main(name: str, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Draw docs/first-light.svg: the second toy's head, trained here, every number its own.
+"""Draw docs/first-light.svg: the head of the second toy, which is trained here.
 
 python docs/picture.py
 """
@@ -58,7 +58,7 @@ def main() -> None:
     wide = LABEL + CELL * len(toy.words)
     starts = (16, 16 + LABEL + CELL * 5 + 36, 16 + LABEL + CELL * 5 + 36 + wide + 36)
     panels = [
-        panel(starts[0], "where the head looks", words, words, looks),
+        panel(starts[0], "attention weights", words, words, looks),
         panel(
             starts[1],
             "what it says comes next",

@@ -80,20 +80,22 @@ LABELS = {"labels": ("no", "perhaps", "yes")}
 TASKS = {
     "BertModel": TaskConfig(kind="features", pooler="tanh"),
     "BertForMaskedLM": TaskConfig(kind="masked_lm"),
-    "BertForPreTraining": TaskConfig(kind="pretraining"),
+    "BertForPreTraining": TaskConfig(kind="masked_lm_nsp"),
     "BertForNextSentencePrediction": TaskConfig(
         kind="next_sentence", labels=("follows", "random"), pooler="tanh"
     ),
-    "BertForSequenceClassification": TaskConfig(kind="classify", pooler="tanh", **LABELS),
-    "BertForTokenClassification": TaskConfig(kind="tag", **LABELS),
-    "BertForQuestionAnswering": TaskConfig(kind="span"),
+    "BertForSequenceClassification": TaskConfig(kind="classification", pooler="tanh", **LABELS),
+    "BertForTokenClassification": TaskConfig(kind="token_classification", **LABELS),
+    "BertForQuestionAnswering": TaskConfig(kind="question_answering"),
     "GPT2Model": TaskConfig(kind="features"),
     "GPT2LMHeadModel": TaskConfig(kind="causal_lm", bias=False),
-    "GPT2ForSequenceClassification": TaskConfig(kind="classify", bias=False, pool="last", **LABELS),
-    "GPT2ForTokenClassification": TaskConfig(kind="tag", **LABELS),
-    "GPT2ForQuestionAnswering": TaskConfig(kind="span"),
+    "GPT2ForSequenceClassification": TaskConfig(
+        kind="classification", bias=False, pool="last", **LABELS
+    ),
+    "GPT2ForTokenClassification": TaskConfig(kind="token_classification", **LABELS),
+    "GPT2ForQuestionAnswering": TaskConfig(kind="question_answering"),
     "MarianModel": TaskConfig(kind="features"),
-    "MarianMTModel": TaskConfig(kind="seq2seq"),
+    "MarianMTModel": TaskConfig(kind="translation"),
 }
 for _name, _kind in KINDS.items():  # the later ones, as their tables read them
     if _name in TASKS:
@@ -129,10 +131,10 @@ def heat(model: nn.Module, *, skip: str = " ", seed: int = 7) -> nn.Module:
 def tiny(family: str, *, kind: str | None = None, **changes: Any) -> gf.Model:
     """A small model of ours with random weights, without a tokenizer, in float64."""
     name = {"encoder": "bert", "decoder": "gpt2", "seq2seq": "marian"}[family]
-    usual = {"encoder": "masked_lm", "decoder": "causal_lm", "seq2seq": "seq2seq"}[family]
+    usual = {"encoder": "masked_lm", "decoder": "causal_lm", "seq2seq": "translation"}[family]
     sizes = {"head_width": None, "value_width": None, "key_heads": None}
     config = ModelConfig(**CONFIGS[name].model_dump() | sizes | changes)
-    labels = ("no", "perhaps", "yes") if kind in ("classify", "tag") else ()
+    labels = ("no", "perhaps", "yes") if kind in ("classification", "token_classification") else ()
     task = build_task(config, TaskConfig(kind=kind or usual, labels=labels), dtype=torch.float64)
     return heat(gf.Model(task).eval())
 

@@ -29,5 +29,6 @@ def furnish(folder: Path, *tomls: str) -> None:
         for word in ("good", "bad")
     )
     (folder / "reviews.tsv").write_text("text\tlabel\n" + "".join(rows))
+    (folder / "prompts.txt").write_text("The old house stood\nOn the following morning\n")
     for toml in tomls:
         (folder / re.match(r"# (\S+\.toml)", toml)[1]).write_text(toml)

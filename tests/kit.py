@@ -161,7 +161,7 @@ def check_double(case: Case, folder: Path) -> None:
     """In float64 nothing hides behind rounding."""
     reference, model = saved(case, folder, torch.float64)
     given = inputs(case)
-    assert model.task.backbone.words.dtype == torch.float64
+    assert model.task.backbone.token_embedding.dtype == torch.float64
     assert difference(our_answers(model, given), reference_answers(reference, given)) <= case.double
 
 

@@ -83,7 +83,7 @@ def live(folder: Path) -> None:
     import glassformer as gf
     from glassformer.checkpoint import folder as folders
     from glassformer.studio.app import create_app
-    from glassformer.studio.samples import Served
+    from glassformer.studio.samples import ServedModel
     from verbs import glassformer
 
     folders.MAPS_LOCK = True
@@ -95,7 +95,7 @@ def live(folder: Path) -> None:
     model.save(out / "model")  # over the files it was read from
     gf.load("gf-encoder").embed(["The cat sat on the mat."])
     here = "http://127.0.0.1:8642"
-    app = create_app([Served("tiny", model, run=out)], port=8642)
+    app = create_app([ServedModel("tiny", model, run=out)], port=8642)
     client = TestClient(app, base_url=here, headers={"origin": here})
     assert client.get("/").status_code == 200
     answer = client.post("/api/runs", json={"model": "0", "text": "the cat sat"})

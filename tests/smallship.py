@@ -6,11 +6,11 @@ import lzma
 import random
 from pathlib import Path
 
-from glassformer.train.build import build_session
-from glassformer.train.distributed import join
-from glassformer.train.recipe import read_recipe
-from glassformer.train.session import Session
-from glassformer.train.texts import Place
+from glassformer.data.run_paths import RunPaths
+from glassformer.distributed import join
+from glassformer.recipe.schema import read_recipe
+from glassformer.train.build import Builder
+from glassformer.train.trainer import Trainer
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 # English and Russian by place: who, did what, to what.
@@ -22,13 +22,17 @@ WHAT = [("the house", "дом"), ("a book", "книгу"), ("the river", "рек
 SMALLER = {
     "gf-encoder": {"objective.length": "48", "tokenizer.vocab_size": "160"},
     "gf-decoder": {"objective.length": "64", "tokenizer.vocab_size": "300", "model.key_heads": "1"},
-    "gf-en-ru": {"tokenizer.vocab_size": "300", "model.decoder_depth": "1", "train.translate": "4"},
+    "gf-en-ru": {
+        "tokenizer.vocab_size": "300",
+        "model.decoder_depth": "1",
+        "train.bleu_sentences": "4",
+    },
 }
 SMALL = {
     "model.width": "32", "model.depth": "2", "model.heads": "2", "model.mlp_width": "64",
-    "train.steps": "20", "train.warmup": "4", "train.tokens": "256", "train.evaluate_every": "20",
-    "train.save_every": "20", "train.precision": "float32", "train.compile": "false",
-    "train.workers": "0", "train.device": "cpu",
+    "train.steps": "20", "train.warmup": "4", "train.micro_batch_tokens": "256",
+    "train.evaluate_every": "20", "train.save_every": "20", "train.precision": "float32",
+    "train.compile": "false", "train.workers": "0", "train.device": "cpu",
 }  # fmt: skip
 
 
@@ -64,6 +68,6 @@ def changes(name: str) -> dict[str, str]:
     return SMALL | SMALLER[name]
 
 
-def small_session(name: str, root: Path, out: Path) -> Session:
+def small_session(name: str, root: Path, out: Path) -> Trainer:
     recipe = read_recipe(RECIPES / f"{name}.toml", changes(name))
-    return build_session(recipe, Place(root, out, name), join("cpu"))
+    return Builder(recipe, RunPaths(root, out, name)).trainer(join("cpu"))

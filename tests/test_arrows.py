@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import graphlib
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
 import glassformer
+from glassformer.model import attention
 
 PACKAGE = Path(glassformer.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -18,8 +22,11 @@ HOUSE = (
     {"cli"},
     {"studio"},
     {"train"},
-    {"toys", "loaded"},
-    {"generate", "uses"},
+    {"recipe"},
+    {"objectives"},
+    {"evaluation"},
+    {"toys", "loaded", "catalog", "environment"},
+    {"generate", "inference"},
     {"glass"},
     {"data"},
     {"checkpoint", "sizes"},
@@ -27,25 +34,28 @@ HOUSE = (
     {"text", "model"},
     {"kernels"},
     {"presets"},
+    {"fields"},
     {"config"},
-    {"strictjson", "durable", "plain", "pretrained", "precision"},
+    {"strictjson", "durable", "safe_files", "pretrained", "precision", "distributed"},
     {"errors", "version"},
 )
 HEAVY = {"torch", "transformers"}
 LIGHT = {
     "cli",
     "text",
-    *(f"data/{path.stem}" for path in (PACKAGE / "data").glob("*.py")),
+    *(str(path.relative_to(PACKAGE))[:-3] for path in (PACKAGE / "data").rglob("*.py")),
     "presets",
     "config",
     "strictjson",
     "durable",
-    "plain",
+    "safe_files",
     "pretrained",
-    "train/recipe",
+    "recipe",
+    "objectives",
+    "fields",
     "errors",
     "version",
-} - {"data/labelling", "data/objectives", "data/rows"}  # their import must not cost torch
+} - {"data/batches"}  # their import must not cost torch
 
 
 def room(path: Path) -> str:
@@ -75,6 +85,56 @@ def test_imports_go_down_only(path: Path) -> None:
         if parts[0] == "glassformer" and len(parts) > 1:
             assert parts[1] == here or level(parts[1]) > level(here), f"{here} imports {name}"
         assert parts[0] != "transformers", "transformers is for tests"
+
+
+def module(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def module_imports(sources: dict[str, str]) -> dict[str, set[str]]:
+    """From each module to the modules that it imports, at its top, inside functions and for types.
+
+    The package's own __init__ is left out: it imports a module when one of its names is used.
+    """
+    graph: dict[str, set[str]] = {}
+    for name, source in sources.items():
+        if name == "glassformer":
+            continue
+        graph[name] = set()
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Import):
+                graph[name] |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                inner = {f"{node.module}.{alias.name}" for alias in node.names}
+                graph[name] |= {each if each in sources else node.module for each in inner}
+        graph[name] &= sources.keys() - {name, "glassformer"}
+    return graph
+
+
+def cycle(graph: dict[str, set[str]]) -> list[str]:
+    """A list of modules that import each other in a circle; empty if there is none."""
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = module_imports({module(path): path.read_text() for path in FILES})
+    assert not cycle(graph)
+
+
+def test_a_circle_would_be_seen() -> None:
+    sources = {
+        "glassformer.one": "def f():\n    from glassformer.two import g",
+        "glassformer.two": "import glassformer.three",
+        "glassformer.three": "if TYPE_CHECKING:\n    from glassformer import one",
+    }
+    assert set(cycle(module_imports(sources))) == set(sources)
+    sources["glassformer.three"] = "import glassformer"
+    assert not cycle(module_imports(sources))
 
 
 def test_a_wrong_arrow_would_be_seen() -> None:
@@ -143,33 +203,45 @@ def test_only_the_command_line_prints() -> None:
                 assert ast.unparse(node.func) != "print", path.name
 
 
-def test_five_functions_from_task_to_attend(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Task, (the thin family,) Stack, Block, Attention, attend: what a reader has to follow."""
-    import sys
+ROUTE = ["Stack.forward", "Block.forward", "Attention.forward", "attend"]
 
-    from glassformer.model import attention
 
+@pytest.mark.parametrize(
+    "texts", [[[1, 2, 3], [4, 5, 6]], [[1, 2, 3], [4, 5]]], ids=["even", "ragged"]
+)
+@pytest.mark.parametrize(
+    ("family", "kind", "calls"),
+    [("encoder", "masked_lm", 1), ("decoder", "causal_lm", 1), ("seq2seq", "translation", 3)],
+)
+def test_six_functions_from_task_to_kernel(
+    family: Literal["encoder", "decoder", "seq2seq"],
+    kind: Literal["masked_lm", "causal_lm", "translation"],
+    calls: int,
+    texts: list[list[int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All of our functions that a reader has to follow; ragged texts on a CPU need one more."""
     config = glassformer.ModelConfig(
-        family="encoder", vocab_size=11, width=4, depth=1, heads=1, mlp_width=4, max_length=8
+        family=family, vocab_size=11, width=4, depth=1, heads=1, mlp_width=4, max_length=8
     )
-    task = glassformer.build_task(config, glassformer.TaskConfig(kind="masked_lm")).eval()
-    frames: list[str] = []
+    task = glassformer.build_task(config, glassformer.TaskConfig(kind=kind)).eval()
+    routes: list[list[str]] = []
 
-    def spy(*args: object) -> object:
-        frame = sys._getframe(1)
-        while frame is not None:
+    def spy(*args: Any, **options: Any) -> Any:
+        frame, route = inspect.currentframe(), []
+        while frame := frame and frame.f_back:
             if Path(frame.f_code.co_filename).is_relative_to(PACKAGE):
-                frames.append(frame.f_code.co_qualname)
-            frame = frame.f_back
-        return attend(*args)
+                route.append(frame.f_code.co_qualname)
+        routes.append(route[::-1])
+        return kernel(*args, **options)
 
-    attend = attention.attend
-    monkeypatch.setattr(attention, "attend", spy)
-    task(glassformer.Batch.of([[1, 2, 3]]))
-    assert frames[::-1] == [
-        "MaskedLM.forward",
-        "Encoder.forward",
-        "Stack.forward",
-        "Block.forward",
-        "Attention.forward",
-    ]
+    kernel = attention.scaled_dot_product_attention
+    monkeypatch.setattr(attention, "scaled_dot_product_attention", spy)
+    source = glassformer.Batch.of(texts) if family == "seq2seq" else None
+    task(glassformer.Batch.of(texts, source=source))
+    start = [f"{type(task).__name__}.forward", f"{type(task.backbone).__name__}.forward"]
+    even = len({len(text) for text in texts}) == 1
+    route = [*start, *ROUTE] if even else [*start, *ROUTE, "_text_by_text"]
+    texts_done = 1 if even else len(texts)  # one call for all texts, or one for each
+    assert routes == [route] * (calls * texts_done)
+    assert len(route) == (6 if even else 7)

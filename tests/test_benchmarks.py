@@ -1,4 +1,4 @@
-"""Every benchmark of the README runs, in a tiny size, and prints what the README shows."""
+"""Every benchmark of the documentation runs, in a tiny size, and prints what the pages show."""
 
 import json
 import re
@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from test_readme import in_order
+from test_readme import FIGURES, NOT_RUN, README, inline_commands
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
-NAMES = [each.split("/")[1] for each in in_order() if each.startswith("python benchmarks/")]
+COMMANDS = [line for line in inline_commands(README + FIGURES) if line not in NOT_RUN]
+NAMES = [line.split("/")[1] for line in COMMANDS if line.startswith("python benchmarks/")]
 # One process imports torch and transformers, and forks for each benchmark.
 RUNNER = """
 import json, os, runpy, sys, tempfile
@@ -51,7 +52,7 @@ def outputs() -> dict[str, str]:
     return run(*(name for name in NAMES if name != "studio.py"))
 
 
-def test_those_of_the_readme_run(outputs: dict[str, str]) -> None:
+def test_those_of_the_documentation_run(outputs: dict[str, str]) -> None:
     assert len(outputs) > 5
 
 
@@ -73,8 +74,12 @@ def test_decode_shows_what_a_step_costs(outputs: dict[str, str]) -> None:
 
 def test_scaling_tells_what_grows(outputs: dict[str, str]) -> None:
     output = outputs["scaling.py"]
-    assert re.search(r"^time a token: the most is [\d.]+ times the least$", output, re.MULTILINE)
-    memory = re.search(r"^memory a token: the most is ([\d.]+) times the least$", output, re.M)
+    assert re.search(
+        r"^time per token: the maximum is [\d.]+ times the minimum$", output, re.MULTILINE
+    )
+    memory = re.search(
+        r"^memory per token: the maximum is ([\d.]+) times the minimum$", output, re.M
+    )
     assert memory and float(memory[1]) < 1.2 and "peak memory" in output
 
 

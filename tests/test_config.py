@@ -95,7 +95,7 @@ def test_an_error_names_field_value_and_what_to_write(changes, parts):
 @pytest.mark.parametrize(
     ("changes", "parts"),
     [
-        ({"kind": "translate"}, ["kind = 'translate'", "'seq2seq'"]),
+        ({"kind": "translate"}, ["kind = 'translate'", "'translation'"]),
         ({"pool": "max"}, ["pool = 'max'", "'mean', 'words' or 'hierarchy'"]),
         ({"lables": ("a",)}, ["unknown field 'lables'", "'labels'"]),
         ({"dropout": 2}, ["dropout = 2", "less than 1"]),
@@ -124,11 +124,11 @@ def test_heads_must_divide_width_however_the_numbers_are_written(changes):
 
 @pytest.mark.parametrize("name", ["width", "head_width", "dropout"])
 def test_configs_are_frozen(name):
-    made = config()
+    built = config()
     with pytest.raises(ValidationError, match="frozen"):
-        setattr(made, name, 7)
+        setattr(built, name, 7)
     with pytest.raises(ValidationError, match="frozen"):
-        made.dropout.mlp = 0.5
+        built.dropout.mlp = 0.5
 
 
 def test_unknown_fields_are_refused_without_read_too():
@@ -137,16 +137,21 @@ def test_unknown_fields_are_refused_without_read_too():
 
 
 def test_sizes_that_follow_from_others_are_filled():
-    made = config()
-    assert (made.head_width, made.value_width, made.key_heads) == (6, 6, 4)
-    assert made.decoder_depth is None
+    built = config()
+    assert (built.head_width, built.value_width, built.key_heads) == (6, 6, 4)
+    assert built.decoder_depth is None
     assert config(family="seq2seq").decoder_depth == 3
 
 
 def test_sizes_that_are_given_stay():
-    made = config(family="seq2seq", decoder_depth=2, head_width=5, value_width=7, key_heads=2)
-    assert (made.decoder_depth, made.head_width, made.value_width, made.key_heads) == (2, 5, 7, 2)
-    assert (made.query_width, made.mixed_width, made.group_heads) == (5, 7, 2)
+    built = config(family="seq2seq", decoder_depth=2, head_width=5, value_width=7, key_heads=2)
+    assert (built.decoder_depth, built.head_width, built.value_width, built.key_heads) == (
+        2,
+        5,
+        7,
+        2,
+    )
+    assert (built.query_width, built.mixed_width, built.group_heads) == (5, 7, 2)
 
 
 def test_value_width_follows_head_width():
@@ -170,18 +175,23 @@ def test_a_number_written_otherwise_is_refused(written):
 
 
 def test_defaults():
-    made = config()
-    assert (made.position, made.norm, made.norm_place, made.activation) == (
+    built = config()
+    assert (built.position, built.norm, built.norm_place, built.activation) == (
         "learned", "layer", "pre", "gelu",
     )  # fmt: skip
-    assert (made.dropout.attention, made.window, made.scaled, made.tied) == (0.0, None, True, True)
-    assert made.ids == TokenIds(pad=None, start=None, end=None)
+    assert (built.dropout.attention, built.window, built.scaled, built.tied) == (
+        0.0,
+        None,
+        True,
+        True,
+    )
+    assert built.ids == TokenIds(pad=None, start=None, end=None)
 
 
 def test_a_config_survives_a_round_trip_through_plain_values():
-    made = config(family="seq2seq", dropout={"mlp": 0.1}, ids={"start": 3})
-    assert read(ModelConfig, made.model_dump()) == made
-    assert ModelConfig.model_validate_json(made.model_dump_json()) == made
+    built = config(family="seq2seq", dropout={"mlp": 0.1}, ids={"start": 3})
+    assert read(ModelConfig, built.model_dump()) == built
+    assert ModelConfig.model_validate_json(built.model_dump_json()) == built
 
 
 def test_read_leaves_its_argument_as_it_was():

@@ -1,4 +1,4 @@
-"""What the pages of docs/ say is so."""
+"""What the pages of docs/ say is true."""
 
 from __future__ import annotations
 
@@ -15,19 +15,24 @@ import pytest
 import typer
 from typer.main import get_command
 
+import glassformer as gf
 from furnished import furnish
+from glassformer import glass
 from glassformer.cli.main import ANY_FIELD, app
-from glassformer.cli.training import sorted_out
-from glassformer.train.recipe import Recipe
+from glassformer.cli.training import split_fields
+from glassformer.recipe.schema import Recipe
 from sitebuild import build_site
+from test_arrows import FILES, room
+from test_readme import NOT_RUN, inline_commands
 from verbs import glassformer
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
+# In the order in which a reader would follow them: later pages use what earlier ones write.
 HOWTO = [DOCS / f"{name}.md" for name in (
-    "index", "howto/train", "howto/checkpoints", "howto/finetune", "howto/pictures",
-    "howto/machines",
+    "index", "howto/use", "howto/inside", "howto/train", "howto/checkpoints", "howto/finetune",
+    "howto/generate", "howto/translate", "howto/pictures", "howto/machines",
 )]  # fmt: skip
 CONLL = "".join(
     f"{who}\tB-PER\nmade\tO\ncoffee\tO\nin\tO\n{where}\tB-LOC\n.\tO\n\n"
@@ -36,8 +41,9 @@ CONLL = "".join(
 )
 
 
-def the_hook() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("pages", DOCS / "pages.py")
+def script(name: str) -> ModuleType:
+    """A Python file of docs/."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -48,19 +54,19 @@ def fenced(page: Path, language: str) -> list[str]:
 
 
 def fenced_commands(page: Path, *languages: str) -> list[list[str]]:
-    """What is told to type, as the words after `glassformer`."""
+    """The commands in code blocks, as the words after `glassformer`."""
     lines = "".join(block for name in languages for block in fenced(page, name)).splitlines()
     split = [shlex.split(line, comments=True) for line in lines if "glassformer " in line]
     return [words[words.index("glassformer") + 1 :] for words in split if "glassformer" in words]
 
 
 def named_commands(page: Path) -> list[list[str]]:
-    """In the text itself."""
+    """Commands in the text itself."""
     return [each.split()[1:] for each in re.findall(r"`(glassformer [^`]+)`", page.read_text())]
 
 
 def test_every_formula_stands_beside_its_line() -> None:
-    hook, page = the_hook(), (DOCS / "lecturers.md").read_text()
+    hook, page = script("pages"), (DOCS / "lecturers.md").read_text()
     listings = hook.CODE.findall(page)
     assert len(listings) > 40 and len(hook.MATH.findall(page)) > 25
     assert page.count("```python ") == len(listings)
@@ -82,13 +88,13 @@ def test_every_formula_stands_beside_its_line() -> None:
 )
 def test_a_line_that_changed_or_moved_stops_the_build(scope: str, code: str) -> None:
     with pytest.raises(LookupError):
-        the_hook().on_page_markdown(f"```python model/attention.py {scope}\n{code}```\n")
+        script("pages").on_page_markdown(f"```python model/attention.py {scope}\n{code}```\n")
 
 
 def test_a_line_that_stands_twice_stops_the_build() -> None:
     code = "if self.cross is not None and self.cross_norm is not None:"
     with pytest.raises(LookupError, match="2 times"):
-        the_hook().find("model/block.py", "Block.forward", code)
+        script("pages").find("model/block.py", "Block.forward", code)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
@@ -103,7 +109,7 @@ def test_commands_name_verbs_and_options_that_are(page: Path) -> None:
         with contextlib.suppress(typer.Exit):  # --version
             extra = command.make_context(words[0], rest).args
             assert not extra or words[0] in ANY_FIELD, words
-            for name in sorted_out(extra)[0]:
+            for name in split_fields(extra)[0]:
                 group, field = name.split(".")
                 assert field in Recipe.model_fields[group].annotation.model_fields, words
 
@@ -127,53 +133,90 @@ def test_every_page_is_in_the_menu() -> None:
         assert f": {page.relative_to(DOCS)}\n" in menu
 
 
-def test_figures_are_those_of_the_readme() -> None:
-    told = the_hook().on_page_markdown((DOCS / "figures.md").read_text())
-    assert told.count("\n| ") > 10 and "](" not in told
-    row = next(line for line in (ROOT / "README.md").read_text().split("\n") if "H200" in line)
-    assert row in told
+def test_measurements_have_command_hardware_and_date() -> None:
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in (DOCS / "figures.md").read_text().splitlines()
+        if line.startswith("| ") and not line.startswith("| what")
+    ]
+    assert len(rows) > 40
+    for *_, source in rows:
+        assert "as above" in source or (
+            ("2-core" in source or "H200" in source) and re.search(r"\d{4}-\d\d-\d\d", source)
+        ), source
+    for name in re.findall(r"`((?:recipes|benchmarks)/[\w.-]+)", str(rows)):
+        assert (ROOT / name).exists(), name
+
+
+def test_every_benchmark_of_the_measurements_is_run() -> None:
+    """By test_benchmarks.py; the commands of glassformer by test_readme.py."""
+    commands = inline_commands((DOCS / "figures.md").read_text())
+    assert len(commands) > 5
+    for command in commands:
+        run = re.fullmatch(r"python benchmarks/\w+\.py|glassformer pretrain recipes/\S+", command)
+        assert run or command in NOT_RUN, f"no test runs `{command}`"
+
+
+def test_the_drawing_of_the_imports_is_that_of_the_code() -> None:
+    rooms = script("rooms")
+    assert (DOCS / "rooms.svg").read_text() == rooms.draw(), "run python docs/rooms.py"
+    arrows = rooms.rooms()
+    assert set(arrows) == {room(path) for path in FILES} - {"__init__", "__main__"}
+    assert "model" in arrows["tasks"] and "tasks" not in arrows["model"]
+    row = rooms.rows(arrows)
+    assert all(row[lower] > row[upper] for upper, lowers in arrows.items() for lower in lowers)
+    drawn = rooms.reduced(arrows)
+    assert all(below(upper, drawn) == below(upper, arrows) for upper in arrows)
+
+
+def below(start: str, arrows: dict[str, set[str]]) -> set[str]:
+    return set(arrows[start]).union(*(below(lower, arrows) for lower in arrows[start]))
+
+
+def test_contributing_has_a_row_for_every_room() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for name in script("rooms").rooms():
+        assert f"`{name}/`" in text or f"`{name}.py`" in text, name
 
 
 def test_the_course_lists_every_notebook() -> None:
-    told = the_hook().on_page_markdown((DOCS / "course.md").read_text())
+    page = script("pages").on_page_markdown((DOCS / "course.md").read_text())
     books = sorted(ROOT.glob("notebooks/*.ipynb"))
     listed = (ROOT / "notebooks" / "README.md").read_text()
-    assert len(books) >= 4 and told.count("| `") == len(books) and "](" not in told
+    assert len(books) >= 4 and page.count("| `") == len(books) and "](" not in page
     assert all(f"]({book.name})" in listed for book in books)
 
 
-def test_reference_names_all_that_is_public() -> None:
-    import glassformer as gf
-    from glassformer import glass
-
-    hook = the_hook()
-    for module, told in ((gf, hook.python()), (glass, hook.glass())):
-        for name in module.__all__:
-            assert name.startswith("__") or f"## `{name}`" in told, name
-    assert "### `Model.generate`" in hook.python()
-    for verb in get_command(app).commands:
-        assert f"## `glassformer {verb}`" in hook.cli()
+def test_reference_has_every_command() -> None:
+    text = script("pages").cli()
+    for name in get_command(app).commands:
+        assert f"## `glassformer {name}`" in text
 
 
 @pytest.mark.slow
 def test_commands_and_python_of_the_pages_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One page after the other, as a reader would, in one folder."""
+    """One page after the other, in one folder, as a reader would."""
     tomls = [toml for page in HOWTO for toml in fenced(page, "toml") if toml.startswith("# ")]
     furnish(tmp_path, *tomls)
     (tmp_path / "names.conll").write_text(CONLL)
     monkeypatch.chdir(tmp_path)
-    ran = 0
+    ran, outputs = 0, {}
     for page in HOWTO:
         for words in fenced_commands(page, "bash"):
             assert glassformer(*words).strip(), words
             ran += 1
-        script = "\n".join(fenced(page, "python"))
-        run = [sys.executable, "-W", "error", "-c", script]
-        done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-    assert ran > 25
+        code = "\n".join(fenced(page, "python"))
+        run = [sys.executable, "-W", "error", "-c", code]
+        process = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True)
+        assert process.returncode == 0, process.stderr
+        outputs[page.stem] = process.stdout
+    assert ran > 45
+    assert "tensor(0.76" in outputs["use"] or "tensor(0.77" in outputs["use"]
+    assert float(re.findall(r"loss ([\d.]+)", outputs["train"])[-1]) < 1.0
+    assert (tmp_path / "copy" / "model.safetensors").exists()
+    assert "Content-Security-Policy" in (tmp_path / "head.html").read_text()
 
 
 @pytest.mark.slow
@@ -197,3 +240,8 @@ def test_the_site_has_no_warning_no_dead_link_and_asks_nothing_of_the_network(
             known = re.search(rf'id="?{re.escape(place)}["\s>]', texts.get(target, ""))
             assert not place or place == "only-light" or place == "only-dark" or known, (page, link)
     assert (tmp_path / "lecturers.html").read_text().count("<math") > 25
+    for module, name in ((gf, "python"), (glass, "glass")):
+        page = (tmp_path / "reference" / f"{name}.html").read_text()
+        for public in module.__all__:
+            heading = re.search(rf'id="?{module.__name__}\.(\w+\.)*{public}["\s>]', page)
+            assert heading or public == "__version__" or public in page, public

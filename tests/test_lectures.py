@@ -337,18 +337,23 @@ def test_bert_parameter_counts(name):
 
 def test_bert_losses_are_summed():
     """Masked words and next sentence are learnt at once: the loss is the sum of both."""
-    model = hot(build_task(config(segments=2), TaskConfig(kind="pretraining")))
+    model = hot(build_task(config(segments=2), TaskConfig(kind="masked_lm_nsp")))
     labels, follows = torch.tensor([-100, 3, -100, 5, -100]), torch.tensor([0, 1])
     made = gf.Batch.of([[1, 2, 3], [4, 5]], segments=[[0, 1, 1], [0, 1]])
-    out = model(replace(made, labels=labels, follows=follows))
-    words, pairs = cross_entropy(out.logits, labels).mean, cross_entropy(out.follows, follows).mean
+    out = model(replace(made, labels=labels, next_sentence_labels=follows))
+    words, pairs = (
+        cross_entropy(out.logits, labels).mean,
+        cross_entropy(out.next_sentence_logits, follows).mean,
+    )
     assert min(words, pairs) > 0.1
     torch.testing.assert_close(out.loss, words + pairs)
 
 
 def test_bert_classifies_on_the_first_output():
     """The label's scores are a linear map of the [CLS] output alone."""
-    model = hot(build_task(config(), TaskConfig(kind="classify", labels=("no", "yes", "maybe"))))
+    model = hot(
+        build_task(config(), TaskConfig(kind="classification", labels=("no", "yes", "maybe")))
+    )
     first, head = model.hidden([[1, 2, 3]])[0][0], model.labels.linear
     torch.testing.assert_close(model.logits([[1, 2, 3]])[0], head.weight @ first + head.bias)
 

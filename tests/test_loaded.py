@@ -44,7 +44,10 @@ def close(a: Tensor, b: Tensor, tolerance: float = 1e-9) -> None:
 
 
 FAMILIES = ["encoder", "decoder", "seq2seq"]
-MODELS = [(f, None) for f in FAMILIES] + [("encoder", "tag"), ("encoder", "span")]
+MODELS = [(f, None) for f in FAMILIES] + [
+    ("encoder", "token_classification"),
+    ("encoder", "question_answering"),
+]
 
 
 @pytest.mark.parametrize(("family", "kind"), MODELS)
@@ -52,7 +55,7 @@ def test_one_row_a_token(family: str, kind: str | None) -> None:
     model = tiny(family, kind=kind)
     given = arguments(family)
     lengths = TARGET_LENGTHS if family == "seq2seq" else LENGTHS
-    answers = {"tag": 3, "span": 2}.get(kind or "", V)
+    answers = {"token_classification": 3, "question_answering": 2}.get(kind or "", V)
     with torch.no_grad():
         assert [tuple(each.shape) for each in model.hidden(**given)] == [(n, C) for n in lengths]
         logits = model.logits(**given)
@@ -61,12 +64,12 @@ def test_one_row_a_token(family: str, kind: str | None) -> None:
 
 def test_one_row_a_text() -> None:
     with torch.no_grad():
-        logits = tiny("encoder", kind="classify").logits(**arguments("encoder"))
+        logits = tiny("encoder", kind="classification").logits(**arguments("encoder"))
     assert [tuple(each.shape) for each in logits] == [(3,)] * len(LENGTHS)
 
 
 @pytest.mark.parametrize("call", ["hidden", "logits"])
-@pytest.mark.parametrize(("family", "kind"), [*MODELS, ("encoder", "classify")])
+@pytest.mark.parametrize(("family", "kind"), [*MODELS, ("encoder", "classification")])
 def test_alone_or_in_a_batch_the_same(family: str, kind: str | None, call: str) -> None:
     model, given = tiny(family, kind=kind), arguments(family)
     with torch.no_grad():
@@ -133,7 +136,7 @@ WRONG: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     "an id too large": ("decoder", {"ids": OUT}, ("ids", "53", "52")),
     "an id far too large": ("decoder", {"ids": [[1, 10**30]]}, ("ids",)),
     "an id below zero": ("decoder", {"ids": [[1, -1]]}, ("ids", "-1", "52")),
-    "an id that is no number": ("decoder", {"ids": [[1, "a"]]}, ("ids", "'a'")),
+    "an id that is NaN or infinite": ("decoder", {"ids": [[1, "a"]]}, ("ids", "'a'")),
     "an id with a fraction": ("decoder", {"ids": [[1, 2.5]]}, ("ids", "2.5")),
     "no id": ("decoder", {"ids": [[1, None]]}, ("ids", "None")),
     "one text instead of a list": ("decoder", {"ids": [1, 2]}, ("ids",)),
@@ -254,7 +257,7 @@ def test_embeddings_are_those_of_sentence_transformers(model: gf.Model, referenc
 def test_texts_that_are_cut_are_counted(model: gf.Model) -> None:
     with pytest.warns(UserWarning) as seen:
         cut = model.embed(["a " * 254, "a " * 255, "a " * 300])
-    expected = "2 of 3 texts are longer than 256 tokens: 47 tokens were cut"
+    expected = "2 of 3 texts are longer than 256 tokens: 47 tokens were truncated"
     assert [str(each.message) for each in seen] == [expected]
     assert seen[0].filename == __file__
     close(cut[1], cut[2], 1e-5)

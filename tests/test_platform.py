@@ -12,14 +12,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from glassformer import durable, plain
+from glassformer import durable, safe_files
 from glassformer.checkpoint import folder as folders
 from glassformer.checkpoint.folder import open_folder, write_folder
 from glassformer.durable import remove, sync, write_whole
 from glassformer.errors import CheckpointError, ConfigError, GlassformerError, InputError
 from glassformer.pretrained import named
-from glassformer.train.comparing import plan
-from glassformer.train.run import locked
+from glassformer.train.compare_plan import plan
+from glassformer.train.run_dir import locked
 from test_arrows import FILES, PACKAGE, imports
 
 TESTS = Path(__file__).parent
@@ -125,7 +125,7 @@ def test_a_lock_is_not_opened_through_a_link(tmp_path: Path) -> None:
 def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     script = f"""
 from pathlib import Path
-from glassformer.train.run import locked
+from glassformer.train.run_dir import locked
 with locked(Path({str(tmp_path)!r})):
     print("locked", flush=True)
     input()
@@ -186,18 +186,18 @@ def test_a_file_that_is_busy_for_a_moment(tmp_path: Path, monkeypatch: pytest.Mo
 def test_names_that_lead_out_of_a_folder_on_windows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plain, "PurePath", PureWindowsPath)
+    monkeypatch.setattr(safe_files, "PurePath", PureWindowsPath)
     for name in ("C:x", "C:\\x", "\\x", "\\\\server\\share\\x", "a\\..\\..\\x", "/x", ".."):
-        with pytest.raises(CheckpointError, match="is no name of a file of this folder"):
-            plain.locate(tmp_path, name)
-    assert plain.locate(tmp_path, "model.safetensors") is None
+        with pytest.raises(CheckpointError, match="is not the name of a file in this folder"):
+            safe_files.locate(tmp_path, name)
+    assert safe_files.locate(tmp_path, "model.safetensors") is None
 
 
 def test_a_junction_of_windows_is_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = SimpleNamespace(st_mode=tmp_path.lstat().st_mode, st_reparse_tag=0xA0000003)
-    assert plain.kind_of(tmp_path) == "a folder"
+    assert safe_files.kind_of(tmp_path) == "a folder"
     monkeypatch.setattr(Path, "lstat", lambda path: found)
-    assert plain.kind_of(tmp_path) == "a link"
+    assert safe_files.kind_of(tmp_path) == "a link"
 
 
 def test_where_mapped_files_are_locked_weights_are_copied(

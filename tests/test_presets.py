@@ -56,8 +56,8 @@ def architecture(name):
 
 
 def part(table, group, name, stack="encoder"):
-    (found,) = [p for p in table.parts if (p.stack, p.group, p.name) == (stack, group, name)]
-    return found
+    (part,) = [p for p in table.parts if (p.stack, p.group, p.name) == (stack, group, name)]
+    return part
 
 
 # the presets themselves
@@ -113,13 +113,13 @@ def test_marian_is_what_opus_mt_en_de_says():
 )
 def test_the_original_transformer_is_about_what_the_paper_says(name, paper):
     """Not exactly: 65M needs 40,900 pieces and 213M 35,900, where the paper says "about 37,000"."""
-    found, width = sizes(name), PRESETS[name].model.width
+    table, width = sizes(name), PRESETS[name].model.width
     attention, mlp, norm = 4 * width**2, 8 * width**2 + 5 * width, 2 * width
     encoder, decoder = attention + mlp + 2 * norm, 2 * attention + mlp + 3 * norm
-    assert found.per_block == {"encoder": encoder, "decoder": decoder}
-    assert found.bare == found.with_head == 37_000 * width + 6 * (encoder + decoder)
-    assert found.bare == {512: 63_045_632, 1024: 214_171_648}[width]
-    assert found.bare == pytest.approx(paper, rel=0.031)
+    assert table.per_block == {"encoder": encoder, "decoder": decoder}
+    assert table.bare == table.with_head == 37_000 * width + 6 * (encoder + decoder)
+    assert table.bare == {512: 63_045_632, 1024: 214_171_648}[width]
+    assert table.bare == pytest.approx(paper, rel=0.031)
     pieces = (paper - 6 * (encoder + decoder)) / width
     assert pieces == pytest.approx({512: 40_900, 1024: 35_900}[width], abs=100)
 
@@ -190,8 +190,8 @@ def test_the_lecture_s_table():
         position="sinusoidal",
     )  # fmt: skip
     table = measure(config, TaskConfig())
-    found = {(p.name, p.per): (p.shape, p.count) for p in table.parts if p.name != "norm"}
-    assert found == {
+    parts = {(p.name, p.per): (p.shape, p.count) for p in table.parts if p.name != "norm"}
+    assert parts == {
         ("token", "model"): ((32_000, 100), 3_200_000),
         ("query", "head"): ((100, 37), 3 * 3_700),
         ("key", "head"): ((100, 37), 3 * 3_700),
@@ -221,7 +221,7 @@ def test_tied_words_count_once_and_others_twice():
 
 
 def test_a_pooler_is_no_head():
-    labels = TaskConfig(kind="classify", labels=("no", "yes"), pooler="tanh")
+    labels = TaskConfig(kind="classification", labels=("no", "yes"), pooler="tanh")
     table = measure(PRESETS["bert-tiny"].model, labels)
     assert table.bare == BARE["bert-tiny"]
     assert table.with_head - table.bare == 128 * 2 + 2
@@ -250,5 +250,5 @@ def test_positions_that_are_computed_take_no_memory():
     ],
 )
 def test_sizes_no_model_has_are_refused(changes):
-    with pytest.raises(ConfigError, match=r"a matrix of .* numbers: at most .* can be counted"):
+    with pytest.raises(ConfigError, match=r"a matrix of .* elements, more than .*: look for"):
         measure(changed(**changes), TaskConfig())

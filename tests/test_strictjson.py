@@ -39,8 +39,8 @@ def test_what_json_writes_is_read(value: dict, ascii: bool, indent: int | None) 
 @given(st.dictionaries(TEXTS, VALUES, max_size=5), st.booleans())
 def test_depth_is_counted_outside_of_texts(value: dict, ascii: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii)
-    before = strictjson.MOST_DEPTH
-    strictjson.MOST_DEPTH = 3
+    before = strictjson.MAX_DEPTH
+    strictjson.MAX_DEPTH = 3
     try:
         assert parse(text, "x") == value
         assert depth(value) <= 3
@@ -48,7 +48,7 @@ def test_depth_is_counted_outside_of_texts(value: dict, ascii: bool) -> None:
         assert "deeper than 3" in str(error)
         assert depth(value) > 3
     finally:
-        strictjson.MOST_DEPTH = before
+        strictjson.MAX_DEPTH = before
 
 
 @PROFILE
@@ -61,9 +61,9 @@ def test_whatever_else_there_is_gets_one_line(text: str | bytes) -> None:
 
 
 def test_limits_are_what_they_say() -> None:
-    for count in (strictjson.MOST_VALUES - 2, strictjson.MOST_VALUES - 1):
+    for count in (strictjson.MAX_VALUES - 2, strictjson.MAX_VALUES - 1):
         text = '{"a": [' + ",".join(["1"] * count) + "]}"
-        if count == strictjson.MOST_VALUES - 1:
+        if count == strictjson.MAX_VALUES - 1:
             assert len(parse(text, "x")["a"]) == count
             with pytest.raises(CheckpointError, match="values"):
                 parse(text.replace("1,", "1,1,", 1), "x")

@@ -6,12 +6,12 @@ import random
 WORDS = "the cat sat on a mat and saw one dog run far from its home by the sea"
 SIZES = {"width": 16, "depth": 1, "heads": 2, "mlp_width": 24}
 KINDS = {
-    "next_word": ("gpt2", "bpe", 300),
-    "masked": ("bert-tiny", "wordpiece", 70),
-    "masked_pairs": ("bert-tiny", "wordpiece", 70),
-    "translate": ("marian-base", "bpe", 300),
+    "causal_lm": ("gpt2", "bpe", 300),
+    "masked_lm": ("bert-tiny", "wordpiece", 70),
+    "masked_lm_nsp": ("bert-tiny", "wordpiece", 70),
+    "translation": ("marian-base", "bpe", 300),
 }
-LABELLED = ("classify", "tag", "answer", "embed")
+LABELLED = ("classification", "token_classification", "question_answering", "sentence_embedding")
 TAGS = {"cat": "B-animal", "dog": "B-animal", "mat": "B-thing", "sea": "B-place", "home": "B-place"}
 
 
@@ -33,12 +33,12 @@ def labelled(kind, count=120, seed=0):
     """A name for a file, and labelled sentences: is there a cat; animals, things and places; who
     sat; the same sentence said twice."""
     lines = [line.removesuffix(".") for line in sentences(count, seed)]
-    if kind == "classify":
+    if kind == "classification":
         rows = [(line, "cat" if "cat" in line.split() else "none") for line in lines]
         return "text.tsv", _table("sentence", "label", rows)
-    if kind == "embed":
+    if kind == "sentence_embedding":
         return "text.tsv", _table("text1", "text2", [(line, f"{line} far") for line in lines])
-    if kind == "tag":
+    if kind == "token_classification":
         words = ([f"{word}\t{TAGS.get(word, 'O')}" for word in line.split()] for line in lines)
         return "text.conll", "".join("\n".join(each) + "\n\n" for each in words)
     asked = []
@@ -63,22 +63,22 @@ def as_toml(value):
     return json.dumps(value)
 
 
-def write_recipe(folder, kind="next_word", **groups):
+def write_recipe(folder, kind="causal_lm", **groups):
     """recipe.toml and its text in the folder; groups are replaced field by field."""
     folder.mkdir(parents=True, exist_ok=True)
-    name, written = "text.txt", pairs() if kind == "translate" else text()
+    name, written = "text.txt", pairs() if kind == "translation" else text()
     if kind in LABELLED:
         name, written = labelled(kind)
     (folder / name).write_text(written)
     preset, tokenizer, size = KINDS.get(kind, ("bert-tiny", "wordpiece", 70))
     parts = {
-        "data": {"train": name, "held_out": 0.1},
+        "data": {"train": name, "valid_fraction": 0.1},
         "tokenizer": {"kind": tokenizer, "vocab_size": size},
         "model": {"preset": preset, **SIZES},
         "objective": {"kind": kind, "length": 32},
         "train": {
-            "steps": 6, "tokens": 96, "evaluate_every": 3, "save_every": 3, "device": "cpu",
-            "warmup": 2,
+            "steps": 6, "micro_batch_tokens": 96, "evaluate_every": 3, "save_every": 3,
+            "device": "cpu", "warmup": 2,
         },
     }  # fmt: skip
     written = 'name = "tiny"\n'

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from glassformer.studio.notebook import View, view
     from glassformer.tasks import ImportantWords, build_task
     from glassformer.text import Tokenizer
-    from glassformer.train.fitting import fit
+    from glassformer.train.fit import fit
 
-# Where each name lives; nothing is imported, torch least of all, before it is used.
+# The module of each name; nothing is imported before it is used, above all not torch.
 _HOMES = {
     "ModelConfig": "config",
     "TaskConfig": "config",
@@ -44,7 +44,7 @@ _HOMES = {
     "view": "studio.notebook",
     "build_task": "tasks",
     "Tokenizer": "text",
-    "fit": "train.fitting",
+    "fit": "train.fit",
 }
 
 __all__ = [

@@ -1,6 +1,6 @@
-"""What a model is made of. Each field names a structure, never a model.
+"""The structure of a model. Each field names a structure, never a model.
 
-This file knows no tensors: reading and checking a config must not cost the import of torch.
+Nothing here imports torch: reading and checking a config must not cost that.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Family = Literal["encoder", "decoder", "seq2seq"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 Position = Literal["learned", "sinusoidal", "rotary", "relative", "none"]
 TaskKind = Literal[
-    "features", "masked_lm", "pretraining", "next_sentence", "causal_lm", "seq2seq",
-    "classify", "tag", "span",
+    "features", "masked_lm", "masked_lm_nsp", "next_sentence", "causal_lm", "translation",
+    "classification", "token_classification", "question_answering",
 ]  # fmt: skip
 Pooler = Literal["tanh", "relu", "gelu", "transform"]  # transform: activation, then a norm
-# Its first token's, its last one's, their mean; or attention over its words, or over the words of
-# each sentence and then over the sentences.
+# The vector of a text: its first or last token's, or their mean; or attention over its words, or
+# over the words of each sentence and then over the sentences.
 Pool = Literal["first", "last", "mean", "words", "hierarchy"]
-DOCUMENTS = ("words", "hierarchy")  # so pooled, a text may be longer than what is read at once
+DOCUMENTS = ("words", "hierarchy")  # these accept texts longer than max_length
 Rate = Field(default=0.0, ge=0.0, lt=1.0)
 
 
@@ -36,7 +36,7 @@ class Strict(BaseModel):
 
 
 class Named(Strict):
-    """A config that is made by name: a mistake is one line, not a page."""
+    """A config with a constructor that reports a mistake in one line."""
 
     if not TYPE_CHECKING:
 
@@ -48,17 +48,17 @@ class Named(Strict):
                 raise ConfigError(f"{type(self).__name__}: {line}") from error
 
 
-class Dropout(Strict):
-    """How often an activation is dropped while training."""
+class DropoutRates(Strict):
+    """Dropout probabilities in training."""
 
     embedding: float = Rate
-    attention: float = Rate  # not in the fast kernel: anything above 0 takes the padded path
+    attention: float = Rate  # the fast kernel has none: above 0 takes the padded path
     mlp: float = Rate
     residual: float = Rate
 
 
 class TokenIds(Strict):
-    """The ids of tokens that mean something to the model itself."""
+    """The ids of special tokens that the model itself uses."""
 
     pad: int | None = None
     start: int | None = None  # the first token a decoder sees
@@ -71,21 +71,23 @@ class ModelConfig(Named):
     # sizes
     vocab_size: PositiveInt
     width: PositiveInt  # C, the size of each token's vector
-    depth: int = Field(ge=0)  # how many blocks; an encoder may be a table of vectors alone
+    depth: int = Field(ge=0)  # number of blocks; 0: an encoder that is a table of vectors
     heads: PositiveInt  # H
     mlp_width: PositiveInt
-    max_length: PositiveInt  # the longest text the model can read
-    decoder_depth: PositiveInt | None = None  # seq2seq only; as deep as the encoder if not given
-    head_width: PositiveInt | None = None  # D, of queries and keys; width / heads if not given
-    value_width: PositiveInt | None = None  # of values; head_width if not given
-    key_heads: PositiveInt | None = None  # fewer key/value heads than query heads: grouped
+    max_length: PositiveInt  # of a text, in tokens
+    decoder_depth: PositiveInt | None = None  # seq2seq only; default: depth
+    head_width: PositiveInt | None = None  # D, of queries and keys; default: width / heads
+    value_width: PositiveInt | None = None  # of values; default: head_width
+    key_heads: PositiveInt | None = None  # grouped-query attention; default: heads
 
     # embeddings and positions
-    embedding_width: PositiveInt | None = None  # of the tables, if narrower: then mapped to width
-    segments: int = Field(default=0, ge=0)  # how many kinds of sentence (BERT: A and B)
+    embedding_width: PositiveInt | None = (
+        None  # of the tables; if not width, a linear layer follows
+    )
+    segments: int = Field(default=0, ge=0)  # segment types (BERT has 2, sentence A and B)
     position: Position = "learned"
     sinusoid: Literal["interleaved", "halves"] = "interleaved"  # sin cos sin cos, or all sin first
-    position_offset: int = Field(default=0, ge=0)  # the row of a learned table that is position 0
+    position_offset: int = Field(default=0, ge=0)  # the row of a learned table for position 0
     rotary_base: float = Field(default=10_000.0, gt=1)
     local_rotary_base: float | None = Field(default=None, gt=1)  # of layers with a window
     relative_buckets: PositiveInt = 32
@@ -101,48 +103,48 @@ class ModelConfig(Named):
     first_norm: bool = True  # pre-norm: False where the embeddings' norm serves the first layer
     final_norm: bool = True
     attention_bias: bool = True
-    output_bias: bool | None = None  # of attention's last map; as attention_bias if not given
+    output_bias: bool | None = None  # of attention's output layer; default: attention_bias
     scaled: bool = True  # divide scores by √D
-    window: PositiveInt | None = None  # how many positions away a token may look
-    global_every: int = Field(default=0, ge=0)  # with a window: layers 0, n, 2n … look everywhere
+    window: PositiveInt | None = None  # the farthest distance that a token attends to
+    global_every: int = Field(default=0, ge=0)  # with a window: layers 0, n, 2n … have none
     activation: Activation = "gelu"
     gated: bool = False
     mlp_bias: bool = True
 
     # output
-    tied: bool = True  # the output layer is the token table
-    output_scale: bool = False  # divide vectors by √width before it
+    tied: bool = True  # the output layer shares the token table
+    output_scale: bool = False  # divide vectors by √width before the output layer
 
-    dropout: Dropout = Dropout()
+    dropout: DropoutRates = DropoutRates()
     ids: TokenIds = TokenIds()
     init_std: float = Field(default=0.02, gt=0)
 
     @model_validator(mode="before")
     @classmethod
     def _fill(cls, fields: Any) -> Any:
-        """Write out the sizes that follow from others, so that equal models have equal configs."""
+        """Fill in the sizes that follow from others, so that equal models have equal configs."""
         if not isinstance(fields, Mapping):
             return fields
-        known = dict(fields)
-        width, heads = known.get("width"), known.get("heads")
+        filled = dict(fields)
+        width, heads = filled.get("width"), filled.get("heads")
         if type(width) is int and type(heads) is int and heads > 0:
-            if known.get("head_width") is None:
+            if filled.get("head_width") is None:
                 if width % heads:
                     raise ValueError(
                         f"heads = {heads} does not divide width = {width}: "
                         "write another number of heads, or a head_width"
                     )
-                known["head_width"] = width // heads
-            for name, default in (("value_width", known["head_width"]), ("key_heads", heads)):
-                if known.get(name) is None:
-                    known[name] = default
-        if known.get("output_bias") is None:
-            known["output_bias"] = known.get("attention_bias", True)
-        if known.get("embedding_width") is None:
-            known["embedding_width"] = width
-        if known.get("family") == "seq2seq" and known.get("decoder_depth") is None:
-            known["decoder_depth"] = known.get("depth")
-        return known
+                filled["head_width"] = width // heads
+            for name, default in (("value_width", filled["head_width"]), ("key_heads", heads)):
+                if filled.get(name) is None:
+                    filled[name] = default
+        if filled.get("output_bias") is None:
+            filled["output_bias"] = filled.get("attention_bias", True)
+        if filled.get("embedding_width") is None:
+            filled["embedding_width"] = width
+        if filled.get("family") == "seq2seq" and filled.get("decoder_depth") is None:
+            filled["decoder_depth"] = filled.get("depth")
+        return filled
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -162,7 +164,7 @@ class ModelConfig(Named):
         if self.position == "relative" and self.relative_distance <= near:
             raise ValueError(
                 f"relative_distance = {self.relative_distance}: write more than {near}, the "
-                "distances that have a bucket of their own"
+                "number of distances with a bucket of their own"
             )
         if self.depth == 0 and self.family != "encoder":
             raise ValueError(f"depth = 0: a {self.family} needs at least one block")
@@ -170,7 +172,7 @@ class ModelConfig(Named):
             raise ValueError(f"decoder_depth is for seq2seq: this is a {self.family}, use depth")
         return self
 
-    # The same sizes for a type checker: _fill has made them whole.
+    # The same sizes for a type checker: after _fill none of them is None.
     @property
     def query_width(self) -> int:
         return self.head_width or self.width // self.heads
@@ -189,15 +191,15 @@ class ModelConfig(Named):
 
 
 class TaskConfig(Named):
-    """What stands on the backbone: which head, and how many answers it can give."""
+    """The head on a backbone, and its labels."""
 
     kind: TaskKind = "features"
     labels: tuple[str, ...] = ()
-    pool: Pool = "first"  # which vector stands for a whole text
-    pooler: Pooler | None = None  # a linear map and this on it, before the labels
-    bias: bool = True  # in the last linear map
+    pool: Pool = "first"  # the vector that represents a whole text
+    pooler: Pooler | None = None  # a linear layer and this activation before the labels
+    bias: bool = True  # in the last linear layer
     dropout: float = Rate
-    several: bool = False  # classify: a text may have any number of the labels
+    several: bool = False  # classification: a text may have any number of labels
 
 
 C = TypeVar("C", bound=Named)
@@ -209,9 +211,9 @@ def read(
     source: str = "config",
     names: Mapping[str, str] | None = None,
 ) -> C:
-    """Check `fields` against `kind`; the first mistake becomes one line that says what to write.
+    """Make a `kind` of `fields`, or raise a ConfigError with one line on the first mistake.
 
-    `names` says what our fields are called in the file they come from.
+    `source` is the file they come from, and `names` what it calls our fields.
     """
     try:
         return kind(**fields)
@@ -220,10 +222,10 @@ def read(
 
 
 def _explain(kind: type[BaseModel], errors: Any, names: Mapping[str, str]) -> str:
-    error = min(errors.errors(), key=lambda each: each["type"] != "extra_forbidden")  # typos first
+    error = min(errors.errors(), key=lambda e: e["type"] != "extra_forbidden")  # typos first
     path, value = ".".join(map(str, error["loc"])), error.get("input")
     if error["type"] == "extra_forbidden":
-        for step in error["loc"][:-1]:  # the group the typo stands in
+        for step in error["loc"][:-1]:  # the group that contains the typo
             group = kind.model_fields[step].annotation
             assert isinstance(group, type)  # noqa: S101
             kind = group

@@ -1,4 +1,4 @@
-"""A file is whole or absent, whatever kills its writer; a full disk is one line."""
+"""Atomic writes: a file is complete or absent, even if the writer is killed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 
 from glassformer.errors import GlassformerError
 
-# Seconds between attempts: a virus scanner of Windows keeps a file busy for a moment.
+# Seconds between attempts: on Windows a virus scanner may hold a file for a moment.
 WAITS = (0.05, 0.1, 0.2, 0.4, 0.8) if os.name == "nt" else ()
 LEFT_OVER = re.compile(r"\..+\.tmp-\w+")
 
 
 def write_whole(path: Path, data: bytes | bytearray) -> None:
-    """Beside, made durable, then renamed."""
+    """Write `data` to a temporary file beside `path`, sync it, then rename it."""
     beside = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     with writing(path, len(data)):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -34,7 +34,7 @@ def write_whole(path: Path, data: bytes | bytearray) -> None:
 
 
 def move(path: Path, to: Path) -> Path:
-    """At once; a file that was there is replaced."""
+    """Rename atomically; an existing file is replaced."""
     for wait in WAITS:
         try:
             return path.replace(to)
@@ -45,7 +45,7 @@ def move(path: Path, to: Path) -> Path:
 
 @contextmanager
 def writing(path: Path, needed: int) -> Iterator[None]:
-    """What goes wrong inside is one line."""
+    """Turn an OSError inside into one line; `needed` is the number of bytes to write."""
     try:
         yield
     except OSError as error:
@@ -53,12 +53,14 @@ def writing(path: Path, needed: int) -> Iterator[None]:
 
 
 def sync(path: Path) -> None:
-    """What was written here is on the disk when this returns; a folder's names, too."""
+    """Flush a file, or the names in a folder, to the disk."""
     folder = path.is_dir()
     try:
-        handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR)  # Windows wants to write
+        handle = os.open(
+            path, os.O_RDONLY if folder else os.O_RDWR
+        )  # Windows syncs only what is open for writing
     except PermissionError:
-        if folder:  # Windows opens none, and keeps names in its journal
+        if folder:  # Windows cannot open folders; it journals their names
             return
         raise
     try:
@@ -68,14 +70,14 @@ def sync(path: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what writers that were killed have left beside their files."""
-    for left in folder.iterdir() if folder.is_dir() else ():
-        if LEFT_OVER.fullmatch(left.name):
-            remove(left)
+    """Remove temporary files of writers that were killed."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if LEFT_OVER.fullmatch(path.name):
+            remove(path)
 
 
 def remove(path: Path) -> None:
-    """A folder is gone at once: half of one would look like a damaged one."""
+    """Delete a file or folder. A folder is renamed first: half of one would look damaged."""
     with writing(path, 0):
         if not path.is_dir() or path.is_symlink():
             path.unlink(missing_ok=True)
@@ -86,8 +88,8 @@ def remove(path: Path) -> None:
 
 
 def not_written(path: Path, needed: int, error: Exception) -> str:
-    """What to tell; of a full disk, how much is missing."""
-    there = next(each for each in (path, *path.absolute().parents) if each.exists())
+    """The error message: the reason, and how much space is needed and free."""
+    existing = next(p for p in (path, *path.absolute().parents) if p.exists())
     why = " ".join(str(getattr(error, "strerror", None) or error).split())
-    free = shutil.disk_usage(there).free
+    free = shutil.disk_usage(existing).free
     return f"{path}: could not be written: {why}: {needed:,} bytes are needed, {free:,} are free"

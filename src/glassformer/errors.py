@@ -1,21 +1,21 @@
-"""Errors for people: one line that names file, field, value and what to write instead."""
+"""Errors for users: one line that names file, field, value and what to write instead."""
 
 import importlib.util
 
-MOST_LINE, MOST_SHOWN = 1_000, 80  # characters
+MAX_LINE, MAX_SHOWN = 1_000, 80  # characters
 
 
 class GlassformerError(Exception):
-    """Anything a user can mend. The command line prints its one line and exits with `exit_code`.
+    """An error that a user can fix. The command line prints its line and exits with `exit_code`.
 
-    Whatever a file's names and values hold, the line is printable: no control characters.
+    The line is printable, whatever it quotes from a file: control characters are escaped.
     """
 
     exit_code = 1
 
     def __init__(self, line: str) -> None:
-        if len(line) > MOST_LINE:
-            line = f"{line[: MOST_LINE // 2]} … {line[-MOST_LINE // 4 :]}"
+        if len(line) > MAX_LINE:
+            line = f"{line[: MAX_LINE // 2]} … {line[-MAX_LINE // 4 :]}"
         super().__init__(printable(line))
 
 
@@ -26,7 +26,7 @@ class ConfigError(GlassformerError):
 
 
 class CheckpointError(GlassformerError):
-    """A model folder that is not whole, not known, or not safe."""
+    """A model folder that is incomplete, unknown or unsafe."""
 
 
 class InputError(GlassformerError):
@@ -34,20 +34,20 @@ class InputError(GlassformerError):
 
 
 def check_installed(why: str, extra: str, *packages: str) -> None:
-    """Before the work that needs them begins."""
+    """Raise a ConfigError if one of the packages of an extra, which `why` needs, is missing."""
     for package in packages:
         if importlib.util.find_spec(package) is None:
-            raise ConfigError(f"{why} takes {package}: pip install 'glassformer[{extra}]'")
+            raise ConfigError(f"{why} needs {package}: pip install 'glassformer[{extra}]'")
 
 
 def printable(text: str) -> str:
-    """Nothing in a text may move the cursor."""
+    """`text` with control characters escaped, so that it cannot move the cursor."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def shown(value: object) -> str:
-    """A value out of somebody's file, as an error may show it: in quotes, and cut if it is long."""
-    if isinstance(value, str) and len(value) > MOST_SHOWN:
-        return repr(value[:MOST_SHOWN]) + "…"
+    """A value from a file as an error message shows it: its repr, cut if it is long."""
+    if isinstance(value, str) and len(value) > MAX_SHOWN:
+        return repr(value[:MAX_SHOWN]) + "…"
     text = repr(value)
-    return text if len(text) <= 2 * MOST_SHOWN else text[:MOST_SHOWN] + "…"
+    return text if len(text) <= 2 * MAX_SHOWN else text[:MAX_SHOWN] + "…"

@@ -1,17 +1,17 @@
-"""What `load` returns: a model with its tokenizer, and one call for each wish."""
+"""`load` opens a model folder; its `Model` has the tokenizer, and one call for each task."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from glassformer import uses
+from glassformer import inference
 from glassformer.checkpoint import (
     Origin,
     find,
@@ -22,21 +22,20 @@ from glassformer.checkpoint import (
     storage_dtype,
     widened,
 )  # fmt: skip
-from glassformer.config import DOCUMENTS
 from glassformer.errors import CheckpointError, InputError
 from glassformer.generate.engine import Engine
+from glassformer.generate.generation import Generation
 from glassformer.generate.int8 import check_not_int8, to_int8
+from glassformer.generate.job import GenerationJob, generate, prepare, stream
 from glassformer.generate.translate import Translation, notes, translate
-from glassformer.generate.writing import Writing, generate, prepare, stream
-from glassformer.generate.written import Written
 from glassformer.glass import Edit, Keep, Recorder, Trace
+from glassformer.inference import EmbeddingConfig, embedding_config
 from glassformer.model import Batch, Cache, Visitor
 from glassformer.precision import HALF, compute_dtype, dtype_name
 from glassformer.tasks import Ids, Output, Task
 from glassformer.text import Text, Tokenizer
-from glassformer.uses import EmbedRecipe, recipe_of
 
-FINGERPRINT = "tokenizer_fingerprint"  # in config.json: which tokenizer the model was trained with
+FINGERPRINT = "tokenizer_fingerprint"  # in config.json: of the tokenizer of its training
 TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
     "vocab.txt", "vocab.json", "merges.txt", "source.spm", "target.spm",
@@ -44,7 +43,14 @@ TOKENIZER_FILES = (
 
 
 class Model(nn.Module):
-    """A plain module: `parameters`, `state_dict`, `to`, your own training loop work as ever."""
+    """A model with its tokenizer. It is a plain module: `parameters`, `state_dict` and `to` work.
+
+    Args:
+        task: the backbone and its head
+        tokenizer: None if the folder has none: then calls take token ids
+        origin: the folder it came from, to be saved as it was
+        recipe: pooling of `embed`
+    """
 
     def __init__(
         self,
@@ -52,7 +58,7 @@ class Model(nn.Module):
         tokenizer: Tokenizer | None = None,
         *,
         origin: Origin | None = None,
-        recipe: EmbedRecipe | None = None,
+        recipe: EmbeddingConfig | None = None,
     ) -> None:
         super().__init__()
         if tokenizer is not None:
@@ -60,111 +66,154 @@ class Model(nn.Module):
         self.task = task
         self.tokenizer = tokenizer
         self.origin = origin
-        self.recipe = recipe or EmbedRecipe()
+        self.recipe = recipe or EmbeddingConfig()
 
     def forward(
         self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
     ) -> Output:
+        """The task's output for a batch of token ids; `visitor` sees every named tensor."""
         output: Output = self.task(batch, cache=cache, visitor=visitor)
         return output
 
     def hidden(
         self, ids: Ids, *, segments: Ids | None = None, targets: Ids | None = None
     ) -> list[Tensor]:
-        """The last layer's vectors, one (T, C) a text."""
+        """The last layer's vectors, one tensor (T, C) per text.
+
+        Args:
+            ids: of each text
+            segments: of each text, for models with two segments
+            targets: the target ids of each text, for translation models
+        """
         return self.task.hidden(ids, segments=segments, targets=targets)
 
     def logits(
         self, ids: Ids, *, segments: Ids | None = None, targets: Ids | None = None
     ) -> list[Tensor]:
-        """What the head says, one tensor a text."""
+        """The logits of the head, one tensor per text; the parameters are those of `hidden`."""
         return self.task.logits(ids, segments=segments, targets=targets)
 
     def embed(self, texts: Sequence[Text], *, pool_by: str | None = None) -> Tensor:
-        """One vector a text, (B, C), pooled as the model's folder says (else: the mean)."""
-        return uses.embed(*self.able("embed"), texts, recipe=self.recipe, pool_by=pool_by)
+        """One vector per text, (B, C).
+
+        Args:
+            texts: strings or pairs of strings; too long ones are truncated, with a warning
+            pool_by: first, last or mean; the pooling of the model's folder (else mean), if not
+                given
+        """
+        return inference.embed(*self.able("embed"), texts, recipe=self.recipe, pool_by=pool_by)
 
     def similarity(self, a: Sequence[Text] | Tensor, b: Sequence[Text] | Tensor) -> Tensor:
-        """The cosine of each text of a with each of b, (A, B); vectors of `embed` do as well."""
-        return uses.cosines(*(x if isinstance(x, Tensor) else self.embed(x) for x in (a, b)))
+        """The cosine of each of a with each of b, (A, B); both are texts, or vectors of `embed`."""
+        return inference.cosines(*(x if isinstance(x, Tensor) else self.embed(x) for x in (a, b)))
 
     def word(
         self, sentence: str, word: str, *, occurrence: int = 0, layer: int | None = None
     ) -> Tensor:
-        """The vector of one word in its sentence, (C,): the mean of its pieces' vectors, at the
-        end or after block `layer`."""
-        task, tokenizer = self.able("word")
-        return uses.word(task, tokenizer, sentence, word, occurrence=occurrence, layer=layer)
+        """The vector of one word in its sentence, (C,): the mean of its tokens' vectors.
 
-    def fill(self, text: str, *, top_k: int = 5) -> list[uses.Blank]:
-        """What could stand in each [MASK] of the text, best first, with probabilities."""
-        return uses.fill(*self.able("fill"), [text], top_k=top_k)[0]
+        Args:
+            occurrence: which one, if the word is in the sentence several times, from 0
+            layer: the block whose output is taken, from 0; the model's output, if not given
+        """
+        task, tokenizer = self.able("word")
+        return inference.word(task, tokenizer, sentence, word, occurrence=occurrence, layer=layer)
+
+    def fill(self, text: str, *, top_k: int = 5) -> list[inference.Blank]:
+        """The likeliest words for each [MASK] of the text, best first, with probabilities.
+
+        Args:
+            top_k: how many words for each
+        """
+        return inference.fill(*self.able("fill"), [text], top_k=top_k)[0]
 
     def classify(
         self, texts: Text | Sequence[Text], *, top_k: int | None = None,
-        problem: str | None = None, why: int = 0,
-    ) -> list[uses.Classified]:  # fmt: skip
-        """A label for each text or pair of texts, with the probabilities of all, or of the best.
+        problem: str | None = None, explain: int = 0,
+    ) -> list[inference.Classified]:  # fmt: skip
+        """The labels of each text or pair of texts, best first, with probabilities.
 
-        What is longer than the model is read in windows. `problem` is as config.json says, if not
-        given. `why` = 5 also tells the five words and sentences that weighed most, where attention
-        over words chooses them: see `uses.classify`.
+        Args:
+            texts: one or many; texts longer than the model are read in windows
+            top_k: how many labels; all, if not given
+            problem: the problem_type, instead of that of config.json: see `inference.classify`
+            explain: also this many words and sentences with the largest attention weights, for a
+                model with attention over words
         """
-        wanted = [texts] if isinstance(texts, str | tuple) else texts
+        rows = [texts] if isinstance(texts, str | tuple) else texts
         stated = None if self.origin is None else self.origin.config.get("problem_type")
         problem = problem or stated
-        return uses.classify(
-            *self.able("classify"), wanted, top_k=top_k, problem=problem, why=why
+        return inference.classify(
+            *self.able("classify"), rows, top_k=top_k, problem=problem, explain=explain
         )  # fmt: skip
 
     def follows(self, a: str, b: str) -> float:
-        """The probability that b comes right after a."""
-        return uses.follows(*self.able("follows"), [(a, b)])[0]
+        """The probability that the text b directly follows the text a."""
+        return inference.follows(*self.able("follows"), [(a, b)])[0]
 
-    def tag(self, text: str | Sequence[str]) -> uses.Tagged:
-        """A label for each word of a text, or of a list of words; names come as `spans`."""
-        return uses.tag(*self.able("tag"), [text])[0]
+    def tag(self, text: str | Sequence[str]) -> inference.Tagged:
+        """A label for each word; names are `spans`.
+
+        Args:
+            text: a string, or a list of words
+        """
+        return inference.tag(*self.able("tag"), [text])[0]
 
     def answer(
         self, question: str, context: str, *, top_k: int = 1, no_answer: bool = False,
         threshold: float = 0.0, max_tokens: int = 30, overlap: int | None = None,
-    ) -> list[uses.Answer]:  # fmt: skip
-        """Where the context answers the question, best first; see `uses.answer`."""
-        return uses.answer(
+    ) -> list[inference.Answer]:  # fmt: skip
+        """Where the context answers the question, best first.
+
+        Args:
+            top_k: the most answers
+            no_answer: allow that there is none, as in SQuAD 2
+            threshold: by how much its logits must exceed those of the best answer
+            max_tokens: the longest answer
+            overlap: tokens that neighbouring windows of a long context share
+        """
+        return inference.answer(
             *self.able("answer"), [(question, context)], top_k=top_k, no_answer=no_answer,
             threshold=threshold, max_tokens=max_tokens, overlap=overlap,
         )[0]  # fmt: skip
 
     def able(self, call: str) -> tuple[Task, Tokenizer]:
-        """What the functions of `uses` work with, if this model can do it."""
-        uses.check_kind(self.task, call)
+        """The task and tokenizer for `inference`; InputError if the model lacks the head."""
+        inference.check_kind(self.task, call)
         return self.task, self._tokenizer()
 
     def generate(
         self, prompts: str | Sequence[str] | Sequence[int] | Ids, *,
         batch_size: int | None = None, engine: Engine | None = None, **settings: Any,
-    ) -> list[Written]:  # fmt: skip
-        """Go on from each prompt: a text or a list of texts, or token ids. Greedy, unless asked.
+    ) -> list[Generation]:  # fmt: skip
+        """Continue each prompt; greedily, unless the settings say otherwise.
 
-        The settings have the names transformers gave them: see `generate.settings.Settings`. Of a
-        prompt's `num_return_sequences` texts all stand beside each other. `batch_size` is how many
-        are written at once, each beam counted: it changes the speed, not the texts. So does an
-        `engine` of one's own, kept for many calls.
+        Args:
+            prompts: a text or a list of texts, or token ids; the sources of a translation model
+            batch_size: texts (or beams) that are generated at once: changes the speed, not the
+                texts
+            engine: from `engine`, to be used for many calls
+            settings: those of transformers, such as max_new_tokens, temperature, top_p, num_beams:
+                the fields of `generate.settings.Settings`
+
+        The `num_return_sequences` texts of a prompt are next to each other.
         """
-        return generate(self._writing(prompts, settings, batch_size, engine))
+        return generate(self._job(prompts, settings, batch_size, engine))
 
     def engine(
         self, texts: int, tokens: int, *, source_tokens: int = 0, compiled: bool = False
     ) -> Engine:
-        """To write `texts` at once of up to `tokens` each, prompts counted.
+        """An engine for many calls of `generate`: a GPU captures the CUDA graphs of its steps once.
 
-        A GPU's steps are recorded once and then played: an engine that is kept has them ready.
-        `compiled` fuses their kernels before, which takes a minute. A translator's sources have up
-        to `source_tokens` each.
+        Args:
+            texts: how many are generated at once
+            tokens: the most tokens of a text, the prompt included
+            source_tokens: the most tokens of a source, for translation models
+            compiled: fuse the kernels with torch.compile, which takes a minute; on a GPU only
         """
         if self.task.backbone.config.family == "seq2seq" and source_tokens < 1:
             raise InputError(
-                f"engine: source_tokens = {source_tokens}: write how many the longest source has"
+                f"engine: source_tokens = {source_tokens}: write the length of the longest source"
             )
         return Engine(
             self.task, slots=texts, capacity=tokens, memory_capacity=source_tokens,
@@ -172,51 +221,60 @@ class Model(nn.Module):
         )  # fmt: skip
 
     def stream(self, prompt: str | Sequence[int], **settings: Any) -> Iterator[str]:
-        """As `generate`, of one text: its pieces as they are written."""
-        return stream(self._writing([prompt], settings))
+        """Like `generate` for one prompt: yields the pieces of its text as they are generated."""
+        return stream(self._job([prompt], settings))
 
-    def _writing(
+    def _job(
         self, prompts: Any, settings: dict[str, Any], batch_size: int | None = None,
         engine: Engine | None = None,
-    ) -> Writing:  # fmt: skip
+    ) -> GenerationJob:  # fmt: skip
         return prepare(
             self.task, self.tokenizer, self.origin, prompts, settings, batch_size, engine
         )
 
     def translate(
-        self, texts: str | Sequence[str], *, num_beams: int = 4, length_penalty: float = 1.0,
-        n_best: int = 1, align: bool = False, **settings: Any,
-    ) -> list[Translation]:  # fmt: skip
-        """One translation a text, in their order; its `n_best` - 1 next best are its `others`.
+        self, texts: str | Sequence[str], *, n_best: int = 1, align: bool = False, **settings: Any
+    ) -> list[Translation]:
+        """One translation per text, in their order.
 
-        Nothing is cut: a text that is too long is translated sentence by sentence. `align` adds
-        which word came from which. All other settings are those of `generate`.
+        Args:
+            texts: one or many; one that is too long is translated sentence by sentence
+            n_best: how many translations of each: the next best ones are its `others`
+            align: also align the words: `Translation.alignment`
+            settings: those of `generate`; num_beams is 4, if not given
         """
-        wanted = [texts] if isinstance(texts, str) else texts
-        found = translate(
-            self.task, self._tokenizer(), wanted, origin=self.origin, n_best=n_best, align=align,
-            num_beams=num_beams, length_penalty=length_penalty, **settings,
+        rows = [texts] if isinstance(texts, str) else texts
+        translations = translate(
+            self.task, self._tokenizer(), rows, origin=self.origin, n_best=n_best, align=align,
+            **settings,
         )  # fmt: skip
-        for line in notes(found):
+        for line in notes(translations):
             warnings.warn(line, stacklevel=2)
-        return found
+        return translations
 
     def int8(self) -> Model:
-        """Round all weights to one byte, in place: less exact, and less to read at every step."""
+        """Round all weights to int8, in place: smaller and faster to read, less exact.
+
+        Returns the model itself. It can no longer be trained or saved.
+        """
         to_int8(self.task)
         return self
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write a folder that `load`, and Hugging Face's transformers, open.
+        """Write a folder that `load` and Hugging Face's transformers open.
 
-        One that was opened is written back as it was, bit for bit.
+        A model that was loaded is written back as it was, bit for bit.
         """
         check_not_int8(self.task)
         notes = {} if self.origin is not None else self._fingerprint()
         save_task(self.task, folder, self.origin, self._files(), notes)
 
     def export(self, folder: str | os.PathLike[str], *, name: str | None = None) -> None:
-        """As `save`, with a model card (unless it has one) and the tokenizer's fingerprint."""
+        """Like `save`, with a model card (unless it has one) and the tokenizer's fingerprint.
+
+        Args:
+            name: the model's name in the card; the folder's, if not given
+        """
         check_not_int8(self.task)
         home = Path(folder).resolve().name
         precision = dtype_name(storage_dtype(self.task, self.origin))
@@ -228,23 +286,18 @@ class Model(nn.Module):
         return {} if self.tokenizer is None else {FINGERPRINT: self.tokenizer.fingerprint}
 
     def _files(self) -> dict[str, bytes]:
-        """The files it came with; a tokenizer that is not theirs takes the place of theirs."""
+        """The files of its folder, with the tokenizer replaced if it is another one."""
         files = {} if self.origin is None else dict(self.origin.files)
         if self.tokenizer is None:
             return files
-        theirs = Tokenizer.from_files(files)
-        if theirs is None or theirs.fingerprint != self.tokenizer.fingerprint:
+        original = Tokenizer.from_files(files)
+        if original is None or original.fingerprint != self.tokenizer.fingerprint:
             files = {name: data for name, data in files.items() if name not in TOKENIZER_FILES}
             files["tokenizer.json"] = self.tokenizer.backend.to_str(pretty=True).encode()
         return files
 
     def _tokenizer(self) -> Tokenizer:
-        if self.tokenizer is None:
-            raise InputError(
-                "this model came without a tokenizer: put a tokenizer.json into its folder, "
-                "or give token ids"
-            )
-        return self.tokenizer
+        return inference.check_tokenizer(self.tokenizer)
 
 
 def load(
@@ -253,21 +306,23 @@ def load(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> Model:
-    """Open a model folder in the Hugging Face layout: BERT, GPT-2, Marian, T5, Llama and their kin.
+    """Open a model in the Hugging Face layout: BERT, GPT-2, Marian, T5, Llama and the like.
 
-    The name of a model that comes with the package opens that one, unless a folder of this name is
-    here; one of the Hugging Face hub is fetched. A GGUF file of a Llama is opened too, as float32;
-    and static vectors of GloVe and word2vec, as a model that is their table. Nothing in the folder
-    is executed.
+    Args:
+        folder: a folder; the name of a model that comes with the package (a folder of this name
+            goes first); a name of the Hugging Face hub, which is downloaded; a GGUF file of a
+            Llama, opened as float32; static vectors of GloVe or word2vec
+        device: where the model computes; the CPU, if not given
+        dtype: what it computes in. If not given, half precision stays where the device is fast at
+            it, and becomes float32 elsewhere; `save` still writes the precision of the file
 
-    `dtype` is what the model computes in. Without it, half precision is kept where the device is
-    fast at it, and computed in float32 elsewhere; `save` still writes what the file had.
+    Nothing in the folder is executed. CheckpointError if it cannot be read safely.
     """
     folder = Path(folder) if is_gguf(folder) else find(folder)
     task, origin = load_task(folder)
     size = task.backbone.config.vocab_size
     tokenizer = Tokenizer.from_files(origin.files, str(folder), size)
-    recipe = recipe_of(origin.files, str(folder))
+    recipe = embedding_config(origin.files, str(folder))
     try:
         model = Model(task, tokenizer, origin=origin, recipe=recipe)
     except CheckpointError as error:
@@ -289,13 +344,15 @@ def record(
     model: Model, what: Text | Sequence[int] | tuple[Sequence[int], Sequence[int]], *,
     keep: Keep = "*", edit: Edit | None = None,
 ) -> Trace:  # fmt: skip
-    """Run the model on one text and see every named tensor inside.
+    """Run the model on one text, and keep every named tensor.
 
-    `what` is a text, a pair of texts, or token ids. For a translation model it is the pair
-    (source, target), as texts or as ids. A text may be a document of many sentences, where the
-    model weighs them.
+    Args:
+        what: a text, a pair of texts, or token ids; for a translation model the pair (source,
+            target), as texts or ids; for a model of documents, a document
+        keep: which tensors: a pattern ("*.weights"), several, or a function of the name
+        edit: changes on the way: from a pattern to a tensor, or to a function of the tensor
     """
-    batch, tokens, source = _to_record(model, what)
+    batch, tokens, source = inference.record_batch(model.task, model.tokenizer, what)
     sentences = [] if batch.documents is None else list(batch.sequences.lengths)
     recorder = Recorder(model, keep, edit, several=len(sentences) > 1)
     with torch.no_grad():
@@ -305,60 +362,17 @@ def record(
     return Trace(recorder.tensors, tokens, source, config, sentences)
 
 
-def _to_record(model: Model, what: Any) -> tuple[Batch, list[str], list[str]]:
-    translating = model.task.backbone.config.family == "seq2seq"
-    pair = isinstance(what, tuple) and len(what) == 2
-    if translating:
-        if not pair:
-            raise InputError("record: a translation model needs (source, target)")
-        source, target = _ids(model, what[0])[0], _to_write(model, what[1])
-        batch = next(model.task.batches([source], targets=[target]))
-        return batch, _names(model, target), _names(model, source)
-    if isinstance(what, str) and model.task.spec.pool in DOCUMENTS:
-        task, tokenizer = model.able("classify")
-        texts, kind, counts = uses.laid_out(task, uses.read_documents(task, tokenizer, [what]))
-        batch = next(task.batches(texts, segments=kind, documents=counts))
-        return batch, _names(model, [i for each in texts for i in each]), []
-    ids, segments = _ids(model, what)
-    kinds = [segments] if segments and model.task.backbone.config.segments else None
-    batch = next(model.task.batches([ids], segments=kinds))
-    return batch, _names(model, ids), []
-
-
-def _ids(model: Model, what: Any) -> tuple[list[int], list[int]]:
-    if isinstance(what, str) or (isinstance(what, tuple) and what and isinstance(what[0], str)):
-        read = model._tokenizer().encode(what)
-        return read.ids, read.segments
-    if not isinstance(what, Sequence) or not all(type(number) is int for number in what):
-        raise InputError(f"record: {what!r}: give a text, a pair of texts, or a list of token ids")
-    return list(what), []
-
-
-def _to_write(model: Model, what: Any) -> list[int]:
-    """What a decoder reads: of a text, its start token and then the pieces; ids as they are."""
-    if not isinstance(what, str):
-        return _ids(model, what)[0]
-    read = model._tokenizer().encode(what)
-    pieces = (i for i, special in zip(read.ids, read.special, strict=True) if not special)
-    return [model.task.backbone.config.ids.start or 0, *pieces]
-
-
-def _names(model: Model, ids: Sequence[int]) -> list[str]:
-    name: Callable[[int], str] = str if model.tokenizer is None else model.tokenizer.readable
-    return [name(i) for i in ids]
-
-
 def _check_belongs(tokenizer: Tokenizer, task: Task, origin: Origin | None) -> None:
-    """Ids beyond the table would crash; other words under the same ids would give nonsense."""
+    """CheckpointError if the tokenizer has ids that the model lacks, or is another tokenizer."""
     size = task.backbone.config.vocab_size
     if tokenizer.highest >= size:
         raise CheckpointError(
-            f"the tokenizer knows ids up to {tokenizer.highest} and the model has "
+            f"the tokenizer has ids up to {tokenizer.highest} and the model has "
             f"vocab_size = {size}: they do not belong together"
         )
     stated = None if origin is None else origin.config.get(FINGERPRINT)
     if stated is not None and stated != tokenizer.fingerprint:
         raise CheckpointError(
             f"the tokenizer's fingerprint is {tokenizer.fingerprint} and config.json says "
-            f"{FINGERPRINT} = {stated!r:.90}: put back the tokenizer it was trained with"
+            f"{FINGERPRINT} = {stated!r:.90}: put back the tokenizer that it was trained with"
         )

@@ -1,4 +1,4 @@
-"""Which precision a model computes in: the only module that decides it.
+"""The compute dtype of a model: the only module that decides it.
 
 Storage dtype and compute dtype are separate. Weights that are stored in bfloat16 compute in
 bfloat16 where the processor has instructions for it, and in float32 elsewhere: a CPU without them

@@ -1,7 +1,7 @@
-"""Well-known models by name: what each is made of. Sizes only, no weights, no torch.
+"""Well-known models by name: their configs, without weights and without torch.
 
-Dropout is as published, but for attention's, which the fast kernel does not know: it is 0. T5
-keeps it: its layout has one rate for all, and its positions take the slower path anyway.
+Dropout is as published, except in attention, where it is 0: the fast kernel has none. T5 keeps
+it: its config has one rate for all, and its positions need the slower path anyway.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.config import Dropout, ModelConfig, TaskConfig, TokenIds
+from glassformer.config import DropoutRates, ModelConfig, TaskConfig, TokenIds
 
 
 @dataclass(frozen=True)
 class Preset:
-    what: str  # in a few plain words
+    what: str  # a short description
     model: ModelConfig
     task: TaskConfig  # the head it is usually trained with
-    reference: tuple[str, str] | None = None  # the same in transformers: bare, with this head
+    reference: tuple[str, str] | None = None  # its classes in transformers: bare, with this head
 
 
 def _sizes(depth: int, width: int) -> dict[str, Any]:
-    """In all of these models a head is 64 wide; in most the MLP is four times as wide as x."""
+    """All of these models have heads of width 64; in most the MLP is four times as wide."""
     return {"depth": depth, "width": width, "heads": width // 64, "mlp_width": 4 * width}
 
 
@@ -36,10 +36,12 @@ def _bert(what: str, depth: int, width: int, vocab_size: int = 30_522) -> Preset
         norm_place="post",
         norm_eps=1e-12,
         final_norm=False,
-        dropout=Dropout(embedding=0.1, residual=0.1),
+        dropout=DropoutRates(embedding=0.1, residual=0.1),
         ids=TokenIds(pad=0),
     )
-    return Preset(what, model, TaskConfig(kind="pretraining"), ("BertModel", "BertForPreTraining"))
+    return Preset(
+        what, model, TaskConfig(kind="masked_lm_nsp"), ("BertModel", "BertForPreTraining")
+    )
 
 
 def _gpt2(what: str, depth: int, width: int) -> Preset:
@@ -49,16 +51,17 @@ def _gpt2(what: str, depth: int, width: int) -> Preset:
         **_sizes(depth, width),
         max_length=1024,
         activation="gelu_tanh",
-        dropout=Dropout(embedding=0.1, residual=0.1),
+        dropout=DropoutRates(embedding=0.1, residual=0.1),
         ids=TokenIds(start=50_256, end=50_256),
     )
-    return Preset(what, model, NEXT_WORD, ("GPT2Model", "GPT2LMHeadModel"))
+    return Preset(what, model, CAUSAL_LM, ("GPT2Model", "GPT2LMHeadModel"))
 
 
 def _transformer(what: str, width: int, dropout: float) -> Preset:
-    """As the paper's formulas have it: no biases in attention, two in the MLP.
+    """As in the paper's formulas: no biases in attention, two in the MLP.
 
-    The paper says 65M and 213M, of "about 37,000" pieces; no one number of pieces gives both.
+    The paper reports 65M and 213M parameters with "about 37,000" tokens; no vocabulary size
+    gives both.
     """
     model = ModelConfig(
         family="seq2seq",
@@ -71,7 +74,7 @@ def _transformer(what: str, width: int, dropout: float) -> Preset:
         final_norm=False,
         attention_bias=False,
         activation="relu",
-        dropout=Dropout(embedding=dropout, residual=dropout),
+        dropout=DropoutRates(embedding=dropout, residual=dropout),
     )
     return Preset(what, model, TRANSLATION)
 
@@ -90,14 +93,14 @@ def _t5(what: str, depth: int, width: int) -> Preset:
         activation="relu",
         mlp_bias=False,
         output_scale=True,
-        dropout=Dropout(embedding=0.1, attention=0.1, mlp=0.1, residual=0.1),
+        dropout=DropoutRates(embedding=0.1, attention=0.1, mlp=0.1, residual=0.1),
         ids=TokenIds(pad=0, start=0, end=1),
     )
     return Preset(what, model, TRANSLATION, ("T5Model", "T5ForConditionalGeneration"))
 
 
 def _marian(what: str, depth: int, width: int) -> Preset:
-    """As the OPUS-MT models, each with its own pieces: 58,101 is English to German's number."""
+    """Like OPUS-MT models, whose vocabularies differ: 58,101 is that of English to German."""
     model = ModelConfig(
         family="seq2seq",
         vocab_size=58_101,
@@ -109,15 +112,15 @@ def _marian(what: str, depth: int, width: int) -> Preset:
         norm_place="post",
         final_norm=False,
         activation="silu",
-        dropout=Dropout(embedding=0.1, residual=0.1),
+        dropout=DropoutRates(embedding=0.1, residual=0.1),
         ids=TokenIds(pad=58_100, start=58_100, end=0),
     )
-    task = TaskConfig(kind="seq2seq", bias=True)
+    task = TaskConfig(kind="translation", bias=True)
     return Preset(what, model, task, ("MarianModel", "MarianMTModel"))
 
 
-NEXT_WORD = TaskConfig(kind="causal_lm", bias=False)
-TRANSLATION = TaskConfig(kind="seq2seq", bias=False)
+CAUSAL_LM = TaskConfig(kind="causal_lm", bias=False)
+TRANSLATION = TaskConfig(kind="translation", bias=False)
 
 MODERNBERT_BASE = Preset(
     "BERT as of 2024",
@@ -161,7 +164,7 @@ SMOLLM2_135M = Preset(
         ids=TokenIds(start=0, end=0),
         init_std=1 / 24,
     ),
-    NEXT_WORD,
+    CAUSAL_LM,
     ("LlamaModel", "LlamaForCausalLM"),
 )
 

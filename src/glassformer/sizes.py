@@ -1,6 +1,6 @@
-"""How many numbers a model holds, and where: the lecture's parameter table.
+"""The lecture's parameter table: how many parameters a model has, and where.
 
-Every shape is read off the model itself, built without memory; no formula counts a second time.
+Every shape is read from the model itself, built without memory; there are no separate formulas.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ Group = Literal[
 ORDER, STACKS = get_args(Group), ("encoder", "decoder", "")
 INSIDE: dict[str, Group] = {"attention": "attention", "cross": "cross attention", "mlp": "MLP"}
 
-MOST = 1 << 40  # numbers in a matrix: torch itself stops at 2⁶³ bytes, with a page of text
+MAX_ELEMENTS = 1 << 40  # elements of a matrix: beyond 2⁶³ bytes torch fails with a traceback
 
 
 @dataclass(frozen=True)
 class Part:
-    """A table, a norm, or a linear map with its bias; and how often the model has it."""
+    """A table, a norm, or a linear layer with its bias; and how often the model has it."""
 
-    stack: str  # encoder or decoder; "" for what stands on them
+    stack: str  # encoder or decoder; "" for the head
     group: Group
     name: str  # as in the model: token, query, up
-    per: Per  # there is one for each of these
-    shape: tuple[int, ...]  # of one; a linear map is in × out as on the slides, in torch out × in
-    bias: int  # numbers in its bias
-    heads: int = 1  # in each block, where there is one per head
+    per: Per  # there is one per model, block or head
+    shape: tuple[int, ...]  # of one; a linear layer is in × out as on the slides
+    bias: int  # elements of its bias
+    heads: int = 1  # per block, where there is one per head
     blocks: int = 1
 
     @property
-    def each(self) -> int:
+    def single(self) -> int:
         return math.prod(self.shape) + self.bias
 
     @property
     def count(self) -> int:
-        return self.each * self.heads * self.blocks
+        return self.single * self.heads * self.blocks
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """The table. What is shared, as the words of a tied output layer, is in it once."""
+    """The table. Shared weights, such as those of a tied output layer, are counted once."""
 
     parts: tuple[Part, ...]
 
     @property
     def bare(self) -> int:
-        """Without the head. A pooler is no head: BertModel has it too."""
+        """Without the head. A pooler is not a head: BertModel has one, too."""
         return sum(part.count for part in self.parts if part.group != "head")
 
     @property
@@ -68,57 +68,57 @@ class Sizes:
     def per_head(self) -> int:
         """Query, key and value of one attention head."""
         heads = (part for part in self.parts if part.per == "head" and part.group == "attention")
-        return sum({part.name: part.each for part in heads}.values())  # both stacks' are alike
+        return sum({part.name: part.single for part in heads}.values())  # alike in both stacks
 
     @property
     def per_block(self) -> dict[str, int]:
         """One block of each stack, its heads included."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for part in self.parts:
             if part.per != "model":
-                found[part.stack] += part.each * part.heads
-        return dict(found)
+                counts[part.stack] += part.single * part.heads
+        return dict(counts)
 
     def groups(self) -> dict[tuple[str, Group], list[Part]]:
         """By stack and group, in the order of the model."""
-        found: dict[tuple[str, Group], list[Part]] = {}
+        groups: dict[tuple[str, Group], list[Part]] = {}
         for part in self.parts:
-            found.setdefault((part.stack, part.group), []).append(part)
-        return found
+            groups.setdefault((part.stack, part.group), []).append(part)
+        return groups
 
 
 def measure(config: ModelConfig, task: TaskConfig) -> Sizes:
-    """Count the parameters of a model with this head; nothing is allocated."""
+    """Count the parameters of a model with this head, without allocating them."""
     _check(config)
-    if config.position in ("sinusoidal", "rotary"):  # computed: a real table, but no parameters
+    if config.position in ("sinusoidal", "rotary"):  # computed tables: no parameters
         config = config.model_copy(update={"position": "none"})
-    found = Counter(_parts(outline(config, task)))  # blocks alike have the same parts
-    parts = [replace(part, blocks=blocks) for part, blocks in found.items()]
+    counts = Counter(_parts(outline(config, task)))  # equal blocks have equal parts
+    parts = [replace(part, blocks=blocks) for part, blocks in counts.items()]
     parts.sort(key=_order)
     return Sizes(tuple(parts))
 
 
 def _order(part: Part) -> tuple[int, int, str]:
-    """As in the model; norms by name, as the first block may lack one."""
+    """In the order of the model; norms by name, as the first block may lack one."""
     name = part.name if part.group == "norms" else ""
     return STACKS.index(part.stack), ORDER.index(part.group), name
 
 
 def _check(config: ModelConfig) -> None:
-    """A config may come from anybody's folder."""
+    """Refuse sizes that no model has: a config may come from an untrusted folder."""
     attention = config.heads * max(config.query_width, config.mixed_width)
     rows = max(config.vocab_size, config.mlp_width, config.segments, attention, config.width)
     rows = max(rows, config.max_length + config.position_offset, config.relative_buckets)
     largest = rows * max(config.width, config.table_width)
-    if largest > MOST:
+    if largest > MAX_ELEMENTS:
         raise ConfigError(
-            f"a matrix of {largest:,} numbers: at most {MOST:,} can be counted; "
+            f"a matrix of {largest:,} elements, more than {MAX_ELEMENTS:,}: "
             "look for a wrong size in the config"
         )
 
 
 def _parts(model: Task) -> Iterator[Part]:
-    """Each module with weights of its own; one that is shared comes once."""
+    """Each module with weights of its own; a shared one comes once."""
     config = model.backbone.config
     for path, module in model.named_modules():
         own = dict(module.named_parameters(recurse=False))
@@ -132,13 +132,13 @@ def _parts(model: Task) -> Iterator[Part]:
         if per == "head":
             heads = config.heads if name == "query" else config.group_heads
             shape = (shape[0], shape[1] // heads)
-        if "weight" not in own:  # the words of a tied output layer: only the bias is its own
+        if "weight" not in own:  # a tied output layer: only the bias is its own
             name += ".bias"
         yield Part(stack, group, name, per, shape, sum(b.numel() for b in bias) // heads, heads)
 
 
 def _place(path: str) -> tuple[str, Group, str, Per]:
-    """Where a module stands: in which stack and group, as what, once or once per what."""
+    """The stack, group and name of a module, and whether there is one per model, block or head."""
     match path.split("."):
         case ["backbone", stack, "embedding", name]:
             return stack, "embeddings", name, "model"

@@ -1,6 +1,6 @@
-"""The two toys of the first lecture: one causal head that learns what a table of word pairs cannot.
+"""The two toys of the first lecture: one causal head learns what a bigram table cannot.
 
-A bigram table only knows how often one word follows another. One attention head can look back and
+A bigram table only knows how often one word follows another. An attention head can look back and
 see who ordered.
 """
 
@@ -19,13 +19,13 @@ from glassformer.glass import Recorder, Trace
 from glassformer.model import Attention, Batch, Context, Embedding, Visitor
 from glassformer.model.init import initialise
 from glassformer.tasks import cross_entropy
-from glassformer.tasks.heads import Words
+from glassformer.tasks.heads import LMHead
 
 
 @dataclass(frozen=True)
 class Toy:
     words: tuple[str, ...]
-    texts: tuple[tuple[str, ...], ...]  # the word after each text's last is the first of all
+    texts: tuple[tuple[str, ...], ...]  # the target after the last word is words[0]
 
     @property
     def ids(self) -> list[list[int]]:
@@ -33,11 +33,11 @@ class Toy:
 
     @property
     def targets(self) -> list[list[int]]:
-        """The next word at each place."""
+        """The next word at each position."""
         return [[*ids[1:], 0] for ids in self.ids]
 
     def bigrams(self) -> Tensor:  # (V, V)
-        """How often each word follows each: all that a table of pairs can know."""
+        """The probability of each next word (column) after a word (row), from counts of pairs."""
         rows = zip(self.ids, self.targets, strict=True)
         counts = Counter(pair for ids, nexts in rows for pair in zip(ids, nexts, strict=True))
         table = torch.zeros(len(self.words), len(self.words))
@@ -60,7 +60,7 @@ SECOND = Toy(
 
 
 class OneHead(nn.Module):
-    """Token + position, one causal head of width 20, and back to words. Nothing else."""
+    """Token + position embeddings, one causal head of width 20, an LM head. Nothing else."""
 
     def __init__(self, toy: Toy, width: int = 20) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class OneHead(nn.Module):
         )
         self.embedding = Embedding(config)
         self.attention = Attention(config, layer=0)
-        self.words = Words(config, bias=False)
+        self.words = LMHead(config, bias=False)
         initialise(self, config)
 
     def forward(self, batch: Batch, visitor: Visitor | None = None) -> Tensor:  # (N, V)
@@ -98,7 +98,7 @@ class OneHead(nn.Module):
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Matrices this small only wait for each other, long on a busy machine."""
+    """Use one thread: with matrices this small, several threads mostly wait for each other."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -108,10 +108,10 @@ def one_thread() -> Iterator[None]:
 
 
 def train(toy: Toy, model: OneHead, *, steps: int = 400) -> Iterator[float]:
-    """Teach the next word; yields the loss of each step."""
+    """Train to predict the next word; yields the loss of each step."""
     batch = Batch.of(toy.ids)
     labels = torch.tensor([word for text in toy.targets for word in text])
-    # The decay keeps the scores small, so that the head does not settle on one word too early.
+    # Weight decay keeps the scores small, so that the head does not settle on one word too early.
     optimiser = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.3)
     for _ in range(steps):
         loss = cross_entropy(model(batch), labels).mean
@@ -122,7 +122,7 @@ def train(toy: Toy, model: OneHead, *, steps: int = 400) -> Iterator[float]:
 
 
 def look(toy: Toy, model: OneHead, text: int = 0) -> Trace:
-    """Everything inside the head for one of the toy's texts."""
+    """Record every tensor of the head for one of the toy's texts."""
     model.eval()
     recorder = Recorder(model)
     with torch.no_grad():

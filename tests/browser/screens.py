@@ -35,7 +35,7 @@ READY = {
     "positions": ".page-positions .squiggles",
     "lab": ".page-lab .code",
     "compare": ".page-compare .two",
-    "training": ".page-training .says, .none",
+    "training": ".page-training .values, .none",
 }
 
 

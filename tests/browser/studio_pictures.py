@@ -40,7 +40,7 @@ SHOTS: dict[str, tuple[str, str, dict[str, object]]] = {  # by name: which studi
     "numbers": ("minilm", "numbers", {**PIZZA, **OF, "s": 2}),
     "translate": ("shipped", "translate", {"m": 1, "x": "The cat sat on the mat."}),
     "generate": (
-        "smollm", "generate", {**CAT, "how": "chance", "k": 8, "p": 0.9, "l": 10, "w": "mean"},
+        "smollm", "generate", {**CAT, "how": "sample", "k": 8, "p": 0.9, "l": 10, "w": "mean"},
     ),
     "beams": ("smollm", "generate", {**CAT, "how": "beam", "n": 7}),
     "layers": (
@@ -60,10 +60,10 @@ model = {preset = "gpt2", width = 32, depth = 2, heads = 4, mlp_width = 64}
 objective = {kind = "next_word", length = 32}
 [train]
 steps = 120
-tokens = 512
+micro_batch_tokens = 512
 evaluate_every = 20
 save_every = 20
-keep = 8
+keep_checkpoints = 8
 learning_rate = 4e-3
 """
 TEXT = """The cat of house {n} sat on the mat. It was a warm day, and the dog slept.

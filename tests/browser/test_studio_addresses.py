@@ -72,7 +72,7 @@ def test_words_taken_that_are_not_there(toys: Server, open_page: Callable[..., P
     """One line, and a way back."""
     page = open_page(toys.address("generate", m=toys.model("toy decoder"), took="0-999999"))
     expect(page.get_by_role("alert")).to_contain_text("numbers from 0 to 11")
-    page.get_by_role("button", name="Without the words taken").click()
+    page.get_by_role("button", name="Reset").click()
     expect(page.get_by_role("alert")).to_be_hidden()
     page.locator(READY["generate"]).first.wait_for()
 
@@ -111,12 +111,12 @@ def test_a_head_clicked_off_changes_the_answer(
     settle(page)
     text = page.locator("#text").input_value()
     asked = {"model": "0", "text": text}
-    before = toys.json("runs", asked)["says"]["at"][0]["top"]
-    expect(page.locator("table.says tbody tr")).to_have_count(len(before))
+    before = toys.json("runs", asked)["predictions"]["at"][0]["top"]
+    expect(page.locator("table.values tbody tr")).to_have_count(len(before))
     page.locator("[data-at='1.2']").hover()
     page.get_by_role("button", name="switch layer 1, head 2 off").click()
     page.locator("table.both").wait_for()
-    after = toys.json("runs", {**asked, "off": [["encoder", 1, 2]]})["says"]["at"][0]["top"]
+    after = toys.json("runs", {**asked, "off": [["encoder", 1, 2]]})["predictions"]["at"][0]["top"]
     assert [each["p"] for each in after] != [each["p"] for each in before]
     first = page.locator("table.both tbody tr").first.locator("th, td").all_text_contents()
     now = {each["text"]: each["p"] for each in after}
@@ -162,7 +162,7 @@ def test_a_run_that_the_server_has_dropped_is_asked_for_again(
 def test_nothing_is_wider_than_the_screen(
     toys: Server, open_page: Callable[..., Page], name: str, width: int, height: int
 ) -> None:
-    state = {"m": toys.model("toy translator"), "how": "chance", "k": 3, "p": 0.9}
+    state = {"m": toys.model("toy translator"), "how": "sample", "k": 3, "p": 0.9}
     page = open_page(toys.address(name, **state), width=width, height=height)
     settle(page)
     assert page.evaluate(CLIPPED) == []

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 from screens import Server, drawn, painted, pixels, settle, table
-from test_studio_take import PAGES, head, taken
+from test_studio_export import PAGES, head, taken
 
 import glassformer as gf
 from glassformer.studio.standalone import WEB
@@ -80,7 +80,7 @@ def test_a_page_without_a_studio(
     assert np.array_equal(found, painted(table(page), weights, scale))
     expect(alone.get_by_role("alert")).to_be_hidden()
     alone.goto(alone.url.replace("#/head?", "#/head?x=another+text&"))
-    expect(alone.get_by_role("alert")).to_contain_text("holds only what was taken along")
+    expect(alone.get_by_role("alert")).to_contain_text("holds only what was exported")
     drawn(alone, MATRIX, "0")
     assert "another" not in alone.url
     assert np.array_equal(pixels(alone, MATRIX), found)
@@ -136,14 +136,14 @@ def test_a_run_without_a_studio(
 def test_what_takes_the_server_is_switched_off(
     toys: Server, open_page: Callable[..., Page], open_file: Callable[..., Page], tmp_path: Path
 ) -> None:
-    page = open_page(toys.address("generate", m=1, how="chance"))
+    page = open_page(toys.address("generate", m=1, how="sample"))
     settle(page)
     alone = open_file(taken(page, "HTML", tmp_path).as_uri())
     alone.wait_for_function("() => document.querySelector('#live').textContent")
     for role, name in (
         ("combobox", "Model"), ("button", "greedy"), ("button", "beam search"),
-        ("slider", "temperature"), ("button", "Draw again"), ("combobox", "at most"),
-        ("button", "Take “chicken” here"),
+        ("slider", "temperature"), ("button", "Resample"), ("combobox", "at most"),
+        ("button", "Choose “chicken”"),
     ):  # fmt: skip
         expect(page.get_by_role(role, name=name)).to_be_enabled()  # type: ignore[arg-type]
         expect(alone.get_by_role(role, name=name)).to_be_disabled()  # type: ignore[arg-type]
@@ -177,7 +177,7 @@ def test_a_frame_in_another_page(
 
 
 LEAVE = """() => {
-  const all = [...document.querySelectorAll("#take .buttons button")];
+  const all = [...document.querySelectorAll("#export .buttons button")];
   all.find(({ textContent }) => textContent === "HTML").click();
   location.hash = "#/map?m=1";
   return all.every(({ disabled }) => disabled);
@@ -189,11 +189,11 @@ def test_what_was_left_out(
 ) -> None:
     """It is told, and switched off in the file; who leaves meanwhile takes what was there."""
     page = open_page("about:blank")
-    script = (WEB / "take.js").read_text()
+    script = (WEB / "export.js").read_text()
     assert "MOST = 1500;" in script
     fewer = script.replace("MOST = 1500;", "MOST = 10;")
     page.route(
-        "**/take.js", lambda route: route.fulfill(body=fewer, content_type="text/javascript")
+        "**/export.js", lambda route: route.fulfill(body=fewer, content_type="text/javascript")
     )
     page.goto(toys.address("head", m=0, l=0, h=1, q=1))
     settle(page)
@@ -201,7 +201,7 @@ def test_what_was_left_out(
     with page.expect_download() as started:
         assert page.evaluate(LEAVE)
     started.value.save_as(tmp_path / "part.html")
-    told = page.get_by_role("dialog", name="Take it away").get_by_role("status")
+    told = page.get_by_role("dialog", name="Export").get_by_role("status")
     expect(told).to_have_text(re.compile(r"without 38 of 48 answers"))
     drawn(page, MAP)
     alone = open_file((tmp_path / "part.html").as_uri())

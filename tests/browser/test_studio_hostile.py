@@ -45,7 +45,7 @@ READY = {
 }  # fmt: skip
 PLACES = [
     *((name, {}, ready) for name, ready in READY.items()),
-    ("generate", {"how": "chance"}, ".looking table"),
+    ("generate", {"how": "sample"}, ".looking table"),
     ("generate", {"how": "beam"}, ".tree svg"),
     ("layers", {"o": "the cat sat"}, ".cosines"),
     ("positions", {}, ".page-positions .squiggles"),
@@ -66,8 +66,8 @@ class Mouth:
         self.server, self.words = server, list(words)
         self.acts = {
             "models": self.models, "measures": self.measures, "alignment": self.alignment,
-            "numbers": self.numbers, "row": lambda answer: None, "writings": self.writing,
-            "decided": self.decided, "way": self.way, "shuffles": self.shuffle,
+            "numbers": self.numbers, "row": lambda answer: None, "generations": self.writing,
+            "lens": self.lens, "trajectory": self.trajectory, "shuffles": self.shuffle,
             "positions": self.positions, "runs": self.run,
         }  # fmt: skip
 
@@ -90,8 +90,8 @@ class Mouth:
         for tokens in answer["tokens"]["queries"].values():
             for token, word in zip(tokens, self.words[::7], strict=False):
                 token["text"] = word
-        answer["says"]["text"] = answer["says"]["text"] and self.words[5]
-        for place in answer["says"]["at"]:
+        answer["predictions"]["text"] = answer["predictions"]["text"] and self.words[5]
+        for place in answer["predictions"]["at"]:
             place["top"] = [{"text": word, "p": 1 / 300} for word in self.words]
 
     def measures(self, answer: dict[str, Any]) -> None:
@@ -105,7 +105,7 @@ class Mouth:
             answer[side] = self.words[20 : 20 + len(answer[side])]
 
     def writing(self, answer: dict[str, Any]) -> None:
-        held = answer["prompt"] + answer["source"] + answer["written"]
+        held = answer["prompt"] + answer["source"] + answer["generated"]
         held += [each for step in answer["steps"] for each in step["top"]]
         held += [] if answer["beams"] is None else answer["beams"]["nodes"]
         held += [] if answer["beams"] is None else answer["beams"]["best"]
@@ -115,14 +115,14 @@ class Mouth:
             for rule in step["rules"]:
                 rule["name"] = self.words[7]
 
-    def decided(self, answer: dict[str, Any]) -> None:
-        self.way(answer)
+    def lens(self, answer: dict[str, Any]) -> None:
+        self.trajectory(answer)
         answer["words"] = self.words[: len(answer.get("words", []))]
         for top in answer.get("tops", []):
             for each, word in zip(top, self.words, strict=False):
                 each["text"] = word
 
-    def way(self, answer: dict[str, Any]) -> None:
+    def trajectory(self, answer: dict[str, Any]) -> None:
         for point, word in zip(answer.get("points", []), self.words[40:], strict=False):
             point["name"] = word
 
@@ -132,7 +132,7 @@ class Mouth:
     def shuffle(self, answer: dict[str, Any]) -> None:
         for token, word in zip(answer["after"], self.words[50:], strict=False):
             token["text"] = word
-        for says in (answer["says"], answer["says_after"]):
+        for says in (answer["predictions"], answer["predictions_after"]):
             for place in says["at"]:
                 place["top"] = [{"text": word, "p": 1 / 300} for word in self.words]
 
@@ -187,5 +187,5 @@ def test_words_of_a_folder(strangers: Server, open_page: Callable[..., Page]) ->
     page = open_page(strangers.address(m=strangers.model(evil), x="the cat sat"))
     drawn(page, ".board canvas")
     expect(page.get_by_label("Model", exact=True)).to_contain_text(evil)
-    labels = page.locator("table.says tbody th").all_text_contents()
+    labels = page.locator("table.values tbody th").all_text_contents()
     assert evil in labels and "<script>alert(2)</script>" in labels

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 from screens import Bytes, Server, drawn, painted, pixels, settle, table
+from test_studio_export import drop, taken
 from test_studio_hostile import BENIGN, HOSTILE, TAGS, Mouth
-from test_studio_take import drop, taken
 from test_studio_walk import NAMELESS, check_by_tab
 
 import glassformer as gf
@@ -48,7 +48,7 @@ def test_the_colours_of_differences(toys: Server, open_page: Callable[..., Page]
 def test_the_picture_of_the_lab(toys: Server, open_page: Callable[..., Page], theme: str) -> None:
     page = open_page(toys.address("lab", l=1, h=2, off="encoder.0.1"), theme=theme)
     after, before, *_ = drawn(page, MATRIX)
-    values = toys.tensor(f"between/{before}/{after}/head/encoder/1/2")
+    values = toys.tensor(f"difference/{before}/{after}/head/encoder/1/2")
     assert len(set(values.flatten().tolist())) > 3
     assert_painted(page, MATRIX, signed(page, theme), values)
 
@@ -66,7 +66,7 @@ def test_changes_are_made_and_undone(toys: Server, open_page: Callable[..., Page
     after = toys.json("runs", {"model": "0", "text": page.locator("#text").input_value(),
                                "swaps": [["encoder", 2, "ate"]]})  # fmt: skip
     shown = page.locator("table.both tbody tr").first.locator("th, td").all_text_contents()
-    top = {each["text"]: each["p"] for each in after["says"]["at"][0]["top"]}
+    top = {each["text"]: each["p"] for each in after["predictions"]["at"][0]["top"]}
     assert shown[2] == f"{top[shown[0]]:.2f}"
     page.get_by_label("Another sentence").fill("I sat by the river bank.")
     page.keyboard.press("Enter")
@@ -80,7 +80,7 @@ def test_changes_are_made_and_undone(toys: Server, open_page: Callable[..., Page
     for key, count in (("z", 2), ("z", 1), ("z", 0), ("Z", 1), ("Z", 2), ("z", 1)):
         page.keyboard.press(key)
         expect(changes).to_have_count(count)
-    page.get_by_role("button", name=re.compile("take back: token 2")).click()
+    page.get_by_role("button", name=re.compile("remove: token 2")).click()
     expect(changes).to_have_count(0)
     page.get_by_role("button", name="Undo").click()
     expect(changes).to_have_count(1)
@@ -155,10 +155,10 @@ def test_two_sentences(toys: Server, open_page: Callable[..., Page]) -> None:
     for selector, run in ((first, one), (second, two)):
         weights = toys.tensor(f"runs/{run}/head/encoder/1/3?view=raw")
         assert_painted(page, selector, table(page), weights)
-    values = toys.tensor(f"between/{one}/{two}/head/encoder/1/3")
+    values = toys.tensor(f"difference/{one}/{two}/head/encoder/1/3")
     assert_painted(page, between, signed(page), values)
     page.goto(toys.address("compare", o="I ate the apple"))
-    expect(page.locator(".still")).to_contain_text("as many on both sides")
+    expect(page.locator(".still")).to_contain_text("the same shape on both sides")
     expect(page.get_by_role("alert")).to_be_hidden()
 
 
@@ -214,7 +214,7 @@ def test_checkpoints_of_a_run(strangers: Server, open_page: Callable[..., Page])
     page.goto(strangers.address("compare", m=model, cp=10, bs=30, x="the cat"))
     settle(page)
     one, two, *_ = drawn(page, "[aria-label='The difference'] canvas")
-    values = strangers.tensor(f"between/{one}/{two}/head/decoder/0/0")
+    values = strangers.tensor(f"difference/{one}/{two}/head/decoder/0/0")
     assert_painted(page, "[aria-label='The difference'] canvas", signed(page), values)
 
 
@@ -222,7 +222,7 @@ def test_a_run_is_followed(strangers: Server, home: Path, open_page: Callable[..
     """What it writes while it goes on comes to the page: the curve, and a checkpoint more."""
     page = open_page(strangers.address("training", m=strangers.model("run"), x="the cat"))
     settle(page)
-    expect(page.get_by_text("the run goes on")).to_be_visible()
+    expect(page.get_by_text("the run is training")).to_be_visible()
     slider = page.get_by_label("Checkpoint", exact=True)
     expect(slider).to_have_attribute("max", "2")
     metrics, saved = home / "run" / "metrics.jsonl", home / "run" / "checkpoints"
@@ -266,7 +266,7 @@ SNAPSHOTS = {
       - region "What changes in the picture":
         - group "layer"
         - group "head"
-      - region "What the model says"
+      - region "Predictions"
       - region "Changes":
         - button "Undo" [disabled]
         - button "Redo" [disabled]
@@ -280,7 +280,7 @@ SNAPSHOTS = {
       - region "The first"
       - region "The second"
       - region "The difference"
-      - region "What the two say":
+      - region "Predictions of both":
         - table "Best answers of the two"
     """,
     "training": """
@@ -289,7 +289,7 @@ SNAPSHOTS = {
         - img /Loss by step/
       - slider "Checkpoint"
       - region "Weights at this checkpoint"
-      - region "What the model says"
+      - region "Predictions"
     """,
 }
 

@@ -42,7 +42,7 @@ def test_generate(
     page = open_page(server.address("generate", m=model, n=8))
     drawn(page, LOOKING)
     ask = {"model": model, "text": page.locator("#text").input_value(), "max_new_tokens": 8}
-    row = server.json("writings", {**ask, "taken": []})
+    row = server.json("generations", {**ask, "taken": []})
     stacks = ["decoder", "cross"] if row["source"] else ["decoder"]
     for theme, stack in ((theme, stack) for theme in ("light", "dark") for stack in stacks):
         page.emulate_media(color_scheme=theme)
@@ -51,9 +51,9 @@ def test_generate(
         for head in ("2", "mean"):
             page.get_by_label("Head", exact=True).select_option(head)
             page.get_by_label("Layer", exact=True).select_option("1")
-            drawn(page, LOOKING, row["writing"], stack, "1", head, theme)
+            drawn(page, LOOKING, row["generation"], stack, "1", head, theme)
             which = "" if head == "mean" else f"?head={head}"
-            weights = server.tensor(f"writings/{row['writing']}/attention/{stack}/1{which}")
+            weights = server.tensor(f"generations/{row['generation']}/attention/{stack}/1{which}")
             assert weights.max() > 0 and same(page, LOOKING, theme, weights)
     shown = page.locator(".chances tbody tr").all_inner_texts()
     for text, each in zip(shown, row["steps"][0]["top"], strict=True):
@@ -78,7 +78,7 @@ def test_another_word_is_taken(toys: Server, open_page: Callable[..., Page]) -> 
     text.get_by_role("button", name="сел").click()
     page.get_by_role("button", name="лёг", exact=True).click()
     expect(text).to_have_text(re.compile("лёг"))
-    expect(page.locator(".told.now")).to_have_text("your choice")
+    expect(page.locator(".note.now")).to_have_text("your choice")
     expect(page).to_have_url(re.compile(r"took=1-\d+&g=1"))
     page.reload()
     expect(text).to_have_text(re.compile("лёг"))
@@ -86,19 +86,19 @@ def test_another_word_is_taken(toys: Server, open_page: Callable[..., Page]) -> 
     expect(page.get_by_role("heading", level=1)).to_have_text("When is the answer decided?")
     page.go_back()
     expect(text).to_have_text(re.compile("лёг"))
-    page.get_by_role("button", name="The model's own words again").click()
+    page.get_by_role("button", name="Reset").click()
     expect(text).to_have_text(re.compile("сел"))
 
 
 def test_what_is_cut_and_by_what(toys: Server, open_page: Callable[..., Page]) -> None:
-    state = {"m": toys.model("toy decoder"), "how": "chance", "temp": 1.5, "k": 4, "p": 0.5}
+    state = {"m": toys.model("toy decoder"), "how": "sample", "temp": 1.5, "k": 4, "p": 0.5}
     page = open_page(toys.address("generate", **state))
     drawn(page, LOOKING)
     ask = {
         "model": state["m"], "text": page.locator("#text").input_value(), "max_new_tokens": 12,
         "taken": [], "do_sample": True, "temperature": 1.5, "top_k": 4, "top_p": 0.5, "seed": 0,
     }  # fmt: skip
-    row = toys.json("writings", ask)
+    row = toys.json("generations", ask)
     heads = page.locator(".chances thead th").all_inner_texts()
     assert heads[1:5] == ["model", "temperature 1.5", "top-k 4", "top-p 0.5"]
     rows = page.locator(".chances tbody tr")
@@ -107,8 +107,8 @@ def test_what_is_cut_and_by_what(toys: Server, open_page: Callable[..., Page]) -
         name = None if each["cut"] is None else ("temperature", "top-k", "top-p")[each["cut"]]
         assert told == ("chosen" if each["id"] == row["steps"][0]["token"] else f"cut by {name}")
     before = page.url
-    page.get_by_role("button", name="Draw again").click()
-    page.get_by_role("button", name="Draw again").click()
+    page.get_by_role("button", name="Resample").click()
+    page.get_by_role("button", name="Resample").click()
     expect(page).to_have_url(re.compile("seed=2"))
     assert before != page.url
     slider = page.get_by_label("temperature", exact=True)
@@ -124,7 +124,7 @@ def test_the_tree_of_a_search(toys: Server, open_page: Callable[..., Page]) -> N
     page = open_page(toys.address("generate", m=model, how="beam", nb=3))
     page.locator(".tree .node").first.wait_for()
     ask = {"model": model, "text": page.locator("#text").input_value(), "max_new_tokens": 12}
-    row = toys.json("writings", {**ask, "num_beams": 3})
+    row = toys.json("generations", {**ask, "num_beams": 3})
     nodes = row["beams"]["nodes"]
     shown = page.locator(".tree .node")
     assert shown.count() == len(nodes)
@@ -136,11 +136,11 @@ def test_the_tree_of_a_search(toys: Server, open_page: Callable[..., Page]) -> N
         assert text.removeprefix("score ") == f"{number:.3f}".replace("-", "−")
         assert kind == each["state"]
     assert page.locator(".edge").count() == sum(each["parent"] is not None for each in nodes)
-    scores = page.locator(".found tbody td:nth-child(2)").all_inner_texts()
+    scores = page.locator(".results tbody td:nth-child(2)").all_inner_texts()
     assert scores == [f"{each['score']:.3f}".replace("-", "−") for each in row["beams"]["best"]]
     page.locator(".tree .node").nth(8).click()
-    expect(page.get_by_role("heading", name=re.compile("Step 2: 6 ways"))).to_be_visible()
-    page.get_by_role("button", name=re.compile("Walk through")).nth(1).click()
+    expect(page.get_by_role("heading", name=re.compile("Step 2: 6 candidates"))).to_be_visible()
+    page.get_by_role("button", name=re.compile("Step through")).nth(1).click()
     drawn(page, LOOKING)
     text = page.get_by_role("group", name="The text: choose a word").inner_text()
     assert row["beams"]["best"][1]["text"].split() == re.findall("[а-яё]+", text)
@@ -151,22 +151,22 @@ def test_a_translation_that_was_cut(toys: Server, open_page: Callable[..., Page]
 
     def cut(route: Route) -> None:
         answer = toys.json("runs", json.loads(route.request.post_data or ""))
-        answer["says"]["complete"] = False
+        answer["predictions"]["complete"] = False
         route.fulfill(body=json.dumps(answer), content_type="application/json")
 
     ask = {"model": toys.model("toy translator"), "text": "the cat sat on the mat"}
     run = toys.json("runs", ask)
-    assert run["says"]["complete"]
+    assert run["predictions"]["complete"]
     told = f"Cut at {len(run['tokens']['queries']['decoder']) - 1} tokens"
     for was in (False, True):
         page = open_page(toys.address("translate", m=ask["model"], x=ask["text"]))
         if was:
             page.route("**/api/runs", cut)
             page.reload()
-        for link, region in (("Translate", "The translation"), ("Map", "What the model says")):
+        for link, region in (("Translate", "The translation"), ("Map", "Predictions")):
             page.get_by_role("link", name=link, exact=True).click()
             card = page.get_by_role("region", name=region)
-            expect(card).to_contain_text(run["says"]["text"])
+            expect(card).to_contain_text(run["predictions"]["text"])
             expect(card.get_by_text(told)).to_have_count(int(was))
 
 
@@ -183,11 +183,11 @@ def test_layers(toys: Server, open_page: Callable[..., Page], name: str) -> None
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
         run = drawn(page, LENS, theme)[0]
-        found = toys.json(f"runs/{run}/decided")
+        found = toys.json(f"runs/{run}/lens")
         assert same(page, LENS, theme, nearest_bytes(found["p"]).T)
     token = page.locator(".page-layers .strip [aria-pressed=true]").get_attribute("title")
     at = int((token or "").removeprefix("token "))
-    (curve,) = page.evaluate(POINTS, ".said .curve")
+    (curve,) = page.evaluate(POINTS, ".lens-at .curve")
     straight(curve, [row[at] for row in found["kl"]])
     bits = page.locator(".lensed tbody td:nth-child(5)").all_inner_texts()
     assert bits == [f"{row[at]:.2f}" for row in found["kl"]]
@@ -205,8 +205,8 @@ def test_two_sentences(toys: Server, open_page: Callable[..., Page]) -> None:
     expect(mates.get_by_role("button", name="bank")).to_have_attribute("aria-pressed", "true")
     runs = [toys.json("runs", {"model": model, "text": text, "second": None, "off": []})["run"]
             for text in texts]  # fmt: skip
-    found = toys.json(f"runs/{runs[0]}/way/encoder/6?other={runs[1]}&mate=6")
-    curves = page.evaluate(POINTS, ".way .curve")
+    found = toys.json(f"runs/{runs[0]}/trajectory/encoder/6?other={runs[1]}&mate=6")
+    curves = page.evaluate(POINTS, ".trajectory .curve")
     for points, name in zip(curves, ("to_start", "to_end", "between"), strict=True):
         straight(points, found[name])
     page.keyboard.press("Escape")
@@ -228,7 +228,7 @@ def test_layers_of_a_long_text(strangers: Server, open_page: Callable[..., Page]
           strip.querySelector("[aria-pressed=true]").getBoundingClientRect().top
             - strip.getBoundingClientRect().top]""")
         assert -1 < from_top < shown < high and shown < 100
-    inside = """() => [".way .plot", ".way"].map((each) =>
+    inside = """() => [".trajectory .plot", ".trajectory"].map((each) =>
       document.querySelector(each).getBoundingClientRect().bottom)"""
     plot, card = page.evaluate(inside)
     assert plot < card
@@ -253,7 +253,7 @@ def test_a_page_that_waits_says_so(toys: Server, open_page: Callable[..., Page])
 def test_another_sentence_that_is_too_long(toys: Server, open_page: Callable[..., Page]) -> None:
     """It is one line beside its box; all the rest is there."""
     page = open_page(toys.address("layers", o="the " * 99))
-    way = page.get_by_role("region", name="A word's way")
+    way = page.get_by_role("region", name="Trajectory of a word")
     expect(way).to_contain_text("shorten it")
     expect(way.locator(".cosines tbody tr").first.locator("td")).to_have_count(2)
     expect(page.locator(".lensed tbody tr")).to_have_count(5)
@@ -264,9 +264,9 @@ def test_another_sentence_that_is_too_long(toys: Server, open_page: Callable[...
 def test_a_model_without_words_says_so(strangers: Server, open_page: Callable[..., Page]) -> None:
     evil = strangers.model("<img src=x onerror=alert(1)>")
     page = open_page(strangers.address("layers", m=evil, x="the cat sat"))
-    expect(page.locator(".lens")).to_contain_text("This model has no words to say at a token")
+    expect(page.locator(".lens")).to_contain_text("This model predicts no words")
     expect(page.locator(".cosines")).to_be_visible()
-    expect(page.locator(".said")).to_be_hidden()
+    expect(page.locator(".lens-at")).to_be_hidden()
 
 
 def test_positions(studios: dict[str, Server], open_page: Callable[..., Page]) -> None:
@@ -326,7 +326,7 @@ def test_shuffle_the_words(toys: Server, open_page: Callable[..., Page], flat: i
     assert sorted(words[0].split()[1:]) == sorted(words[1].split()[1:])
     run = toys.json("runs", {"model": model, "text": page.locator("#text").input_value()})["run"]
     found = toys.json("shuffles", {"run": run, "seed": 1, "positions": not flat})
-    most = changed(*(found[each]["at"][0]["top"] for each in ("says", "says_after")))
+    most = changed(*(found[each]["at"][0]["top"] for each in ("predictions", "predictions_after")))
     told = "Without positions nothing changes" if flat else f"by {most:.2f} or more"
     expect(page.locator(".page-shuffle")).to_contain_text(told)
     page.get_by_role("button", name="Shuffle again").click()

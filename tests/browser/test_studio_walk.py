@@ -159,7 +159,7 @@ SNAPSHOTS = {
               - rowheader "0"
               - gridcell "layer 0, head 0" [selected]
               - gridcell "layer 0, head 1"
-      - region "What the model says"
+      - region "Predictions"
       - region "The chosen head":
         - heading /Layer 0, head 0/ [level=2]
         - button "Look closer"
@@ -188,7 +188,7 @@ SNAPSHOTS = {
     "numbers": """
       - heading "How is this weight computed?" [level=1]
       - group "The token that looks"
-      - navigation "The walk":
+      - navigation "All steps":
         - list "Steps":
           - listitem:
             - button /Token . position/
@@ -215,7 +215,7 @@ SNAPSHOTS = {
       - heading "Why this word next?" [level=1]
       - group "How to choose":
         - button "greedy" [pressed]
-        - button "by chance"
+        - button "sample"
         - button "beam search"
       - combobox "at most"
       - group /The text. choose a word/:
@@ -234,7 +234,7 @@ SNAPSHOTS = {
               - row /кот 0.99 chosen/:
                 - rowheader "кот":
                   - button "кот" [pressed]
-        - button "Take “кот” here"
+        - button "Choose “кот”"
       - region "What the new token looks at":
         - combobox "Looks at"
         - combobox "Layer"
@@ -258,18 +258,18 @@ SNAPSHOTS = {
       - heading "When is the answer decided?" [level=1]
       - group "The word":
         - button "[MASK]" [pressed]
-      - region "The lens":
-        - group /Chance of the final answer/
-      - region "What would be said":
+      - region "Logit lens":
+        - group /Probability of the final answer/
+      - region "Logit lens at this token":
         - heading /At .\\[MASK\\]. it ends with .money./ [level=2]
         - group "Table of the lens":
-          - table /What would be said at each point/:
+          - table /Logit lens at each point/:
             - rowgroup:
-              - row "point says p p of “money” bits to end"
+              - row "point top p p of “money” KL (bits)"
             - rowgroup:
               - row /embedding .* 2.94/
-        - img /Bits from each point to the end/
-      - region "A word's way":
+        - img /KL to final output/
+      - region "Trajectory of a word":
         - textbox "Another sentence"
         - img /Cosines of .* at 5 points/
         - group "Table of cosines":

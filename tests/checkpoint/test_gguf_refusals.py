@@ -53,11 +53,11 @@ def tensors(change: Callable[[dict[str, np.ndarray]], object]) -> Damage:
 
 
 def renamed(old: str, new: str) -> Damage:
-    return tensors(lambda found: found.update({new: found.pop(old)}))
+    return tensors(lambda weights: weights.update({new: weights.pop(old)}))
 
 
 def number(value: float, name: str = NAMES[0]) -> Damage:
-    return tensors(lambda found: found[name].__setitem__((3, 5), value))
+    return tensors(lambda weights: weights[name].__setitem__((3, 5), value))
 
 
 def at(place: int, code: str, *values: Any) -> Damage:
@@ -146,18 +146,18 @@ REFUSED: dict[str, tuple[Damage, tuple[str, ...]]] = {
     "a link": (link("real"), ("a link",)),
     "a link to a device": (link("/dev/zero"), ("a link",)),
     "empty": (content(b""), ("empty",)),
-    "one letter": (content(b"G"), ("no GGUF file",)),
-    "another file": (content(b"PK\x03\x04" + bytes(99)), ("no GGUF file",)),
+    "one letter": (content(b"G"), ("not a GGUF file",)),
+    "another file": (content(b"PK\x03\x04" + bytes(99)), ("not a GGUF file",)),
     "nothing but a name": (content(b"GGUF"), ("version",)),
     "version 1": (at(4, "I", 1), ("version = 1",)),
     "version 4": (at(4, "I", 4), ("version = 4",)),
     "big-endian": (rewritten(endian=gguf.GGUFEndian.BIG), ("big-endian",)),
     "cut in the counts": (cut(20), ("number of fields",)),
-    "cut in the fields": (cut(1_500), ("field", "cut off")),
+    "cut in the fields": (cut(1_500), ("field", "truncated")),
     "cut in its first field": (cut(50), ("tensors",)),
-    "cut in the tokens": (cut(3_000), (TOKENS, "cut off")),
-    "cut in the weights": (cut(-700), ("cut off",)),
-    "cut by one byte": (cut(-1), ("cut off",)),
+    "cut in the tokens": (cut(3_000), (TOKENS, "truncated")),
+    "cut in the weights": (cut(-700), ("truncated",)),
+    "cut by one byte": (cut(-1), ("truncated",)),
     # counts and lengths
     "many tensors": (at(8, "Q", 1 << 60), ("1,152,921,504,606,846,976 tensors",)),
     "more tensors than fit": (at(8, "Q", 50_000), ("50,000 tensors",)),
@@ -169,12 +169,12 @@ REFUSED: dict[str, tuple[Damage, tuple[str, ...]]] = {
     "a long text": (inside("tokenizer.ggml.pre", 4, "Q", 1 << 63), ("tokenizer.ggml.pre",)),
     "a long list": (inside(TOKENS, 8, "Q", 1 << 61), (TOKENS, "2,305,843,009,213,693,952")),
     "a long list of numbers": (inside(TYPES, 8, "Q", 1 << 63), (TYPES,)),
-    "a list of lists": (inside(TOKENS, 4, "I", 9), (TOKENS, "kind 9")),
+    "a list of lists": (inside(TOKENS, 4, "I", 9), (TOKENS, "type 9")),
     "a field of no kind": (inside("llama.block_count", 0, "I", 77), ("block_count", "77")),
     "millions of texts": (content(texts(3 << 20)), ("'many'", "3,145,728 texts")),
     "as many as may be": (content(texts(1 << 20)), ("general.architecture", "None")),
     "a field twice": (
-        twice("llama.rope.freq_base", "llama.context_length"), ("llama.rope.freq_base", "already"),
+        twice("llama.rope.freq_base", "llama.context_length"), ("llama.rope.freq_base", "twice"),
     ),
     "no text": (inside(TOKENS, 16 + 8, "B", 255), (TOKENS, "UTF-8")),
     # tensors
@@ -184,8 +184,8 @@ REFUSED: dict[str, tuple[Damage, tuple[str, ...]]] = {
     "no dimension": (inside(NAMES[0], 0, "I", 0), (NAMES[0], "0 dimensions")),
     "many dimensions": (inside(NAMES[0], 0, "I", (1 << 32) - 1), (NAMES[0], "4294967295")),
     "an empty tensor": (sizes(0, 37), (NAMES[0], "empty")),
-    "absurd sizes": (sizes(1 << 62, 1 << 62), (NAMES[0], "cut off")),
-    "sizes that wrap around": (sizes(1 << 32, 1 << 32), (NAMES[0], "cut off")),
+    "absurd sizes": (sizes(1 << 62, 1 << 62), (NAMES[0], "truncated")),
+    "sizes that wrap around": (sizes(1 << 32, 1 << 32), (NAMES[0], "truncated")),
     "another shape": (sizes(23, 37), (NAMES[0], "[37, 23]", "[37, 24]")),
     "the other way round": (sizes(37, 24), (NAMES[0], "[24, 37]", "[37, 24]")),
     "an unknown kind": (kind(999), (NAMES[0], "999")),
@@ -193,11 +193,11 @@ REFUSED: dict[str, tuple[Damage, tuple[str, ...]]] = {
     "whole numbers": (kind(26), (NAMES[0], "I32")),
     "a kind that is not unpacked": (kind(16), (NAMES[0], "IQ2_XXS")),
     "rows that are no blocks": (kind(8), (NAMES[0], "rows of 24", "Q8_0")),
-    "an offset outside": (offset(1 << 40), (NAMES[0], "cut off")),
-    "an offset that wraps around": (offset((1 << 64) - 32), (NAMES[0], "cut off")),
+    "an offset outside": (offset(1 << 40), (NAMES[0], "truncated")),
+    "an offset that wraps around": (offset((1 << 64) - 32), (NAMES[0], "truncated")),
     "an odd offset": (offset(33), (NAMES[0], "33", "32")),
     "one tensor on another": (two_on_one, (*NAMES, "overlap")),
-    "a tensor twice": (twice(*NAMES), (NAMES[0], "there already")),
+    "a tensor twice": (twice(*NAMES), (NAMES[0], "there twice")),
     "NaN": (number(float("nan")), (NAMES[0], "NaN")),
     "infinity": (number(float("inf"), "token_embd.weight"), ("token_embd.weight", "infinity")),
     "a tensor missing": (tensors(lambda t: t.pop(NAMES[0])), (NAMES[0], "missing")),

@@ -48,8 +48,8 @@ class Hub(BaseHTTPRequestHandler):
         rest = rest.removeprefix("small/")
         if rest.startswith("revision/"):
             names = [{"rfilename": name} for name in files]
-            found = {"id": "someone/small", "sha": SHA, "siblings": names}
-            return self.reply(200, json.dumps(found).encode(), {}, body)
+            info = {"id": "someone/small", "sha": SHA, "siblings": names}
+            return self.reply(200, json.dumps(info).encode(), {}, body)
         if rest.startswith("tree/"):
             rows = [
                 {"type": "file", "path": n, "size": len(d), "oid": hashlib.sha1(d).hexdigest()}

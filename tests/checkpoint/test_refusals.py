@@ -14,7 +14,7 @@ import torch
 import folders
 import glassformer as gf
 from folders import WEIGHTS, edit_config
-from glassformer import plain
+from glassformer import safe_files
 from glassformer.checkpoint import budget
 from glassformer.errors import CheckpointError, GlassformerError
 
@@ -137,7 +137,7 @@ def test_the_folder_itself_may_be_a_link(whole: dict[str, Path], tmp_path: Path)
 
 @pytest.mark.parametrize("name", ["../a", "/etc/passwd", "a/../../b", "", ".", "a\0b", ".."])
 def test_no_name_leads_out_of_a_folder(name: str, tmp_path: Path) -> None:
-    for look in (plain.locate, plain.open_plain, lambda f, n: plain.read(f, n, 9)):
+    for look in (safe_files.locate, safe_files.open_plain, lambda f, n: safe_files.read(f, n, 9)):
         with pytest.raises(CheckpointError) as caught:
             look(tmp_path, name)
         folders.one_line(caught.value, str(tmp_path), repr(name))

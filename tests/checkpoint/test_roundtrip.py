@@ -30,7 +30,7 @@ def test_every_class_is_written_back_as_it_was(name: str, tmp_path: Path) -> Non
     folder = folders.write(name, tmp_path / name)
     there_and_back(folder)
     expected = {"config.json", "model.safetensors"}
-    if folders.TASKS[name].kind in ("causal_lm", "seq2seq"):
+    if folders.TASKS[name].kind in ("causal_lm", "translation"):
         expected |= {"generation_config.json"}
     assert folders.files(folder).keys() == expected
 
@@ -52,9 +52,9 @@ def test_shards_are_written_back_with_their_index(name: str, tmp_path: Path) -> 
     wide = {"vocab_size": 499, "decoder_vocab_size": 499, "pad_token_id": 498}
     changes = wide if name.startswith("Marian") else {"vocab_size": 499}
     folder = folders.write(name, tmp_path / "shards", shards="20KB", **changes)
-    found = folders.files(folder)
-    assert INDEX in found
-    assert sum(each.endswith(".safetensors") for each in found) > 1
+    names = folders.files(folder)
+    assert INDEX in names
+    assert sum(each.endswith(".safetensors") for each in names) > 1
     sharded = there_and_back(folder)
     whole, _ = load_task(folders.write(name, tmp_path / "whole", **changes))
     assert list(folders.differences(sharded, whole)) == []
@@ -232,8 +232,8 @@ def test_what_is_said_of_a_copy_that_differs_helps(name: str, copy: str, tmp_pat
 def test_an_output_of_its_own_is_kept_apart(tmp_path: Path) -> None:
     folder = folders.write("GPT2LMHeadModel", tmp_path / "untied", tie_word_embeddings=False)
     task = there_and_back(folder)
-    assert task.words.weight.shape == task.backbone.words.shape
-    assert not torch.equal(task.words.weight, task.backbone.words)
+    assert task.lm_head.weight.shape == task.backbone.token_embedding.shape
+    assert not torch.equal(task.lm_head.weight, task.backbone.token_embedding)
 
 
 STRANGE = {"my_note": {"a": [1, 2.5, None, "ü"]}, "task_specific_params": None, "zeta": -0.0}
@@ -246,8 +246,8 @@ def test_keys_that_mean_nothing_here_survive(tmp_path: Path) -> None:
     task, origin = load_task(folder)
     task.spec = task.spec.model_copy(update={"labels": ("no", "yes")})
     save_task(task, tmp_path / "changed", origin)
-    found = read_config(tmp_path / "changed")
-    assert {key: found[key] for key in STRANGE} == STRANGE
+    config = read_config(tmp_path / "changed")
+    assert {key: config[key] for key in STRANGE} == STRANGE
 
 
 def test_new_labels_are_written_and_nothing_else_changes(tmp_path: Path) -> None:
@@ -279,8 +279,8 @@ def fresh(name: str, folder: Path, **changes: object) -> Task:
 def open_theirs(name: str, folder: Path) -> torch.nn.Module:
     """With transformers, which must find every tensor and nothing beside."""
     cls = getattr(transformers, name)
-    model, found = cls.from_pretrained(folder, output_loading_info=True)
-    assert {key: list(names) for key, names in found.items() if names} == {}
+    model, report = cls.from_pretrained(folder, output_loading_info=True)
+    assert {key: list(names) for key, names in report.items() if names} == {}
     return model
 
 
@@ -319,7 +319,7 @@ def test_a_fresh_untied_model_is_whole_or_refused(name: str, tmp_path: Path) -> 
         folders.one_line(error, "tied")
         return
     state = open_theirs(name, tmp_path / "fresh").state_dict()
-    assert torch.equal(state["lm_head.weight"], task.words.weight)
+    assert torch.equal(state["lm_head.weight"], task.lm_head.weight)
     assert list(folders.differences(load_task(tmp_path / "fresh")[0], task)) == []
 
 
@@ -347,7 +347,7 @@ def test_a_folder_can_be_saved_onto_itself(tmp_path: Path) -> None:
     save_task(task, folder, origin)
     assert folders.files(folder) == before
     with torch.no_grad():
-        task.backbone.words.add_(1)
+        task.backbone.token_embedding.add_(1)
     save_task(task, folder, origin)
     assert list(folders.differences(load_task(folder)[0], task)) == []
     assert [each.name for each in tmp_path.iterdir()] == ["bert"]
@@ -368,11 +368,11 @@ def test_the_new_weights_count_however_they_are_cut(old: str, new: str, tmp_path
     other = folders.write("GPT2LMHeadModel", tmp_path / "new", shards=new)
     task, origin = load_task(other)
     with torch.no_grad():
-        task.backbone.words.add_(1)
+        task.backbone.token_embedding.add_(1)
     save_task(task, folder, origin)
     assert list(folders.differences(load_task(folder)[0], task)) == []
     theirs = open_theirs("GPT2LMHeadModel", folder)
-    assert torch.equal(theirs.transformer.wte.weight, task.backbone.words)
+    assert torch.equal(theirs.transformer.wte.weight, task.backbone.token_embedding)
 
 
 def test_a_write_that_fails_leaves_the_old_folder_whole(tmp_path: Path, monkeypatch) -> None:

@@ -11,8 +11,8 @@ HIDDEN, C, WIDE = 5, 3, 7
 
 
 def link(row: Row, ours: list[str]) -> Link:
-    (found,) = links([row], ours)
-    return found
+    (link,) = links([row], ours)
+    return link
 
 
 def shapes(state: dict[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
@@ -89,8 +89,8 @@ def test_no_precision_is_lost(dtype: torch.dtype) -> None:
 
 def test_layer_numbers_are_filled_in_each_for_itself() -> None:
     ours = ["blocks.0.norm.weight", "blocks.11.norm.weight", "blocks.11.norm.bias", "norm.weight"]
-    found = links([Row("layer.{}.LayerNorm.*", "blocks.{}.norm.*")], ours)
-    assert {each.theirs: each.ours for each in found} == {
+    all_links = links([Row("layer.{}.LayerNorm.*", "blocks.{}.norm.*")], ours)
+    assert {each.theirs: each.ours for each in all_links} == {
         "layer.0.LayerNorm.weight": ("blocks.0.norm.weight",),
         "layer.11.LayerNorm.weight": ("blocks.11.norm.weight",),
         "layer.11.LayerNorm.bias": ("blocks.11.norm.bias",),
@@ -109,8 +109,8 @@ NORM_OURS = ["norm.weight", "norm.bias"]
 @pytest.mark.parametrize("leaves", [("weight", "bias"), ("gamma", "beta")])
 def test_greek_leaves_and_prefixes_are_found(prefix: str, leaves: tuple[str, str]) -> None:
     names = [f"{prefix}LayerNorm.{leaf}" for leaf in leaves]
-    found = paired(NORM, NORM_OURS, names)
-    assert {name: each.ours for name, each in found.items()} == {
+    by_name = paired(NORM, NORM_OURS, names)
+    assert {name: each.ours for name, each in by_name.items()} == {
         names[0]: ("norm.weight",),
         names[1]: ("norm.bias",),
     }
@@ -170,9 +170,9 @@ WORDS = [
 
 
 def test_an_untied_output_has_its_own_tensor() -> None:
-    found = paired(WORDS, ["table.weight", "words.weight"], ["wte.weight", "lm_head.weight"])
-    assert found["lm_head.weight"].ours == ("words.weight",)
-    assert not found["lm_head.weight"].row.tied
+    by_name = paired(WORDS, ["table.weight", "words.weight"], ["wte.weight", "lm_head.weight"])
+    assert by_name["lm_head.weight"].ours == ("words.weight",)
+    assert not by_name["lm_head.weight"].row.tied
 
 
 def test_an_untied_output_must_be_in_the_file() -> None:

@@ -29,9 +29,9 @@ def word2vec(words=WORDS, rows=ROWS, ends=b"\n", count=None):
     return head + b"".join(each)
 
 
-def arrays(**found):
+def arrays(**named):
     file = io.BytesIO()
-    np.savez_compressed(file, **found)
+    np.savez_compressed(file, **named)
     return file.getvalue()
 
 
@@ -52,8 +52,8 @@ def test_every_format_gives_the_same_table(name, tmp_path):
     path = tmp_path / name
     path.write_bytes(FILES[name])
     model = gf.load(path)
-    assert torch.equal(model.task.backbone.words[1:], torch.from_numpy(ROWS))
-    assert not model.task.backbone.words[0].any()
+    assert torch.equal(model.task.backbone.token_embedding[1:], torch.from_numpy(ROWS))
+    assert not model.task.backbone.token_embedding[0].any()
     encoding = model.tokenizer.encode("Loved THE film. Ünder? yes")
     assert encoding.tokens == ["loved", "the", "film", ".", "ünder", "[UNK]", "[UNK]"]
     (vector,) = model.embed(["loved film"])
@@ -82,7 +82,7 @@ def test_words_as_they_stand_where_some_have_capitals(tmp_path):
     model = gf.load(tmp_path / "a.txt")
     assert model.tokenizer.encode("The the film").tokens == ["The", "the", "film"]
     assert len(model.tokenizer) == 5  # the second "the" is not read; "a b" holds a space
-    assert torch.equal(model.task.backbone.words[2], torch.from_numpy(ROWS[1]))
+    assert torch.equal(model.task.backbone.token_embedding[2], torch.from_numpy(ROWS[1]))
 
 
 def lying(name):
@@ -109,16 +109,16 @@ HUGE = b"1000000000 300\n" + b"the " + struct.pack("<3f", 1, 2, 3)
 BAD = {
     "short.txt": (glove() + b"more 1 2\n", "line 6: 'more 1 2\\n': write a word and 3 numbers"),
     "letters.txt": (glove() + b"more 1 2 x\n", "line 6: 'more 1 2 x\\n': write a word and 3"),
-    "nan.txt": (glove() + b"more 1 2 nan\n", "line 6: the vector of 'more' is not of numbers"),
-    "wordless.txt": (glove() + b" 1 2 3\n", "line 6: the word is '': write one"),
+    "nan.txt": (glove() + b"more 1 2 nan\n", "line 6: the vector of 'more' contains NaN"),
+    "wordless.txt": (glove() + b" 1 2 3\n", "line 6: the word is '': write a word"),
     "latin.txt": (glove() + b"\xe9t\xe9 1 2 3\n", "line 6: not UTF-8"),
     "prose.txt": (b"hello\n", "line 1: vectors of 0 numbers"),
-    "empty.txt": (b"", "there is no word in it"),
-    "few.vec": (b"9 3\n" + glove(), "line 1: 9 words, and there are 5: write their number"),
-    "more.vec": (b"4 3\n" + glove(), "line 1: 4 words, and there are 5"),
+    "empty.txt": (b"", "there are no words in it"),
+    "few.vec": (b"9 3\n" + glove(), "line 1 declares 9 words, and there are 5: correct"),
+    "more.vec": (b"4 3\n" + glove(), "line 1 declares 4 words, and there are 5"),
     "wide.vec": (b"2 99999\n", "line 1: vectors of 99,999 numbers"),
     "cut.txt.gz": (gzip.compress(glove())[:-9], "cannot be read"),
-    "huge.bin": (HUGE, "1,000,000,000 words of 300 numbers take at least 1,202,000,000,000 bytes"),
+    "huge.bin": (HUGE, "1,000,000,000 words of 300 numbers need at least 1,202,000,000,000 bytes"),
     "cut.bin": (word2vec()[:-9], "word 5: the file ends in the middle of it"),
     "cut.bin.gz": (gzip.compress(word2vec()[:-9]), "word 5: the file ends in the middle of it"),
     "latin.bin": (word2vec().replace("ünder".encode(), b"\xfcnd er"), "is not UTF-8"),
@@ -130,17 +130,17 @@ BAD = {
     "whole.npz": (arrays(words=np.array(WORDS), vectors=ROWS.astype(int)), "of int64"),
     "bytes.npz": (arrays(words=np.arange(5), vectors=ROWS), "write an array of strings"),
     "object.npz": (
-        arrays(words=np.array(list(WORDS), dtype=object), vectors=ROWS), "no array of numpy's"
+        arrays(words=np.array(list(WORDS), dtype=object), vectors=ROWS), "not a numpy array"
     ),
     "half.npz": (
-        arrays(words=np.array([*WORDS[:4], "\ud800"]), vectors=ROWS), "write one"
+        arrays(words=np.array([*WORDS[:4], "\ud800"]), vectors=ROWS), "write a word"
     ),
     "far.npz": (
         arrays(words=np.array(["a"] * 5).view(np.int32).__add__(1 << 30).view("<U1"), vectors=ROWS),
-        "words hold what is no text",
+        "words contain invalid characters",
     ),
     "vast.npz": (
-        arrays(words=np.array(WORDS), vectors=np.full((5, 3), 1e300)), "is not of numbers"
+        arrays(words=np.array(WORDS), vectors=np.full((5, 3), 1e300)), "contains NaN or infinity"
     ),
     "lzma.npz": (broken_lzma(), "cannot be read"),
     "lying.npz": (lying("vectors"), "an array of 4,000,000,000,000,000 bytes"),

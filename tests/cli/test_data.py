@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassformer.data.stats import CorpusStats, histogram, spread
 from glassformer.data.store import Store
-from glassformer.data.tally import Tally, histogram, spread
 from glassformer.text.training import tokenizer_files
 from stores import RUSSIAN, TEXTS, bpe, chars, translation, wordpiece
 from verbs import glassformer, refused
@@ -241,7 +241,7 @@ def test_stats_find_copies_and_unknown_words(place, tmp_path):
     assert facts["copies"] == 3
     assert facts["unknown"] == 2 and set(facts["unknown_examples"]) == {"☃", "❄❄"}
     said = glassformer(*words)
-    assert "10, 3 (30.0%) of them copies of another" in said
+    assert "10, 3 (30.0%) of them duplicates" in said
     assert "☃" in said and "❄❄" in said
 
 
@@ -261,7 +261,7 @@ def test_stats_refuse_in_one_line(place, tmp_path):
     )
     usual = ("--tokenizer", place / "wordpiece")
     assert "another tokenizer" in refused("data", "stats", tmp_path / "s", *usual)
-    assert "one store at a time" in refused(
+    assert "give one store at a time" in refused(
         "data", "stats", tmp_path / "s", tmp_path / "s", *usual, code=2
     )
     assert "no such file" in refused("data", "stats", tmp_path / "none", *usual)
@@ -284,7 +284,7 @@ def test_spreads_are_those_of_the_sorted_list(sizes):
 
 
 def test_a_tally_holds_few_bytes_of_a_document():
-    tally = Tally(None)
+    tally = CorpusStats(None)
     for i in range(1000):
         tally.add({"tokens": [i] * 50})
     assert len(tally.seen.tobytes()) == 8000 and tally.lengths == {"tokens": {50: 1000}}

@@ -25,9 +25,9 @@ def test_evaluate_agrees_with_the_run(trained):
     assert found.pop("model") == str(run / "model") and found.pop("recipe") == str(recipe)
     bits = found.pop("bits_per_byte", None)
     assert found == figures
-    assert (bits is not None) == (kind == "next_word")
+    assert (bits is not None) == (kind == "causal_lm")
     assert found["perplexity"] == pytest.approx(math.exp(found["loss"]), rel=1e-6) or (
-        kind == "masked_pairs"
+        kind == "masked_lm_nsp"
     )
     told = glassformer("evaluate", run / "model", recipe, "--translate", 0)
     assert f"{figures['loss']:,.4f}" in told and max(map(len, told.splitlines())) <= 80
@@ -44,7 +44,7 @@ def test_other_rows_give_the_same_figures(trained, tmp_path):
     """Also "auto": a loss does not depend on how texts stand in rows."""
     _, run, figures, kind = trained
     for tokens in (40, "auto"):
-        other = write_recipe(tmp_path, kind, train={"tokens": tokens, "compile": True})
+        other = write_recipe(tmp_path, kind, train={"micro_batch_tokens": tokens, "compile": True})
         found = json.loads(glassformer("evaluate", run / "model", other, "--json"))
         assert found["loss"] == pytest.approx(figures["loss"], rel=1e-5)
         assert found["answers"] == figures["answers"]
@@ -66,7 +66,7 @@ def test_bits_per_byte(tmp_path):
 
 def test_each_document_for_itself(tmp_path):
     """What a document's own tokens cost, though they stand in several windows and rows."""
-    recipe = write_recipe(tmp_path, train={"tokens": 40})
+    recipe = write_recipe(tmp_path, train={"micro_batch_tokens": 40})
     glassformer("pretrain", recipe, "--out", tmp_path / "run")
     model = tmp_path / "run/model"
     found = json.loads(glassformer("evaluate", model, recipe, "--json", "--per-document"))
@@ -82,7 +82,7 @@ def test_each_document_for_itself(tmp_path):
         assert json.loads(alone)[name] == pytest.approx(documents[1][name], rel=1e-5)
     told = glassformer("evaluate", model, recipe, "--per-document")
     assert documents[1]["begins"] in told and f"{documents[1]['bits_per_byte']:.4f}" in told
-    masked = write_recipe(tmp_path / "m", "masked")
+    masked = write_recipe(tmp_path / "m", "masked_lm")
     glassformer("pretrain", masked, "--out", tmp_path / "m/run")
     said = refused("evaluate", tmp_path / "m/run/model", masked, "--per-document", code=2)
     assert "knows no documents" in said
@@ -90,9 +90,9 @@ def test_each_document_for_itself(tmp_path):
 
 def test_a_recipe_on_tape_measures_documents(tmp_path):
     """The pooling is the model's; nothing is recorded where nothing is learnt."""
-    recipe = write_recipe(tmp_path, "classify", objective={"pool": "words"})
+    recipe = write_recipe(tmp_path, "classification", objective={"pool": "words"})
     glassformer("pretrain", recipe, "--out", tmp_path / "run")
-    taped = write_recipe(tmp_path, "classify", train={"tape": True})
+    taped = write_recipe(tmp_path, "classification", train={"cuda_graphs": True})
     said = glassformer("evaluate", tmp_path / "run/model", taped, "--json")
     assert json.loads(said)["accuracy"] > 0.3
 
@@ -106,7 +106,7 @@ def test_refused_in_one_line(trained, tmp_path):
     assert str(tmp_path) in refused("evaluate", tmp_path, recipe)
     assert f"the folder of a run: write {model}" in refused("evaluate", run, recipe)
     assert "no such" in refused("evaluate", model, recipe, "--data", tmp_path)
-    other = write_recipe(tmp_path / "o", "masked" if kind != "masked" else "next_word")
+    other = write_recipe(tmp_path / "o", "masked_lm" if kind != "masked_lm" else "causal_lm")
     assert "this model is for " in refused("evaluate", model, other, code=2)
-    nothing = write_recipe(tmp_path / "n", kind, data={"held_out": 0.0})
+    nothing = write_recipe(tmp_path / "n", kind, data={"valid_fraction": 0.0})
     assert "nothing is held out" in refused("evaluate", model, nothing, code=2)

@@ -30,7 +30,9 @@ def test_export_writes_a_folder_that_transformers_opens(folder: Path, tmp_path: 
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "out")
     assert theirs.dtype == torch.bfloat16
     given, exported = gf.load(folder), gf.load(tmp_path / "out")
-    assert torch.equal(exported.task.backbone.words, given.task.backbone.words.bfloat16())
+    assert torch.equal(
+        exported.task.backbone.token_embedding, given.task.backbone.token_embedding.bfloat16()
+    )
     assert exported.tokenizer.encode("the cats").tokens == ["[CLS]", "the", "cat", "##s", "[SEP]"]
 
 

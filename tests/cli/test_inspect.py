@@ -27,9 +27,9 @@ def test_tables_of_a_text(masked: Path) -> None:
     said = glassformer("inspect", masked, "the cat [MASK] on", "--layer", 1, "--head", 2)
     trace = gf.record(gf.load(masked), "the cat [MASK] on")
     assert str(trace.table("weights", layer=1, head=2, width=80)) in plain(said)
-    assert "what the model says" in said and "[MASK]" in said
+    assert "predictions" in said and "[MASK]" in said
     assert "encoder: type" in said and "layer 1" in said
-    assert "what it would say" not in said
+    assert "best word after each layer" not in said
 
 
 def plain(said: str) -> str:
@@ -62,15 +62,15 @@ def test_json_holds_the_same_numbers(masked: Path) -> None:
     measures = glass.head_measures(trace, "encoder")
     assert found["measures"] == {name: each.tolist() for name, each in measures.items()}
     assert found["types"] == glass.head_types(trace, "encoder")
-    said = glass.says(model, trace, top_k=3)
-    assert [row["words"] for row in found["says"]] == said.words
+    said = glass.predictions(model, trace, top_k=3)
+    assert [row["words"] for row in found["predictions"]] == said.words
     assert list(found["lens"]) == list(glass.lens(model, trace))
     assert found["path"]["token"] == "cat" and len(found["path"]["norm"]) == 3
 
 
 def test_a_model_that_says_nothing_and_a_pair(masked: Path) -> None:
     said = glassformer("inspect", MINILM, "I sat by the river bank.", "He bought a shirt.")
-    assert "[SEP]" in said and "what the model says" not in said and "previous" in said
+    assert "[SEP]" in said and "predictions" not in said and "previous" in said
     pair = json.loads(glassformer("inspect", masked, "the cat", "sat", "--json"))
     assert pair["tokens"] == ["[CLS]", "the", "cat", "[SEP]", "sat", "[SEP]"]
 
@@ -102,7 +102,7 @@ def test_a_folder_without_a_tokenizer_takes_ids(name: str, tmp_path: Path) -> No
         start = str(gf.load(folder).task.backbone.config.ids.start)
         assert given["tokens"] == [start, "7", "8"]
         said = glassformer("inspect", folder, "3 14", "7 8", "--stack", "cross")
-        assert "which token came from which" in said
+        assert "token alignment" in said
     refused("inspect", folder, "three words here")
 
 
@@ -130,7 +130,7 @@ def test_what_would_fill_the_memory_is_refused(
     masked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model may read far more than what there is room to record."""
-    monkeypatch.setattr("glassformer.studio.runs.MOST_BYTES", 8 * 6 * 5**2)
+    monkeypatch.setattr("glassformer.studio.runs.MAX_BYTES", 8 * 6 * 5**2)
     line = refused("inspect", masked, "the cat sat on")
     assert "6 tokens and at most 5 fit here" in line
     assert glassformer("inspect", masked, "the cat sat")
@@ -163,4 +163,4 @@ def test_wrong_models_and_texts_get_one_line(masked: Path) -> None:
     assert "at most" in refused("inspect", masked, "the cat " * 40)
     assert "half a character" in refused("inspect", masked, "the \udcff cat")
     refused("inspect", masked / "nowhere" / "at" / "all", TEXT)
-    assert "no words" in refused("inspect", MINILM, TEXT, "--lens")
+    assert "no language model head" in refused("inspect", MINILM, TEXT, "--lens")

@@ -25,7 +25,7 @@ def run(*words, **env):
 
 
 def row(text, name):
-    """The cells of the row that begins with this name."""
+    """The cells of the row that first numbers this name."""
     (line,) = re.findall(rf"^ *{re.escape(name)} +(.*\d.*)$", text, re.MULTILINE)
     return re.split(r" {1,}(?!\+)(?<!\+ )", line.strip())
 
@@ -109,7 +109,7 @@ def test_params_of_a_translator_show_both_stacks():
     out = run("params", "transformer-base")
     assert row(out, "Decoder cross attention")[0] == row(out, "Decoder attention")[0] == "6,291,456"
     assert re.search(r"one block +3,150,336 in the encoder, 4,199,936 in the decoder", out)
-    assert "(its words: the token table, once)" in out
+    assert "(its output matrix is the token embedding)" in out
     assert len(re.findall(r"^  token ", out, re.MULTILINE)) == 1
 
 
@@ -137,7 +137,7 @@ def test_params_of_a_folder_need_its_config_only(folder):
     assert found["bare"] == found["with_head"] == 124_439_808 - 9 * 7_087_872
     out = run("params", str(folder))
     assert out.splitlines()[0] == f"{folder}  a model folder"
-    assert re.search(r"with head +there is none", out)
+    assert re.search(r"with head +there is no head", out)
 
 
 def test_params_of_a_gguf_file(tmp_path):

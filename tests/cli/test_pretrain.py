@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import glassformer as gf
-from glassformer.cli.dry import gather
+from glassformer.cli.dry_run import gather
 from glassformer.config import TokenIds
+from glassformer.data.run_paths import RunPaths
+from glassformer.distributed import DistributedContext
 from glassformer.errors import GlassformerError
+from glassformer.recipe.schema import model_config, read_recipe, task_config
 from glassformer.sizes import measure
-from glassformer.train import auto
-from glassformer.train.build import build_session
-from glassformer.train.distributed import World
+from glassformer.train import batch_size as auto
+from glassformer.train.build import Builder
+from glassformer.train.init_from import check_model
 from glassformer.train.loop import take_step
-from glassformer.train.recipe import model_config, read_recipe, task_config
-from glassformer.train.start import check_start
 from glassformer.train.state import State
-from glassformer.train.texts import Place
 from tiny import KINDS, pairs, text, write_recipe
 from verbs import glassformer, refused
 
@@ -55,7 +55,7 @@ def test_there_are_small_and_large_recipes():
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_what_a_recipe_trains_can_be_saved(path):
-    check_start(read_recipe(path), path.name)
+    check_model(read_recipe(path), path.name)
 
 
 def test_a_model_that_no_layout_holds_is_named_before_any_text_is_read(tmp_path):
@@ -104,17 +104,19 @@ def test_a_dry_run_counts(described):
     assert facts["steps"] == 6 and facts["rows_a_step"] == 1 and facts["row_tokens"] == 96
     assert facts["epochs"] == pytest.approx(6 / facts["rows_an_epoch"])
     assert 0 < facts["filler_share"] < 0.5
-    assert 0 < facts["tokens_a_step"] <= 96 * (2 if kind == "translate" else 1)
+    assert 0 < facts["tokens_a_step"] <= 96 * (2 if kind == "translation" else 1)
     documents = facts["data"]["train"]["documents"] + facts["data"]["valid"]["documents"]
-    assert documents == (120 if kind == "translate" else 50)
+    assert documents == (120 if kind == "translation" else 50)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_activations_are_about_what_a_row_keeps_for_the_way_back(tmp_path, kind):
     wide = {"width": 64, "depth": 3, "heads": 4, "mlp_width": 256}
-    recipe = write_recipe(tmp_path, kind, model=wide, train={"tokens": 320})
-    place = Place(tmp_path, tmp_path / "run", "")
-    session = build_session(read_recipe(recipe), place, World(0, 1, torch.device("cpu")))
+    recipe = write_recipe(tmp_path, kind, model=wide, train={"micro_batch_tokens": 320})
+    place = RunPaths(tmp_path, tmp_path / "run", "")
+    session = Builder(read_recipe(recipe), place).trainer(
+        DistributedContext(0, 1, torch.device("cpu"))
+    )
     row, task = session.rows[0], session.state.task
     weights = {p.untyped_storage().data_ptr() for p in task.parameters()}
     kept = {}
@@ -128,7 +130,7 @@ def test_activations_are_about_what_a_row_keeps_for_the_way_back(tmp_path, kind)
         output = task(row.batch)  # held: no address is used twice
     found = sum(size for place, size in kept.items() if place not in weights)
     found += 2 * 4 * output.logits.numel()  # logits and their gradient stand beside
-    share = row.tokens / session.rows.budget / (2 if kind == "translate" else 1)
+    share = row.tokens / session.rows.budget / (2 if kind == "translation" else 1)
     told = gather(session, read_recipe(recipe), tmp_path)["memory_bytes"]["activations"]
     assert 0.6 < share * told / found < 1.6
 
@@ -139,10 +141,10 @@ def test_the_first_batch_is_shown(described):
     for shown in facts["first_batch"]["shown"]:
         tokens, answers = shown["tokens"], shown["answers"]
         assert len(tokens) == len(answers)
-        if kind == "next_word":
+        if kind == "causal_lm":
             assert tokens[1:] == answers[:-1]
             assert "".join(tokens) in whole
-        elif kind == "translate":
+        elif kind == "translation":
             assert "".join(shown["source"][:-1]) + "\t" in whole and shown["source"][-1] == "</s>"
             assert "\t" + "".join(answers[:-1]) in whole and answers[-1] == "</s>"
             assert tokens == ["<pad>", *answers[:-1]]
@@ -150,7 +152,7 @@ def test_the_first_batch_is_shown(described):
             assert tokens[0] == "[CLS]" and tokens[-1] == "[SEP]"
             hidden = [answer for answer in answers if answer is not None]
             assert 0 < len(hidden) < len(tokens) / 3
-            assert ("follows" in shown) == (kind == "masked_pairs")
+            assert ("follows" in shown) == (kind == "masked_lm_nsp")
 
 
 def test_a_dry_run_is_read_at_eighty_columns(described):
@@ -165,21 +167,21 @@ def test_a_dry_run_is_read_at_eighty_columns(described):
 def test_what_is_left_out_is_told(tmp_path):
     found = {}
     for kind, whole in (
-        ("next_word", "the cat\n\n" + "the dog sat on a mat " * 20),
-        ("masked_pairs", "One only here\n\nThe cat sat. It ran far. It saw a dog.\n\n" * 3),
-        ("translate", "the cat\tTHE CAT\n\tEMPTY\n" + "dog " * 40 + "\tDOG\n"),
+        ("causal_lm", "the cat\n\n" + "the dog sat on a mat " * 20),
+        ("masked_lm_nsp", "One only here\n\nThe cat sat. It ran far. It saw a dog.\n\n" * 3),
+        ("translation", "the cat\tTHE CAT\n\tEMPTY\n" + "dog " * 40 + "\tDOG\n"),
     ):
-        recipe = write_recipe(tmp_path / kind, kind, data={"held_out": 0.0})
+        recipe = write_recipe(tmp_path / kind, kind, data={"valid_fraction": 0.0})
         (tmp_path / kind / "text.txt").write_text(whole)
         said = dry(recipe, tmp_path / kind / "run", "--tokenizer.vocab_size=290", "--json")
         found[kind] = json.loads(said)["left_out"]
     assert found == {
-        "next_word": {"documents of more than 32 tokens, read in parts": 1},
-        "masked_pairs": {
+        "causal_lm": {"documents of more than 32 tokens, read in parts": 1},
+        "masked_lm_nsp": {
             "documents of one sentence, without a pair": 3,
             "tokens in no pair (in the first epoch)": pytest.approx(25, abs=25),
         },
-        "translate": {
+        "translation": {
             "pairs with an empty side, left out": 1,
             "pairs with a side of more than 32 tokens, left out": 1,
         },
@@ -196,7 +198,7 @@ def test_a_dry_run_of_finetuning(tmp_path):
         "finetune", tmp_path / "run" / "model", tmp_path / "tune.toml", "--out", tmp_path / "out",
         "--dry-run", "--json",
     )  # fmt: skip
-    assert json.loads(said)["start"] == str(tmp_path / "run" / "model")
+    assert json.loads(said)["init_from"] == str(tmp_path / "run" / "model")
 
 
 # prepared stores
@@ -231,7 +233,7 @@ def test_a_recipe_can_name_a_prepared_store(tmp_path):
 
 
 def test_stores_that_cannot_serve_are_refused(tmp_path):
-    recipe = write_recipe(tmp_path, "masked_pairs")
+    recipe = write_recipe(tmp_path, "masked_lm_nsp")
     dry(recipe, tmp_path / "run")
     tokenizer = tmp_path / "run" / "tokenizer"
     glassformer(
@@ -241,11 +243,11 @@ def test_stores_that_cannot_serve_are_refused(tmp_path):
     assert "cannot be split" in refused(*words, "--out", tmp_path / "a", code=2)
     learning = glassformer(*words[:-2], "--out", tmp_path / "a", code=2)
     assert "name their tokenizer in tokenizer.path" in learning.errors
-    words += ["--data.held_out", 0]
+    words += ["--data.valid_fraction", 0]
     assert "prepare the data for this objective" in refused(*words, "--out", tmp_path / "b")
-    words += ["--objective.kind", "masked"]
+    words += ["--objective.kind", "masked_lm"]
     glassformer(*words, "--out", tmp_path / "c", "--dry-run")
-    other = write_recipe(tmp_path / "other", "masked", tokenizer={"vocab_size": 60})
+    other = write_recipe(tmp_path / "other", "masked_lm", tokenizer={"vocab_size": 60})
     dry(other, tmp_path / "other" / "run")
     words[5] = tmp_path / "other" / "run" / "tokenizer"
     assert "prepared with another tokenizer" in refused(*words, "--out", tmp_path / "d")
@@ -254,21 +256,23 @@ def test_stores_that_cannot_serve_are_refused(tmp_path):
 # rows of any size
 
 
-@pytest.mark.parametrize("flag", ["--max-tokens", "--train.tokens"])
+@pytest.mark.parametrize("flag", ["--max-tokens", "--train.micro_batch_tokens"])
 def test_auto_finds_a_number_and_a_resumed_run_keeps_it(tmp_path, monkeypatch, flag):
     recipe = write_recipe(tmp_path)
     words = ("pretrain", recipe, "--out", tmp_path / "run", flag, "auto")
     glassformer(*words, "--train.steps", 3)
     path = tmp_path / "run" / "recipe.toml"
     written = tomllib.loads(path.read_text())
-    assert written["train"]["tokens"] == auto.ON_CPU
+    assert written["train"]["micro_batch_tokens"] == auto.ON_CPU
     monkeypatch.setattr(auto, "ON_CPU", 77)
     glassformer(*words)
     assert tomllib.loads(path.read_text()) == written | {"train": written["train"] | {"steps": 6}}
 
 
 def test_auto_holds_at_least_the_longest_text(tmp_path):
-    recipe = write_recipe(tmp_path, objective={"length": 1500}, train={"tokens": "auto"})
+    recipe = write_recipe(
+        tmp_path, objective={"length": 1500}, train={"micro_batch_tokens": "auto"}
+    )
     facts = json.loads(dry(recipe, tmp_path / "run", "--json"))
     assert facts["row_tokens"] == 1500
 
@@ -317,7 +321,11 @@ class Card:
 
 @pytest.mark.parametrize("recompute", [False, True])
 def test_rows_grow_until_the_card_is_nearly_full(tmp_path, monkeypatch, recompute):
-    recipe = read_recipe(write_recipe(tmp_path, train={"tokens": "auto", "recompute": recompute}))
+    recipe = read_recipe(
+        write_recipe(
+            tmp_path, train={"micro_batch_tokens": "auto", "activation_checkpointing": recompute}
+        )
+    )
     config = model_config(recipe, 31, TokenIds(), "")
     task = gf.build_task(config, task_config(recipe, config)).train()
     before = {name: tensor.clone() for name, tensor in task.state_dict().items()}
@@ -326,10 +334,12 @@ def test_rows_grow_until_the_card_is_nearly_full(tmp_path, monkeypatch, recomput
     assert card.tried == [1024, 2048, 4096, 8192]  # the last one did not fit
     assert found == 5 * 1024 and 0.7 < 1_000 * found / 7e6 <= auto.SHARE
     assert all(torch.equal(before[name], tensor) for name, tensor in task.state_dict().items())
-    for tape, more in ((False, ""), (True, " --train.tape false")):
-        train = recipe.train.model_copy(update={"tape": tape})
+    for tape, more in ((False, ""), (True, " --train.cuda_graphs false")):
+        train = recipe.train.model_copy(update={"cuda_graphs": tape})
         Card(monkeypatch, total=900_000, each=1_000)
-        with pytest.raises(GlassformerError, match=f"not even a row .*recompute true{more}$"):
+        with pytest.raises(
+            GlassformerError, match=f"not even a row .*activation_checkpointing true{more}$"
+        ):
             auto._largest(recipe.model_copy(update={"train": train}), task, torch.device("cpu"))
 
 
@@ -361,9 +371,9 @@ def test_rows_to_try_are_rows_that_can_be_learnt_from(tmp_path, kind):
     state = State(gf.build_task(config, task_config(recipe, config)).train(), recipe.train)
     row = auto._row(recipe, state.task, 100)
     assert len(row.batch.tokens) == 100 and row.batch.sequences.longest == 32
-    step = take_step(state, [row, row], World(0, 1, torch.device("cpu")))
+    step = take_step(state, [row, row], DistributedContext(0, 1, torch.device("cpu")))
     assert math.isfinite(step.norm) and set(step.losses) == (
-        {"labels", "follows"} if kind == "masked_pairs" else {"labels"}
+        {"labels", "next_sentence_labels"} if kind == "masked_lm_nsp" else {"labels"}
     )
 
 
@@ -371,7 +381,7 @@ def test_rows_to_try_are_rows_that_can_be_learnt_from(tmp_path, kind):
 
 
 def test_a_trained_translator_is_a_marian_model(tmp_path):
-    recipe = write_recipe(tmp_path, "translate")
+    recipe = write_recipe(tmp_path, "translation")
     glassformer("pretrain", recipe, "--out", tmp_path / "run")
     folder = tmp_path / "run" / "model"
     theirs = transformers.MarianMTModel.from_pretrained(folder).eval()

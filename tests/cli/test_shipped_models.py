@@ -21,7 +21,7 @@ import transformers
 import glassformer as package
 import smallship
 from glassformer import pretrained
-from glassformer.cli.tour import BANKS, BEGINS, CAT, PAIRS, PARTS, TROUT
+from glassformer.cli.tour import BANKS, CAT, PAIRS, PARTS, PROMPT, TROUT
 from verbs import glassformer, refused
 
 HOME = Path(package.__file__).parent
@@ -52,13 +52,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_demo_goes_through_the_lectures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)  # a folder of this name here is that model
     said = glassformer("demo", columns=120)
-    shown = [TROUT, *(" ".join(pair) for pair in PAIRS), *BANKS, BEGINS, CAT, "cosine"]
+    shown = [TROUT, *(" ".join(pair) for pair in PAIRS), *BANKS, PROMPT, CAT, "cosine"]
     assert [text for text in shown if text not in said] == []
     for name, parts in PARTS.items():
         for title, _, page in parts:
             assert f"{title} {name}" in said
             assert f"glassformer studio {name}, page {page}" in said
-    alignment = said.split("where each word looked")[1].splitlines()
+    alignment = said.split("cross attention of each word")[1].splitlines()
     assert alignment[1].split() == ["The", "cat", "sat", "on", "the", "mat."]
 
 
@@ -130,11 +130,11 @@ def test_a_card_from_what_a_run_left(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "run" / "prepare.log").write_text("train: 3 copies of lines, left out\nmore\n")
     card_maker().main("gf-encoder", tmp_path / "run")
     card = (tmp_path / "run" / "model" / "README.md").read_text()
-    accuracy = json.loads(measured)["follows_accuracy"]
+    accuracy = json.loads(measured)["next_sentence_accuracy"]
     for told in (
         "# gf-encoder", 'gf.load("gf-encoder")', "glassformer pretrain recipes/gf-encoder.toml",
         "Steps: 20; ", "WordNet 3.0 licence", "CC BY 2.0 FR", "3 copies of lines, left out",
-        f"| follows accuracy | {accuracy:.4g} |", "## Limits", "texts end after 48 tokens",
+        f"| next sentence accuracy | {accuracy:.4g} |", "## Limits", "texts have at most 48 tokens",
     ):  # fmt: skip
         assert told in card, told
     assert "20 steps</text>" in (tmp_path / "run" / "model" / "curve.svg").read_text()
@@ -155,18 +155,18 @@ def test_each_is_small_and_has_a_card(name: str) -> None:
     together = sum(file.stat().st_size for file in home.parent.glob("gf-*/*"))
     assert together < 40e6
     card = (home / "README.md").read_text()
-    for part in ("## How it was trained", "## Data and licence", "## Figures", "## Limits"):
+    for part in ("## How it was trained", "## Data and licence", "## Metrics", "## Limits"):
         assert part in card, part
     assert (home / "curve.svg").read_text().startswith("<svg")
 
 
 def test_transformers_opens_them() -> None:
     """In float32, where both compute alike: the same words."""
-    written = package.load("gf-decoder", dtype=torch.float32).generate(BEGINS, max_new_tokens=24)
+    written = package.load("gf-decoder", dtype=torch.float32).generate(PROMPT, max_new_tokens=24)
     home = pretrained.shipped()["gf-decoder"]
     reader = transformers.AutoTokenizer.from_pretrained(home)
     peer = transformers.AutoModelForCausalLM.from_pretrained(home, dtype=torch.float32)
-    asked = reader(BEGINS, return_tensors="pt")
+    asked = reader(PROMPT, return_tensors="pt")
     theirs = peer.generate(**asked, max_new_tokens=24, do_sample=False)
     assert theirs[0, asked["input_ids"].shape[1] :].tolist() == list(written[0].ids)
 

@@ -78,16 +78,16 @@ def test_train_prints_what_it_made(folders, kind, purpose, special):
     found = facts((folders / f"{kind}.out").read_text())
     theirs = AutoTokenizer.from_pretrained(folders / kind)
     assert found["kind"] == f"{kind}, {purpose}"
-    assert found["pieces"] == f"{len(theirs)}"
+    assert found["tokens"] == f"{len(theirs)}"
     assert found["special tokens"] == special
-    assert found["learned from"] == f"50 texts, {len(TEXT) - 49 * 2:,} bytes"
+    assert found["trained on"] == f"50 texts, {len(TEXT) - 49 * 2:,} bytes"
     texts = TEXT.split("\n\n")
     tokens = sum(len(ids) for ids in theirs(texts, add_special_tokens=False)["input_ids"])
-    assert found["bytes a token"] == f"{sum(map(len, texts)) / tokens:.2f}"
+    assert found["bytes per token"] == f"{sum(map(len, texts)) / tokens:.2f}"
     assert ("unknown" in found) == (kind in ("wordpiece", "unigram"))
     assert found["written to"].replace(" ", "") == str(folders / kind)
     if kind == "bpe":
-        assert found["longest pieces"].split()[0] == "␣number"
+        assert found["longest tokens"].split()[0] == "␣number"
     assert sorted(path.name for path in (folders / kind).iterdir()) == [
         "tokenizer.json",
         "tokenizer_config.json",
@@ -112,9 +112,7 @@ def test_train_json_is_the_same_facts(data, tmp_path):
     assert found["unknown_share"] == 0 and found["bytes_per_token"] > 2
     assert found["longest"][0] == "number" and "[MASK]" not in found["longest"]
     assert found["fingerprint"].startswith("sha256:")
-    assert "(900 were asked for: the text gives no more)" in run(
-        *words, "--out", tmp_path, "--force"
-    )
+    assert "(of 900: the text gives no more)" in run(*words, "--out", tmp_path, "--force")
 
 
 def test_train_reads_fields_folders_and_pairs(tmp_path):
@@ -133,7 +131,7 @@ def test_train_reads_fields_folders_and_pairs(tmp_path):
 
 
 def test_train_measures_an_even_sample_of_long_data(tmp_path, monkeypatch):
-    monkeypatch.setattr("glassformer.cli.tokenizer.SAMPLE", 2**14)
+    monkeypatch.setattr("glassformer.text.describe.SAMPLE", 2**14)
     path = tmp_path / "long.txt"
     path.write_text("a" * 40_000 + "\nb" * 20_000)
     words = ("train", path, "--kind", "chars", "--purpose", "encoder", "--out", tmp_path / "o")
@@ -141,11 +139,11 @@ def test_train_measures_an_even_sample_of_long_data(tmp_path, monkeypatch):
     assert found["bytes"] == 80_000
     assert 2**12 < found["sample_bytes"] <= 2**14
     assert found["bytes_per_token"] == 1
-    assert "evenly taken" in run(*words, "--force")
+    assert "a sample of" in run(*words, "--force")
 
 
 def test_train_measures_both_sides_of_pairs(tmp_path, monkeypatch):
-    monkeypatch.setattr("glassformer.cli.tokenizer.SAMPLE", 2**10)
+    monkeypatch.setattr("glassformer.text.describe.SAMPLE", 2**10)
     path = tmp_path / "pairs.tsv"
     path.write_text("aaaa\tбббб\n" * 5_000, encoding="utf-8")
     words = ("train", path, "--kind", "chars", "--purpose", "translation")
@@ -161,14 +159,14 @@ def test_train_asks_before_it_overwrites(data, tmp_path):
     error = refused(*words)
     assert isinstance(error, ConfigError) and error.exit_code == 2
     assert str(error) == (
-        f"{tmp_path}: special_tokens_map.json is there: write --force to replace the tokenizer"
+        f"{tmp_path}: special_tokens_map.json exists: write --force to replace the tokenizer"
     )
     run(*words, "--force")
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "config.json", "tokenizer.json", "tokenizer_config.json"
     ]  # fmt: skip
     before = (tmp_path / "tokenizer.json").read_bytes()
-    assert "tokenizer.json is there" in str(refused(*words))
+    assert "tokenizer.json exists" in str(refused(*words))
     assert (tmp_path / "tokenizer.json").read_bytes() == before
 
 
@@ -196,7 +194,7 @@ def test_train_says_where_it_cannot_write_before_it_works(tmp_path):
     words = ("train", tmp_path / "no data", "--kind", "bytes")
     error = refused(*words, "--out", out)
     assert isinstance(error, ConfigError)
-    assert str(error) == f"{out}: {tmp_path / 'file'} is no folder to write in"
+    assert str(error) == f"{out}: {tmp_path / 'file'} is not a folder that can be written"
     refused(*words, "--out", tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
@@ -216,7 +214,7 @@ def test_show_cuts_a_text_in_pieces_with_ids_and_spans(folders):
     out = run("show", folders / "wordpiece", "The cat\nmat. Ω", "mat")
     assert facts(out.split("\n\n")[0]) == {
         "kind": "wordpiece",
-        "pieces": "80",
+        "tokens": "80",
         "special tokens": "[PAD] 0 [UNK] 1 [CLS] 2 [SEP] 3 [MASK] 4",
     }
     theirs = AutoTokenizer.from_pretrained(folders / "wordpiece")
@@ -284,7 +282,7 @@ def test_show_refuses_in_one_line(folders, tmp_path):
     (tmp_path / "tokenizer.json").write_text("{")
     error = refused("show", tmp_path)
     assert isinstance(error, CheckpointError) and "tokenizer.json" in str(error)
-    assert "cannot read this" in str(refused("show", folders / "chars", "Ω"))
+    assert "cannot encode this" in str(refused("show", folders / "chars", "Ω"))
 
 
 # real processes

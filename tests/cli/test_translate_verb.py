@@ -21,9 +21,9 @@ LINES = ["the cat sat.", "", "one dog run far from its home."]
 def trained(tmp_path_factory):
     """A recipe whose run translates at each evaluation, and its folder."""
     folder = tmp_path_factory.mktemp("translator")
-    train = {"steps": 80, "evaluate_every": 40, "translate": 5, "best_by": "chrf",
+    train = {"steps": 80, "evaluate_every": 40, "bleu_sentences": 5, "best_by": "chrf",
              "learning_rate": 1e-2}  # fmt: skip
-    recipe = write_recipe(folder, "translate", train=train)
+    recipe = write_recipe(folder, "translation", train=train)
     said = glassformer("pretrain", recipe, "--out", folder / "run", "--json")
     return recipe, folder / "run", json.loads(said)["valid"]
 
@@ -108,7 +108,7 @@ def test_nothing_of_a_long_line_is_lost(trained):
 
 def test_what_is_not_complete_is_said(trained):
     model = trained[1] / "model"
-    with pytest.warns(UserWarning, match="2 translations came to max_new_tokens"):
+    with pytest.warns(UserWarning, match="2 translations reached max_new_tokens"):
         found = gf.load(model).translate(LINES, max_new_tokens=1)
     assert [each.complete for each in found] == [False, True, False]
 
@@ -117,12 +117,12 @@ def test_refused_in_one_line(trained, tmp_path):
     recipe, run, _ = trained
     model = run / "model"
     assert "write one of them" in refused("translate", model, "a", "--file", recipe, code=2)
-    assert "not so many" in refused("translate", model, "a", "--n-best", 5, code=2)
+    assert "write at most --num-beams" in refused("translate", model, "a", "--n-best", 5, code=2)
     assert "no such file" in refused("translate", model, "--file", tmp_path / "x").lower()
     assert "length_penalty" in refused("translate", model, "a", "--length-penalty", "nan", code=2)
-    other = write_recipe(tmp_path, "next_word")
+    other = write_recipe(tmp_path, "causal_lm")
     glassformer("pretrain", other, "--out", tmp_path / "run")
-    assert "it cannot translate" in refused("translate", tmp_path / "run/model", "a")
+    assert "give a translation model" in refused("translate", tmp_path / "run/model", "a")
 
 
 def test_the_run_translates_and_chooses_by_it(trained):
@@ -155,16 +155,18 @@ def test_evaluate_says_what_sacrebleu_says(trained, tmp_path):
 
 
 def test_recipes_that_cannot_be(tmp_path):
-    recipe = write_recipe(tmp_path, "translate")
+    recipe = write_recipe(tmp_path, "translation")
     said = refused("pretrain", recipe, "--train.best_by", "bleu", code=2)
     assert "train.best_by = 'bleu' needs translations" in said
     plain = write_recipe(tmp_path / "plain")
-    said = refused("pretrain", plain, "--train.translate", 5, code=2)
-    assert "train.translate = 5 is for objective.kind = 'translate'" in said
+    said = refused("pretrain", plain, "--train.bleu_sentences", 5, code=2)
+    assert "train.bleu_sentences = 5 is for objective.kind = 'translation'" in said
 
 
 def test_without_sacrebleu(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    recipe = write_recipe(tmp_path, "translate")
-    said = refused("pretrain", recipe, "--train.translate", 5, "--out", tmp_path / "run", code=2)
-    assert "pip install 'glassformer[metrics]'" in said and "train.translate = 5" in said
+    recipe = write_recipe(tmp_path, "translation")
+    said = refused(
+        "pretrain", recipe, "--train.bleu_sentences", 5, "--out", tmp_path / "run", code=2
+    )
+    assert "pip install 'glassformer[metrics]'" in said and "train.bleu_sentences = 5" in said

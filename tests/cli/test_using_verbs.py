@@ -65,7 +65,7 @@ def test_classify_a_text_a_pair_a_file_and_stdin(folders, tmp_path, stdin):
     assert rows[0]["scores"] == pytest.approx(one.scores, abs=1e-6)
     said = glassformer("classify", folder, "--file", file)
     assert len(said.splitlines()) == 3 and one.label in said
-    (row,) = parsed(glassformer("classify", folder, "--file", file, "--whole", "--json"))
+    (row,) = parsed(glassformer("classify", folder, "--file", file, "--single-document", "--json"))
     assert row["text"] == "the cat\n\na mat\tsat"
     stdin("the cat\tsat\non\tmat\n")
     rows = parsed(glassformer("classify", folder, "-", "--pairs", "--json"))
@@ -76,7 +76,9 @@ def test_a_long_text_is_told(folders):
     folder, _ = folders["classify"]
     said = glassformer("classify", folder, "the cat " * 60, "--json")
     assert parsed(said)[0]["windows"] > 1
-    assert said.errors == ("glassformer: 1 of 1 texts are longer than the model: read in windows\n")
+    assert said.errors == (
+        "glassformer: 1 of 1 texts are longer than the model reads: they were split into windows\n"
+    )
 
 
 def test_follows(folders, stdin):
@@ -162,7 +164,7 @@ def test_embed_finds_the_nearest(tmp_path):
 
 def test_what_is_cut_is_told():
     said = glassformer("embed", MINILM, "a " * 300, "--json")
-    assert said.errors.endswith("longer than 256 tokens: 46 tokens were cut\n")
+    assert said.errors.endswith("longer than 256 tokens: 46 tokens were truncated\n")
     assert len(said.errors.splitlines()) == 1
 
 
@@ -200,7 +202,7 @@ REFUSED = {
     "no such file": (("tag", MINILM, "--file", "nowhere.txt"), 1, ("nowhere.txt",)),
     "no tab": (("follows", MINILM, "the cat"), 1, ("tab",)),
     "no such model": (("classify", "./nowhere", "a"), 1, ("nowhere",)),
-    "another head": (("answer", MINILM, "who", "the cat"), 1, ("features model, use embed",)),
+    "another head": (("answer", MINILM, "who", "the cat"), 1, ("features model: use embed",)),
     "an unknown ending": (("embed", MINILM, "a", "--out", "x.txt"), 2, (".npy, .csv, .jsonl",)),
     "one text to compare": (("similarity", MINILM, "a"), 2, ("two texts",)),
     "a word that is not there": (("word", MINILM, "a cat", "dog"), 1, ("'dog'", "0 times")),

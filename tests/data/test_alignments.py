@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.data.alignments import Gold, read_gold
+from glassformer.data.readers.alignments import Gold, read_gold
 from glassformer.errors import InputError
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.data.examples import (
-    Table,
+from glassformer.data.readers.examples import (
+    TableColumns,
     are_values,
     examples,
     find_labels,
@@ -27,35 +27,37 @@ def write(path: Path, text: str | bytes) -> Path:
 @pytest.mark.parametrize(
     ("header", "expected"),
     [
-        ("sentence\tlabel", Table("sentence", None, "label")),
-        ("idx\tpremise\thypothesis\tlabel", Table("premise", "hypothesis", "label")),
-        ("score\tsentence1\tsentence2", Table("sentence1", "sentence2", "score")),
-        ("words\tclass", Table("words", None, "class")),
+        ("sentence\tlabel", TableColumns("sentence", None, "label")),
+        ("idx\tpremise\thypothesis\tlabel", TableColumns("premise", "hypothesis", "label")),
+        ("score\tsentence1\tsentence2", TableColumns("sentence1", "sentence2", "score")),
+        ("words\tclass", TableColumns("words", None, "class")),
     ],
 )
-def test_columns_are_guessed_by_their_names(header: str, expected: Table, tmp_path: Path) -> None:
+def test_columns_are_guessed_by_their_names(
+    header: str, expected: TableColumns, tmp_path: Path
+) -> None:
     row = "\t".join("1" for _ in header.split("\t"))
     path = write(tmp_path / "a.tsv", f"{header}\n{row}\n")
-    assert guessed(path, Table("")) == expected
+    assert guessed(path, TableColumns("")) == expected
 
 
 def test_what_is_named_is_not_guessed(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "sentence1\tsentence2\tlabel\tgrade\na\tb\tc\td\n")
-    assert guessed(path, Table("sentence2")) == Table("sentence2", None, "label")
-    assert guessed(path, Table("", label="grade")).label == "grade"
+    assert guessed(path, TableColumns("sentence2")) == TableColumns("sentence2", None, "label")
+    assert guessed(path, TableColumns("", label="grade")).label == "grade"
     with pytest.raises(ConfigError, match=r"which column is the text\? It has 'a', 'b', 'label'"):
-        guessed(write(tmp_path / "b.tsv", "a\tb\tlabel\n1\t2\t3\n"), Table(""))
+        guessed(write(tmp_path / "b.tsv", "a\tb\tlabel\n1\t2\t3\n"), TableColumns(""))
     with pytest.raises(ConfigError, match=r"which column is the label\? .* write data\.label"):
-        guessed(write(tmp_path / "c.tsv", "text\tb\n1\t2\n"), Table(""))
+        guessed(write(tmp_path / "c.tsv", "text\tb\n1\t2\n"), TableColumns(""))
     bad = write(tmp_path / "d.tsv", "text\tlabel\nalone\na\tb\n")  # is told when it is read
-    assert guessed(bad, Table("")) == Table("text", None, "label")
+    assert guessed(bad, TableColumns("")) == TableColumns("text", None, "label")
 
 
 def test_a_file_that_is_no_table_by_its_name(tmp_path: Path) -> None:
     """As TREC's: one line is not UTF-8."""
     data = b"DESC:manner How did it go ?\nNUM:date When\xf0 was it ?\nHUM:ind Who  was it ?\n"
     path = write(tmp_path / "train.txt", data)
-    table = Table("text", None, "label", ("label", "text"), " ", ":")
+    table = TableColumns("text", None, "label", ("label", "text"), " ", ":")
     bad: list[InputError] = []
     found = list(examples(path, table, bad.append))
     assert [(each.texts, each.label) for each in found] == [
@@ -74,7 +76,7 @@ def test_what_is_wrong_is_named(tmp_path: Path) -> None:
         '{"text": "c", "label": null}\n{"text": "d", "label": true}\nno json\n',
     )
     bad: list[InputError] = []
-    found = list(examples(path, Table("text", None, "label"), bad.append))
+    found = list(examples(path, TableColumns("text", None, "label"), bad.append))
     assert [(each.texts[0], each.label) for each in found] == [("a", "1"), ("d", "True")]
     lines = [str(each).removeprefix(f"{path}: ") for each in bad]
     assert lines[0] == "line 2: text = 7: write a text"

@@ -7,22 +7,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.frame import Frame
-from glassformer.data.labelled import Question
-from glassformer.data.labelling import Alike, Answers, Classify, Documents, Tags
-from glassformer.data.marking import (
-    Marked,
-    MarkedWords,
+from glassformer.data.dataset import NO_LABEL, BatchShape
+from glassformer.data.label_alignment import (
+    LabelledText,
+    LabelledWords,
     first_pieces,
     mark_answers,
     mark_texts,
     mark_words,
 )
-from glassformer.data.objectives import NONE, Shape
+from glassformer.data.readers.squad import Question
+from glassformer.data.special_tokens import SpecialTokenTemplate
+from glassformer.objectives.classification import ClassificationDataset, DocumentDataset
+from glassformer.objectives.question_answering import QuestionAnsweringDataset
+from glassformer.objectives.sentence_embedding import SentenceEmbeddingDataset
+from glassformer.objectives.token_classification import TokenClassificationDataset
 from stores import bpe, counted, store_of, wordpiece
 
 CLS, SEP, PAD = 2, 3, 0
-BERT = Frame((CLS,), (SEP,), (SEP,), (SEP,), True)
+BERT = SpecialTokenTemplate((CLS,), (SEP,), (SEP,), (SEP,), True)
 SIZES = st.lists(st.integers(0, 20), min_size=1, max_size=8)
 
 
@@ -45,7 +48,7 @@ def test_each_part_of_a_text_has_its_label(tmp_path_factory, sizes, length, epoc
     held = store(
         tmp_path_factory.mktemp("s"), tokens=lists, labels=[[i] for i in range(len(sizes))]
     )
-    objective = Classify(held, BERT, length, PAD, 0)
+    objective = ClassificationDataset(held, BERT, length, PAD, 0)
     samples = objective.samples(max(0, epoch))
     if not len(samples):
         return
@@ -57,7 +60,7 @@ def test_each_part_of_a_text_has_its_label(tmp_path_factory, sizes, length, epoc
         assert text[0] == CLS and text[-1] == SEP and len(text) <= length
         assert {home[token] for token in text[1:-1]} == {label}
     assert objective.costs(samples).tolist() == [len(each) for each in found]
-    long, empty = objective.left_out()
+    long, empty = objective.skipped()
     assert long.count == sum(size > length - 2 for size in sizes)
     assert empty.count == sizes.count(0)
 
@@ -68,8 +71,8 @@ def test_what_fits_exactly_is_not_read_in_parts(tmp_path):
     plain = store(tmp_path / "a", tokens=tokens, labels=labels)
     told = store(tmp_path / "b", tokens=tokens, labels=labels, sentences=[[0], [], [0, 4], [0, 2]])
     for held, length, long in ((plain, 8, 1), (plain, 7, 2), (told, 8, 0), (told, 7, 1)):
-        objective = Documents(held, BERT, length, PAD, 0, 0.0)
-        parts, empty = objective.left_out()
+        objective = DocumentDataset(held, BERT, length, PAD, 0, 0.0)
+        parts, empty = objective.skipped()
         assert (parts.count, empty.count) == (long, 1)
         found = texts(objective.batch(objective.samples(0), 0, None))
         whole = 3 if held is plain else 5
@@ -81,13 +84,13 @@ def test_pairs_and_values(tmp_path):
         tmp_path, tokens=[[10, 11], [12], [13] * 9, [14]], second=[[20], [21, 22], [23], []],
         values=[[0.5], [-2.25], [1.0], [3.0]],
     )  # fmt: skip
-    objective = Classify(held, BERT, 8, PAD, 0)
+    objective = ClassificationDataset(held, BERT, 8, PAD, 0)
     samples = objective.samples(0)
     batch = objective.batch(samples, 0, None)
     assert texts(batch) == [[CLS, 10, 11, SEP, 20, SEP], [CLS, 12, SEP, 21, 22, SEP]]
     assert texts(batch, batch.segments) == [[0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1]]
     assert batch.labels.tolist() == [0.5, -2.25] and batch.labels.is_floating_point()
-    assert [each.count for each in objective.left_out()] == [2]
+    assert [each.count for each in objective.skipped()] == [2]
 
 
 # tags
@@ -101,34 +104,34 @@ def test_sentences_are_cut_between_words(tmp_path_factory, sentences, length):
     for each in sentences:
         row = []
         for pieces in each:
-            row += [number] + [NONE] * (pieces - 1)
+            row += [number] + [NO_LABEL] * (pieces - 1)
             number += 1
         labels.append(row)
     held = store(tmp_path_factory.mktemp("s"), tokens=lists, labels=labels)
-    objective = Tags(held, BERT, length, PAD, 0)
+    objective = TokenClassificationDataset(held, BERT, length, PAD, 0)
     samples = objective.samples(0)
     if not number:
         return
     batch = objective.batch(samples, 0, None)
     wanted = dict(zip(chain(*lists), chain(*labels), strict=True))
     for text, told in zip(texts(batch), texts(batch, batch.labels), strict=True):
-        assert len(text) <= length and (told[0], told[-1]) == (NONE, NONE)
+        assert len(text) <= length and (told[0], told[-1]) == (NO_LABEL, NO_LABEL)
         assert told[1:-1] == [wanted[token] for token in text[1:-1]]
-        assert told[1] != NONE  # it begins with a word: none here is longer than a text
+        assert told[1] != NO_LABEL  # it begins with a word: none here is longer than a text
     assert sorted(t for each in texts(batch) for t in each[1:-1]) == sorted(wanted)
-    assert objective.left_out()[0].count == sum(len(each) > length - 2 for each in lists)
+    assert objective.skipped()[0].count == sum(len(each) > length - 2 for each in lists)
 
 
 def test_a_word_longer_than_a_text_is_cut(tmp_path):
-    held = store(tmp_path, tokens=[list(range(10, 20))], labels=[[1] + [NONE] * 9])
-    batch = (o := Tags(held, BERT, 6, PAD, 0)).batch(o.samples(0), 0, None)
+    held = store(tmp_path, tokens=[list(range(10, 20))], labels=[[1] + [NO_LABEL] * 9])
+    batch = (o := TokenClassificationDataset(held, BERT, 6, PAD, 0)).batch(o.samples(0), 0, None)
     assert [len(text) for text in texts(batch)] == [6, 6, 4]
 
 
 @pytest.mark.parametrize("tokenizer", [wordpiece(), bpe()], ids=["wordpiece", "bpe"])
 def test_the_first_piece_has_the_tag(tokenizer):
     words = ("unbelievably", "good", "olives", ",", "Nobody", "knew")
-    (found,) = mark_words([MarkedWords(words, (0, 1, 2, 3, 4, 5))], tokenizer)
+    (found,) = mark_words([LabelledWords(words, (0, 1, 2, 3, 4, 5))], tokenizer)
     encoding = tokenizer.encode(" ".join(words))
     inside = [i for i, special in enumerate(encoding.special) if not special]
     assert found["tokens"] == [encoding.ids[i] for i in inside]
@@ -138,7 +141,7 @@ def test_the_first_piece_has_the_tag(tokenizer):
         first = next(i for i, (a, b) in enumerate(encoding.spans) if letters & set(range(a, b)))
         assert found["labels"][inside.index(first)] == number
         at += len(word) + 1
-    assert sum(label != NONE for label in found["labels"]) == len(words)
+    assert sum(label != NO_LABEL for label in found["labels"]) == len(words)
 
 
 def test_a_word_without_a_piece_has_none():
@@ -161,7 +164,7 @@ def test_windows_of_a_context_tell_where_the_answer_is(tmp_path_factory, data, l
         spans.append([first, -1 if first < 0 else data.draw(st.integers(first, size - 1))])
     questions, contexts = counted(asked, 500), counted(sizes, 1000)
     held = store(tmp_path_factory.mktemp("s"), question=questions, tokens=contexts, labels=spans)
-    objective = Answers(held, BERT, length, PAD, 0, overlap)
+    objective = QuestionAnsweringDataset(held, BERT, length, PAD, 0, overlap)
     samples = objective.samples(0)
     batch = objective.batch(samples, 0, None)
     seen = set()
@@ -197,18 +200,20 @@ def test_an_answer_is_found_by_its_letters():
 
 def test_pairs_stand_beside_each_other(tmp_path):
     held = store(tmp_path, tokens=[[10, 11], [12], [13] * 9], second=[[20], [21, 22], [23]])
-    objective = Alike(held, BERT, 6, PAD, 0)
+    objective = SentenceEmbeddingDataset(held, BERT, 6, PAD, 0)
     batch = objective.batch(objective.samples(0), 0, None)
     assert texts(batch) == [[CLS, 10, 11, SEP], [CLS, 20, SEP], [CLS, 12, SEP], [CLS, 21, 22, SEP]]
     assert batch.labels.tolist() == [0, 1] and batch.segments is None
-    assert [each.count for each in objective.left_out()] == [1]
+    assert [each.count for each in objective.skipped()] == [1]
 
 
 def test_texts_are_marked():
     tokenizer = wordpiece()
-    one = list(mark_texts([Marked(("the cat",), 3)], tokenizer, ["tokens", "labels"]))
+    one = list(mark_texts([LabelledText(("the cat",), 3)], tokenizer, ["tokens", "labels"]))
     assert one == [{"tokens": tokenizer.ids(["the cat"])[0], "labels": [3]}]
-    two = list(mark_texts([Marked(("a", "b"), 0.5)], tokenizer, ["tokens", "second", "values"]))
+    two = list(
+        mark_texts([LabelledText(("a", "b"), 0.5)], tokenizer, ["tokens", "second", "values"])
+    )
     assert two[0]["values"] == [0.5] and two[0]["second"] == tokenizer.ids(["b"])[0]
 
 
@@ -217,14 +222,16 @@ def test_texts_are_marked():
 
 def objectives(folder):
     tokens = counted([5, 9, 2])
-    labels = [[i] + [NONE] * (len(each) - 1) for i, each in enumerate(tokens)]
+    labels = [[i] + [NO_LABEL] * (len(each) - 1) for i, each in enumerate(tokens)]
     one = store(folder / "a", tokens=tokens, labels=[[0], [1], [2]])
     tags = store(folder / "b", tokens=tokens, labels=labels)
     asked = store(folder / "c", question=[[9], [8], [7]], tokens=tokens, labels=[[0, 1]] * 3)
     alike = store(folder / "d", tokens=tokens, second=tokens, values=[[0.1], [0.2], [0.3]])
     return [
-        Classify(one, BERT, 13, PAD, 0), Tags(tags, BERT, 13, PAD, 0),
-        Answers(asked, BERT, 13, PAD, 0, 3), Alike(alike, BERT, 13, PAD, 0),
+        ClassificationDataset(one, BERT, 13, PAD, 0),
+        TokenClassificationDataset(tags, BERT, 13, PAD, 0),
+        QuestionAnsweringDataset(asked, BERT, 13, PAD, 0, 3),
+        SentenceEmbeddingDataset(alike, BERT, 13, PAD, 0),
     ]  # fmt: skip
 
 
@@ -232,12 +239,12 @@ def objectives(folder):
 def test_filler_has_no_answers(tmp_path, which):
     objective = objectives(tmp_path)[which]
     samples = objective.samples(0)
-    shape = Shape(tokens=64, texts=8, longest=16, wanted=0)
+    shape = BatchShape(tokens=64, texts=8, longest=16, label_positions=0)
     bare, fixed = (objective.batch(samples, 0, each) for each in (None, shape))
     real = len(bare.tokens)
     assert len(fixed.tokens) == 64 and fixed.sequences.count == shape.slots
     assert fixed.tokens[:real].tolist() == bare.tokens.tolist()
     assert fixed.labels[: len(bare.labels)].tolist() == bare.labels.tolist()
-    assert (fixed.labels[len(bare.labels) :] == NONE).all()
+    assert (fixed.labels[len(bare.labels) :] == NO_LABEL).all()
     other = objective.batch(samples, 0, shape)
     assert np.array_equal(other.tokens, fixed.tokens)

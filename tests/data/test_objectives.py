@@ -7,29 +7,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.follows import ALONE, FOLLOWS, RANDOM, sentence_pairs, sentence_starts
-from glassformer.data.frame import Frame, end_of_text
+from glassformer.data.dataset import NO_LABEL, BatchShape, Ragged, concatenate
 from glassformer.data.masking import Masking
-from glassformer.data.objectives import (
-    NONE,
-    Masked,
-    MaskedPairs,
-    NextWord,
-    Ragged,
-    Shape,
-    Translate,
-    laid,
-)
 from glassformer.data.packing import Samples
+from glassformer.data.sentence_pairs import ALONE, FOLLOWS, RANDOM, sentence_pairs, sentence_starts
+from glassformer.data.special_tokens import SpecialTokenTemplate, end_of_text
 from glassformer.errors import ConfigError
+from glassformer.objectives.causal_lm import CausalLMDataset
+from glassformer.objectives.masked_lm import MaskedLMDataset
+from glassformer.objectives.masked_lm_nsp import MaskedLMNSPDataset
+from glassformer.objectives.translation import TranslationDataset
 from glassformer.text.training import train_tokenizer
 from stores import bpe, chars, counted, store_of, translation, wordpiece
 
 CLS, SEP, MASK, PAD, END = 2, 3, 4, 0, 1
-BERT = Frame((CLS,), (SEP,), (SEP,), (SEP,), True)
-PLAIN = Frame((), (), (), (), False)
-MARIAN = Frame((), (END,), (END,), (END,), False)
-SHAPE = Shape(tokens=64, texts=7, longest=16, wanted=40)
+BERT = SpecialTokenTemplate((CLS,), (SEP,), (SEP,), (SEP,), True)
+PLAIN = SpecialTokenTemplate((), (), (), (), False)
+MARIAN = SpecialTokenTemplate((), (END,), (END,), (END,), False)
+SHAPE = BatchShape(tokens=64, texts=7, longest=16, label_positions=40)
 SIZES = st.lists(st.integers(0, 30), min_size=1, max_size=8)
 
 
@@ -60,7 +55,7 @@ def texts(batch, which=None):
 def test_frame_is_what_the_tokenizer_puts_around_texts(
     tokenizer, before, after, between, segments, end
 ):
-    frame = Frame.of(tokenizer)
+    frame = SpecialTokenTemplate.of(tokenizer)
     name = [[tokenizer.token(i) for i in part] for part in
             (frame.before, frame.after, frame.between, frame.closing)]  # fmt: skip
     assert name == [before, after, between, after]
@@ -76,7 +71,7 @@ def test_frame_is_what_the_tokenizer_puts_around_texts(
 
 
 def test_frame_of_a_tokenizer_without_latin_letters():
-    frame = Frame.of(train_tokenizer(["Кошка сидит на ковре."], "chars"))
+    frame = SpecialTokenTemplate.of(train_tokenizer(["Кошка сидит на ковре."], "chars"))
     assert (frame.before, frame.after, frame.between, frame.closing) == ((), (), (), ())
 
 
@@ -88,7 +83,7 @@ def test_frame_of_a_tokenizer_without_latin_letters():
 def test_next_word_is_the_next_of_the_same_document(tmp_path_factory, sizes, length, seed, epoch):
     lists = counted(sizes)
     store = store_of(tmp_path_factory.mktemp("s"), tokens=lists)
-    objective = NextWord(store, PLAIN, length, PAD, seed)
+    objective = CausalLMDataset(store, PLAIN, length, PAD, seed)
     samples = objective.samples(epoch)
     if not len(samples):
         assert max(sizes) < 2
@@ -107,7 +102,7 @@ def test_next_word_is_the_next_of_the_same_document(tmp_path_factory, sizes, len
 
 def test_masked_words_have_their_answers(tmp_path):
     store = store_of(tmp_path, tokens=counted([25, 9, 1, 0, 40], 100))
-    objective = Masked(store, BERT, 12, PAD, 0, masking())
+    objective = MaskedLMDataset(store, BERT, 12, PAD, 0, masking())
     samples = objective.samples(0)
     batch = objective.batch(samples, 0, None)
     row = np.concatenate([each.tolist() for each in objective.store["tokens"].lists()])
@@ -116,19 +111,21 @@ def test_masked_words_have_their_answers(tmp_path):
     assert objective.costs(samples).tolist() == [len(each) for each in texts(batch)]
     assert len(found) == len(row) == 75
     restored = batch.tokens.clone()
-    restored[batch.wanted] = batch.labels
+    restored[batch.label_positions] = batch.labels
     assert [i for each in texts(batch, restored) for i in each[1:-1]] == row.tolist()
-    assert (batch.labels != NONE).all()
-    text = np.searchsorted(batch.sequences.offsets.numpy(), batch.wanted.numpy(), "right") - 1
+    assert (batch.labels != NO_LABEL).all()
+    text = (
+        np.searchsorted(batch.sequences.offsets.numpy(), batch.label_positions.numpy(), "right") - 1
+    )
     assert set(text.tolist()) == set(range(len(samples)))  # each text has something to learn
 
 
 def test_the_end_of_a_document_is_not_ended_twice(tmp_path):
     store = store_of(tmp_path, end=[SEP], tokens=[[20, 21, 22, SEP], [23, SEP], [SEP]])
-    batch = Masked(store, BERT, 12, PAD, -1, masking(1e-9)).batch
-    samples = Masked(store, BERT, 12, PAD, -1, masking()).samples(0)
+    batch = MaskedLMDataset(store, BERT, 12, PAD, -1, masking(1e-9)).batch
+    samples = MaskedLMDataset(store, BERT, 12, PAD, -1, masking()).samples(0)
     restored = batch(samples, 0, None)
-    restored.tokens[restored.wanted] = restored.labels
+    restored.tokens[restored.label_positions] = restored.labels
     assert texts(restored) == [[CLS, 20, 21, 22, SEP], [CLS, 23, SEP]]
 
 
@@ -136,7 +133,7 @@ def test_the_end_of_a_document_is_not_ended_twice(tmp_path):
 @given(st.lists(st.integers(1, 30), min_size=2, max_size=8), st.integers(0, 2), st.data())
 def test_a_mask_does_not_depend_on_the_row(tmp_path_factory, sizes, epoch, data):
     store = store_of(tmp_path_factory.mktemp("s"), tokens=counted(sizes, 100))
-    objective = Masked(store, BERT, 12, PAD, 0, masking())
+    objective = MaskedLMDataset(store, BERT, 12, PAD, 0, masking())
     samples = objective.samples(epoch)
     alone = [texts(objective.batch(samples.take([i]), epoch, None))[0] for i in range(len(samples))]
     order = data.draw(st.permutations(range(len(samples))))
@@ -148,7 +145,7 @@ def test_a_mask_does_not_depend_on_the_row(tmp_path_factory, sizes, epoch, data)
 def test_a_length_without_room_for_words_is_refused(tmp_path, length):
     store = store_of(tmp_path, tokens=counted([5]))
     with pytest.raises(ConfigError, match=r"objective\.length"):
-        Masked(store, BERT, length, PAD, 0, masking()).samples(0)
+        MaskedLMDataset(store, BERT, length, PAD, 0, masking()).samples(0)
 
 
 # pairs of texts
@@ -258,11 +255,11 @@ def test_one_short_document_has_no_other_text_to_offer(tmp_path):
 
 def test_pairs_in_a_batch(tmp_path):
     store, _, _ = starts_of(tmp_path, [9, 1, 14, 7])
-    objective = MaskedPairs(store, BERT, 30, PAD, 0, masking())
+    objective = MaskedLMNSPDataset(store, BERT, 30, PAD, 0, masking())
     samples = objective.samples(0)
     batch = objective.batch(samples, 0, None)
     restored = batch.tokens.clone()
-    restored[batch.wanted] = batch.labels
+    restored[batch.label_positions] = batch.labels
     row = store["tokens"].row.tolist()
     for i, (text, kinds) in enumerate(zip(texts(batch, restored), texts(batch, batch.segments),
                                           strict=True)):  # fmt: skip
@@ -271,7 +268,7 @@ def test_pairs_in_a_batch(tmp_path):
         assert text == [CLS, *row[a : a + n], SEP, *behind]
         assert kinds == [0] * (n + 2) + [1] * len(behind)
     assert (samples.follows == ALONE).sum() == 1
-    assert batch.follows.tolist() == samples.follows.tolist()
+    assert batch.next_sentence_labels.tolist() == samples.follows.tolist()
     assert objective.costs(samples).tolist() == [len(text) for text in texts(batch)]
     alone = [texts(objective.batch(samples.take([i]), 0, None))[0] for i in range(len(samples))]
     assert texts(batch) == alone
@@ -279,15 +276,15 @@ def test_pairs_in_a_batch(tmp_path):
 
 def test_a_tokenizer_that_knows_no_second_kind_of_text_gives_none(tmp_path):
     store, _, _ = starts_of(tmp_path, [9])
-    roberta = Frame((CLS,), (SEP,), (SEP, SEP), (SEP,), False)
-    objective = MaskedPairs(store, roberta, 30, PAD, 0, masking())
+    roberta = SpecialTokenTemplate((CLS,), (SEP,), (SEP, SEP), (SEP,), False)
+    objective = MaskedLMNSPDataset(store, roberta, 30, PAD, 0, masking())
     assert objective.batch(objective.samples(0), 0, SHAPE).segments is None
 
 
 def test_pairs_without_room_are_refused(tmp_path):
     store, _, _ = starts_of(tmp_path, [9])
     with pytest.raises(ConfigError, match=r"objective\.length"):
-        MaskedPairs(store, BERT, 4, PAD, 0, masking()).samples(0)
+        MaskedLMNSPDataset(store, BERT, 4, PAD, 0, masking()).samples(0)
 
 
 # translation
@@ -297,7 +294,7 @@ def test_translation_is_shifted_by_one(tmp_path):
     store = store_of(
         tmp_path, source=[[10, 11], [12], [13, 14, 15]], target=[[20], [21, 22, 23], [24, 25]]
     )
-    objective = Translate(store, MARIAN, 9, PAD, 0, 7, (END,), 0.1)
+    objective = TranslationDataset(store, MARIAN, 9, PAD, 0, 7, (END,), 0.1)
     samples = objective.samples(0)
     batch = objective.batch(samples, 0, None)
     assert texts(batch.source) == [[10, 11, END], [12, END], [13, 14, 15, END]]
@@ -310,7 +307,7 @@ def test_translation_is_shifted_by_one(tmp_path):
 def test_pairs_too_long_or_empty_are_left_out(tmp_path):
     store = store_of(tmp_path, source=[[1] * 5, [2], [], [3], [4] * 6, [5]],
                      target=[[1], [2] * 5, [3], [], [4], [5] * 6])  # fmt: skip
-    samples = Translate(store, MARIAN, 6, PAD, 0, 7, (END,)).samples(0)
+    samples = TranslationDataset(store, MARIAN, 6, PAD, 0, 7, (END,)).samples(0)
     assert samples.first.tolist() == [[0, 5], [5, 1]]
     assert samples.second.tolist() == [[0, 1], [1, 5]]
 
@@ -323,10 +320,10 @@ def objectives(folder):
     store = store_of(folder / "t", tokens=tokens, sentences=sentences)
     pairs = store_of(folder / "p", source=counted([5, 9, 2]), target=counted([3, 12, 8]))
     return [
-        NextWord(store, PLAIN, 13, PAD, 0),
-        Masked(store, BERT, 13, PAD, 0, masking()),
-        MaskedPairs(store, BERT, 13, PAD, 0, masking()),
-        Translate(pairs, MARIAN, 13, PAD, 0, 7, (END,)),
+        CausalLMDataset(store, PLAIN, 13, PAD, 0),
+        MaskedLMDataset(store, BERT, 13, PAD, 0, masking()),
+        MaskedLMNSPDataset(store, BERT, 13, PAD, 0, masking()),
+        TranslationDataset(pairs, MARIAN, 13, PAD, 0, 7, (END,)),
     ]
 
 
@@ -348,23 +345,25 @@ def test_a_fixed_shape_adds_filler_that_nobody_learns_from(tmp_path, which):
         assert offsets[-1] == SHAPE.tokens and (offsets.diff() >= 0).all()
         assert offsets.diff().max() <= SHAPE.longest
         assert list(theirs.sequences.lengths) == offsets.diff().tolist()
-    answers = fixed.labels != NONE
+    answers = fixed.labels != NO_LABEL
     assert answers.sum() == len(bare.labels)
-    if fixed.wanted is not None:
-        assert len(fixed.labels) == len(fixed.wanted) == SHAPE.wanted
-        assert fixed.wanted[answers].tolist() == bare.wanted.tolist()
+    if fixed.label_positions is not None:
+        assert len(fixed.labels) == len(fixed.label_positions) == SHAPE.label_positions
+        assert fixed.label_positions[answers].tolist() == bare.label_positions.tolist()
     else:
         assert not answers[len(bare.tokens) :].any()
-    if fixed.follows is not None:
-        assert fixed.follows.tolist() == bare.follows.tolist() + [NONE] * (SHAPE.slots - 3)
+    if fixed.next_sentence_labels is not None:
+        assert fixed.next_sentence_labels.tolist() == bare.next_sentence_labels.tolist() + [
+            NO_LABEL
+        ] * (SHAPE.slots - 3)
         assert not fixed.segments[len(bare.tokens) :].any()
 
 
 def test_a_full_row_needs_no_filler(tmp_path):
     store = store_of(tmp_path, tokens=counted([16] * 4))
-    objective = NextWord(store, PLAIN, 15, PAD, 0)
-    batch = objective.batch(objective.samples(0), 0, Shape(60, 4, 15, 0))
-    assert (batch.labels != NONE).all() and batch.sequences.count == 4
+    objective = CausalLMDataset(store, PLAIN, 15, PAD, 0)
+    batch = objective.batch(objective.samples(0), 0, BatchShape(60, 4, 15, 0))
+    assert (batch.labels != NO_LABEL).all() and batch.sequences.count == 4
 
 
 # laying out
@@ -379,7 +378,7 @@ def test_parts_are_laid_text_by_text(lists, data):
         values = np.array([i for one in each for i in one], dtype=np.int64)
         return Ragged(values, np.array([len(one) for one in each]))
 
-    found = laid((1, 2), ragged(lists), (), ragged(others), (3,))
+    found = concatenate((1, 2), ragged(lists), (), ragged(others), (3,))
     wanted = [[1, 2, *a, *b, 3] for a, b in zip(lists, others, strict=True)]
     assert found.values.tolist() == [i for each in wanted for i in each]
     assert found.sizes.tolist() == [len(each) for each in wanted]

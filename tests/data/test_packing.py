@@ -108,7 +108,9 @@ def test_both_sides_of_a_pair_have_their_budget(costs, budget):
 
 
 def test_a_text_longer_than_a_row_is_named():
-    with pytest.raises(InputError, match=r"a text of 12 tokens .* row of 10: raise train\.tokens"):
+    with pytest.raises(
+        InputError, match=r"a text of 12 tokens .* row of 10: raise train\.micro_batch_tokens"
+    ):
         fill_rows(np.array([3, 12]), 10, 5)
 
 

@@ -13,18 +13,14 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
-from glassformer.data import files, readers
-from glassformer.data.readers import (
-    Question,
-    Tagged,
-    documents,
-    find_files,
-    pairs,
-    questions,
-    read_lines,
-    rows,
-    tagged,
-)
+from glassformer.data.readers import files
+from glassformer.data.readers import text as readers
+from glassformer.data.readers.conll import TaggedSentence, tagged
+from glassformer.data.readers.files import find_files, read_lines
+from glassformer.data.readers.parallel import pairs
+from glassformer.data.readers.squad import Question, questions
+from glassformer.data.readers.tables import rows
+from glassformer.data.readers.text import documents
 from glassformer.errors import ConfigError, InputError
 
 PACK = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".GZ": gzip.compress}
@@ -184,8 +180,8 @@ def test_rows_of_json_lines_keep_their_types(file):
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ('{"text": "one"', "line 2: this is no JSON"),
-        ("['text']", "line 2: this is no JSON"),
+        ('{"text": "one"', "line 2: not valid JSON"),
+        ("['text']", "line 2: not valid JSON"),
         ("[1]", "line 2: write an object"),
         ('{"a": 1, "a": 2}', "line 2: field 'a' is there twice"),
         ('{"a": NaN}', "line 2: field 'a' is NaN"),
@@ -326,7 +322,7 @@ def test_without_pyarrow_the_line_says_what_to_install(file):
     code = f"""
 import sys
 sys.modules["pyarrow"] = None
-from glassformer.data.readers import rows
+from glassformer.data.readers.tables import rows
 from glassformer.errors import InputError
 try:
     list(rows({str(file("a.parquet", "x"))!r}))
@@ -353,9 +349,9 @@ Peter NNP B-NP B-PER
 def test_conll_2003(file):
     path = file("a.conll", CONLL)
     assert list(tagged(path)) == [
-        Tagged(["EU", "rejects"], ["B-ORG", "O"]),
-        Tagged(["#"], ["O"]),
-        Tagged(["Peter"], ["B-PER"]),
+        TaggedSentence(["EU", "rejects"], ["B-ORG", "O"]),
+        TaggedSentence(["#"], ["O"]),
+        TaggedSentence(["Peter"], ["B-PER"]),
     ]
     tags = {column: next(tagged(path, column)).tags for column in ("pos", "ner", 2, -3, 3)}
     assert tags["pos"] == tags[-3] == ["NNP", "VBZ"]
@@ -367,8 +363,8 @@ def test_conll_with_tabs_as_in_wnut(file):
     """A line with only a tab ends a sentence; a word may hold spaces and begin with #."""
     path = file("a.txt.gz", "New York\tB-loc\n#fun\tO\n\t\nyes\tO\n\xa0x\tO\n")
     assert list(tagged(path)) == [
-        Tagged(["New York", "#fun"], ["B-loc", "O"]),
-        Tagged(["yes", "\xa0x"], ["O", "O"]),
+        TaggedSentence(["New York", "#fun"], ["B-loc", "O"]),
+        TaggedSentence(["yes", "\xa0x"], ["O", "O"]),
     ]
 
 
@@ -387,8 +383,8 @@ CONLLU = """# sent_id = 1
 def test_conllu(file):
     path = file("a.conllu.xz", CONLLU)
     assert list(tagged(path)) == [
-        Tagged(["do", "n't", "go"], ["AUX", "PART", "VERB"]),
-        Tagged(["Yes"], ["INTJ"]),
+        TaggedSentence(["do", "n't", "go"], ["AUX", "PART", "VERB"]),
+        TaggedSentence(["Yes"], ["INTJ"]),
     ]
     assert next(tagged(path, "XPOS")).tags == next(tagged(path, 4)).tags == ["VB", "RB", "VB"]
     with pytest.raises(ConfigError, match="column = 'ner': write a number, or one of id, form"):
@@ -514,7 +510,7 @@ def test_the_two_files_must_be_clear(file, tmp_path):
 
 
 def test_reading_imports_no_torch():
-    code = "import sys, glassformer.data.readers; print({'torch', 'pyarrow'} & {*sys.modules})"
+    code = "import sys, glassformer.data.readers.text; print({'torch', 'pyarrow'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "set()\n"
 

@@ -53,11 +53,11 @@ def test_order_and_company_move_nothing():
 
 
 def test_a_run_says_how_many_were_left_out(tmp_path):
-    recipe = write_recipe(tmp_path, "translate", data={"held_out": 0.3})
+    recipe = write_recipe(tmp_path, "translation", data={"valid_fraction": 0.3})
     lines = [f"word {i}\tWORT {i % 40}\n" for i in range(200)]
     (tmp_path / "text.txt").write_text("".join(lines))
     said = glassformer("pretrain", recipe, "--out", tmp_path / "run", "--dry-run")
     pairs = [tuple(line.rstrip().split("\t")) for line in lines]
     _, _, left_out = both(pairs, 0.3)
-    line = f"{left_out} pairs share a text with a held-out one: not trained on"
+    line = f"{left_out} pairs share a text with a validation pair: not trained on"
     assert said.errors.count(line) == 1 and left_out > 20

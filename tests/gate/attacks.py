@@ -129,7 +129,7 @@ def snapshot_link(target: str) -> Make:
     return make
 
 
-TRUST = "where you trust it"
+TRUST = "if you trust it"
 JINJA = "{{ cycler.__init__.__globals__.os.mkdir('{canary}') }}"
 ENDLESS = "{% for a in range(10**12) %}{% for b in range(10**12) %}x{% endfor %}{% endfor %}"
 AUTO = {"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil", "AutoModelForMaskedLM": "evil.Evil"}
@@ -140,13 +140,13 @@ ATTACKS: dict[str, Attack] = {
         pickled("pytorch_model.bin", alone=True), ("pytorch_model.bin", TRUST)),
     "CVE-2026-24747 a pickle beside the weights": Attack(pickled("pytorch_model.bin")),
     "stanza: the safe way fails, the unsafe is taken": Attack(
-        both(pickled("pytorch_model.bin"), file(WEIGHTS, "broken")), (WEIGHTS, "whole")),
+        both(pickled("pytorch_model.bin"), file(WEIGHTS, "broken")), (WEIGHTS, "complete")),
     "CVE-2026-1839 rng_state.pth": Attack(pickled("rng_state.pth", "rng_state_0.pth")),
     "the trainer's own files": Attack(
         pickled("optimizer.pt", "scheduler.pt", "training_args.bin", "scaler.pt")),
     "CVE-2024-3568 a checkpoint of TensorFlow": Attack(
         pickled("extra_data.pickle", "tf_model.h5", alone=True), ("tf_model.h5", TRUST)),
-    "CVE-2024-11392 a pickle called safetensors": Attack(pickled(WEIGHTS), (WEIGHTS, "whole")),
+    "CVE-2024-11392 a pickle called safetensors": Attack(pickled(WEIGHTS), (WEIGHTS, "complete")),
     "CVE-2024-11393 a pickle called config.json": Attack(
         pickled("config.json"), ("config.json", "UTF-8")),
     "CVE-2024-11394 a pickle called tokenizer.json": Attack(
@@ -161,7 +161,7 @@ ATTACKS: dict[str, Attack] = {
     "CVE-2025-1889 a pickle under another name": Attack(
         damage(index({TABLE: "weights.pkl"})), ("weight_map", "'weights.pkl'")),
     "CVE-2025-1944 a zip that scanners cannot read": Attack(
-        zipped(WEIGHTS, slip="archive/../data.pkl"), (WEIGHTS, "whole")),
+        zipped(WEIGHTS, slip="archive/../data.pkl"), (WEIGHTS, "complete")),
     "CVE-2025-10155 a pickle with a harmless name": Attack(pickled("vocab.npy", "model.joblib")),
     # code from the folder
     "CVE-2026-22807 auto_map": Attack(config(auto_map=AUTO, trust_remote_code=True)),
@@ -246,7 +246,7 @@ ATTACKS: dict[str, Attack] = {
         damage(header(lambda h: h[TABLE].update(data_offsets=[0, 2544]))), ("data_offsets",)),
     "safetensors audit: bytes of nobody": Attack(
         lambda folder, canary: (folder / WEIGHTS).write_bytes(
-            (folder / WEIGHTS).read_bytes() + b"PK\x03\x04"), (WEIGHTS, "whole")),
+            (folder / WEIGHTS).read_bytes() + b"PK\x03\x04"), (WEIGHTS, "complete")),
     "huntr: empty tensors at one place": Attack(
         lambda folder, canary: edit_tensors(
             folder, lambda t: t.update({f"e{i}": torch.zeros(0) for i in range(9)})), ("'e0'",)),
@@ -303,9 +303,9 @@ def onto(name: str, kind: str) -> Callable[[Path, Path], None]:
         target.mkdir()
         victim.mkdir()
         (victim / "config.json").write_text('{"mine": true}')
-        leads = victim if "." not in Path(name).name else victim / "config.json"
+        is_main = victim if "." not in Path(name).name else victim / "config.json"
         if kind == "a link":
-            (target / name).symlink_to(leads)
+            (target / name).symlink_to(is_main)
         else:
             instead(kind, name)(target)
 

@@ -155,17 +155,17 @@ BOMBS: Table = {
     "a million lists": content("config.json", '{"a": [' + "[]," * 10**6 + "[]]}", "values"),
     "a million objects": content("config.json", '{"a": [' + "{}," * 10**6 + "{}]}", "objects"),
     "a million numbers": content("config.json", '{"a": [' + "1," * 10**6 + "1]}", "values"),
-    "ten million lists": content("tokenizer.json", "[" + "[]," * 10**7 + "[]]", "53 words"),
+    "ten million lists": content("tokenizer.json", "[" + "[]," * 10**7 + "[]]", "53 tokens"),
     "a million lists of the tokenizer": content("tokenizer.json", "[]," * 10**6, "values"),
     "a million numbers of the tokenizer": content("tokenizer.json", "1," * 10**6, "values"),
     "4 MB of brackets": content("tokenizer.json", "[" * (4 << 20), "values"),
     "50,000 brackets": content("tokenizer.json", "[" * 50_000, "64 levels"),
     "50,000 brackets in pairs": content("tokenizer.json", "[]" * 50_000, "line 1"),
-    "a true tokenizer of a million words": inside("53 words", model__vocab={
+    "a true tokenizer of a million words": inside("53 tokens", model__vocab={
         f"w{i}": i for i in range(10**6)}),
     "a true vocabulary of a million words": Case(BERT, lambda folder: (
         (folder / "tokenizer.json").unlink(), write(folder, "vocab.txt", "\n".join(
-            map(str, range(10**6))))), ("vocab.txt", "53 words")),
+            map(str, range(10**6))))), ("vocab.txt", "53 tokens")),
     "3 MB of true merges": inside("values", base=GPT2, model__merges=MERGES * 50_000),
     "a text of 4 MB in the tokenizer": inside("unk_token", model__unk_token="😀" * 300_000),
     "4 MB of quotes": content("config.json", '"' * (4 << 20), "line 1"),
@@ -226,7 +226,7 @@ def given(name: str, *words: str, data: bytes = b"\x80\x04N.") -> Case:
     return Case(BERT, lambda folder: write(folder, name, data), words, name)
 
 
-TRUST = "where you trust it"
+TRUST = "if you trust it"
 FORMATS: Table = {
     **{f"only {name}": only(name, TRUST, "python -c", "BertForMaskedLM", "save_pretrained")
        for name in ("pytorch_model.bin", "model.pt", "model.pth", "model.ckpt", "model.pkl",
@@ -240,9 +240,9 @@ FORMATS: Table = {
     "given TensorFlow": given("tf_model.h5", "from_tf=True"),
     **{f"given {name}": given(name, "unpack it")
        for name in ("model.zip", "model.tar", "model.tar.gz", "model.tgz", "model.7z")},
-    **{f"given {name}": given(name, "no folder")
+    **{f"given {name}": given(name, "not a folder")
        for name in ("model.safetensors", "config.json", "model.onnx", "model.keras")},
-    "given a FIFO": Case(BERT, instead("a FIFO", "pipe"), ("no folder",), "pipe"),
+    "given a FIFO": Case(BERT, instead("a FIFO", "pipe"), ("not a folder",), "pipe"),
     "given nothing": Case(BERT, lambda folder: None, ("no such folder",), "nothing here"),
     "given a name that is too long": Case(BERT, lambda folder: None, ("long",), "x" * 300),
     "no config": Case(BERT, lambda f: (f / "config.json").unlink(), ("config.json is missing",)),

@@ -124,17 +124,17 @@ def shaped(name: str, *shape: int, base: str = BERT, dtype: Any = torch.float32)
 
 LAYER = "bert.encoder.layer.1.attention.self.query.weight"
 DATA: Table = {
-    **{f"cut to {keep:.0%}": body(lambda d, k=keep: d[: int(len(d) * k)], "whole safetensors file")
+    **{f"cut to {keep:.0%}": body(lambda d, k=keep: d[: int(len(d) * k)], "complete safetensors")
        for keep in (0, 0.0003, 0.01, 0.1, 0.5, 0.9, 0.99)},
-    "one byte less": body(lambda d: d[:-1], "whole safetensors file"),
-    "one byte more": body(lambda d: d + b"\0", "whole safetensors file"),
-    "a file behind it": body(lambda d: d + b"PK\x03\x04" * 99, "whole safetensors file"),
-    "a text": body(lambda d: b"hello, I am a model", "whole safetensors file"),
-    "a pickle": body(lambda d: b"\x80\x04cos\nsystem\n.", "whole safetensors file"),
-    "a zip file": body(lambda d: b"PK\x03\x04" + bytes(60), "whole safetensors file"),
-    "an HTML page": body(lambda d: b"<!DOCTYPE html><html>404</html>", "whole safetensors file"),
+    "one byte less": body(lambda d: d[:-1], "complete safetensors"),
+    "one byte more": body(lambda d: d + b"\0", "complete safetensors"),
+    "a file behind it": body(lambda d: d + b"PK\x03\x04" * 99, "complete safetensors"),
+    "a text": body(lambda d: b"hello, I am a model", "complete safetensors"),
+    "a pickle": body(lambda d: b"\x80\x04cos\nsystem\n.", "complete safetensors"),
+    "a zip file": body(lambda d: b"PK\x03\x04" + bytes(60), "complete safetensors"),
+    "an HTML page": body(lambda d: b"<!DOCTYPE html><html>404</html>", "complete safetensors"),
     "a pointer of git": body(
-        lambda d: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "whole safetensors"
+        lambda d: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "complete"
     ),
     "no words": without(TABLE),
     "no layer": without(LAYER),

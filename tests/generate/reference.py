@@ -11,7 +11,7 @@ import transformers
 from transformers import BartConfig, GPT2Config, LlamaConfig, MarianConfig, T5Config
 
 import glassformer as gf
-from glassformer.data.chance import uniform
+from glassformer.data.hashing import uniform
 from kit import Case
 
 VOCAB, LONGEST = 41, 48

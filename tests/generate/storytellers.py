@@ -25,6 +25,6 @@ def speaker(kind="bpe", family="decoder", **more):
         activation="gelu_tanh", **more,
     )  # fmt: skip
     torch.manual_seed(7)
-    kind = "causal_lm" if family == "decoder" else "seq2seq"
+    kind = "causal_lm" if family == "decoder" else "translation"
     task = gf.TaskConfig(kind=kind, bias=family != "decoder")
     return gf.Model(gf.build_task(config, task).eval(), made)

@@ -9,9 +9,9 @@ import torch
 
 import glassformer as gf
 from glassformer.config import TokenIds
-from glassformer.data.alignments import Gold
+from glassformer.data.readers.alignments import Gold
 from glassformer.errors import InputError
-from glassformer.generate.align import Alignment, Words, align, error_rate, membership
+from glassformer.generate.align import AlignedWords, Alignment, align, error_rate, membership
 from glassformer.text.training import train_tokenizer
 
 TEXTS = ["the cat sat on the mat.", "xa xb xc xd xe."]
@@ -27,19 +27,19 @@ def made(tokenizer, depth=3, heads=2):
         family="seq2seq", vocab_size=tokenizer.highest + 1, width=8, depth=depth, heads=heads,
         mlp_width=8, max_length=64, ids=TokenIds(pad=2, start=2, end=0),
     )  # fmt: skip
-    return gf.build_task(config, gf.TaskConfig(kind="seq2seq")).eval()
+    return gf.build_task(config, gf.TaskConfig(kind="translation")).eval()
 
 
 def test_words_stand_between_spaces():
-    found = Words.of(" the cat.\tsat")
+    found = AlignedWords.of(" the cat.\tsat")
     assert found.words == ["the", "cat.", "sat"] and found.spans[0] == (1, 4)
-    joined = Words.joined(["the", "mat", ".", "1", ","])
+    joined = AlignedWords.joined(["the", "mat", ".", "1", ","])
     assert joined.text == "the mat. 1," and joined.words == ["the", "mat", ".", "1", ","]
 
 
 def test_every_piece_is_a_part_of_its_word(tokenizer):
     read = tokenizer.encode("the cat sat")
-    found = membership(read, Words.of("the cat sat").spans)
+    found = membership(read, AlignedWords.of("the cat sat").spans)
     pieces = [tokenizer.decode([i]) for i in read.ids]
     for j, word in enumerate(["the", "cat", "sat"]):
         assert "".join(p for p, row in zip(pieces, found, strict=True) if row[j]).strip() == word
@@ -59,8 +59,8 @@ def test_weights_are_summed_over_pieces_of_the_source_and_their_mean(tokenizer, 
     chosen = [trace[f"decoder.blocks.{i}.cross.weights"].mean(0) for i in layers or (1, 2)]
     looks = torch.stack(chosen).mean(0)
     looks = looks[1:] if reading else looks[:-1]
-    rows = membership(written, Words.of(target).spans)
-    columns = membership(read, Words.of(source).spans)
+    rows = membership(written, AlignedWords.of(target).spans)
+    columns = membership(read, AlignedWords.of(source).spans)
     for j in range(2):
         pieces = [t for t in range(len(looks)) if rows[t, j]]
         for i in range(3):

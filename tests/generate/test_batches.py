@@ -8,10 +8,11 @@ import pytest
 from generate.reference import SOME, beam_case, greedy_case, pair, prompts, sample_case
 from generate.uncached import Uncached
 from glassformer.errors import InputError
-from glassformer.generate import sampling, writing
+from glassformer.generate import job as writing
+from glassformer.generate import sampling
 from glassformer.generate.engine import Engine
-from glassformer.generate.sampling import Request, write
-from glassformer.generate.writing import prepare
+from glassformer.generate.job import prepare
+from glassformer.generate.sampling import Request, generate_tokens
 
 MAKE = {"greedy": greedy_case, "beam": beam_case, "sample": sample_case}
 
@@ -69,7 +70,7 @@ def test_an_engine_that_is_kept_writes_the_same_each_time(models):
         assert engine.slots == 3
     for _ in range(3):  # broken off, it is as good as new
         made = prepare(models.ours.task, None, None, texts, {"max_new_tokens": 9}, engine=engine)
-        next(sampling.write(made.engine(), made.requests(), made.settings))
+        next(sampling.generate_tokens(made.engine(), made.requests(), made.settings))
     same(models.ours.generate(texts, engine=engine, **settings), expected)
     with pytest.raises(InputError, match="it has room for 2 tokens"):
         models.ours.generate(texts, engine=models.ours.engine(3, 2, source_tokens=2))
@@ -81,7 +82,7 @@ def test_an_engine_that_is_kept_writes_the_same_each_time(models):
     other = copy.deepcopy(models.ours)
     engine = other.engine(3, 40, source_tokens=40)
     other.double()
-    with pytest.raises(InputError, match="not where they were"):
+    with pytest.raises(InputError, match="have moved in memory"):
         other.generate(texts, engine=engine)
 
 
@@ -109,7 +110,7 @@ def test_joined_later_is_as_good_as_alone(models, kind, engine):
         )
         found = {number: [] for number in range(len(texts))}
         together = 0
-        for choice in write(seats, slowly(job.requests()), job.settings):
+        for choice in generate_tokens(seats, slowly(job.requests()), job.settings):
             found[choice.request.number].append(choice.token)
             together = max(together, sum(0 < len(each) < 9 for each in found.values()))
         assert [tuple(each) for each in found.values()] == [each.ids for each in expected]
@@ -132,7 +133,7 @@ def test_a_closed_queue_lets_the_batch_shrink(models):
         Request(each.number, each.prompt, limit, each.source)
         for each, limit in zip(job.requests(), limits, strict=True)
     ]
-    sizes = [engine.slots for _ in write(engine, requests, job.settings)]
+    sizes = [engine.slots for _ in generate_tokens(engine, requests, job.settings)]
     assert sizes[0] == 8 and sizes[-1] <= 2
     assert len(sizes) <= sum(limits)
 

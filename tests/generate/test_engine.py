@@ -23,7 +23,7 @@ SOURCES = [[7, 3, 2], [5, 5, 5, 11, 13], [2, 19], [23, 29, 31, 37]]
 
 def hot(family: str, **more: object) -> Task:
     """Fresh weights nearly say nothing: these do."""
-    kind = "seq2seq" if family == "seq2seq" else "causal_lm"
+    kind = "translation" if family == "seq2seq" else "causal_lm"
     config = ModelConfig(family=family, **SIZES, **more)  # type: ignore[arg-type]
     task = build_task(config, TaskConfig(kind=kind)).double().eval()
     torch.manual_seed(0)

@@ -67,7 +67,7 @@ def test_prompts_from_a_file_and_from_stdin(folder, model, tmp_path, monkeypatch
     said = glassformer("generate", folder, "--file", tmp_path / "prompts.txt", *words)
     asked = {"num_beams": 2, "length_penalty": 0.5, "early_stopping": "never"}
     texts = [each.text for each in model.generate(["The cat", "Кошка"], **asked)]
-    assert "prompts.txt: 1 of 3 lines are empty: left out" in said.errors
+    assert "prompts.txt: 1 of 3 lines are empty: skipped" in said.errors
     assert "--- prompt 1, text 1\n" in said and "--- prompt 2, text 1\n" in said
     assert all(plain(text) in said for text in texts)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("The cat\nКошка\n".encode())))
@@ -76,7 +76,7 @@ def test_prompts_from_a_file_and_from_stdin(folder, model, tmp_path, monkeypatch
 
 def test_a_translator_writes_too(tmp_path):
     model = speaker("bpe", "seq2seq")
-    model.generate("The cat")  # it reads the prompt, and begins with its start token
+    model.generate("The cat")  # it reads the prompt, and first numbers its start token
     assert model.generate(["The cat", "on"], num_beams=2)[1] == model.generate("on", num_beams=2)[0]
 
 
@@ -89,7 +89,7 @@ def test_refused_in_one_line(folder, tmp_path):
     assert "temperature = -1.0: " in wrong("a", "--temperature", "-1")
     assert "temperature = nan: " in wrong("a", "--temperature", "nan")
     assert "top_p = 1.2: " in wrong("a", "--top-p", "1.2")
-    assert "write true, false or never" in wrong("a", "--early-stopping", "soon")
+    assert "is not one of 'true', 'false', 'never'" in wrong("a", "--early-stopping", "soon")
     assert "--device 'tpu'" in wrong("a", "--device", "tpu")
     assert "batch_size = 0: write at least 1" in wrong("a", "--batch-size", 0)
     assert "prompt 0 is empty" in wrong("", code=1)

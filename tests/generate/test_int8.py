@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from generate.test_engine import MODELS, PROMPTS, sources
 from glassformer.errors import InputError
 from glassformer.generate.engine import Engine
-from glassformer.generate.int8 import Int8, round_rows, to_int8
+from glassformer.generate.int8 import Int8Linear, round_rows, to_int8
 from glassformer.loaded import Model
 
 
@@ -28,7 +28,7 @@ def test_a_map_is_near_the_whole_one(seed: int, rows: int, bias: bool) -> None:
     torch.manual_seed(seed)
     linear = nn.Linear(64, 37, bias=bias).requires_grad_(False)
     x = torch.randn(rows, 64) * torch.randint(1, 1_000, (rows, 1))  # each token of its own size
-    ours = Int8(linear.weight, linear.bias)(x)
+    ours = Int8Linear(linear.weight, linear.bias)(x)
     for i in range(rows):
         assert near(ours[i], linear(x[i])) < 0.02
 
@@ -36,7 +36,7 @@ def test_a_map_is_near_the_whole_one(seed: int, rows: int, bias: bool) -> None:
 @given(seed=st.integers(0, 10_000), rows=st.integers(2, 9))
 def test_a_token_alone_is_bit_for_bit_the_same(seed: int, rows: int) -> None:
     torch.manual_seed(seed)
-    made = Int8(torch.randn(11, 32), torch.randn(11))
+    made = Int8Linear(torch.randn(11, 32), torch.randn(11))
     x = torch.randn(rows, 32) * torch.randint(1, 1_000, (rows, 1))
     for i in range(rows):
         assert torch.equal(made(x)[i], made(x[i : i + 1])[0])
@@ -45,7 +45,7 @@ def test_a_token_alone_is_bit_for_bit_the_same(seed: int, rows: int) -> None:
 def test_zeros_and_the_product_without_an_integer_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     weight, bias, x = torch.randn(11, 32), torch.randn(11), torch.randn(5, 32)
-    made = Int8(weight, bias)
+    made = Int8Linear(weight, bias)
     torch.testing.assert_close(made(torch.zeros(1, 32))[0], bias)
     rounded, scale = round_rows(weight)
     torch.testing.assert_close(made(x), F.linear(x, rounded * scale, bias), rtol=1e-3, atol=1e-3)
@@ -56,7 +56,7 @@ def test_zeros_and_the_product_without_an_integer_kernel(monkeypatch: pytest.Mon
 
 def test_weights_alone_are_rounded_on_other_devices() -> None:
     weight, bias = torch.randn(11, 32), torch.randn(11)
-    made = Int8(weight, bias).to("meta")
+    made = Int8Linear(weight, bias).to("meta")
     assert made(torch.randn(5, 32, device="meta", dtype=torch.bfloat16)).dtype == torch.bfloat16
 
 

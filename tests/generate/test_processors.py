@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.generate import processors as ours
-from glassformer.generate.processors import Rows, process, processors
+from glassformer.generate.processors import LogitRows, process, processors
 from glassformer.generate.sampling import draw
 from glassformer.generate.settings import Settings
 
@@ -23,7 +23,7 @@ def scores_for(texts, seed, scale=3.0):
 
 
 def rows_of(texts, left=9):
-    return Rows.of(texts, [0] * len(texts), [left] * len(texts), "cpu")
+    return LogitRows.of(texts, [0] * len(texts), [left] * len(texts), "cpu")
 
 
 def check(mine, reference, texts, seed):
@@ -49,7 +49,7 @@ def test_repetition_penalty(texts, seed, penalty):
 def test_no_repeat_ngrams(texts, seed, size):
     texts = [[token % 3 for token in text] for text in texts]  # so that runs come again
     reference = transformers.NoRepeatNGramLogitsProcessor(size)
-    check(lambda s, r: ours.forbid_repeated_runs(s, r, size=size), reference, texts, seed)
+    check(lambda s, r: ours.forbid_repeated_ngrams(s, r, size=size), reference, texts, seed)
 
 
 @FEW
@@ -68,10 +68,10 @@ def test_bad_words(texts, seed, words):
 def test_narrowing(texts, seed, temperature, count, mass, share):
     """Alone, and all of them in their order."""
     pairs = (
-        (ours.heat, "temperature", temperature, transformers.TemperatureLogitsWarper),
-        (ours.keep_best, "count", count, transformers.TopKLogitsWarper),
-        (ours.keep_mass, "mass", mass, transformers.TopPLogitsWarper),
-        (ours.keep_near_best, "share", share, transformers.MinPLogitsWarper),
+        (ours.apply_temperature, "temperature", temperature, transformers.TemperatureLogitsWarper),
+        (ours.keep_top_k, "count", count, transformers.TopKLogitsWarper),
+        (ours.keep_top_p, "top_p", mass, transformers.TopPLogitsWarper),
+        (ours.keep_min_p, "min_p", share, transformers.MinPLogitsWarper),
     )
     for function, name, value, reference in pairs:
         step = {name: value}
@@ -90,7 +90,7 @@ def test_forced_and_forbidden(texts, seed, made, token):
         min_new_tokens=2, eos_token_id=[3, 4], forced_bos_token_id=token, forced_eos_token_id=[4],
         suppress_tokens=[9],
     )  # fmt: skip
-    rows = Rows.of(texts, [made] * len(texts), [i + 1 for i in range(len(texts))], "cpu")
+    rows = LogitRows.of(texts, [made] * len(texts), [i + 1 for i in range(len(texts))], "cpu")
     found = process(scores_for(texts, seed), rows, processors(chosen, VOCAB, "cpu"))
     for i, (row, text) in enumerate(zip(found, texts, strict=True)):
         allowed = set(range(VOCAB)) - ({3, 4} if made < 2 else set())

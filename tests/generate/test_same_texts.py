@@ -82,7 +82,7 @@ def test_a_small_difference_in_the_weights_is_noticed(models):
     """The comparison can fail."""
     other = copy.deepcopy(models)
     with torch.no_grad():
-        words = other.ours.task.backbone.words
+        words = other.ours.task.backbone.token_embedding
         words += 0.1 * torch.randn(words.shape)
     tried = list(cases(models, "beam"))[:30]
     different = [ours(other, *case)[0] != theirs(models.theirs, *case)[0] for case in tried]

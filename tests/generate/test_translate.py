@@ -23,7 +23,7 @@ def model():
         family="seq2seq", vocab_size=tokenizer.highest + 1, width=16, depth=2, heads=2,
         mlp_width=24, max_length=56, ids=TokenIds(pad=2, start=2, end=0),
     )  # fmt: skip
-    model = gf.Model(gf.build_task(config, gf.TaskConfig(kind="seq2seq")), tokenizer).eval()
+    model = gf.Model(gf.build_task(config, gf.TaskConfig(kind="translation")), tokenizer).eval()
     for name, weight in model.named_parameters():
         torch.nn.init.normal_(weight, std=2.0 if ".cross." in name else 0.4)
     return model

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.errors import InputError
-from glassformer.generate.splitting import split
+from glassformer.generate.sentences import split
 
 
 def at_most(most):

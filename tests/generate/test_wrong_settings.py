@@ -13,7 +13,7 @@ from glassformer.generate.settings import MOST_CHOICES, Settings, settings_for
 WRONG = {
     "temperature = nan: ": {"temperature": float("nan")},
     "temperature = -1.0: ": {"temperature": -1.0},
-    "temperature = 0 leaves no chance: write do_sample = False": {"temperature": 0},
+    "temperature = 0 would divide by zero: write do_sample = False": {"temperature": 0},
     "temperature = 'hot': ": {"temperature": "hot"},
     "top_p = 1.5: ": {"top_p": 1.5},
     "top_p = 0: ": {"top_p": 0},
@@ -36,7 +36,7 @@ WRONG = {
         "num_return_sequences": 3,
     },
     "num_return_sequences = 2 and num_beams = 1": {"num_return_sequences": 2},
-    "num_beams = 2 looks for the best text and temperature draws": {
+    "num_beams = 2 searches for the best text and temperature samples": {
         "num_beams": 2,
         "temperature": 0.5,
     },
@@ -49,10 +49,12 @@ WRONG = {
         "forced_eos_token_id": 5,
         "suppress_tokens": [5, 6],
     },
-    "bad_words_ids: 9999 is no token: write numbers from 0 to ": {"bad_words_ids": [[1, 9999]]},
-    "suppress_tokens: -1 is no token": {"suppress_tokens": [-1]},
-    "eos_token_id: 9999 is no token": {"eos_token_id": 9999},
-    "forced_bos_token_id: 9999 is no token": {"forced_bos_token_id": 9999},
+    "bad_words_ids: 9999 is not a token id: write numbers from 0 to ": {
+        "bad_words_ids": [[1, 9999]]
+    },
+    "suppress_tokens: -1 is not a token id": {"suppress_tokens": [-1]},
+    "eos_token_id: 9999 is not a token id": {"eos_token_id": 9999},
+    "forced_bos_token_id: 9999 is not a token id": {"forced_bos_token_id": 9999},
     "bad_words_ids and suppress_tokens forbid every token": {"suppress_tokens": range(10_000)},
     "batch_size = 0: write at least 1": {"batch_size": 0},
 }
@@ -72,7 +74,7 @@ def test_wrong_settings(model, line):
         model.generate("The cat", **given)
     said = str(caught.value)
     assert line in said and "\n" not in said
-    assert said.startswith("generate: ") or line in said[:60]
+    assert said.startswith("generate: ") or line in said[:70]
 
 
 def test_too_many_beams(model):
@@ -86,8 +88,8 @@ PROMPTS = {
     "prompt 0 is empty: give at least one token": "",
     "prompt 1 is empty": ["a", ""],
     "prompt 0 has 70 tokens and the model reads at most 64: shorten it": [[5] * 70],
-    "prompt 0: 9999 is no token": [[1, 9999]],
-    "prompt 0: -1 is no token": [-1],
+    "prompt 0: 9999 is not a token id": [[1, 9999]],
+    "prompt 0: -1 is not a token id": [-1],
     "prompt 1 is [1.5]: give texts, or lists of token ids": [[1], [1.5]],
     "prompt 0 is 'a': give texts, or lists": ["a", [1]],
     "generate: 7: give a text, a list of texts, or token ids": 7,
@@ -108,18 +110,20 @@ def test_what_a_model_cannot_do(model):
     bare = gf.Model(model.task)
     assert bare.generate([[5, 6]])[0].ids == model.generate([[5, 6]])[0].ids
     for given, line in (
-        ({"prompts": "text"}, "came without a tokenizer"),
-        ({"prompts": [[5]], "stop": "x"}, "stop and bad_words are texts"),
+        ({"prompts": "text"}, "has no tokenizer"),
+        ({"prompts": [[5]], "stop": "x"}, "stop and bad_words need a tokenizer"),
     ):
         with pytest.raises(gf.GlassformerError, match=line):
             bare.generate(**given)
     masked = config.model_copy(update={"family": "encoder"})
     task = gf.build_task(masked, gf.TaskConfig(kind="masked_lm"))
-    with pytest.raises(gf.GlassformerError, match="this model is for masked_lm: it writes no text"):
+    with pytest.raises(
+        gf.GlassformerError, match="this is a masked_lm model: load one that generates text"
+    ):
         gf.Model(task, model.tokenizer).generate("a")
     with pytest.raises(gf.GlassformerError, match="one text at a time"):
         list(model.stream("a", do_sample=True, num_return_sequences=2))
-    with pytest.raises(gf.GlassformerError, match="num_beams decides at the end"):
+    with pytest.raises(gf.GlassformerError, match="beam search chooses a text at its end"):
         list(model.stream("a", num_beams=2))
     assert model.generate([]) == []
 
@@ -190,5 +194,5 @@ def test_a_folder_that_makes_no_sense(data, line):
 def test_tokens_of_a_folder_are_tokens_of_its_model(tmp_path):
     speaker("bpe").save(tmp_path)
     (tmp_path / "generation_config.json").write_text('{"eos_token_id": [1, 4000]}')
-    with pytest.raises(gf.GlassformerError, match="eos_token_id: 4000 is no token"):
+    with pytest.raises(gf.GlassformerError, match="eos_token_id: 4000 is not a token id"):
         gf.load(tmp_path).generate("The cat")

@@ -34,14 +34,14 @@ def test_at_the_last_point_the_lens_shows_what_the_model_says(family: str) -> No
     trace = look()
     found = glass.lens(model, trace, top_k=V)
     assert list(found)[-1] == LAST[family]
-    last, said = found[LAST[family]], glass.says(model, trace, top_k=V)
-    close(last.chances, said.chances)
+    last, said = found[LAST[family]], glass.predictions(model, trace, top_k=V)
+    close(last.probabilities, said.probabilities)
     assert last.words == said.words and last.tokens == trace.tokens
     best = trace["logits"].softmax(-1).max(-1)
-    close(said.chances[:, 0], best.values)
+    close(said.probabilities[:, 0], best.values)
     assert [row[0] for row in said.words] == [str(int(i)) for i in best.indices]
     first = next(iter(found.values()))
-    assert not torch.allclose(first.chances, said.chances)
+    assert not torch.allclose(first.probabilities, said.probabilities)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -55,10 +55,10 @@ def test_the_lens_is_the_norm_and_the_head_on_each_vector(family: str) -> None:
             x = torch.nn.functional.layer_norm(x, (12,), norm.weight, norm.bias, norm.eps)
         if family == "encoder":
             x = model.task.transform(x, Look())
-        logits = x @ model.task.backbone.words.T
-        if model.task.words.bias is not None:
-            logits = logits + model.task.words.bias
-        close(said.chances, logits.softmax(-1).topk(3).values.detach())
+        logits = x @ model.task.backbone.token_embedding.T
+        if model.task.lm_head.bias is not None:
+            logits = logits + model.task.lm_head.bias
+        close(said.probabilities, logits.softmax(-1).topk(3).values.detach())
     points = list(glass.stream(trace, stack, inside=True))
     assert points[0] == f"{stack}.embedding.out"
     between = {
@@ -74,8 +74,8 @@ def test_the_lens_by_hand() -> None:
     """Three words with vectors along three axes; the head's table is the same."""
     model = tiny("decoder", vocab_size=3, width=3, heads=1, depth=1, final_norm=False)
     model.task.backbone.decoder.embedding.token.weight.data = torch.eye(3).double()
-    if model.task.words.bias is not None:
-        model.task.words.bias.data.zero_()
+    if model.task.lm_head.bias is not None:
+        model.task.lm_head.bias.data.zero_()
     vectors = {
         "decoder.embedding.out": torch.tensor([[0.0, 0, 0], [1, 0, 0]]).double(),
         "decoder.blocks.0.out": torch.tensor([[0.0, 5, 0], [0, 0, 2]]).double(),
@@ -83,17 +83,17 @@ def test_the_lens_by_hand() -> None:
     found = glass.lens(model, gf.Trace(vectors, ["x", "y"]), top_k=2)
     start, end = found.values()
     e = math.e
-    close(start.chances[0, 0].item(), 1 / 3)
-    close(start.chances[1, 0].item(), e / (e + 2))
+    close(start.probabilities[0, 0].item(), 1 / 3)
+    close(start.probabilities[1, 0].item(), e / (e + 2))
     assert start.words[1][0] == "0"
     assert [row[0] for row in end.words] == ["1", "2"]
-    close(end.chances[1, 0].item(), e**2 / (e**2 + 2))
+    close(end.probabilities[1, 0].item(), e**2 / (e**2 + 2))
 
 
 def test_a_model_without_words_gets_one_line() -> None:
-    for kind in ("classify", "features"):
+    for kind in ("classification", "features"):
         model, look = looker("encoder", kind=kind)
-        for call in (glass.lens, glass.says):
+        for call in (glass.lens, glass.predictions):
             with pytest.raises(InputError) as caught:
                 call(model, look())
             one_line(caught.value, kind)
@@ -111,10 +111,10 @@ def test_a_model_without_words_gets_one_line() -> None:
 
 
 def test_a_tagger_says_labels() -> None:
-    model, look = looker("encoder", kind="tag")
-    said = glass.says(model, look())
+    model, look = looker("encoder", kind="token_classification")
+    said = glass.predictions(model, look())
     assert {word for row in said.words for word in row} == {"no", "perhaps", "yes"}
-    close(said.chances.sum(-1), torch.ones(T).double())
+    close(said.probabilities.sum(-1), torch.ones(T).double())
 
 
 def test_half_precision() -> None:
@@ -122,8 +122,8 @@ def test_half_precision() -> None:
     model.to(torch.bfloat16)
     trace = look()
     last = list(glass.lens(model, trace).values())[-1]
-    assert last.chances.dtype == torch.float32
-    assert torch.equal(last.chances, glass.says(model, trace).chances)
+    assert last.probabilities.dtype == torch.float32
+    assert torch.equal(last.probabilities, glass.predictions(model, trace).probabilities)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -51,14 +51,14 @@ def test_a_folder_of_transformers(name: str, tmp_path: Path) -> None:
     trace = look()
     check_numbers(model, trace)
     *_, last = glass.lens(model, trace).values()
-    torch.testing.assert_close(last.chances, glass.says(model, trace).chances)
+    torch.testing.assert_close(last.probabilities, glass.predictions(model, trace).probabilities)
     for stack in glass.stacks(trace):
         effect = glass.effect(look, [(stack, 1, 0)], by="mean")
         assert effect.kl.max() > 0
         trace.figure("map", stack=stack).save(tmp_path / "map.png")
         for what in ("weights", "heads"):
             assert str(trace.table(what, stack=stack))
-    for what in ("says", "lens"):
+    for what in ("predictions", "lens"):
         assert str(trace.table(what, model=model))
     trace.figure("lens", model=model).save(tmp_path / "lens.png")
     assert ("cross" in glass.stacks(trace)) == both

@@ -85,19 +85,19 @@ def test_measures_of_all_heads() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_it_says_now_and_after_each_layer(family: str) -> None:
     model, trace = recorded(family)
-    said = glass.says(model, trace, top_k=2)
-    lines = str(trace.table("says", model=model, top_k=2, at=[1, 4])).splitlines()
+    said = glass.predictions(model, trace, top_k=2)
+    lines = str(trace.table("predictions", model=model, top_k=2, at=[1, 4])).splitlines()
     assert lines[1].split() == ["best", "or"]
     expected = [
         f"{word} {chance:.2f}"
-        for word, chance in zip(said.words[4], said.chances[4].tolist(), strict=True)
+        for word, chance in zip(said.words[4], said.probabilities[4].tolist(), strict=True)
     ]
     assert lines[3].split() == [trace.tokens[4], *" ".join(expected).split()]
     lens = str(trace.table("lens", model=model, width=500)).splitlines()
     depth = 3 if family == "seq2seq" else 2
     assert [line.split()[0] for line in lines[2:]] == [trace.tokens[1], trace.tokens[4]]
     assert [line.split()[0] for line in lens[2:]] == ["embedding", *map(str, range(depth))]
-    assert lens[-1].split()[1::2] == [words[0] for words in glass.says(model, trace).words]
+    assert lens[-1].split()[1::2] == [words[0] for words in glass.predictions(model, trace).words]
     inside = str(trace.table("lens", model=model, inside=True, width=500))
     assert " 1 attention " in inside
 
@@ -109,8 +109,8 @@ def test_a_words_path_and_the_tokens() -> None:
     assert lines[0] == "9 through the layers"
     assert lines[-1].split() == ["2", f"{path.norm[-1]:.2f}", f"{path.to_start[-1]:.2f}", "1.00"]
     lines = str(trace.table("tokens")).splitlines()
-    assert lines[2].split() == ["reads", *map(str, SOURCE)]
-    assert lines[3].split() == ["writes", *map(str, TEXT)]
+    assert lines[2].split() == ["source", *map(str, SOURCE)]
+    assert lines[3].split() == ["target", *map(str, TEXT)]
 
 
 def test_an_alignment_by_hand() -> None:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from glassformer.config import ModelConfig
 from glassformer.model import (
     Attention,
+    AttentionSpec,
     Batch,
-    How,
     Look,
     Sequences,
     attend,
@@ -32,10 +32,10 @@ class Problem:
     v: torch.Tensor
     queries: Sequences
     keys: Sequences
-    how: How
+    spec: AttentionSpec
 
-    def solve(self, looking=None):
-        return attend(self.q, self.k, self.v, self.queries, self.keys, self.how, looking)
+    def solve(self, recorder=None):
+        return attend(self.q, self.k, self.v, self.queries, self.keys, self.spec, recorder)
 
 
 class Watcher:
@@ -65,7 +65,7 @@ def problem(q_lengths, k_lengths, *, H=6, G=6, D=5, Dv=5, seed=0, bias=False, ro
     added = noise(1, H, queries.longest, keys.longest) if bias else None
     return Problem(
         noise(sum(q_lengths), H, D), noise(sum(k_lengths), G, D), noise(sum(k_lengths), G, Dv),
-        queries, keys, How(scale=1 / math.sqrt(D), bias=added, **how),
+        queries, keys, AttentionSpec(scale=1 / math.sqrt(D), bias=added, **how),
     )  # fmt: skip
 
 
@@ -103,13 +103,13 @@ def naive(p):
                 scores = {}
                 for j in range(S):
                     back = i + S - T - j
-                    if p.how.causal and back < 0:
+                    if p.spec.causal and back < 0:
                         continue
-                    if p.how.window is not None and abs(back) > p.how.window:
+                    if p.spec.window is not None and abs(back) > p.spec.window:
                         continue
-                    score = p.q[first_q + i, h].dot(p.k[first_k + j, h // group]) * p.how.scale
+                    score = p.q[first_q + i, h].dot(p.k[first_k + j, h // group]) * p.spec.scale
                     scores[j] = math.exp(
-                        score + (0 if p.how.bias is None else p.how.bias[0, h, i, j])
+                        score + (0 if p.spec.bias is None else p.spec.bias[0, h, i, j])
                     )
                 for j, weight in scores.items():
                     value = p.v[first_k + j, h // group]
@@ -156,8 +156,8 @@ def test_a_batch_gives_what_each_text_gives_alone(p):
     q, k, v = p.q.split(p.queries.lengths), p.k.split(p.keys.lengths), p.v.split(p.keys.lengths)
     for one in zip(q, k, v, strict=True):
         T, S = Sequences.of([len(one[0])]), Sequences.of([len(one[1])])
-        bias = p.how.bias if p.how.bias is None else p.how.bias[..., : T.longest, : S.longest]
-        parts.append(Problem(*one, T, S, replace(p.how, bias=bias)).solve())
+        bias = p.spec.bias if p.spec.bias is None else p.spec.bias[..., : T.longest, : S.longest]
+        parts.append(Problem(*one, T, S, replace(p.spec, bias=bias)).solve())
     torch.testing.assert_close(p.solve(), torch.cat(parts))
 
 
@@ -179,7 +179,7 @@ def test_empty_texts_change_nothing(p, place):
 def test_the_double_loop_notices_a_wrong_answer():
     """Negative control: with the other mask the two must not agree."""
     p = problem([3, 5], [3, 5], causal=True)
-    wrong = replace(p, how=replace(p.how, causal=False))
+    wrong = replace(p, spec=replace(p.spec, causal=False))
     assert (wrong.solve() - naive(p)).abs().max() > 0.1
 
 
@@ -199,7 +199,7 @@ def test_compiled_without_a_break_equals_eager(case):
     p = problem([7, 2, 3], [7, 2, 3], **CASES[case])
     torch.compiler.reset()
     compiled = torch.compile(attend, backend="eager", fullgraph=True)
-    again = compiled(p.q, p.k, p.v, p.queries, p.keys, p.how)
+    again = compiled(p.q, p.k, p.v, p.queries, p.keys, p.spec)
     torch.testing.assert_close(again, p.solve())
 
 
@@ -212,7 +212,7 @@ def test_bias_of_each_text_its_own(path):
         problem_of_text(p, 0, bias[:1]).solve(),
         problem_of_text(p, 1, bias[1:, :, :2, :2]).solve(),
     ]
-    both = replace(p, how=replace(p.how, bias=bias))
+    both = replace(p, spec=replace(p.spec, bias=bias))
     if path == "padded":
         with padded():
             mixed = both.solve()
@@ -224,12 +224,12 @@ def test_bias_of_each_text_its_own(path):
 def problem_of_text(p, i, bias):
     q, k, v = (x.split(p.queries.lengths)[i] for x in (p.q, p.k, p.v))
     text = Sequences.of([len(q)])
-    return Problem(q, k, v, text, text, replace(p.how, bias=bias))
+    return Problem(q, k, v, text, text, replace(p.spec, bias=bias))
 
 
 def test_visible_draws_the_pictures_of_its_docstring():
-    causal = visible(4, 4, None, How(causal=True), torch.device("cpu"))
-    window = visible(4, 4, None, How(window=1), torch.device("cpu"))
+    causal = visible(4, 4, None, AttentionSpec(causal=True), torch.device("cpu"))
+    window = visible(4, 4, None, AttentionSpec(window=1), torch.device("cpu"))
     assert ["".join("·■"[x] for x in row) for row in causal[0, 0].int().tolist()] == [
         "■···", "■■··", "■■■·", "■■■■",
     ]  # fmt: skip
@@ -247,12 +247,12 @@ def test_empty_texts_give_no_nan_gradient(path, case):
     p = replace(problem([5, 3], [5, 3], room=6, **how), queries=texts, keys=texts)
     leaves = [x.requires_grad_() for x in (p.q, p.k, p.v)]
     ctx = Look(visitor=Watcher())
-    looking = (torch.nn.Identity(), ctx) if path == "open" else None
+    recorder = (torch.nn.Identity(), ctx) if path == "open" else None
     if path == "padded":
         with padded():
             mixed = p.solve()
     else:
-        mixed = p.solve(looking)
+        mixed = p.solve(recorder)
     mixed.square().sum().backward()
     assert all(torch.isfinite(leaf.grad).all() and leaf.grad.any() for leaf in leaves)
     torch.testing.assert_close(mixed, problem([5, 3], [5, 3], room=6, **how).solve())
@@ -262,16 +262,16 @@ def test_empty_texts_give_no_nan_gradient(path, case):
 def test_half_precision_learns_by_the_arithmetic_of_float32(case):
     """On a CPU the kernel's way back in half precision is slow: only what comes out is rounded."""
     p = problem([7, 2, 3], [7, 2, 3], **CASES[case])
-    given = [x.bfloat16() for x in (p.q, p.k, p.v)]
-    bias = None if p.how.bias is None else p.how.bias.bfloat16()
-    found = []
+    halves = [x.bfloat16() for x in (p.q, p.k, p.v)]
+    bias = None if p.spec.bias is None else p.spec.bias.bfloat16()
+    results = []
     for dtype in (torch.bfloat16, torch.float32):
-        leaves = [x.detach().to(dtype).requires_grad_() for x in given]
-        how = replace(p.how, bias=None if bias is None else bias.to(dtype))
+        leaves = [x.detach().to(dtype).requires_grad_() for x in halves]
+        how = replace(p.spec, bias=None if bias is None else bias.to(dtype))
         mixed = attend(*leaves, p.queries, p.keys, how)
         mixed.sum().backward()
-        found.append([mixed, *(leaf.grad for leaf in leaves)])
-    for half, whole in zip(*found, strict=True):
+        results.append([mixed, *(leaf.grad for leaf in leaves)])
+    for half, whole in zip(*results, strict=True):
         assert half.dtype == torch.bfloat16
         assert torch.equal(half, whole.bfloat16())
 
@@ -289,11 +289,11 @@ def test_with_a_window_every_nth_layer_looks_everywhere():
     assert [Attention(everywhere_windowed, layer=i).window for i in range(2)] == [2, 2]
 
 
-def gradients(model, ids, wish, **shapes):
+def gradients(model, ids, weights, **shapes):
     model.zero_grad()
-    made = Batch.of(ids)
-    batch = replace(made, sequences=Sequences.of(made.sequences.lengths, **shapes))
-    (model(batch) * wish).sum().backward()
+    batch = Batch.of(ids)
+    batch = replace(batch, sequences=Sequences.of(batch.sequences.lengths, **shapes))
+    (model(batch) * weights).sum().backward()
     return [parameter.grad.clone() for parameter in model.parameters()]
 
 
@@ -306,12 +306,12 @@ def test_gradients_of_a_batch_are_those_of_its_texts(family, position, path):
     config = ModelConfig(family=family, position=position, init_std=0.3, **TINY)
     model = build(config, dtype=torch.float64)
     texts = [[3, 1, 4, 1, 5], [9], [2, 6, 5]]
-    wish = torch.randn(9, 12, dtype=torch.float64)
-    alone = [gradients(model, [t], w) for t, w in zip(texts, wish.split([5, 1, 3]), strict=True)]
+    weights = torch.randn(9, 12, dtype=torch.float64)
+    alone = [gradients(model, [t], w) for t, w in zip(texts, weights.split([5, 1, 3]), strict=True)]
     if path == "padded":
         with padded():
-            together = gradients(model, texts, wish, texts=5, longest=7)
+            together = gradients(model, texts, weights, texts=5, longest=7)
     else:
-        together = gradients(model, texts, wish, texts=5, longest=7)
+        together = gradients(model, texts, weights, texts=5, longest=7)
     for whole, *parts in zip(together, *alone, strict=True):
         torch.testing.assert_close(whole, sum(parts))

@@ -7,7 +7,6 @@ import torch
 
 from glassformer.config import ModelConfig
 from glassformer.errors import InputError
-from glassformer.generate.slots import select
 from glassformer.model import Batch, Cache, build
 
 SIZES = {"vocab_size": 31, "width": 24, "depth": 3, "heads": 4, "mlp_width": 17}
@@ -64,16 +63,16 @@ def in_steps(texts, prompts):
     return steps
 
 
-def check(found, whole):
-    for one, other in zip(found, whole, strict=True):
+def check(hidden, whole):
+    for one, other in zip(hidden, whole, strict=True):
         torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_decoder_with_a_cache_equals_without(structure):
     model = model_of("decoder", **STRUCTURES[structure])
-    found = feed(model, cache_of(model), in_steps(TEXTS, PROMPTS))
-    check(found, split(model(Batch.of(TEXTS)), TEXTS))
+    hidden = feed(model, cache_of(model), in_steps(TEXTS, PROMPTS))
+    check(hidden, split(model(Batch.of(TEXTS)), TEXTS))
 
 
 @pytest.mark.parametrize("structure", ["learned", "rotary", "relative", "grouped heads"])
@@ -82,8 +81,8 @@ def test_even_prompts_with_a_cache_equal_without(structure):
     model = model_of("decoder", **STRUCTURES[structure])
     texts = [text[:5] for text in (TEXTS[0], TEXTS[2])]
     steps = [[text[a:b] for text in texts] for a, b in ((0, 3), (3, 4), (4, 5))]
-    found = feed(model, cache_of(model, texts=2), steps)
-    check(found, split(model(Batch.of(texts)), texts))
+    hidden = feed(model, cache_of(model, texts=2), steps)
+    check(hidden, split(model(Batch.of(texts)), texts))
 
 
 SOURCES = [[7, 7, 2], [1, 2, 3, 4, 5, 6, 7, 8], [9]]
@@ -94,16 +93,16 @@ def test_seq2seq_with_a_cache_equals_without(structure):
     """The source is read once, at the first step, and recalled at all others."""
     model = model_of("seq2seq", decoder_depth=2, **STRUCTURES[structure])
     source, cache = Batch.of(SOURCES), cache_of(model, memory_capacity=11)
-    found = feed(model, cache, in_steps(TEXTS, PROMPTS), source=source)
-    check(found, split(model(Batch.of(TEXTS, source=source)), TEXTS))
+    hidden = feed(model, cache, in_steps(TEXTS, PROMPTS), source=source)
+    check(hidden, split(model(Batch.of(TEXTS, source=source)), TEXTS))
 
 
 def test_cache_notices_a_wrong_past():
     """Negative control: another prompt must give other vectors afterwards."""
     model = model_of("decoder")
-    found = feed(model, cache_of(model, texts=1), [[[3, 1, 5]], [[1, 5]]])
+    hidden = feed(model, cache_of(model, texts=1), [[[3, 1, 5]], [[1, 5]]])
     whole = model(Batch.of([[3, 1, 4, 1, 5]]))
-    assert (found[0][3:] - whole[3:]).abs().max() > 1e-3
+    assert (hidden[0][3:] - whole[3:]).abs().max() > 1e-3
 
 
 ORDERS = {"beams fork": [1, 0, 0, 2, 1], "a finished text leaves": [2, 0], "swap": [2, 1, 0]}
@@ -114,12 +113,12 @@ def test_select_makes_text_i_what_text_index_i_was(order):
     model, index = model_of("decoder"), ORDERS[order]
     cache = cache_of(model)
     model(Batch.of(TEXTS), cache=cache)
-    select(cache, torch.tensor(index))
+    cache.select(torch.tensor(index))
     new = [[20 + i] for i in range(len(index))]
-    found = model(Batch.of(new), cache=cache)
+    hidden = model(Batch.of(new), cache=cache)
     whole = [TEXTS[i] + new[place] for place, i in enumerate(index)]
     last = [vectors[-1] for vectors in split(model(Batch.of(whole)), whole)]
-    torch.testing.assert_close(found, torch.stack(last))
+    torch.testing.assert_close(hidden, torch.stack(last))
     assert cache.counts == tuple(map(len, whole))
     assert cache.lengths.tolist() == list(cache.counts)
 
@@ -129,20 +128,20 @@ def test_select_takes_the_memory_along(order):
     model, index = model_of("seq2seq"), ORDERS[order]
     cache = cache_of(model, memory_capacity=8)
     model(Batch.of(TEXTS, source=Batch.of(SOURCES)), cache=cache)
-    select(cache, torch.tensor(index))
+    cache.select(torch.tensor(index))
     new = [[20 + i] for i in range(len(index))]
-    found = model(Batch.of(new), cache=cache)
+    hidden = model(Batch.of(new), cache=cache)
     whole = [TEXTS[i] + new[place] for place, i in enumerate(index)]
     source = Batch.of([SOURCES[i] for i in index])
     last = [vectors[-1] for vectors in split(model(Batch.of(whole, source=source)), whole)]
-    torch.testing.assert_close(found, torch.stack(last))
+    torch.testing.assert_close(hidden, torch.stack(last))
 
 
 def test_a_full_cache_says_what_to_do():
     model = model_of("decoder")
     cache = cache_of(model, texts=2, capacity=5)
     model(Batch.of([[1, 2, 3, 4], [5]]), cache=cache)
-    line = "the cache has room for 5 tokens a text and 6 are needed: make it with a larger capacity"
+    line = "room for 5 tokens per text and 6 are needed: create it with a larger capacity"
     with pytest.raises(InputError, match=re.escape(line)):
         model(Batch.of([[5, 6], [6]]), cache=cache)
     assert cache.counts == (4, 1)
@@ -155,15 +154,15 @@ def test_after_an_overflow_the_cache_can_go_on():
     model(Batch.of([[3, 1, 4]]), cache=cache)
     with pytest.raises(InputError):
         model(Batch.of([[1, 5, 9]]), cache=cache)
-    found = model(Batch.of([[1, 5]]), cache=cache)
-    torch.testing.assert_close(found, model(Batch.of([[3, 1, 4, 1, 5]]))[3:])
+    hidden = model(Batch.of([[1, 5]]), cache=cache)
+    torch.testing.assert_close(hidden, model(Batch.of([[3, 1, 4, 1, 5]]))[3:])
 
 
 def test_the_last_slot_can_be_used():
     model = model_of("decoder")
     cache = cache_of(model, texts=1, capacity=7)
-    found = feed(model, cache, [[TEXTS[0][:6]], [TEXTS[0][6:]]])
-    torch.testing.assert_close(found[0], model(Batch.of(TEXTS[:1])))
+    hidden = feed(model, cache, [[TEXTS[0][:6]], [TEXTS[0][6:]]])
+    torch.testing.assert_close(hidden[0], model(Batch.of(TEXTS[:1])))
     assert cache.longest == cache.capacity == 7
 
 

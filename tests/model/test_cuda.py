@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from glassformer.model import How, Sequences, attend
+from glassformer.kernels.spans import spans, transposed
+from glassformer.model import AttentionSpec, Sequences, attend
 from glassformer.model.block import ACTIVATIONS
-from glassformer.model.kernels import spans, transposed
 from glassformer.tasks import cross_entropy
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -28,21 +28,25 @@ PROBLEMS = {  # heads, key heads, width, causal, window, queries, keys
 LIMITS = {torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float32: 1e-5}
 
 
+def rows_of(q, queries, keys):
+    return queries.texts(q), queries.offsets, keys.offsets
+
+
 @pytest.mark.parametrize("dtype", LIMITS, ids=str)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_attend_and_its_gradients(name: str, dtype: torch.dtype) -> None:
     H, G, D, causal, window, queries, keys = PROBLEMS[name]
-    how = How(causal=causal, window=window, scale=D**-0.5)
+    how = AttentionSpec(causal=causal, window=window, scale=D**-0.5)
     sizes = ((sum(queries), H), (sum(keys), G), (sum(keys), G))
     exact = [torch.randn(n, h, D, dtype=torch.float64, requires_grad=True) for n, h in sizes]
     fast = [x.detach().to("cuda", dtype).requires_grad_() for x in exact]
-    found = []
+    results = []
     for qkv, device in ((exact, "cpu"), (fast, "cuda")):
         texts = (Sequences.of(queries, device=device), Sequences.of(keys, device=device))
         mixed = attend(*qkv, *texts, how)
         mixed.square().sum().backward()
-        found.append([t.detach().cpu().double() for t in (mixed, *(x.grad for x in qkv))])
-    for right, ours in zip(*found, strict=True):
+        results.append([t.detach().cpu().double() for t in (mixed, *(x.grad for x in qkv))])
+    for right, ours in zip(*results, strict=True):
         assert (ours - right).norm() <= LIMITS[dtype] * right.norm()
 
 
@@ -62,10 +66,10 @@ def exact_and_fast(H, G, D, causal, window, keys, dtype, texts=TEXTS):
     exact = [row(sum(TEXTS), H, D), row(sum(keys), G, D), row(sum(keys), G, D)]
     fast = [x.detach().to("cuda", dtype).requires_grad_() for x in exact]
     exact = [x.detach().to(dtype).double().requires_grad_() for x in exact]
-    how = How(causal=causal, window=window, scale=D**-0.5)
+    how = AttentionSpec(causal=causal, window=window, scale=D**-0.5)
     right = attend(*exact, Sequences.of(TEXTS), Sequences.of(keys), how)
     sequences = [Sequences.of(lengths, device="cuda") for lengths in (texts, keys)]
-    seen = spans(fast[0], *sequences, window, 0 if causal else window)
+    seen = spans(*rows_of(fast[0], *sequences), window, 0 if causal else window)
     ours = span_attention(*fast, seen, transposed(seen, sum(keys)), how.scale)
     grad = torch.randn_like(right)
     right.backward(grad)
@@ -105,7 +109,7 @@ def kernels_of(call):
 
 def test_many_short_texts_of_one_length_take_it_too() -> None:
     q = torch.randn(256 * 32, 2, 64, device="cuda", dtype=torch.float16)
-    texts, how = Sequences.of([32] * 256, device="cuda"), How(causal=True, scale=0.125)
+    texts, how = Sequences.of([32] * 256, device="cuda"), AttentionSpec(causal=True, scale=0.125)
     assert "_forward" in kernels_of(lambda: attend(q, q, q, texts, texts, how))
     right = attend(*[q.cpu().double()] * 3, texts.to("cpu"), texts.to("cpu"), how)
     assert (attend(q, q, q, texts, texts, how).cpu() - right).norm() <= 2e-3 * right.norm()
@@ -113,7 +117,10 @@ def test_many_short_texts_of_one_length_take_it_too() -> None:
 
 @pytest.mark.parametrize("way", ["eager", "compiled", "captured"])
 def test_attend_takes_the_span_kernel_and_repeats_its_bits(way: str) -> None:
-    texts, how = Sequences.of(TEXTS, device="cuda"), How(causal=True, window=40, scale=0.125)
+    texts, how = (
+        Sequences.of(TEXTS, device="cuda"),
+        AttentionSpec(causal=True, window=40, scale=0.125),
+    )
     call = torch.compile(attend, fullgraph=True) if way == "compiled" else attend
     torch.cuda.synchronize()
     with torch.cuda.stream(torch.cuda.Stream()):  # what is captured must not touch the default one
@@ -147,7 +154,7 @@ def test_the_operator_is_registered_as_torch_wants_it() -> None:
         for _ in range(3)
     )
     texts = Sequences.of(TEXTS, device="cuda")
-    seen = spans(q, texts, texts, None, None)
+    seen = spans(*rows_of(q, texts, texts), None, None)
     torch.library.opcheck(_attention, (q, k, v, seen, transposed(seen, sum(TEXTS)), 0.25))
 
 

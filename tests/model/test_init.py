@@ -52,11 +52,11 @@ def test_post_norm_residual_maps_start_like_all_others():
 
 @pytest.mark.parametrize("std", [0.02, 0.3])
 def test_init_std_is_the_configs(std):
-    assert spread(fresh(init_std=std).words) == pytest.approx(std, rel=0.03)
+    assert spread(fresh(init_std=std).token_embedding) == pytest.approx(std, rel=0.03)
 
 
 def test_weights_have_mean_zero():
-    words = fresh().words
+    words = fresh().token_embedding
     assert abs(words.mean().item()) < 4 * 0.05 / math.sqrt(words.numel())
 
 
@@ -72,7 +72,7 @@ def test_the_seed_decides_every_weight(family):
     for a, b in zip(one.parameters(), same.parameters(), strict=True):
         assert torch.equal(a, b)
     other = build(one.config)
-    assert not torch.equal(one.words, other.words)
+    assert not torch.equal(one.token_embedding, other.token_embedding)
 
 
 def test_every_parameter_has_memory_of_the_asked_kind():
@@ -92,7 +92,7 @@ def test_computed_tables_are_real_though_shapes_come_first(position):
 def test_translation_shares_one_token_table():
     model = fresh("seq2seq")
     assert model.decoder.embedding.token.weight is model.encoder.embedding.token.weight
-    assert model.words is model.encoder.embedding.token.weight
+    assert model.token_embedding is model.encoder.embedding.token.weight
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -100,10 +100,10 @@ def test_tied_output_has_no_matrix_of_its_own(tied):
     torch.manual_seed(2)
     config = ModelConfig(family="decoder", tied=tied, init_std=0.05, **WIDE)
     task = build_task(config, TaskConfig(kind="causal_lm"))
-    own = [n for n, _ in task.named_parameters() if n == "words.weight"]
-    assert own == ([] if tied else ["words.weight"])
+    own = [n for n, _ in task.named_parameters() if n == "lm_head.weight"]
+    assert own == ([] if tied else ["lm_head.weight"])
     if not tied:
-        assert spread(task.words.weight) == pytest.approx(0.05, rel=0.06)
+        assert spread(task.lm_head.weight) == pytest.approx(0.05, rel=0.06)
 
 
 def test_initialise_draws_anew():

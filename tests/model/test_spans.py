@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from glassformer.model import How, Sequences
+from glassformer.kernels.spans import spans, transposed
+from glassformer.model import AttentionSpec, Sequences
 from glassformer.model.attention import visible
-from glassformer.model.kernels import spans, transposed
 
 TEXTS = [7, 0, 13, 1, 0, 5, 0]
 LONGER = [9, 2, 13, 4, 0, 11, 3]  # as behind a cache: the ends are aligned
@@ -16,7 +16,7 @@ def seen_in_full(queries: list[int], keys: list[int], causal: bool, window: int 
     """(N, M) text by text."""
     blocks = []
     for T, S in zip(queries, keys, strict=True):
-        seen = visible(T, S, None, How(causal=causal, window=window), torch.device("cpu"))
+        seen = visible(T, S, None, AttentionSpec(causal=causal, window=window), torch.device("cpu"))
         blocks.append(torch.ones(T, S).bool() if seen is None else seen[0, 0].expand(T, S))
     return torch.block_diag(*(block.float() for block in blocks)).bool()
 
@@ -32,7 +32,8 @@ def inside(bounds: torch.Tensor, count: int) -> torch.Tensor:
 def test_spans(causal: bool, window: int | None, keys: list[int]) -> None:
     q = torch.zeros(sum(TEXTS), 1, 1)
     sequences = Sequences.of(TEXTS), Sequences.of(keys)
-    found = spans(q, *sequences, window, 0 if causal else window)
+    rows = sequences[0].texts(q), sequences[0].offsets, sequences[1].offsets
+    found = spans(*rows, window, 0 if causal else window)
     seen = seen_in_full(TEXTS, keys, causal, window)
     assert torch.equal(inside(found, sum(keys)), seen)
     assert (found.diff() >= 0).all()

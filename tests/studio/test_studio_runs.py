@@ -12,11 +12,11 @@ import pytest
 import uvicorn
 
 from glassformer.studio.app import create_app
-from glassformer.studio.desk import Desk, Left
 from glassformer.studio.guard import Refused
-from glassformer.studio.runs import Runs, Stopped, limit, start
-from glassformer.studio.samples import Served
-from glassformer.studio.wire import Ask
+from glassformer.studio.jobs import ClientLeft, JobQueue
+from glassformer.studio.runs import Cancelled, RecordedRuns, max_tokens, record_run
+from glassformer.studio.samples import ServedModel
+from glassformer.studio.schemas import RunRequest
 
 from folders import tiny  # isort: skip
 from speakers import LONG, bert  # isort: skip
@@ -25,30 +25,30 @@ NAMES = {"id2label": {0: "no", 1: "perhaps", 2: "yes"}}
 
 
 def asking(text):
-    return Ask(model="1", text=text)
+    return RunRequest(model="1", text=text)
 
 
 def test_the_newest_runs_are_kept(served):
-    model, runs, never = served[1].model, Runs(most=2), threading.Event()
+    model, runs, never = served[1].model, RecordedRuns(max_entries=2), threading.Event()
     first, second = (runs.add(model, asking(text), never) for text in ("man", "woman"))
-    assert runs.find(first.id) is first  # asked for: it is the newer one now
+    assert runs.get(first.id) is first  # asked for: it is the newer one now
     third = runs.add(model, asking("the"), never)
-    assert list(runs.kept) == [first.id, third.id]
-    with pytest.raises(Refused, match="not kept any more") as gone:
-        runs.find(second.id)
+    assert list(runs.entries) == [first.id, third.id]
+    with pytest.raises(Refused, match="no longer in memory") as gone:
+        runs.get(second.id)
     assert gone.value.status == 404
     assert runs.same(asking("man")) is first and runs.same(asking("woman")) is None
 
 
 def test_runs_are_bounded_in_bytes_too(served):
     model, never = served[1].model, threading.Event()
-    size = start(model, asking("man"), "r0", never).bytes
-    runs = Runs(most_bytes=3 * size)
+    size = record_run(model, asking("man"), "r0", never).bytes
+    runs = RecordedRuns(max_bytes=3 * size)
     for text in ("man", "woman", "the", "cat"):
         runs.add(model, asking(text), never)
-    assert len(runs.kept) == 3
-    small = Runs(most_bytes=1)
-    assert small.add(model, asking("man"), never).id in small.kept  # the last one always is
+    assert len(runs.entries) == 3
+    small = RecordedRuns(max_bytes=1)
+    assert small.add(model, asking("man"), never).id in small.entries  # the last one always is
 
 
 def test_the_same_question_is_answered_from_memory(run):
@@ -57,26 +57,28 @@ def test_the_same_question_is_answered_from_memory(run):
 
 def test_room_for_weights_bounds_the_text():
     wide = tiny("decoder", depth=24, heads=12, max_length=131_072)
-    assert 600 < limit(wide) < 700
-    assert limit(tiny("decoder")) == 17
+    assert 600 < max_tokens(wide) < 700
+    assert max_tokens(tiny("decoder")) == 17
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_run_stops_where_it_is(served, number):
     stop = threading.Event()
     stop.set()
-    ask = Ask(model="0", text=served[number].texts[0])
-    with pytest.raises(Stopped):
-        start(served[number].model, ask, "r1", stop)
+    ask = RunRequest(model="0", text=served[number].texts[0])
+    with pytest.raises(Cancelled):
+        record_run(served[number].model, ask, "r1", stop)
 
 
 def test_what_the_toys_say(run):
-    assert run(0)["says"]["at"][0]["top"][0]["text"] == "money"
+    assert run(0)["predictions"]["at"][0]["top"][0]["text"] == "money"
     for who, what in (("man", "chicken"), ("woman", "beef")):
-        says = run(1, f"{who} ordered the")["says"]
+        says = run(1, f"{who} ordered the")["predictions"]
         assert says["kind"] == "next" and says["at"][-1]["top"][0]["text"] == what
-    assert run(2)["says"]["text"] == "кот сел на коврик" and run(2)["says"]["complete"]
-    assert run(0, "I ate the apple.")["says"]["kind"] == "none"
+    assert (
+        run(2)["predictions"]["text"] == "кот сел на коврик" and run(2)["predictions"]["complete"]
+    )
+    assert run(0, "I ate the apple.")["predictions"]["kind"] == "none"
 
 
 @pytest.mark.parametrize(
@@ -93,11 +95,11 @@ def test_what_the_toys_say(run):
 def test_what_each_kind_says(open_studio, tmp_path, name, kind, count):
     labels = NAMES if name.endswith(("SequenceClassification", "TokenClassification")) else {}
     model, _ = bert(name, tmp_path, **LONG, **labels)
-    client = open_studio([Served(name, model)])
+    client = open_studio([ServedModel(name, model)])
     row = client.post("/api/runs", json={"model": "0", "text": "the cat [MASK]"}).json()
-    assert (row["says"]["kind"], len(row["says"]["at"])) == (kind, count)
+    assert (row["predictions"]["kind"], len(row["predictions"]["at"])) == (kind, count)
     if kind == "label":
-        top = row["says"]["at"][0]["top"]
+        top = row["predictions"]["at"][0]["top"]
         assert sum(each["p"] for each in top) == pytest.approx(1)
         assert {each["text"] for each in top} == set(model.task.spec.labels)
     if name == "BertForSequenceClassification":
@@ -105,7 +107,7 @@ def test_what_each_kind_says(open_studio, tmp_path, name, kind, count):
         assert (top[0]["text"], top[0]["p"]) == (best.label, pytest.approx(best.score))
     if kind == "masked":
         blank = model.fill("the cat [MASK]")[0]
-        texts = [each["text"] for each in row["says"]["at"][0]["top"]]
+        texts = [each["text"] for each in row["predictions"]["at"][0]["top"]]
         assert texts == [each.text for each in blank.candidates]
 
 
@@ -129,9 +131,9 @@ class Client:
         return {"type": "http.disconnect"}
 
 
-def test_a_desk_has_few_seats_and_a_short_queue():
+def test_few_jobs_run_at_once_and_the_queue_is_short():
     async def story():
-        desk, release = Desk(at_once=1, most_waiting=2), threading.Event()
+        jobs, release = JobQueue(max_running=1, max_waiting=2), threading.Event()
         done = []
 
         def work(number):
@@ -140,7 +142,7 @@ def test_a_desk_has_few_seats_and_a_short_queue():
             return number
 
         async def come(client, number):
-            return await desk.do(client, lambda stop: work(number))
+            return await jobs.run(client, lambda stop: work(number))
 
         clients = [Client() for _ in range(3)]
         tasks = [asyncio.create_task(come(c, i)) for i, c in enumerate(clients)]
@@ -149,31 +151,31 @@ def test_a_desk_has_few_seats_and_a_short_queue():
             await come(Client(), 3)
         assert busy.value.status == 429
         clients[1].left.set()  # it only waited
-        with pytest.raises(Left):
+        with pytest.raises(ClientLeft):
             await tasks[1]
         release.set()
         assert (await tasks[0], await tasks[2]) == (0, 2)
-        assert done == [0, 2] and desk.present == 0
+        assert done == [0, 2] and jobs.present == 0
 
     asyncio.run(story())
 
 
 def test_who_leaves_keeps_no_seat_for_long():
     async def story():
-        desk, told = Desk(at_once=1, most_waiting=1), threading.Event()
+        jobs, told = JobQueue(max_running=1, max_waiting=1), threading.Event()
 
         def work(stop):
             assert stop.wait(10)
             told.set()
-            raise Stopped
+            raise Cancelled
 
         leaving = Client()
-        task = asyncio.create_task(desk.do(leaving, work))
+        task = asyncio.create_task(jobs.run(leaving, work))
         await asyncio.sleep(0.05)
         leaving.left.set()
-        with pytest.raises(Left):
+        with pytest.raises(ClientLeft):
             await task
-        assert await desk.do(Client(), lambda stop: "next") == "next"
+        assert await jobs.run(Client(), lambda stop: "next") == "next"
         assert told.is_set()
 
     asyncio.run(story())
@@ -191,7 +193,7 @@ def test_work_ends_when_the_client_hangs_up(served):
         block.register_forward_pre_hook(slow)
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
-    app = create_app([Served("slow", model)], port=port)
+    app = create_app([ServedModel("slow", model)], port=port)
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()

@@ -7,8 +7,8 @@ import pytest
 import glassformer as gf
 import speakers
 from folders import heat
-from glassformer.studio.samples import Served
-from glassformer.studio.training import newest, step_of
+from glassformer.studio.checkpoints import newest, step_of
+from glassformer.studio.samples import ServedModel
 from glassformer.train.state import TRAINER
 
 TEXT = "man ordered the"
@@ -34,7 +34,7 @@ def save(folder, step):
 @pytest.fixture
 def client(folder, open_studio):
     here = newest(folder)
-    return open_studio([Served("run", gf.load(here), run=folder, step=step_of(here))])
+    return open_studio([ServedModel("run", gf.load(here), run=folder, step=step_of(here))])
 
 
 def ask(client, text=TEXT, **more):
@@ -49,7 +49,7 @@ def test_two_texts_at_one_checkpoint(client):
     for step in (20, 30, 40, 50):
         ask(client, step=step)
     two, model = ask(client, "the woman ordered", step=10), ask(client, "the woman ordered")
-    way = f"/api/runs/{one}/way/decoder/1?mate=1&other="
+    way = f"/api/runs/{one}/trajectory/decoder/1?mate=1&other="
     assert client.get(way + two).json()["between"][0] < 1
     assert client.get(way + model).status_code == 400
 
@@ -74,10 +74,10 @@ def test_the_step_of_a_result(folder):
 def test_a_checkpoint_writes_and_has_its_own_positions(client, folder):
     ask = {"model": "0", "text": TEXT, "max_new_tokens": 4}
     at = gf.load(folder / "checkpoints" / "step-00000010")
-    wrote = client.post("/api/writings", json={**ask, "step": 10}).json()
+    wrote = client.post("/api/generations", json={**ask, "step": 10}).json()
     (wanted,) = at.generate(TEXT, max_new_tokens=4, logprobs=True)
     assert [each["token"] for each in wrote["steps"]] == list(wanted.ids)
     assert [each["logprob"] for each in wrote["steps"]] == pytest.approx(wanted.logprobs)
-    assert client.post("/api/writings", json={**ask, "step": 11}).status_code == 400
+    assert client.post("/api/generations", json={**ask, "step": 11}).status_code == 400
     places = client.get("/api/positions/0/decoder?step=10").json()
     assert places["values"][3] == at.task.backbone.decoder.embedding.position.weight[3].tolist()

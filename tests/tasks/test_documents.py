@@ -15,19 +15,19 @@ POOLS = ("words", "hierarchy")
 
 
 def flat(documents: object) -> tuple[list[list[int]], list[int]]:
-    given = list(documents)  # type: ignore[call-overload]
-    return [text for each in given for text in each], [len(each) for each in given]
+    lists = list(documents)  # type: ignore[call-overload]
+    return [text for each in lists for text in each], [len(each) for each in lists]
 
 
-def made(pool: str, **changes: object) -> Task:
+def build(pool: str, **changes: object) -> Task:
     torch.manual_seed(5)
     sizes = {"vocab_size": 13, "width": C, "depth": 0, "heads": 1, "mlp_width": 3, "max_length": 11}
     fields = {"family": "encoder", "position": "none", "final_norm": False, **sizes, **changes}
-    task = TaskConfig(kind="classify", labels=("no", "yes"), pool=pool)  # type: ignore[arg-type]
-    found = build_task(ModelConfig(**fields), task, dtype=torch.float64).eval()  # type: ignore[arg-type]
-    for each in found.parameters():
+    task = TaskConfig(kind="classification", labels=("no", "yes"), pool=pool)  # type: ignore[arg-type]
+    model = build_task(ModelConfig(**fields), task, dtype=torch.float64).eval()  # type: ignore[arg-type]
+    for each in model.parameters():
         each.data.normal_(std=0.6)
-    return found
+    return model
 
 
 def mixed(vectors: list[Tensor], v: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ def mixed(vectors: list[Tensor], v: Tensor) -> Tensor:
 
 
 def by_hand(task: Task, document: list[list[int]]) -> Tensor:
-    important, table = task.important, task.backbone.words
+    important, table = task.important, task.backbone.token_embedding
     assert isinstance(important, Important)
     v = important.words.vectors[0]
     if important.sentences is None:
@@ -56,17 +56,17 @@ def by_hand(task: Task, document: list[list[int]]) -> Tensor:
 @pytest.mark.parametrize("pool", POOLS)
 @torch.no_grad()
 def test_it_is_the_plain_loop(pool: str) -> None:
-    task = made(pool)
+    task = build(pool)
     ids, counts = flat(DOCUMENTS)
-    for found, document in zip(task.logits(ids, documents=counts), DOCUMENTS, strict=True):
-        torch.testing.assert_close(found, by_hand(task, document))
+    for logits, document in zip(task.logits(ids, documents=counts), DOCUMENTS, strict=True):
+        torch.testing.assert_close(logits, by_hand(task, document))
 
 
 @pytest.mark.parametrize("pool", POOLS)
 @pytest.mark.parametrize("depth", [0, 2])
 @torch.no_grad()
 def test_together_is_as_alone(pool: str, depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = made(pool, depth=depth, position="learned" if depth else "none")
+    task = build(pool, depth=depth, position="learned" if depth else "none")
     ids, counts = flat(DOCUMENTS)
     together = task.logits(ids, documents=counts)
     alone = [task.logits(each, documents=[len(each)])[0] for each in DOCUMENTS]
@@ -82,20 +82,20 @@ def test_together_is_as_alone(pool: str, depth: int, monkeypatch: pytest.MonkeyP
 def test_where_sentences_end_matters_to_the_hierarchy_alone() -> None:
     one, other = [[1, 2, 3], [4, 5]], [[1, 2], [3, 4, 5]]
     for pool, same in (("words", True), ("hierarchy", False)):
-        task = made(pool)
-        found = [task.logits(each, documents=[2])[0] for each in (one, other)]
-        assert torch.allclose(*found) == same
+        task = build(pool)
+        logits = [task.logits(each, documents=[2])[0] for each in (one, other)]
+        assert torch.allclose(*logits) == same
 
 
 def test_texts_without_documents_are_documents_each() -> None:
-    task = made("hierarchy")
+    task = build("hierarchy")
     ids, _ = flat(DOCUMENTS)
     torch.testing.assert_close(task.logits(ids), task.logits(ids, documents=[1] * len(ids)))
 
 
 @torch.no_grad()
 def test_the_weights_are_seen_and_can_be_changed() -> None:
-    task = made("hierarchy")
+    task = build("hierarchy")
     ids, counts = flat(DOCUMENTS[2:])
     batch = Batch.of(ids)
     batch = Batch(batch.tokens, batch.sequences, documents=Sequences.of(counts))

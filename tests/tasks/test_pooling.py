@@ -44,10 +44,10 @@ def by_hand(words, text, activation=None):
 def test_important_word_pooling_variants(variant):
     """The lecture's variants: a linear map, a non-linearity, several v's."""
     words, x = words_of(**VARIANTS[variant]), noise(11)
-    found = words(x, Sequences.of([4, 1, 6]))
+    vectors = words(x, Sequences.of([4, 1, 6]))
     expected = [by_hand(words, t, VARIANTS[variant].get("activation")) for t in x.split([4, 1, 6])]
-    torch.testing.assert_close(found, torch.stack(expected))
-    assert found.shape == (3, VARIANTS[variant].get("heads", 1) * C)
+    torch.testing.assert_close(vectors, torch.stack(expected))
+    assert vectors.shape == (3, VARIANTS[variant].get("heads", 1) * C)
 
 
 def test_important_word_pooling_hierarchical():
@@ -83,8 +83,8 @@ def test_weights_of_each_text_sum_to_one(lengths, seed):
 def test_equal_scores_give_the_mean():
     words, x = words_of(), noise(6)
     words.vectors.zero_()
-    found = words(x, Sequences.of([4, 2]))
-    torch.testing.assert_close(found, torch.stack([x[:4].mean(0), x[4:].mean(0)]))
+    vectors = words(x, Sequences.of([4, 2]))
+    torch.testing.assert_close(vectors, torch.stack([x[:4].mean(0), x[4:].mean(0)]))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -92,10 +92,10 @@ def test_empty_texts_are_zero_and_give_no_nan_gradient(variant):
     words = words_of(**VARIANTS[variant]).requires_grad_()
     x = noise(6).requires_grad_()
     texts = Sequences.of([4, 0, 2], texts=5, longest=7)
-    found = words(x, texts)
-    assert not found[[1, 3, 4]].any()
-    torch.testing.assert_close(found[[0, 2]], words(x, Sequences.of([4, 2])))
-    found.square().sum().backward()
+    vectors = words(x, texts)
+    assert not vectors[[1, 3, 4]].any()
+    torch.testing.assert_close(vectors[[0, 2]], words(x, Sequences.of([4, 2])))
+    vectors.square().sum().backward()
     for leaf in (x, *words.parameters()):
         assert torch.isfinite(leaf.grad).all()
     assert x.grad.any()

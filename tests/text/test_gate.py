@@ -36,9 +36,9 @@ CLASSES: dict[str, dict[str, Any]] = {
 
 
 def from_backend(backend: Backend) -> Tokenizer:
-    found = Tokenizer.from_files({"tokenizer.json": backend.to_str().encode()}, "folder")
-    assert found is not None
-    return found
+    tokenizer = Tokenizer.from_files({"tokenizer.json": backend.to_str().encode()}, "folder")
+    assert tokenizer is not None
+    return tokenizer
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -46,8 +46,8 @@ def test_what_transformers_builds_is_read(name: str) -> None:
     theirs = getattr(transformers, name)(**CLASSES[name])
     ours = from_backend(theirs.backend_tokenizer)
     for text in TEXTS:
-        wanted = theirs(*text) if isinstance(text, tuple) else theirs(text)
-        assert ours.encode(text).ids == wanted["input_ids"]
+        expected = theirs(*text) if isinstance(text, tuple) else theirs(text)
+        assert ours.encode(text).ids == expected["input_ids"]
 
 
 LLAMA3 = next(pattern for pattern, name in KNOWN.items() if name == "Llama 3's")
@@ -152,7 +152,7 @@ def test_the_nearest_known_pattern_is_named() -> None:
 
 def test_a_text_that_the_library_cannot_read_gets_one_line() -> None:
     backend = Backend(models.WordLevel({"a": 0}, unk_token="b"))
-    with pytest.raises(InputError, match="cannot read this"):
+    with pytest.raises(InputError, match="cannot encode this"):
         from_backend(backend).encode("c")
-    with pytest.raises(InputError, match="cannot write this"):
+    with pytest.raises(InputError, match="cannot decode this"):
         from_backend(backend).decode([-1])

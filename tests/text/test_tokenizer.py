@@ -71,13 +71,13 @@ def write_gpt2(folder, newline="\n", **settings):
 
 def check(theirs, ours, text):
     parts = text if isinstance(text, tuple) else (text,)
-    wanted = theirs(*parts, return_offsets_mapping=True, return_token_type_ids=True)
-    found = ours.encode(text)
-    assert found.ids == wanted["input_ids"]
-    assert found.segments == wanted["token_type_ids"]
-    assert found.spans == wanted["offset_mapping"]
-    assert found.texts == wanted.sequence_ids()
-    assert found.tokens == theirs.convert_ids_to_tokens(found.ids)
+    expected = theirs(*parts, return_offsets_mapping=True, return_token_type_ids=True)
+    encoding = ours.encode(text)
+    assert encoding.ids == expected["input_ids"]
+    assert encoding.segments == expected["token_type_ids"]
+    assert encoding.spans == expected["offset_mapping"]
+    assert encoding.texts == expected.sequence_ids()
+    assert encoding.tokens == theirs.convert_ids_to_tokens(encoding.ids)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -90,11 +90,11 @@ def test_vocab_txt_gives_what_bert_tokenizer_gives(tmp_path, layout):
 
 def test_cased_and_uncased_differ(tmp_path):
     """Negative control: the settings are really read."""
-    found = []
+    tokens = []
     for lower in (True, False):
         write_bert(tmp_path, do_lower_case=lower)
-        found.append(Tokenizer.from_files(files_in(tmp_path)).encode("The Café").tokens)
-    assert found == [["[CLS]", "the", "cafe", "[SEP]"], ["[CLS]", "The", "[UNK]", "[SEP]"]]
+        tokens.append(Tokenizer.from_files(files_in(tmp_path)).encode("The Café").tokens)
+    assert tokens == [["[CLS]", "the", "cafe", "[SEP]"], ["[CLS]", "The", "[UNK]", "[SEP]"]]
 
 
 @pytest.mark.parametrize("prefix", [False, True])
@@ -171,11 +171,11 @@ def test_never_cuts_and_never_pads_whatever_the_file_asks(tmp_path, kind):
 def test_pair_is_cls_a_sep_b_sep_with_segments(tmp_path):
     """[CLS] sentence A [SEP] sentence B [SEP], the lecture's input."""
     write_bert(tmp_path)
-    found = Tokenizer.from_files(files_in(tmp_path)).encode(("the cat", "cats sat"))
-    assert found.tokens == ["[CLS]", "the", "cat", "[SEP]", "cat", "##s", "sat", "[SEP]"]
-    assert found.segments == [0, 0, 0, 0, 1, 1, 1, 1]
-    assert found.special == [True, False, False, True, False, False, False, True]
-    assert found.texts == [None, 0, 0, None, 1, 1, 1, None]
+    encoding = Tokenizer.from_files(files_in(tmp_path)).encode(("the cat", "cats sat"))
+    assert encoding.tokens == ["[CLS]", "the", "cat", "[SEP]", "cat", "##s", "sat", "[SEP]"]
+    assert encoding.segments == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert encoding.special == [True, False, False, True, False, False, False, True]
+    assert encoding.texts == [None, 0, 0, None, 1, 1, 1, None]
 
 
 def test_ids_and_tokens_translate_both_ways(tmp_path):

@@ -17,11 +17,11 @@ from transformers import AutoTokenizer
 
 from glassformer.errors import ConfigError, InputError
 from glassformer.text import Tokenizer
-from glassformer.text.training import FRAMES, USUAL, tokenizer_files, train_tokenizer
+from glassformer.text.training import DEFAULT_PURPOSE, TEMPLATES, tokenizer_files, train_tokenizer
 
 PROFILE = settings(deadline=None, max_examples=60, derandomize=True)
 SIZE = 331
-CASES = [(k, p) for k in USUAL for p in FRAMES if k != "wordpiece" or p == "encoder"]
+CASES = [(k, p) for k in DEFAULT_PURPOSE for p in TEMPLATES if k != "wordpiece" or p == "encoder"]
 
 
 def sentences():
@@ -44,9 +44,9 @@ def trained(kind, purpose=None, **more):
 
 SCRIPT = f"""
 import hashlib, random
-from glassformer.text.training import USUAL, tokenizer_files, train_tokenizer
+from glassformer.text.training import DEFAULT_PURPOSE, tokenizer_files, train_tokenizer
 {inspect.getsource(sentences)}
-for kind in USUAL:
+for kind in DEFAULT_PURPOSE:
     size = None if kind in ("chars", "bytes") else {SIZE}
     for name, data in tokenizer_files(train_tokenizer(sentences(), kind, size)).items():
         print(kind, name, hashlib.sha256(data).hexdigest())
@@ -54,7 +54,7 @@ for kind in USUAL:
 
 
 def test_every_process_learns_the_same_bytes():
-    found = []
+    outputs = []
     for i, parallel in enumerate(["true", "false", "true", "false"]):
         env = {"PYTHONHASHSEED": f"{i}", "RAYON_NUM_THREADS": f"{i + 1}"}
         env |= {"TOKENIZERS_PARALLELISM": parallel}
@@ -62,9 +62,9 @@ def test_every_process_learns_the_same_bytes():
             [sys.executable, "-c", SCRIPT], env=os.environ | env, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
-        found.append(done.stdout)
-    assert found[0].count("\n") == 10
-    assert found == found[:1] * 4
+        outputs.append(done.stdout)
+    assert outputs[0].count("\n") == 10
+    assert outputs == outputs[:1] * 4
 
 
 def library(model, trainer):
@@ -116,22 +116,26 @@ TOKENS = {
 @pytest.mark.parametrize(("kind", "purpose"), CASES)
 def test_special_tokens_come_first_and_frame_the_text(kind, purpose):
     tokenizer = trained(kind, purpose)
-    wanted = TOKENS[purpose]
+    expected = TOKENS[purpose]
     if purpose == "decoder":
-        wanted = [*wanted, "<unk>"] if kind == "unigram" else [] if kind == "chars" else wanted
+        expected = (
+            [*expected, "<unk>"] if kind == "unigram" else [] if kind == "chars" else expected
+        )
     added = tokenizer.backend.get_added_tokens_decoder()
-    assert {i: token.content for i, token in added.items()} == dict(enumerate(wanted))
+    assert {i: token.content for i, token in added.items()} == dict(enumerate(expected))
     assert all(token.special for token in added.values())
-    found = tokenizer.encode(("Working", "king"))
-    around = [token for token, special in zip(found.tokens, found.special, strict=True) if special]
+    encoding = tokenizer.encode(("Working", "king"))
+    around = [
+        token for token, special in zip(encoding.tokens, encoding.special, strict=True) if special
+    ]
     assert around == {
         "encoder": ["[CLS]", "[SEP]", "[SEP]"], "decoder": [], "translation": ["</s>", "</s>"]
     }[purpose]  # fmt: skip
-    second = found.segments[found.texts.index(1) :]
+    second = encoding.segments[encoding.texts.index(1) :]
     assert set(second) == ({0} if purpose == "translation" else {1})
-    found = tokenizer.encode("king")
-    assert found.tokens[0] == "[CLS]" or not found.special[0]
-    assert found.tokens[-1] in ("[SEP]", "</s>") or not found.special[-1]
+    encoding = tokenizer.encode("king")
+    assert encoding.tokens[0] == "[CLS]" or not encoding.special[0]
+    assert encoding.tokens[-1] in ("[SEP]", "</s>") or not encoding.special[-1]
 
 
 TEXTS = ["Playing  unworks,\nYes! 7", "", "ы Ünknown 中", "a [MASK] b </s>", ("Yes!", "king s")]
@@ -148,13 +152,15 @@ def test_transformers_opens_the_files_and_gives_the_same_ids(kind, purpose, tmp_
     for text in TEXTS:
         if (kind, purpose) == ("chars", "decoder") and not {*text} <= {*"".join(sentences())}:
             continue  # refused: see below
-        found = tokenizer.encode(text)
-        assert ours.encode(text) == found
-        wanted = theirs(*text) if isinstance(text, tuple) else theirs(text)
-        assert wanted["input_ids"] == found.ids
-        assert wanted.get("token_type_ids", found.segments) == found.segments
-        assert ("token_type_ids" in wanted) == (purpose == "encoder")
-        assert theirs.decode(found.ids, skip_special_tokens=True) == tokenizer.decode(found.ids)
+        encoding = tokenizer.encode(text)
+        assert ours.encode(text) == encoding
+        expected = theirs(*text) if isinstance(text, tuple) else theirs(text)
+        assert expected["input_ids"] == encoding.ids
+        assert expected.get("token_type_ids", encoding.segments) == encoding.segments
+        assert ("token_type_ids" in expected) == (purpose == "encoder")
+        assert theirs.decode(encoding.ids, skip_special_tokens=True) == tokenizer.decode(
+            encoding.ids
+        )
     known = theirs.special_tokens_map
     assert {*known.values()} == {*tokenizer_tokens(tokenizer)}
     if purpose == "encoder":
@@ -188,7 +194,7 @@ def test_special_tokens_that_are_asked_for_come_after():
 
 
 @PROFILE
-@given(st.text(max_size=60), st.sampled_from(["bpe", "bytes"]), st.sampled_from([*FRAMES]))
+@given(st.text(max_size=60), st.sampled_from(["bpe", "bytes"]), st.sampled_from([*TEMPLATES]))
 @example(" un  ёж\n\t🐈\u200d⬛ \r\n", "bpe", "translation")
 def test_bytes_give_any_text_back(text, kind, purpose):
     tokenizer = trained(kind, purpose)
@@ -196,7 +202,7 @@ def test_bytes_give_any_text_back(text, kind, purpose):
 
 
 @PROFILE
-@given(st.text(sorted({*"".join(sentences())}), max_size=40), st.sampled_from([*FRAMES]))
+@given(st.text(sorted({*"".join(sentences())}), max_size=40), st.sampled_from([*TEMPLATES]))
 def test_chars_and_unigram_give_the_characters_they_know_back(text, purpose):
     tokenizer = trained("chars", purpose)
     assert tokenizer.decode(tokenizer.encode(text).ids) == text
@@ -212,7 +218,7 @@ def test_chars_are_exactly_the_characters():
 
 
 def test_chars_refuse_what_they_do_not_know_or_call_it_unknown():
-    with pytest.raises(InputError, match="cannot read this"):
+    with pytest.raises(InputError, match="cannot encode this"):
         trained("chars").encode("中")
     assert trained("chars", "translation").encode("中s").tokens == ["<unk>", "s", "</s>"]
 
@@ -277,7 +283,7 @@ def test_of_very_many_characters_the_rare_ones_are_unknown(kind):
 # small letters
 
 
-@pytest.mark.parametrize("kind", USUAL)
+@pytest.mark.parametrize("kind", DEFAULT_PURPOSE)
 def test_lowercase_reads_capitals_as_small_letters(kind):
     tokenizer = trained(kind, lowercase=True)
     assert tokenizer.encode("YES, й Ёж").ids == tokenizer.encode("yes, й ёж").ids
@@ -294,10 +300,10 @@ def test_lowercase_takes_no_accents_off():
 # what is refused
 
 
-@pytest.mark.parametrize("kind", [kind for kind in USUAL if kind != "bytes"])
+@pytest.mark.parametrize("kind", [kind for kind in DEFAULT_PURPOSE if kind != "bytes"])
 def test_empty_texts_teach_nothing(kind):
     for texts in ([], [""], [" \n", "\t"]):
-        with pytest.raises(InputError, match="nothing to learn from"):
+        with pytest.raises(InputError, match="no text to train on"):
             train_tokenizer(iter(texts), kind, None if kind == "chars" else SIZE)
 
 
@@ -309,7 +315,7 @@ def test_errors_of_the_reader_come_through(kind):
 
     with pytest.raises(InputError, match=r"^a\.txt: line 7 is bad$"):
         train_tokenizer(broken(), kind, None if kind == "chars" else SIZE)
-    with pytest.raises(InputError, match="text 1 holds half a character"):
+    with pytest.raises(InputError, match="text 1 contains half a character"):
         train_tokenizer(["a", "\ud800"], kind, None if kind == "chars" else SIZE)
 
 

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 
 if TYPE_CHECKING:
-    from glassformer.train.session import Session
+    from glassformer.train.trainer import Trainer
 
 Mischief = Callable[[], None]
 PRELOAD = [
@@ -43,7 +43,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "encoder": {"preset": "bert-tiny"},
     "seq2seq": {"preset": "transformer-base", "sinusoid": "halves", "attention_bias": True},
 }
-OBJECTIVES = {"decoder": "next_word", "encoder": "masked_pairs", "seq2seq": "translate"}
+OBJECTIVES = {"decoder": "causal_lm", "encoder": "masked_lm_nsp", "seq2seq": "translation"}
 
 
 def sentences(count: int, seed: int = 0) -> list[str]:
@@ -72,11 +72,14 @@ def write_recipe(
     if valid:
         write_text(folder / "valid.txt", family, valid, 1)
     settings = {
-        "steps": 12, "tokens": 64, "save_every": 2, "evaluate_every": 4, "warmup": 3,
+        "steps": 12, "micro_batch_tokens": 64, "save_every": 2, "evaluate_every": 4, "warmup": 3,
         "learning_rate": 0.01, "device": "cpu", **train,
     }  # fmt: skip
     parts = {
-        "data": {"train": "text.txt", **({"valid": "valid.txt"} if valid else {"held_out": 0.1})},
+        "data": {
+            "train": "text.txt",
+            **({"valid": "valid.txt"} if valid else {"valid_fraction": 0.1}),
+        },
         "tokenizer": {"kind": "chars"},
         "model": {**MODELS[family], **SMALL},
         "objective": {"kind": objective or OBJECTIVES[family], "length": 32},
@@ -97,16 +100,16 @@ def metrics(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
-def session(recipe: Path, out: Path, **changes: str) -> Session:
+def session(recipe: Path, out: Path, **changes: str) -> Trainer:
     """The same in this process, ready for its first step."""
-    from glassformer.train.build import build_session
-    from glassformer.train.distributed import World
-    from glassformer.train.recipe import read_recipe
-    from glassformer.train.texts import Place
+    from glassformer.data.run_paths import RunPaths
+    from glassformer.distributed import DistributedContext
+    from glassformer.recipe.schema import read_recipe
+    from glassformer.train.build import Builder
 
     read = read_recipe(recipe, {f"train.{name}": value for name, value in changes.items()})
-    world = World(0, 1, torch.device("cpu"))
-    return build_session(read, Place(recipe.parent, out, str(recipe)), world)
+    world = DistributedContext(0, 1, torch.device("cpu"))
+    return Builder(read, RunPaths(recipe.parent, out, str(recipe))).trainer(world)
 
 
 # ---------------------------------------------------------------------------------------- lives
@@ -166,7 +169,7 @@ def live(*words: object, mischief: Mischief | None = None) -> End:
 def _live(words: list[str], log: str, mouth: Connection, mischief: Mischief | None) -> None:
     """In the child. Nothing has used torch before."""
     from glassformer.cli.main import main
-    from glassformer.train.run import Run
+    from glassformer.train.run_dir import RunDir
 
     warnings.simplefilter("error")
     warnings.filterwarnings("ignore", "`torch.jit", DeprecationWarning)  # inside inductor
@@ -178,14 +181,14 @@ def _live(words: list[str], log: str, mouth: Connection, mischief: Mischief | No
     handle = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
-    told = Run.log
+    told = RunDir.log
 
-    def tell(run: Run, event: dict[str, Any]) -> None:
+    def tell(run: RunDir, event: dict[str, Any]) -> None:
         if "loss" in event:
             mouth.send_bytes(b".")
         told(run, event)
 
-    Run.log = tell  # type: ignore[method-assign]
+    RunDir.log = tell  # type: ignore[method-assign]
     if mischief is not None:
         mischief()
     sys.argv = ["glassformer", *words]
@@ -234,30 +237,30 @@ def steps(run: Path) -> tuple[int, int]:
 
 def at_step(step: int, what: Callable[[], None]) -> None:
     """`what` happens right after this step has been logged."""
-    from glassformer.train.run import Run
+    from glassformer.train.run_dir import RunDir
 
-    told = Run.log
+    told = RunDir.log
 
-    def tell(run: Run, event: dict[str, Any]) -> None:
+    def tell(run: RunDir, event: dict[str, Any]) -> None:
         told(run, event)
         if event["step"] == step and "loss" in event:
             what()
 
-    Run.log = tell  # type: ignore[method-assign]
+    RunDir.log = tell  # type: ignore[method-assign]
 
 
 def at_step_of(name: str, step: int, what: Callable[[], None]) -> None:
     """As `at_step`, in the run whose folder has this name."""
-    from glassformer.train.run import Run
+    from glassformer.train.run_dir import RunDir
 
-    told = Run.log
+    told = RunDir.log
 
-    def tell(run: Run, event: dict[str, Any]) -> None:
+    def tell(run: RunDir, event: dict[str, Any]) -> None:
         told(run, event)
         if run.folder.name == name and event["step"] == step and "loss" in event:
             what()
 
-    Run.log = tell  # type: ignore[method-assign]
+    RunDir.log = tell  # type: ignore[method-assign]
 
 
 def signal_self(number: int) -> None:
@@ -325,9 +328,9 @@ def snapshots(out: Path, folder: Path) -> None:
 
 def die_inside_save(number: int, point: int) -> None:
     """Killed in this life's save `number`, at its point `point`, if there are so many."""
-    from glassformer.train.run import Run
+    from glassformer.train.run_dir import RunDir
 
-    save, seen = Run.save, [0]
+    save, seen = RunDir.save, [0]
     inside = [False]
 
     def at(reached: int, name: str) -> None:
@@ -337,7 +340,7 @@ def die_inside_save(number: int, point: int) -> None:
     points, start = Points(at), [0]
     points.watch()
 
-    def counted(run: Run, state: Any) -> Path:
+    def counted(run: RunDir, state: Any) -> Path:
         inside[0], start[0] = seen[0] == number, points.count
         seen[0] += 1
         try:
@@ -345,7 +348,7 @@ def die_inside_save(number: int, point: int) -> None:
         finally:
             inside[0] = False
 
-    Run.save = counted  # type: ignore[method-assign]
+    RunDir.save = counted  # type: ignore[method-assign]
 
 
 def write_naively() -> None:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from glassformer.train.adamw import AdamW
-from glassformer.train.muon import Muon
+from glassformer.train.optim.adamw import AdamW
+from glassformer.train.optim.muon import Muon
 
 SHAPES = [(24, 7), (7,), (16, 16), (1,), (5, 3, 2)]
 
@@ -76,7 +76,7 @@ def test_learning_loads_no_compiler() -> None:
 import sys, torch
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.tasks import build_task
-from glassformer.train.recipe import Train
+from glassformer.recipe.schema import Train
 from glassformer.train.state import State
 sizes = {"vocab_size": 31, "width": 8, "depth": 1, "heads": 2, "mlp_width": 8, "max_length": 8}
 task = build_task(ModelConfig(family="decoder", **sizes), TaskConfig(kind="causal_lm"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.data.stamps import stamps
+from glassformer.data.fingerprints import fingerprints
 from glassformer.errors import InputError
 from tiny import pairs, text, write_recipe
 from verbs import glassformer
@@ -67,7 +67,7 @@ def test_text_that_is_gone_as_a_whole_is_not_needed(begun, tmp_path) -> None:
 
 def test_parallel_files_are_watched(tmp_path) -> None:
     recipe = write_recipe(
-        tmp_path, "translate", data={"train": "t", "languages": ["en", "up"]}, train={"steps": 2}
+        tmp_path, "translation", data={"train": "t", "languages": ["en", "up"]}, train={"steps": 2}
     )
     sides = zip(*(line.split("\t") for line in pairs().splitlines()), strict=True)
     for language, side in zip(("en", "up"), sides, strict=True):
@@ -91,4 +91,4 @@ def test_prepare_names_the_file_too(begun, tmp_path) -> None:
 
 def test_what_cannot_be_read_cannot_be_stamped(tmp_path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
-        stamps({"x": tmp_path})
+        fingerprints({"x": tmp_path})

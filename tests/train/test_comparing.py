@@ -29,9 +29,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models that have seen their words, and a task."""
     folder = tmp_path_factory.mktemp("models")
     for name, width in (("wide", 16), ("slim", 8)):
-        recipe = write_recipe(folder / name, "masked", model={"width": width})
+        recipe = write_recipe(folder / name, "masked_lm", model={"width": width})
         glassformer("pretrain", recipe, "--out", folder / name / "run")
-    write_recipe(folder / "task", "classify")
+    write_recipe(folder / "task", "classification")
     return folder
 
 
@@ -96,7 +96,7 @@ def test_what_is_done_is_not_done_again(
     assert [each["means"] for each in again["models"]] == [m["means"] for m in done["models"]]
     longer = [*words[:-1], 9]
     said = glassformer(*longer, "--out", out)
-    assert said.errors.count("going on after step 6") == 4 and "it is done" not in said.errors
+    assert said.errors.count("resuming after step 6") == 4 and "it is done" not in said.errors
 
 
 def test_killed_inside_its_second_run_it_goes_on(
@@ -106,7 +106,7 @@ def test_killed_inside_its_second_run_it_goes_on(
     assert live(*words, "--out", tmp_path / "cut", mischief=die).status == -9
     end = live(*words, "--out", tmp_path / "cut")
     assert end.status == 0, end.said
-    assert end.said.count("it is done") == 1 and "going on after step 3" in end.said
+    assert end.said.count("it is done") == 1 and "resuming after step 3" in end.said
     for model in done["models"]:
         for run in model["runs"]:
             cut = tmp_path / "cut" / Path(run["folder"]).relative_to(Path(done["table"]).parent)
@@ -120,7 +120,7 @@ def test_data_or_weights_that_have_changed(
     shutil.copytree(place / "task", tmp_path / "task")
     words = [*words, "--out", tmp_path / "out", "--data", tmp_path / "task"]
     assert glassformer(*words).errors.count("it is done") == 4  # it has moved: the same data
-    (tmp_path / "task/text.tsv").write_text(labelled("classify", 121)[1])
+    (tmp_path / "task/text.tsv").write_text(labelled("classification", 121)[1])
     said = refused(*words)
     assert f"{tmp_path / 'task/text.tsv'}: this file has changed since" in said
 
@@ -129,7 +129,7 @@ def test_presets_and_a_test_of_its_own(place: Path, tmp_path: Path) -> None:
     """Fresh weights with the recipe's tokenizer; the held-out part chooses, the test tells."""
     shutil.copytree(place / "task", tmp_path / "task")
     test = tmp_path / "task/test.tsv"
-    test.write_text(labelled("classify", 40, seed=1)[1])
+    test.write_text(labelled("classification", 40, seed=1)[1])
     task = tmp_path / "task/recipe.toml"
     small = ("--model.width", 16, "--model.heads", 2, "--model.mlp_width", 16)
     said = glassformer(
@@ -161,7 +161,7 @@ def test_the_same_network_with_fresh_weights(place: Path, tmp_path: Path) -> Non
     model = place / "slim/run/model"
     hardly = ("--train.steps", 1, "--train.learning_rate", 1e-12)  # weights stay as they begin
     said = glassformer(
-        "compare", model, f"{model}:fresh", "--task", place / "task/recipe.toml", "--seeds", 1,
+        "compare", model, f"{model}:random", "--task", place / "task/recipe.toml", "--seeds", 1,
         "--out", tmp_path, "--json", *hardly,
     )  # fmt: skip
     known = gf.load(model).task.backbone
@@ -169,8 +169,8 @@ def test_the_same_network_with_fresh_weights(place: Path, tmp_path: Path) -> Non
         gf.load(f"{each['runs'][0]['folder']}/model") for each in json.loads(said)["models"]
     )
     assert kept.task.backbone.config == fresh.task.backbone.config == known.config
-    assert torch.allclose(kept.task.backbone.words, known.words, atol=1e-6)
-    assert not torch.allclose(fresh.task.backbone.words, known.words, atol=1e-4)
+    assert torch.allclose(kept.task.backbone.token_embedding, known.words, atol=1e-6)
+    assert not torch.allclose(fresh.task.backbone.token_embedding, known.words, atol=1e-4)
     assert kept.tokenizer.fingerprint == fresh.tokenizer.fingerprint
 
 
@@ -211,15 +211,15 @@ def wrong(place: Path) -> dict[str, tuple[list[object], int, str]]:
         "twice": ([*own, model], 2, "would share a folder"),
         "no data": ([*own, "--data.train", "none.tsv"], 1, "none.tsv: no such file"),
         "no test": ([*own, "--test", "none.tsv"], 1, "none.tsv: no such file"),
-        "nothing held out": ([*own, "--data.held_out", 0], 2, "nothing is held out"),
+        "nothing held out": ([*own, "--data.valid_fraction", 0], 2, "nothing is held out"),
         "folds of nothing": ([*own, "--folds", 3, "--data.valid", "text.tsv"], 2, "data.fold"),
         "no picture": ([*own, "--figure", "a.gif"], 2, "ends in .png or .svg"),
         "fresh and not trained": (
-            [f"{model}:fresh", "--task", task, "--evaluate-only"],
+            [f"{model}:random", "--task", task, "--evaluate-only"],
             2,
             "fresh",
         ),
-        "fresh of a preset": ([*own, "bert-tiny:fresh"], 2, "bert-tiny: no such folder"),
+        "fresh of a preset": ([*own, "bert-tiny:random"], 2, "bert-tiny: no such folder"),
         "seeds of nothing": ([*own, "--evaluate-only", "--seeds", 2], 2, "there is no chance"),
     }
 
@@ -236,7 +236,7 @@ def test_without_matplotlib_the_table_comes_alone(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name != "matplotlib" or None)
     said = glassformer(*words, "--out", place / "out", "--json")
-    assert "takes matplotlib: pip install 'glassformer[plot]'" in said.errors
+    assert "needs matplotlib: pip install 'glassformer[plot]'" in said.errors
     assert json.loads(said)["figure"] is None
     line = refused(*words, "--out", place / "out", "--figure", "a.png", code=2)
     assert "pip install 'glassformer[plot]'" in line

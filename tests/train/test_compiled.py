@@ -1,4 +1,4 @@
-"""Compiled or not, a run learns the same."""
+"""Compiled or not, a run trains the same."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ SLOWER = [pytest.param(family, marks=pytest.mark.slow) for family in FAMILIES[:2
 # A row of 96 has room for three texts of 32: the filler of a short one is longer than a text.
 @pytest.mark.parametrize("family", [*SLOWER, "seq2seq"])
 def test_traced(family: str, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, family, dropout=False, tokens=96, valid=1, steps=4)
+    recipe = write_recipe(tmp_path, family, dropout=False, micro_batch_tokens=96, valid=1, steps=4)
     check(recipe, partial(with_backend, "aot_eager"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_compiled(family: str, tmp_path: Path) -> None:
-    check(write_recipe(tmp_path, family, dropout=False, tokens=96, valid=1))
+    check(write_recipe(tmp_path, family, dropout=False, micro_batch_tokens=96, valid=1))

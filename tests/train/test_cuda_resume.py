@@ -1,5 +1,5 @@
 """On a GPU: with deterministic = true a run that was killed ends with the same bits; on tape it
-learns the same."""
+trains the same."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 @pytest.mark.parametrize("family", FAMILIES)
 def test_killed_and_taken_up_again(family: str, precision: str, tape: bool, tmp_path: Path) -> None:
     recipe = write_recipe(
-        tmp_path, family, precision=precision, tape=tape, deterministic=True, device="cuda"
+        tmp_path, family, precision=precision, cuda_graphs=tape, deterministic=True, device="cuda"
     )
     kill = partial(at_step, 7, partial(signal_self, signal.SIGKILL))
     live("pretrain", recipe, "--out", tmp_path / "cut", mischief=kill)
@@ -46,10 +46,12 @@ def count_replays(file: Path) -> None:
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_on_tape(family: str, rows: int, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, family, dropout=False, valid=1, rows=rows, device="cuda")
+    recipe = write_recipe(
+        tmp_path, family, dropout=False, valid=1, micro_batches=rows, device="cuda"
+    )
     for tape in ("false", "true"):
         count = partial(count_replays, tmp_path / "replays")
-        words = ("pretrain", recipe, "--out", tmp_path / tape, "--train.tape", tape)
+        words = ("pretrain", recipe, "--out", tmp_path / tape, "--train.cuda_graphs", tape)
         end = live(*words, mischief=count)
         assert end.status == 0, end.said
         assert (tmp_path / "replays").exists() == (tape == "true")

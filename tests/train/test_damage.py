@@ -12,7 +12,7 @@ from harness import live, result, write_recipe
 
 from glassformer.checkpoint.folder import verify
 from glassformer.errors import CheckpointError
-from glassformer.train.run import Run
+from glassformer.train.run_dir import RunDir
 
 FILES = (
     "config.json", "manifest.json", "model.safetensors", "optimiser.safetensors", "tokenizer.json",
@@ -23,7 +23,7 @@ FILES = (
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("damage")
-    recipe = write_recipe(folder, steps=6, save_every=2, keep=3)
+    recipe = write_recipe(folder, steps=6, save_every=2, keep_checkpoints=3)
     assert live("pretrain", recipe, "--out", folder / "run").status == 0
     return folder / "run"
 
@@ -51,7 +51,7 @@ def test_damage_is_seen_wherever_it_is(
     newest = run / "checkpoints" / "step-00000006"
     path, draw = newest / name, random.Random(name)
     whole = path.read_bytes()
-    keeper = Run(run, {}, {})
+    keeper = RunDir(run, {}, {})
     assert keeper.latest() == newest
     try:
         for _ in range(70):
@@ -89,7 +89,7 @@ def test_the_run_goes_on_from_the_one_before(name: str, tmp_path: Path) -> None:
     path.write_bytes(flip(path.read_bytes(), random.Random(3)))
     end = live("pretrain", recipe, "--out", out)
     assert end.status == 0 and end.steps == 2, end.said
-    assert f"{path}" in end.said.replace("\n", "") and "going on after step 6" in end.said
+    assert f"{path}" in end.said.replace("\n", "") and "resuming after step 6" in end.said
     assert result(out) == expected
 
 
@@ -99,7 +99,7 @@ def test_a_damaged_one_does_not_push_out_a_good_one(tmp_path: Path) -> None:
     out = tmp_path / "run"
     live("pretrain", recipe, "--out", out)
     (out / "checkpoints" / "step-00000008" / "model.safetensors").write_bytes(b"")
-    end = live("pretrain", recipe, "--out", out, "--train.steps", 5, "--train.keep", 1)
+    end = live("pretrain", recipe, "--out", out, "--train.steps", 5, "--train.keep_checkpoints", 1)
     assert end.status == 0 and end.steps == 1, end.said
     assert [path.name for path in out.glob("checkpoints/*")] == ["step-00000005"]
     verify(out / "checkpoints" / "step-00000005")
@@ -120,7 +120,7 @@ def test_where_none_is_whole_nothing_is_thrown_away(tmp_path: Path) -> None:
 
 def get_worse() -> None:
     """Each evaluation is worse than the one before."""
-    from glassformer.train import session
+    from glassformer.train import trainer as session
 
     count = [0]
 
@@ -133,7 +133,7 @@ def get_worse() -> None:
 
 def test_a_damaged_best_one_is_not_the_result(tmp_path: Path) -> None:
     """The last weights are the result then, as if no others had been measured."""
-    recipe = write_recipe(tmp_path, steps=8, save_every=8, evaluate_every=3, keep=1)
+    recipe = write_recipe(tmp_path, steps=8, save_every=8, evaluate_every=3, keep_checkpoints=1)
     out = tmp_path / "run"
     live("pretrain", recipe, "--out", out, mischief=get_worse)
     best = out / "checkpoints" / "step-00000003"

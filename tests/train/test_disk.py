@@ -62,7 +62,7 @@ def check_failing(recipe: Path, number: int, error: int, expected: dict[str, Any
 
 def fails(tmp_path: Path, first: int, every: int, error: int) -> int:
     """The writes of a run, or some of them, fail once. How many there are."""
-    recipe = write_recipe(tmp_path, steps=2, save_every=1, evaluate_every=2, keep=1)
+    recipe = write_recipe(tmp_path, steps=2, save_every=1, evaluate_every=2, keep_checkpoints=1)
     names = points(recipe)
     expected = result(tmp_path / "whole")
     assert {"save_file", "fsync", "replace", "open", "write_bytes"} <= {*names}

@@ -39,13 +39,15 @@ def written(folder: Path, *, true: bool = True, **groups: Any) -> Path:
     (folder / "vectors.txt").write_text("\n".join(rows) + "\n")
     fields: dict[str, Any] = {
         "data": {"train": "reviews", "fold": "2/3", "fold_by": "name"},
-        "objective": {"kind": "classify", "pool": "hierarchy", "length": 32, "word_dropout": 0.2},
+        "objective": {
+            "kind": "classification", "pool": "hierarchy", "length": 32, "token_dropout": 0.2,
+        },
         "train": {
-            "steps": 150, "tokens": 512, "learning_rate": 0.03, "warmup": 10, "weight_decay": 0.0,
-            "evaluate_every": 150, "save_every": 150, "device": "cpu",
+            "steps": 150, "micro_batch_tokens": 512, "learning_rate": 0.03, "warmup": 10,
+            "weight_decay": 0.0, "evaluate_every": 150, "save_every": 150, "device": "cpu",
         },
     }  # fmt: skip
-    lines = ['name = "tiny"', f"start = {json.dumps(str(folder / 'vectors.txt'))}"]
+    lines = ['name = "tiny"', f"init_from = {json.dumps(str(folder / 'vectors.txt'))}"]
     for group, usual in fields.items():
         lines.append(f"[{group}]")
         lines += [f"{n} = {json.dumps(v)}" for n, v in {**usual, **groups.get(group, {})}.items()]
@@ -70,7 +72,7 @@ def test_documents_are_learnt_saved_and_explained(pool: str, tmp_path: Path) -> 
     recipe = written(tmp_path, objective={"pool": pool})
     assert learnt(recipe, tmp_path / "run") > 0.9
     model = gf.load(tmp_path / "run/model")
-    (said,) = model.classify(TEXT, why=3)
+    (said,) = model.classify(TEXT, explain=3)
     assert said.label == "neg" and len(said.words) == 3
     if pool == "words":
         assert said.words[0][0] == "dull" and said.sentences == ()
@@ -82,7 +84,7 @@ def test_documents_are_learnt_saved_and_explained(pool: str, tmp_path: Path) -> 
     assert gf.load(tmp_path / "copy").classify(TEXT)[0].scores == said.scores
     found = json.loads(glassformer("evaluate", tmp_path / "run/model", recipe, "--json"))
     assert found["accuracy"] > 0.9
-    told = glassformer("classify", tmp_path / "run/model", TEXT, "--why", 2)
+    told = glassformer("classify", tmp_path / "run/model", TEXT, "--explain", 2)
     assert "weight  word" in told and said.words[0][0] in told
     assert ("sentence" in told) == (pool == "hierarchy")
 
@@ -100,7 +102,7 @@ def test_the_same_weights_stand_in_the_trace(tmp_path: Path) -> None:
     by_word: dict[str, float] = {}
     for token, weight in zip(trace.tokens, weights.tolist(), strict=True):
         by_word[token] = by_word.get(token, 0.0) + weight
-    (said,) = model.classify(TEXT, why=99)
+    (said,) = model.classify(TEXT, explain=99)
     assert dict(said.words) == pytest.approx(by_word)
     trace.save(tmp_path / "trace.safetensors")
     assert gf.Trace.load(tmp_path / "trace.safetensors").sentences == trace.sentences
@@ -118,9 +120,9 @@ def test_vectors_are_tuned_or_stay(tmp_path: Path) -> None:
     for freeze in (0, 1):
         recipe = written(tmp_path / str(freeze), train={"steps": 20, "freeze": freeze})
         glassformer("pretrain", recipe, "--out", tmp_path / str(freeze) / "run")
-        before = gf.load(tmp_path / str(freeze) / "vectors.txt").task.backbone.words
+        before = gf.load(tmp_path / str(freeze) / "vectors.txt").task.backbone.token_embedding
         model = gf.load(tmp_path / str(freeze) / "run/model")
-        assert torch.equal(model.task.backbone.words, before) == bool(freeze)
+        assert torch.equal(model.task.backbone.token_embedding, before) == bool(freeze)
         assert model.task.labels.linear.bias.any()  # type: ignore[union-attr,operator]
 
 
@@ -129,8 +131,8 @@ def test_folds_are_cut_by_the_names_of_files(tmp_path: Path) -> None:
     made = session(recipe, tmp_path / "run")
     assert made.valid is not None
     assert made.valid.objective.store.documents == 20
-    assert made.rows.objective.store.documents == 40
-    texts = [each.texts[0] for each in made.judge.documents]  # type: ignore[union-attr]
+    assert made.rows.dataset.store.documents == 40
+    texts = [each.texts[0] for each in made.evaluator.documents]  # type: ignore[union-attr]
     for label in TELLING:
         held = [tmp_path / "reviews" / label / f"cv{i:03}.txt" for i in range(10, 20)]
         assert all(file.read_text().rstrip("\n") in texts for file in held)
@@ -148,7 +150,7 @@ def test_a_backbone_reads_documents_that_are_longer_than_itself(tmp_path: Path) 
     """The head on a small BERT: eight tokens at once, and a long document is not cut."""
     recipe = written(tmp_path, objective={"length": 8}, train={"steps": 3})
     text = recipe.read_text()
-    start = text.index("start = ")
+    start = text.index("init_from = ")
     text = text[:start] + text[text.index("\n", start) + 1 :]
     more = '[tokenizer]\nkind = "wordpiece"\nvocab_size = 100\n[model]\nwidth = 16\nheads = 2\n'
     recipe.write_text(text + more + "mlp_width = 16\ndepth = 1\n")
@@ -169,9 +171,9 @@ def test_a_backbone_reads_documents_that_are_longer_than_itself(tmp_path: Path) 
 
 
 def test_what_cannot_be_told_is_one_line(tmp_path: Path) -> None:
-    recipe = written(tmp_path, train={"steps": 2}, objective={"pool": "mean", "word_dropout": 0.0})
+    recipe = written(tmp_path, train={"steps": 2}, objective={"pool": "mean", "token_dropout": 0.0})
     glassformer("pretrain", recipe, "--out", tmp_path / "run")
-    said = refused("classify", tmp_path / "run/model", TEXT, "--why", 3)
+    said = refused("classify", tmp_path / "run/model", TEXT, "--explain", 3)
     assert "why: this model's pool = 'mean', and only one of 'words' or 'hierarchy' tells" in said
 
 
@@ -192,11 +194,20 @@ def test_a_model_that_reads_documents_goes_on_with_documents(tmp_path: Path) -> 
     glassformer("pretrain", recipe, "--out", tmp_path / "run")
     model, table = tmp_path / "run/model", tmp_path / "table.tsv"
     table.write_text("sentence1\tsentence2\tlabel\n" + "a film\tbad\tneg\na film\tgood\tpos\n" * 9)
-    words = ("finetune", "classify", "--model", model, "--data", table, "--out", tmp_path / "out")
+    words = (
+        "finetune",
+        model,
+        "--objective",
+        "classification",
+        "--data",
+        table,
+        "--out",
+        tmp_path / "out",
+    )
     own = f"with objective.pool = 'hierarchy', as {model} has it: write one"
     said = refused(*words, "--data.text", "sentence1", "--data.label_separator", "|", code=2)
     assert f"data.label_separator = '|' {own} label a text" in said
-    columns = ("--data.text", "sentence1", "--data.second", "sentence2")
-    assert f"data.second = 'sentence2' {own} text" in refused(*words, *columns, code=2)
+    columns = ("--data.text", "sentence1", "--data.text_pair", "sentence2")
+    assert f"data.text_pair = 'sentence2' {own} text" in refused(*words, *columns, code=2)
     said = glassformer(*words, code=2).errors.splitlines()[-1]
     assert "a pair, and objective.pool = 'hierarchy' reads one text: write data.text" in said

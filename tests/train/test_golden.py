@@ -35,7 +35,7 @@ GOLDEN = {  # by family, and with dropout or not
 @pytest.mark.parametrize("case", GOLDEN, ids=str)
 def test_the_first_losses_are_known(case: tuple[str, bool], tmp_path: Path) -> None:
     family, dropout = case
-    recipe = write_recipe(tmp_path, family, dropout=dropout, steps=10, rows=2)
+    recipe = write_recipe(tmp_path, family, dropout=dropout, steps=10, micro_batches=2)
     given = session(recipe, tmp_path / "run")
     losses = [step.loss for step in fit(given.state, given.rows, given.world)]
     assert losses == pytest.approx(GOLDEN[case], abs=1e-4), str([round(each, 5) for each in losses])

@@ -134,7 +134,9 @@ SLOWER = [pytest.param(family, marks=pytest.mark.slow) for family in FAMILIES[1:
 @pytest.mark.parametrize("family", ["decoder", *SLOWER])
 def test_what_a_kill_would_leave_at_every_write(family: str, tmp_path: Path) -> None:
     """Not at some moments but at all that differ: some 200 between the first byte and the last."""
-    recipe = write_recipe(tmp_path, family, steps=2, save_every=1, evaluate_every=2, keep=1)
+    recipe = write_recipe(
+        tmp_path, family, steps=2, save_every=1, evaluate_every=2, keep_checkpoints=1
+    )
     out, left = tmp_path / "run", tmp_path / "left"
     end = live("pretrain", recipe, "--out", out, mischief=partial(snapshots, out, left))
     assert end.status == 0, end.said

@@ -13,18 +13,18 @@ import torch
 from harness import at_step, live, result, session, signal_self
 
 import glassformer as gf
-from glassformer.config import Dropout
-from glassformer.data.rows import Rows
-from glassformer.train.build import build_session
-from glassformer.train.distributed import World
-from glassformer.train.recipe import read_recipe
-from glassformer.train.texts import Place
+from glassformer.config import DropoutRates
+from glassformer.data.batches import PackedRows
+from glassformer.data.run_paths import RunPaths
+from glassformer.distributed import DistributedContext
+from glassformer.recipe.schema import read_recipe
+from glassformer.train.build import Builder
 from tiny import LABELLED, labelled, write_recipe
 from verbs import glassformer, refused
 
 EASY: dict[str, Any] = {  # learnt by heart in a few seconds
-    "steps": 250, "tokens": 512, "learning_rate": 0.01, "warmup": 20, "evaluate_every": 250,
-    "save_every": 250, "weight_decay": 0.0,
+    "steps": 250, "micro_batch_tokens": 512, "learning_rate": 0.01, "warmup": 20,
+    "evaluate_every": 250, "save_every": 250, "weight_decay": 0.0,
 }  # fmt: skip
 
 
@@ -47,7 +47,7 @@ def learnt(folder: Path, kind: str, *words: object, **groups: Any) -> dict[str, 
 
 
 def test_a_class_is_learnt_and_used(tmp_path: Path) -> None:
-    assert learnt(tmp_path, "classify")["accuracy"] == 1.0
+    assert learnt(tmp_path, "classification")["accuracy"] == 1.0
     model = gf.load(tmp_path / "run/model")
     assert model.task.spec.labels == ("cat", "none")
     said = model.classify(["the cat sat on a mat", "a dog saw the sea"])
@@ -55,21 +55,21 @@ def test_a_class_is_learnt_and_used(tmp_path: Path) -> None:
 
 
 def test_tags_are_learnt_and_used(tmp_path: Path) -> None:
-    figures = learnt(tmp_path, "tag")
+    figures = learnt(tmp_path, "token_classification")
     assert figures["entity_f1"] == figures["accuracy"] == 1.0
     found = gf.load(tmp_path / "run/model").tag(["the", "cat", "saw", "home"])
     assert found.labels == ["O", "B-animal", "O", "B-place"]
 
 
 def test_answers_are_learnt_and_used(tmp_path: Path) -> None:
-    figures = learnt(tmp_path, "answer")
+    figures = learnt(tmp_path, "question_answering")
     assert figures["exact_match"] == figures["f1"] == 1.0
     model = gf.load(tmp_path / "run/model")
     assert model.answer("the dog", "sea and home by a mat")[0].text == "sea"
 
 
 def test_partners_are_learnt(tmp_path: Path) -> None:
-    figures = learnt(tmp_path, "embed", objective={"symmetric": True})
+    figures = learnt(tmp_path, "sentence_embedding", objective={"symmetric": True})
     assert figures["accuracy"] > 0.9
     files = {file.name for file in (tmp_path / "run/model").rglob("*.json")}
     assert "modules.json" in files
@@ -78,9 +78,9 @@ def test_partners_are_learnt(tmp_path: Path) -> None:
 
 def test_values_are_learnt(tmp_path: Path) -> None:
     """How often a word comes; and the cosine of two texts."""
-    lines = [line.split("\t")[0] for line in labelled("classify", 300)[1].splitlines()[1:]]
+    lines = [line.split("\t")[0] for line in labelled("classification", 300)[1].splitlines()[1:]]
     rows = "".join(f"{x}\t{x.split().count('the'):.1f}\n" for x in lines)
-    recipe = write(tmp_path, "classify", train=EASY)
+    recipe = write(tmp_path, "classification", train=EASY)
     (tmp_path / "text.tsv").write_text(f"sentence\tlabel\n{rows}")
     glassformer("pretrain", recipe, "--out", tmp_path / "run")
     found = json.loads(glassformer("evaluate", tmp_path / "run/model", recipe, "--json"))
@@ -88,7 +88,7 @@ def test_values_are_learnt(tmp_path: Path) -> None:
     pairs = "".join(
         f"{x}\t{y}\t{(x[0] == y[0]):.1f}\n" for x, y in zip(lines, lines[7:], strict=False)
     )
-    recipe = write(tmp_path / "e", "embed", train=EASY, objective={"highest": 1.25})
+    recipe = write(tmp_path / "e", "sentence_embedding", train=EASY, objective={"max_score": 1.25})
     (tmp_path / "e/text.tsv").write_text(f"sentence1\tsentence2\tscore\n{pairs}")
     said = glassformer("pretrain", recipe, "--out", tmp_path / "e/run", "--json")
     assert json.loads(said)["valid"].keys() == {"loss", "answers", "spearman", "pearson"}
@@ -107,19 +107,19 @@ def test_evaluate_agrees_with_the_run(kind: str, tmp_path: Path) -> None:
     assert "Nothing was trained." in dry
 
 
-@pytest.mark.parametrize("kind", ["tag"])
+@pytest.mark.parametrize("kind", ["token_classification"])
 def test_cut_and_resumed_it_ends_with_the_same_bits(kind: str, tmp_path: Path) -> None:
-    train = {"epochs": 2, "steps": 0, "save_every": 3, "layer_decay": 0.9, "freeze": 0}
-    recipe = write_recipe(tmp_path, kind, objective={"balanced": True}, train=train)
+    train = {"epochs": 2, "steps": 0, "save_every": 3, "layerwise_lr_decay": 0.9, "freeze": 0}
+    recipe = write_recipe(tmp_path, kind, objective={"class_weights": "balanced"}, train=train)
     assert live("pretrain", recipe, "--out", tmp_path / "whole").status == 0
     die = partial(at_step, 8, partial(signal_self, signal.SIGKILL))
     assert live("pretrain", recipe, "--out", tmp_path / "cut", mischief=die).status == -9
     end = live("pretrain", recipe, "--out", tmp_path / "cut")
-    assert end.status == 0 and "going on after step 6" in end.said, end.said
+    assert end.status == 0 and "resuming after step 6" in end.said, end.said
     assert result(tmp_path / "cut") == result(tmp_path / "whole")
 
 
-def gradients(task: torch.nn.Module, rows: Rows, losses: Any) -> dict[str, torch.Tensor]:
+def gradients(task: torch.nn.Module, rows: PackedRows, losses: Any) -> dict[str, torch.Tensor]:
     plan = rows.plan(0)
     total = sum(losses(rows[i].batch)["labels"].total for i in range(len(plan)))
     total.backward()  # type: ignore[union-attr]
@@ -128,10 +128,12 @@ def gradients(task: torch.nn.Module, rows: Rows, losses: Any) -> dict[str, torch
     return found
 
 
-@pytest.mark.parametrize("kind", ["classify", "tag", "answer", "embed"])
+@pytest.mark.parametrize(
+    "kind", ["classification", "token_classification", "question_answering", "sentence_embedding"]
+)
 def test_packed_or_alone_gradients_are_the_same(kind: str, tmp_path: Path) -> None:
     recipe = write(tmp_path, kind)
-    if kind == "embed":  # partners of a row do matter: so with values
+    if kind == "sentence_embedding":  # partners of a row do matter: so with values
         rows = "".join(f"the {i}\t{i} dog\t{i / 40:.2f}\n" for i in range(40))
         (tmp_path / "text.tsv").write_text(f"text1\ttext2\tscore\n{rows}")
     made = session(recipe, tmp_path / "run")
@@ -140,10 +142,10 @@ def test_packed_or_alone_gradients_are_the_same(kind: str, tmp_path: Path) -> No
     def losses(batch: Any) -> Any:
         return task(batch).losses
 
-    objective = made.rows.objective
-    alone, packed = (Rows(objective, budget=budget) for budget in (32, 4096))
-    if kind == "embed":
-        alone = Rows(objective, budget=64)
+    objective = made.rows.dataset
+    alone, packed = (PackedRows(objective, budget=budget) for budget in (32, 4096))
+    if kind == "sentence_embedding":
+        alone = PackedRows(objective, budget=64)
     assert len(alone.plan(0)) > len(packed.plan(0))
     one, other = (gradients(task, each, losses) for each in (alone, packed))
     assert one.keys() == other.keys() and one
@@ -156,7 +158,7 @@ def test_fixed_shapes_give_the_same_loss(kind: str, tmp_path: Path) -> None:
     made = session(write(tmp_path, kind), tmp_path / "run")
     task = made.state.task.eval()
     bare = made.rows
-    fixed = Rows(bare.objective, budget=bare.budget, fixed=True)
+    fixed = PackedRows(bare.objective, budget=bare.budget, fixed=True)
     for i in range(3):
         one, other = (task(rows[i].batch).losses["labels"] for rows in (bare, fixed))
         assert one.count == other.count
@@ -168,9 +170,9 @@ def test_fixed_shapes_give_the_same_loss(kind: str, tmp_path: Path) -> None:
 
 def begun(folder: Path) -> tuple[Path, Path]:
     """A model that knows words, and a recipe that goes on from one."""
-    words = write_recipe(folder / "words", "masked")
+    words = write_recipe(folder / "words", "masked_lm")
     glassformer("pretrain", words, "--out", folder / "words/run")
-    recipe = write_recipe(folder / "labels", "classify")
+    recipe = write_recipe(folder / "labels", "classification")
     text = recipe.read_text()
     recipe.write_text(text[: text.index("[tokenizer]")] + text[text.index("[objective]") :])
     return folder / "words/run/model", recipe
@@ -179,14 +181,14 @@ def begun(folder: Path) -> tuple[Path, Path]:
 def test_the_body_stays_and_the_head_is_fresh(tmp_path: Path) -> None:
     start, recipe = begun(tmp_path)
     told: list[str] = []
-    place = Place(recipe.parent, tmp_path / "out", "r", lambda line, _: told.append(line))
-    world = World(0, 1, torch.device("cpu"))
-    made = build_session(read_recipe(recipe, {"start": str(start)}), place, world)
-    assert f"{start}: fresh head for classify (it came with masked_lm)" in told
+    place = RunPaths(recipe.parent, tmp_path / "out", "r", lambda line, _: told.append(line))
+    world = DistributedContext(0, 1, torch.device("cpu"))
+    made = Builder(read_recipe(recipe, {"init_from": str(start)}), place).trainer(world)
+    assert f"{start}: new head for classification (it came with masked_lm)" in told
     before = gf.load(start).task.backbone.state_dict()
     for name, tensor in made.state.task.backbone.state_dict().items():
         assert torch.equal(tensor, before[name])
-    again = build_session(read_recipe(recipe, {"start": str(start)}), place, world)
+    again = Builder(read_recipe(recipe, {"init_from": str(start)}), place).trainer(world)
     for a, b in zip(made.state.task.parameters(), again.state.task.parameters(), strict=True):
         assert torch.equal(a, b)
     glassformer("finetune", start, recipe, "--out", tmp_path / "tuned")
@@ -196,12 +198,14 @@ def test_the_body_stays_and_the_head_is_fresh(tmp_path: Path) -> None:
 
 def test_a_recipe_changes_the_dropout_of_a_model_and_nothing_else(tmp_path: Path) -> None:
     start, recipe = begun(tmp_path)
-    place = Place(recipe.parent, tmp_path / "out", str(recipe))
+    place = RunPaths(recipe.parent, tmp_path / "out", str(recipe))
     rates = {"model.dropout.embedding": "0.2", "model.dropout.residual": "0.2"}
-    changes = {"start": str(start), "model.dropout.attention": "0.3", **rates}
-    made = build_session(read_recipe(recipe, changes), place, World(0, 1, torch.device("cpu")))
+    changes = {"init_from": str(start), "model.dropout.attention": "0.3", **rates}
+    made = Builder(read_recipe(recipe, changes), place).trainer(
+        DistributedContext(0, 1, torch.device("cpu"))
+    )
     task, before = made.state.task, gf.load(start).task
-    wanted = Dropout(embedding=0.2, residual=0.2, attention=0.3)
+    wanted = DropoutRates(embedding=0.2, residual=0.2, attention=0.3)
     assert task.backbone.config == before.backbone.config.model_copy(update={"dropout": wanted})
     assert task.spec.dropout == 0.2
     kept = before.backbone.state_dict()
@@ -210,13 +214,13 @@ def test_a_recipe_changes_the_dropout_of_a_model_and_nothing_else(tmp_path: Path
     words = [f"--{name}={rate}" for name, rate in rates.items()]
     glassformer("finetune", start, recipe, "--out", tmp_path / "tuned", *words)
     tuned = gf.load(tmp_path / "tuned/model").task
-    assert tuned.backbone.config.dropout == Dropout(embedding=0.2, residual=0.2)
+    assert tuned.backbone.config.dropout == DropoutRates(embedding=0.2, residual=0.2)
     again = ("finetune", tmp_path / "tuned/model", recipe, "--out", tmp_path / "again")
     more = glassformer(*again, "--model.dropout.attention", 0.5, "--train.steps", 1)
     assert "fresh head" not in more.errors
     assert gf.load(tmp_path / "again/model").task.backbone.config.dropout.attention == 0.5
     for words, said in (
-        (("--model.depth", 3), "model.depth = 3: start = "),
+        (("--model.depth", 3), "model.depth = 3: init_from = "),
         (("--model.dropout.attention", 2), "model: dropout.attention = 2: Input should be less"),
         (("--model.dropout", 0.1), "model: dropout = 0.1: Input should be a valid"),
         (("--model.dropout.attn", 0.1), "unknown field 'dropout.attn' (value 0.1): did you mean"),
@@ -226,7 +230,7 @@ def test_a_recipe_changes_the_dropout_of_a_model_and_nothing_else(tmp_path: Path
 
 
 def test_the_short_form_needs_a_model_and_a_file(tmp_path: Path) -> None:
-    words = write_recipe(tmp_path / "words", "masked", model={"depth": 2})
+    words = write_recipe(tmp_path / "words", "masked_lm", model={"depth": 2})
     glassformer("pretrain", words, "--out", tmp_path / "words/run")
     start = tmp_path / "words/run/model"
     for kind in LABELLED:
@@ -234,18 +238,19 @@ def test_the_short_form_needs_a_model_and_a_file(tmp_path: Path) -> None:
         data = tmp_path / name
         data.write_text(text)
         out = tmp_path / kind
-        said = glassformer("finetune", kind, "--model", start, "--data", data, "--out", out,
-                           "--train.device", "cpu", "--train.tokens", 96, "--json")  # fmt: skip
+        said = glassformer("finetune", start, "--objective", kind, "--data", data, "--out", out,
+                           "--train.device", "cpu", "--train.micro_batch_tokens", 96,
+                           "--json")  # fmt: skip
         valid = json.loads(said)["valid"]
         assert valid["loss"] > 0
         found = json.loads(glassformer("evaluate", out / "model", out, "--json"))
         assert {name: found[name] for name in valid} == valid  # a run is a recipe, too
-        if kind == "classify":
+        if kind == "classification":
             told = " ".join(said.errors.split())
             assert "the columns look like text = 'sentence', label = 'label'" in told
         assert gf.load(out / "model")
-    assert "write one of classify" in refused(
-        "finetune", "sing", "--model", start, "--data", data, code=2
+    assert "write one of classification" in refused(
+        "finetune", start, "--objective", "sing", "--data", data, code=2
     )
     assert "finetune MODEL RECIPE" in refused("finetune", start, code=2)
 
@@ -253,25 +258,25 @@ def test_the_short_form_needs_a_model_and_a_file(tmp_path: Path) -> None:
 def test_the_short_form_in_the_folder_of_the_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = write_recipe(tmp_path / "words", "masked", model={"depth": 2})
+    words = write_recipe(tmp_path / "words", "masked_lm", model={"depth": 2})
     glassformer("pretrain", words, "--out", tmp_path / "words/run")
-    name, text = labelled("classify")
+    name, text = labelled("classification")
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / name).write_text(text)
     monkeypatch.chdir(tmp_path / "here")
-    said = glassformer("finetune", "classify", "--model", tmp_path / "words/run/model",
+    said = glassformer("finetune", tmp_path / "words/run/model", "--objective", "classification",
                        "--data", ".", "--out", tmp_path / "run", "--dry-run")  # fmt: skip
-    assert "classify-here" in said
+    assert "classification-here" in said
 
 
 # bad data
 
 
 BAD: list[tuple[str, str, str]] = [
-    ("classify", "the cat\tcat\nthe dog\n", "line 3 has 1 columns: write 2"),
-    ("classify", "the cat\tcat\n \tnone\n", "line 3: sentence = ' ': write a text"),
-    ("classify", "the cat\tcat\nthe dog\t\n", "line 3: label = '': write a label"),
-    ("tag", "the\tO\ncat\n\n", "line 2 has 1 columns: write 2"),
+    ("classification", "the cat\tcat\nthe dog\n", "line 3 has 1 columns: write 2"),
+    ("classification", "the cat\tcat\n \tnone\n", "line 3: sentence = ' ': write a text"),
+    ("classification", "the cat\tcat\nthe dog\t\n", "line 3: label = '': write a label"),
+    ("token_classification", "the\tO\ncat\n\n", "line 2 has 1 columns: write 2"),
 ]
 
 
@@ -279,7 +284,7 @@ BAD: list[tuple[str, str, str]] = [
 def test_a_bad_row_is_named_or_skipped(kind: str, rows: str, why: str, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, kind, train={"steps": 1})
     name, text = labelled(kind)
-    head, _, rest = text.partition("\n") if kind == "classify" else ("", "", text)
+    head, _, rest = text.partition("\n") if kind == "classification" else ("", "", text)
     (tmp_path / name).write_text((head + "\n" if head else "") + rows + rest)
     said = refused("pretrain", recipe, "--out", tmp_path / "run")
     assert said == f"glassformer: {tmp_path / name}: {why}\n" or said.startswith(
@@ -293,7 +298,7 @@ def test_a_bad_row_is_named_or_skipped(kind: str, rows: str, why: str, tmp_path:
 
 
 def test_a_label_that_training_did_not_have(tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, "classify", data={"valid": "valid.tsv"})
+    recipe = write_recipe(tmp_path, "classification", data={"valid": "valid.tsv"})
     (tmp_path / "valid.tsv").write_text("sentence\tlabel\nthe cat\tcat\nthe dog\tdog\n")
     said = glassformer("pretrain", recipe, "--out", tmp_path / "run", code=1).errors
     last = said.splitlines()[-1]
@@ -302,7 +307,7 @@ def test_a_label_that_training_did_not_have(tmp_path: Path) -> None:
 
 
 def test_an_answer_that_is_not_there(tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, "answer", train={"steps": 1})
+    recipe = write_recipe(tmp_path, "question_answering", train={"steps": 1})
     found = json.loads((tmp_path / "text.json").read_text())
     found["data"][0]["paragraphs"][3]["qas"][0]["answers"][0]["answer_start"] = 1
     (tmp_path / "text.json").write_text(json.dumps(found))
@@ -316,23 +321,25 @@ def test_an_answer_that_is_not_there(tmp_path: Path) -> None:
 def test_folds_share_the_texts_out(tmp_path: Path) -> None:
     sizes = []
     for number in (1, 2, 3):
-        recipe = write_recipe(tmp_path, "classify", data={"fold": f"{number}/3"})
+        recipe = write_recipe(tmp_path, "classification", data={"fold": f"{number}/3"})
         made = session(recipe, tmp_path / f"run{number}")
         assert made.valid is not None
         sizes.append(made.valid.objective.store.documents)
-        assert sizes[-1] + made.rows.objective.store.documents == 120
+        assert sizes[-1] + made.rows.dataset.store.documents == 120
     assert sum(sizes) == 120 and min(sizes) > 20
     for fold in ("4/3", "x", "1/1"):
-        said = refused("pretrain", write_recipe(tmp_path, "tag", data={"fold": fold}), code=2)
+        said = refused(
+            "pretrain", write_recipe(tmp_path, "token_classification", data={"fold": fold}), code=2
+        )
         assert f"data.fold = {fold!r}: write 1/10 to 10/10" in said
 
 
 def test_the_best_is_chosen_by_a_figure_of_the_data(tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, "classify", train={"best_by": "spearman"})
+    recipe = write_recipe(tmp_path, "classification", train={"best_by": "spearman"})
     said = glassformer("pretrain", recipe, "--out", tmp_path / "run", code=2)
     assert "of this data write one of loss, accuracy, f1, mcc" in said.errors.splitlines()[-1]
-    recipe = write_recipe(tmp_path, "classify", train={"best_by": "mcc"})
+    recipe = write_recipe(tmp_path, "classification", train={"best_by": "mcc"})
     made = session(recipe, tmp_path / "run")
     assert made.state.train.best_by == "mcc"
-    recipe = write_recipe(tmp_path, "classify")
+    recipe = write_recipe(tmp_path, "classification")
     assert session(recipe, tmp_path / "other").state.train.best_by == "accuracy"

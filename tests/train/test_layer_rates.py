@@ -8,14 +8,14 @@ import pytest
 import torch
 from harness import session
 
-from glassformer.train.labelled import weighted
+from glassformer.objectives.classification import balanced_losses
 from glassformer.train.loop import fit
-from glassformer.train.optim import frozen, rates
-from glassformer.train.schedule import share
+from glassformer.train.optim.schedule import share
+from glassformer.train.optim.weights import frozen, rates
 from tiny import write_recipe
 from verbs import refused
 
-TRAIN = {"steps": 4, "warmup": 0, "schedule": "constant", "weight_decay": 0.0, "clip": 1e9}
+TRAIN = {"steps": 4, "warmup": 0, "schedule": "constant", "weight_decay": 0.0, "max_grad_norm": 1e9}
 NAMES = [
     "backbone.encoder.embedding.token.weight", "backbone.encoder.embedding.norm.bias",
     "backbone.encoder.blocks.0.mlp.up.weight", "backbone.encoder.blocks.2.mlp.up.weight",
@@ -36,18 +36,20 @@ def test_the_lowest_are_frozen():
 
 def moved(folder, **train):
     """How far one step moved each parameter, at most."""
-    recipe = write_recipe(folder, "classify", model={"depth": 2}, train=TRAIN | train)
+    recipe = write_recipe(folder, "classification", model={"depth": 2}, train=TRAIN | train)
     made = session(recipe, folder / "run")
-    before = {n: p.detach().clone() for n, p in made.state.answer().named_parameters()}
+    before = {n: p.detach().clone() for n, p in made.state.inference_task().named_parameters()}
     next(fit(made.state, made.rows, made.world))
-    after = made.state.answer().named_parameters()
+    after = made.state.inference_task().named_parameters()
     return {n: float((p.detach() - before[n]).abs().max()) for n, p in after}
 
 
 @pytest.mark.parametrize("optimiser", ["adamw", "muon"])
 def test_each_layer_moves_at_its_own_rate(tmp_path, optimiser):
     one, other = (
-        moved(tmp_path / f"{decay}", layer_decay=decay, learning_rate=0.01, optimiser=optimiser)
+        moved(
+            tmp_path / f"{decay}", layerwise_lr_decay=decay, learning_rate=0.01, optimiser=optimiser
+        )
         for decay in (1.0, 0.5)
     )
     for name, scale in rates(list(one), 0.5).items():
@@ -64,10 +66,10 @@ def test_frozen_layers_stay(tmp_path, precision):
 
 
 def test_rare_classes_count_more(tmp_path):
-    recipe = write_recipe(tmp_path, "classify", objective={"balanced": True})
+    recipe = write_recipe(tmp_path, "classification", objective={"class_weights": "balanced"})
     made = session(recipe, tmp_path / "run")
     task = made.state.task.eval()
-    numbers = made.rows.objective.store["labels"].row
+    numbers = made.rows.dataset.store["labels"].row
     counts = np.bincount(numbers)
     weights = torch.tensor(len(numbers) / 2 / counts)
     batch = made.rows[0].batch
@@ -77,18 +79,20 @@ def test_rare_classes_count_more(tmp_path):
     assert found.total.item() == pytest.approx(slow.item(), rel=1e-5)
     assert found.count == len(batch.labels)
     assert float((weights * torch.tensor(counts)).sum()) == pytest.approx(len(numbers))
-    assert weighted(task, made.rows.objective)(batch)["labels"].total == found.total
+    assert balanced_losses(task, made.rows.dataset)(batch)["labels"].total == found.total
 
 
 def test_epochs_become_steps(tmp_path):
-    recipe = write_recipe(tmp_path, "classify", train={"steps": 0, "epochs": 2.5, "rows": 2})
+    recipe = write_recipe(
+        tmp_path, "classification", train={"steps": 0, "epochs": 2.5, "micro_batches": 2}
+    )
     text = recipe.read_text().replace("evaluate_every = 3\n", "").replace("save_every = 3\n", "")
     recipe.write_text(text)
     train = (made := session(recipe, tmp_path / "run")).state.train
     epoch = len(made.rows.plan(0)) / 2
     assert train.steps == round(2.5 * epoch)
     assert train.evaluate_every == train.save_every == round(epoch)
-    both = write_recipe(tmp_path, "classify", train={"epochs": 2})
+    both = write_recipe(tmp_path, "classification", train={"epochs": 2})
     assert "train.steps or train.epochs: one of them" in refused("pretrain", both, code=2)
 
 
@@ -100,10 +104,10 @@ def test_a_warm_up_may_be_a_share():
 
 
 def test_a_recipe_keeps_what_was_found(tmp_path):
-    """best_by and the like are written with the run, and the same command goes on."""
+    """best_by and the like are written with the run, and run the same command to resume."""
     from verbs import glassformer
 
-    recipe = write_recipe(tmp_path, "classify")
+    recipe = write_recipe(tmp_path, "classification")
     for _ in range(2):
         glassformer("pretrain", recipe, "--out", tmp_path / "run")
     kept = tomllib.loads((tmp_path / "run/recipe.toml").read_text())

@@ -10,19 +10,19 @@ import pytest
 import torch
 from harness import FAMILIES, session, write_recipe
 
+from glassformer.data.batches import PackedRow
 from glassformer.data.packing import Samples
-from glassformer.data.rows import Row
 from glassformer.train.loop import Step, take_step
-from glassformer.train.session import Session
+from glassformer.train.trainer import Trainer
 
-KINDS = [(family, "") for family in FAMILIES] + [("encoder", "masked")]
+KINDS = [(family, "") for family in FAMILIES] + [("encoder", "masked_lm")]
 EXACT = 1e-6  # relative, in float32
 
 
 @pytest.fixture(params=KINDS, ids=str)
 def recipe(request: Any, tmp_path: Path) -> Path:
     family, objective = request.param
-    return write_recipe(tmp_path, family, objective=objective, dropout=False, rows=4)
+    return write_recipe(tmp_path, family, objective=objective, dropout=False, micro_batches=4)
 
 
 def joined(parts: list[Samples]) -> Samples:
@@ -33,14 +33,14 @@ def joined(parts: list[Samples]) -> Samples:
     return Samples(both("first"), both("second"), both("follows"))
 
 
-def row(given: Session, samples: Samples) -> Row:
-    objective = given.rows.objective
-    return Row(objective.batch(samples, 0, None), int(objective.costs(samples).sum()))
+def row(given: Trainer, samples: Samples) -> PackedRow:
+    objective = given.rows.dataset
+    return PackedRow(objective.batch(samples, 0, None), int(objective.costs(samples).sum()))
 
 
-def step(given: Session, rows: list[Row]) -> tuple[Step, torch.Tensor]:
+def step(given: Trainer, rows: list[PackedRow]) -> tuple[Step, torch.Tensor]:
     """What a step says, and its gradient before it was clipped."""
-    given.state.train = given.state.train.model_copy(update={"clip": 1e9})
+    given.state.train = given.state.train.model_copy(update={"max_grad_norm": 1e9})
     done = take_step(given.state, rows, given.world)
     return done, given.state.weights.gradient.clone()
 
@@ -88,7 +88,7 @@ def test_packed_texts_have_the_gradients_they_have_alone(recipe: Path, tmp_path:
 
     def gradient(some: Samples) -> torch.Tensor:
         task.zero_grad()
-        found = task(given.rows.objective.batch(some, 0, None)).losses
+        found = task(given.rows.dataset.batch(some, 0, None)).losses
         torch.stack([each.total for each in found.values()]).sum().backward()
         parts = [p.grad if p.grad is not None else torch.zeros_like(p) for p in task.parameters()]
         return torch.cat([part.flatten() for part in parts])

@@ -11,24 +11,24 @@ from verbs import glassformer
 
 LONG = "the dog sat on a mat " * 20
 FITS = {
-    "next_word": "the cat sat\n\nthe dog sat far from home\n\n",
-    "masked": "the cat sat\n\nthe dog sat far from home\n\n",
-    "masked_pairs": "The cat sat. It ran far.\n\nThe dog sat. It ran home.\n\n",
-    "translate": "the cat\tTHE CAT\nthe dog\tTHE DOG\n",
+    "causal_lm": "the cat sat\n\nthe dog sat far from home\n\n",
+    "masked_lm": "the cat sat\n\nthe dog sat far from home\n\n",
+    "masked_lm_nsp": "The cat sat. It ran far.\n\nThe dog sat. It ran home.\n\n",
+    "translation": "the cat\tTHE CAT\nthe dog\tTHE DOG\n",
 }
 TOO_LONG = {
-    "next_word": (LONG, "1 documents of more than 32 tokens, read in parts"),
-    "masked": (LONG, "1 documents of more than 30 tokens, read in parts"),
-    "masked_pairs": (
+    "causal_lm": (LONG, "1 documents of more than 32 tokens, read in parts"),
+    "masked_lm": (LONG, "1 documents of more than 30 tokens, read in parts"),
+    "masked_lm_nsp": (
         f"It sat. {LONG}. It ran.",
         "3 sentences too long for a pair of 32 tokens, left out",
     ),
-    "translate": (f"{LONG}\tDOG\n", "1 pairs with a side of more than 32 tokens, left out"),
+    "translation": (f"{LONG}\tDOG\n", "1 pairs with a side of more than 32 tokens, left out"),
 }
 
 
 def write(folder: Path, kind: str, text: str) -> tuple[object, ...]:
-    recipe = write_recipe(folder, kind, data={"held_out": 0.0}, train={"steps": 1})
+    recipe = write_recipe(folder, kind, data={"valid_fraction": 0.0}, train={"steps": 1})
     (folder / "text.txt").write_text(text)
     return "pretrain", recipe, "--out", folder / "run", "--tokenizer.vocab_size", 290
 
@@ -54,9 +54,13 @@ def test_where_all_fits_nothing_is_told(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "text", "told"),
     [
-        ("translate", f"{LONG}\tDOG\n", "with a side of more than 32 tokens, left out: raise obj"),
         (
-            "masked_pairs",
+            "translation",
+            f"{LONG}\tDOG\n",
+            "with a side of more than 32 tokens, left out: raise obj",
+        ),
+        (
+            "masked_lm_nsp",
             "One only.\n\nAnother",
             "2 documents of one sentence, without a pair: add",
         ),

@@ -17,12 +17,14 @@ from torchmetrics.functional.classification import (
 from torchmetrics.functional.regression import pearson_corrcoef, spearman_corrcoef
 from torchmetrics.functional.text import squad
 
-from glassformer.data.labelled import Question
-from glassformer.data.marking import Marked, MarkedWords
+from glassformer.data.label_alignment import LabelledText, LabelledWords
+from glassformer.data.readers.squad import Question
 from glassformer.errors import ConfigError, check_installed
-from glassformer.train import metrics
-from glassformer.train.labelled import Measured
-from glassformer.uses import Answer, Classified
+from glassformer.evaluation import metrics
+from glassformer.inference import Answer, Classified
+from glassformer.objectives import OBJECTIVES
+from glassformer.objectives.labelled import LabelledEvaluator
+from glassformer.recipe.schema import recipe_from
 
 COUNT = 1_000
 TAGS = ["B-a", "B-b", "I-a", "I-b", "O"]
@@ -34,11 +36,20 @@ class Task(torch.nn.Module):
 
 
 def measured(kind, documents, labels=()):
-    return Measured(kind, None, documents, tuple(labels))
+    objective = OBJECTIVES[kind]
+    several = getattr(documents[0], "several", None) is not None
+    fields = {
+        "name": "t",
+        "data": {"train": "t.tsv", **({"label_separator": "|"} if several else {})},
+        "objective": {"kind": kind, "length": 32},
+        "train": {"steps": 1},
+    }
+    names = objective.metric_names(recipe_from(fields, {}, "t.toml"), labels, documents)
+    return LabelledEvaluator(objective, None, documents, tuple(labels), names)
 
 
 def say(monkeypatch, call, found):
-    monkeypatch.setattr(f"glassformer.uses.{call}", lambda *given, **options: found)
+    monkeypatch.setattr(f"glassformer.inference.{call}", lambda *given, **options: found)
 
 
 @pytest.mark.parametrize("count", [2, 5])
@@ -47,8 +58,8 @@ def test_classes(monkeypatch, count):
     found, wanted = (torch.randint(count, (COUNT,), generator=draw) for _ in range(2))
     labels = [f"l{i}" for i in range(count)]
     say(monkeypatch, "classify", [Classified(labels[i], 1.0, {}) for i in found])
-    documents = [Marked(("x",), int(i)) for i in wanted]
-    figures = measured("classify", documents, labels).figures(Task())
+    documents = [LabelledText(("x",), int(i)) for i in wanted]
+    figures = measured("classification", documents, labels).metrics(Task())
     expected = {
         "accuracy": multiclass_accuracy(found, wanted, count, average="micro"),
         "mcc": multiclass_matthews_corrcoef(found, wanted, count),
@@ -69,8 +80,8 @@ def test_several_labels(monkeypatch):
     scores = [dict(zip(labels, row, strict=True)) for row in found.tolist()]
     say(monkeypatch, "classify", [Classified("a", 1.0, row) for row in scores])
     several = [tuple(row.nonzero()[:, 0].tolist()) for row in wanted]
-    documents = [Marked(("x",), several=each) for each in several]
-    figures = measured("classify", documents, labels).figures(Task())
+    documents = [LabelledText(("x",), several=each) for each in several]
+    figures = measured("classification", documents, labels).metrics(Task())
     assert figures == {
         "micro_f1": float(multilabel_f1_score(found, wanted, 4, average="micro")),
         "macro_f1": float(multilabel_f1_score(found, wanted, 4, average="macro")),
@@ -95,8 +106,8 @@ def test_values(monkeypatch):
     found, wanted = (torch.randn(COUNT, generator=draw) for _ in range(2))
     found += wanted
     say(monkeypatch, "classify", [Classified("v", float(x), {}) for x in found])
-    documents = [Marked(("x",), float(x)) for x in wanted]
-    figures = measured("classify", documents, ["v"]).figures(Task())
+    documents = [LabelledText(("x",), float(x)) for x in wanted]
+    figures = measured("classification", documents, ["v"]).metrics(Task())
     assert figures == {
         "spearman": float(spearman_corrcoef(found, wanted)),
         "pearson": float(pearson_corrcoef(found, wanted)),
@@ -114,15 +125,15 @@ def test_tags(monkeypatch):
             a[:] = b
     answers = [type("Tagged", (), {"labels": each}) for each in found]
     say(monkeypatch, "tag", answers)
-    documents = [MarkedWords(("x",) * len(each), tuple(map(TAGS.index, each))) for each in wanted]
-    figures = measured("tag", documents, TAGS).figures(Task())
+    documents = [LabelledWords(("x",) * len(each), tuple(map(TAGS.index, each))) for each in wanted]
+    figures = measured("token_classification", documents, TAGS).metrics(Task())
     result = Evaluator(wanted, found, tags=["a", "b"], loader="list").evaluate()
     assert figures["entity_f1"] == result["overall"]["strict"].f1
     flat = [
         torch.tensor([TAGS.index(t) for each in side for t in each]) for side in (found, wanted)
     ]
     assert figures["accuracy"] == float(multiclass_accuracy(*flat, 5, average="micro"))
-    assert metrics.names_of("tag", ["NOUN", "VERB"]) == ("accuracy",)
+    assert metrics.names_of("token_classification", ["NOUN", "VERB"]) == ("accuracy",)
 
 
 def test_answers(monkeypatch):
@@ -140,7 +151,7 @@ def test_answers(monkeypatch):
     documents = [
         Question("1", "q", "c", [(each, 0) for each in texts], not texts) for texts in wanted
     ]
-    figures = measured("answer", documents).figures(Task())
+    figures = measured("question_answering", documents).metrics(Task())
     expected = squad(
         [{"prediction_text": each, "id": str(i)} for i, each in enumerate(found)],
         [
@@ -158,9 +169,9 @@ def test_likeness(monkeypatch):
     values = torch.rand(COUNT, generator=draw)
     for labelled in (True, False):
         sides = iter(vectors)
-        monkeypatch.setattr("glassformer.uses.embed", lambda *a, sides=sides, **b: next(sides))
-        documents = [Marked(("a", "b"), float(x) if labelled else None) for x in values]
-        figures = measured("embed", documents).figures(Task())
+        monkeypatch.setattr("glassformer.inference.embed", lambda *a, sides=sides, **b: next(sides))
+        documents = [LabelledText(("a", "b"), float(x) if labelled else None) for x in values]
+        figures = measured("sentence_embedding", documents).metrics(Task())
         cosines = (vectors[0] * vectors[1]).sum(-1)
         if labelled:
             assert figures["spearman"] == float(spearman_corrcoef(cosines, values))
@@ -175,6 +186,6 @@ def test_a_missing_package_is_named(monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == package else True)
     with pytest.raises(
-        ConfigError, match=rf"takes {package}: pip install 'glassformer\[metrics\]'"
+        ConfigError, match=rf"needs {package}: pip install 'glassformer\[metrics\]'"
     ):
         check_installed("this", "metrics", *metrics.PACKAGES)

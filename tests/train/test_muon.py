@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.train.muon import Muon
+from glassformer.train.optim.muon import Muon
 
 SHAPES = [(24, 8), (8, 24), (16, 16), (24, 8), (1, 6), (16, 16), (8, 24)]
 

@@ -11,9 +11,9 @@ import pytest
 from harness import write_recipe
 
 from glassformer.errors import ConfigError
-from glassformer.train.comparing import plan
-from glassformer.train.paths import PathField, full_path, map_paths
-from glassformer.train.recipe import Recipe, read_recipe, recipe_fields
+from glassformer.recipe.paths import PathField, full_path, map_paths
+from glassformer.recipe.schema import Recipe, read_recipe, recipe_fields
+from glassformer.train.compare_plan import plan
 from tiny import labelled
 from tiny import write_recipe as other_recipe
 from verbs import glassformer, refused
@@ -22,7 +22,7 @@ from verbs import glassformer, refused
 def test_the_schema_says_which_fields_are_paths() -> None:
     """Every text of a recipe, so that a new path needs no list to be changed."""
     fields: dict[str, Any] = {
-        "name": "n", "start": "s", "root": "r",
+        "name": "n", "init_from": "s", "root": "r",
         "data": {"train": "t", "valid": "v", "field": "f", "text": "x", "more": [{"train": "m"}]},
         "tokenizer": {"path": "p", "kind": "bpe"},
         "model": {"preset": "gpt2"},
@@ -89,13 +89,13 @@ def test_paths_inside_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("~/mine", str(tmp_path / "home/mine")),
         ("gf-decoder", "gf-decoder"),
     ):
-        recipe.write_text(f'start = "{start}"\n' + text.replace('"text.txt"', '"~/text.txt"'))
+        recipe.write_text(f'init_from = "{start}"\n' + text.replace('"text.txt"', '"~/text.txt"'))
         found = read_recipe(recipe)
-        assert found.start == path
+        assert found.init_from == path
         assert found.data.train == str(tmp_path / "home/text.txt")
     monkeypatch.chdir(tmp_path)
-    assert read_recipe(recipe, {"start": "mine"}).start == str(tmp_path / "mine")
-    assert read_recipe(recipe, {"start": "gf-encoder"}).start == "gf-encoder"
+    assert read_recipe(recipe, {"init_from": "mine"}).init_from == str(tmp_path / "mine")
+    assert read_recipe(recipe, {"init_from": "gf-encoder"}).init_from == "gf-encoder"
 
 
 def test_a_link_keeps_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,14 +112,14 @@ def test_a_link_keeps_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_models_and_the_test_of_a_comparison(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = other_recipe(tmp_path / "task", "classify")
+    task = other_recipe(tmp_path / "task", "classification")
     monkeypatch.chdir(tmp_path)
     changes = {"objective.length": "16"}
     runs = plan(
-        ["mine:fresh", "gf-encoder", "bert-tiny"], recipe_fields(task), changes, str(task),
+        ["mine:random", "gf-encoder", "bert-tiny"], recipe_fields(task), changes, str(task),
         Path("out"), 1, None, "test.tsv",
     )  # fmt: skip
-    assert [each.recipe.start for each in runs] == [str(tmp_path / "mine"), "gf-encoder", None]
+    assert [each.recipe.init_from for each in runs] == [str(tmp_path / "mine"), "gf-encoder", None]
     assert {each.measuring.data.valid for each in runs} == {str(tmp_path / "test.tsv")}
     said = refused("compare", "gf-encoder", "--task", task, "--test", "none.tsv", "--out", "out")
     assert f"{tmp_path / 'none.tsv'}: no such file" in said
@@ -129,12 +129,12 @@ def test_fine_tuning_a_file_from_another_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "here").mkdir()
-    (tmp_path / "rows.tsv").write_text(labelled("classify", 60)[1])
+    (tmp_path / "rows.tsv").write_text(labelled("classification", 60)[1])
     monkeypatch.chdir(tmp_path / "here")
-    words = ("--model", "gf-encoder", "--data", "../rows.tsv", "--out", "run", "--dry-run")
-    said = json.loads(glassformer("finetune", "classify", *words, "--json"))
-    assert said["start"] == "gf-encoder"
-    said = refused("finetune", "classify", "--model", "gf-encoder", "--data", "no.tsv")
+    words = ("--objective", "classification", "--data", "../rows.tsv", "--out", "run", "--dry-run")
+    said = json.loads(glassformer("finetune", "gf-encoder", *words, "--json"))
+    assert said["init_from"] == "gf-encoder"
+    said = refused("finetune", "gf-encoder", "--objective", "classification", "--data", "no.tsv")
     assert f"{tmp_path / 'here/no.tsv'}: no such file" in said
 
 

@@ -8,63 +8,65 @@ from typing import Any
 import pytest
 
 from glassformer.errors import ConfigError
-from glassformer.train.agreement import OF_TABLES, ONLY, PLAIN, _at
-from glassformer.train.recipe import Recipe, read_recipe
-from glassformer.train.toml import as_toml, root_of
+from glassformer.objectives import OBJECTIVES
+from glassformer.objectives.plain_text import OF_TABLES, PlainTextObjective
+from glassformer.recipe.schema import Recipe, read_recipe
+from glassformer.recipe.toml import as_toml, root_of
+from glassformer.recipe.validation import ONLY, _value
 from tiny import write_recipe
 
 OTHER: dict[str, Any] = {
     "objective.mask_rate": 0.3,
     "objective.mask_unit": "word",
     "objective.sentence_order": True,
-    "objective.short": 0.5,
+    "objective.short_pair_fraction": 0.5,
     "objective.label_smoothing": 0.1,
-    "train.translate": 5,
+    "train.bleu_sentences": 5,
     "data.languages": ["en", "ru"],
     "data.field": "body",
     "data.document": "file",
     "data.deduplicate": True,
     "data.more": [{"train": "text.txt", "document": "line"}],
     "data.text": "sentence",
-    "data.second": "other",
+    "data.text_pair": "other",
     "data.label": "class",
     "data.header": ["a", "b"],
     "data.separator": " ",
-    "data.label_until": ":",
+    "data.label_prefix_separator": ":",
     "data.label_separator": "|",
     "data.tag": "xpos",
     "data.skip_bad": True,
     "data.fold": "3/10",
     "data.fold_by": "name",
-    "objective.balanced": True,
+    "objective.class_weights": "balanced",
     "objective.pool": "mean",
-    "objective.word_dropout": 0.5,
+    "objective.token_dropout": 0.5,
     "objective.overlap": 3,
     "objective.scale": 10.0,
     "objective.symmetric": True,
-    "objective.highest": 5.0,
+    "objective.max_score": 5.0,
     "tokenizer.vocab_size": 500,
-    "train.decay": 0.5,
-    "train.final": 0.0,
+    "train.decay_fraction": 0.5,
+    "train.min_lr_ratio": 0.0,
 }
 OTHERS = {
     "objective.kind": [
-        "next_word",
-        "masked",
-        "masked_pairs",
-        "translate",
-        "classify",
-        "tag",
-        "answer",
-        "embed",
+        "causal_lm",
+        "masked_lm",
+        "masked_lm_nsp",
+        "translation",
+        "classification",
+        "token_classification",
+        "question_answering",
+        "sentence_embedding",
     ],
     "tokenizer.kind": ["chars", "bytes"],
-    "train.schedule": ["constant", "linear", "cosine", "stable", "inverse_sqrt"],
+    "train.schedule": ["constant", "linear", "cosine", "wsd", "inverse_sqrt"],
 }
 
 
 def read(folder: Path, **groups: dict[str, Any]) -> Recipe:
-    return read_recipe(write_recipe(folder, groups["objective"].pop("kind", "masked"), **groups))
+    return read_recipe(write_recipe(folder, groups["objective"].pop("kind", "masked_lm"), **groups))
 
 
 def settings(*given: tuple[str, Any]) -> dict[str, dict[str, Any]]:
@@ -85,11 +87,11 @@ def test_a_field_without_a_reader_is_refused(
 ) -> None:
     readers = [value for value in values if value is not None]
     for reader in readers:
-        more = [("objective.pool", "words")] if name == "objective.word_dropout" else []
-        if name in OF_TABLES and reader in PLAIN:
+        more = [("objective.pool", "words")] if name == "objective.token_dropout" else []
+        if name in OF_TABLES and isinstance(OBJECTIVES.get(reader), PlainTextObjective):
             more = [("data.text", "sentence")]
         recipe = read(tmp_path, **settings((decides, reader), (name, OTHER[name]), *more))
-        assert _at(recipe, decides) == reader
+        assert _value(recipe, decides) == reader
     refusing = [other for other in OTHERS[decides] if other not in readers]
     assert refusing
     for other in refusing:
@@ -101,7 +103,7 @@ def test_a_field_without_a_reader_is_refused(
         assert line.endswith(f"and here it is {other!r}: leave {name} out")
 
 
-@pytest.mark.parametrize("kind", ["translate", "masked_pairs"])
+@pytest.mark.parametrize("kind", ["translation", "masked_lm_nsp"])
 def test_pairs_have_no_windows(kind: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"on_truncate = 'window': a pair cannot be read in par"):
         read(tmp_path, objective={"kind": kind, "on_truncate": "window"})
@@ -110,11 +112,13 @@ def test_pairs_have_no_windows(kind: str, tmp_path: Path) -> None:
 def test_a_recipe_is_written_as_it_was_read(tmp_path: Path) -> None:
     """Whatever its texts hold; all fields are there, and where epochs are wanted no steps."""
     name = 'a "quoted" \\ name\x7f\n\u00e9\U0001f600 = # [x]'
-    path = write_recipe(tmp_path, "classify", train={"betas": [0.9, 0.999]})
+    path = write_recipe(tmp_path, "classification", train={"betas": [0.9, 0.999]})
     path.write_text(path.read_text() + "\n[model.dropout]\nembedding = 0.25\nmlp = 1e-7\n")
     for changes in ({}, {"train.epochs": "2.5"}):
         recipe = read_recipe(path, {**changes, "root": "/a b"})
-        data = recipe.data.model_copy(update={"label_until": name, "header": (name, "b")})
+        data = recipe.data.model_copy(
+            update={"label_prefix_separator": name, "header": (name, "b")}
+        )
         recipe = recipe.model_copy(update={"data": data})
         (tmp_path / "again.toml").write_text(as_toml(recipe))
         again = read_recipe(tmp_path / "again.toml")
@@ -148,19 +152,24 @@ def test_the_root_of_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("groups", "why"),
     [
-        ({"objective": {"word_dropout": 0.5}}, "is for objective.pool = 'words' or 'hierarchy'"),
-        ({"objective": {"kind": "embed", "pool": "words"}}, "write 'classify'"),
-        ({"objective": {"pool": "words"}, "data": {"second": "b"}}, "write one text"),
+        ({"objective": {"token_dropout": 0.5}}, "is for objective.pool = 'words' or 'hierarchy'"),
+        (
+            {"objective": {"kind": "sentence_embedding", "pool": "words"}},
+            "write 'first', 'last' or 'mean'",
+        ),
+        ({"objective": {"pool": "words"}, "data": {"text_pair": "b"}}, "write one text"),
         ({"objective": {"pool": "hierarchy"}, "train": {"compile": True}}, "write false"),
-        ({"objective": {"pool": "hierarchy"}, "train": {"tape": True}}, "write false"),
+        ({"objective": {"pool": "hierarchy"}, "train": {"cuda_graphs": True}}, "write false"),
     ],
 )
 def test_documents_are_not_for_all(groups: Any, why: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        read(tmp_path, **{**groups, "objective": {"kind": "classify", **groups["objective"]}})
+        read(tmp_path, **{**groups, "objective": {"kind": "classification", **groups["objective"]}})
     assert why in str(caught.value)
 
 
 def test_what_is_recorded_is_not_made_again(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"recompute = true with train\.tape = true: write fal"):
-        read(tmp_path, objective={}, train={"tape": True, "recompute": True})
+    with pytest.raises(
+        ConfigError, match=r"checkpointing = true with train\.cuda_graphs = true: write false"
+    ):
+        read(tmp_path, objective={}, train={"cuda_graphs": True, "activation_checkpointing": True})

@@ -74,17 +74,17 @@ def test_cut_at_a_step(cuts: tuple[int, ...], tmp_path: Path) -> None:
 
 
 SETTINGS: list[dict[str, Any]] = [
-    {"optimiser": "muon", "average": 0.9, "precision": "bfloat16", "rows": 2},
-    {"recompute": True, "deterministic": True},
-    {"keep": 1, "evaluate_every": 1, "learning_rate": 0.3},  # the best is not the last
+    {"optimiser": "muon", "ema_decay": 0.9, "precision": "bfloat16", "micro_batches": 2},
+    {"activation_checkpointing": True, "deterministic": True},
+    {"keep_checkpoints": 1, "evaluate_every": 1, "learning_rate": 0.3},  # the best is not the last
 ]
 ALONE: list[dict[str, Any]] = [
     {"optimiser": "muon"},
-    {"average": 0.9},
-    {"average": 0.9, "precision": "bfloat16"},
-    {"recompute": True},
+    {"ema_decay": 0.9},
+    {"ema_decay": 0.9, "precision": "bfloat16"},
+    {"activation_checkpointing": True},
     {"deterministic": True},
-    {"schedule": "stable", "keep": 1},
+    {"schedule": "wsd", "keep_checkpoints": 1},
 ]
 SLOWER = [pytest.param(each, marks=pytest.mark.slow) for each in ALONE]
 

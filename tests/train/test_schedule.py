@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.train.schedule import share
+from glassformer.train.optim.schedule import share
 
-KINDS = ("constant", "linear", "cosine", "stable", "inverse_sqrt")
+KINDS = ("constant", "linear", "cosine", "wsd", "inverse_sqrt")
 PART = st.floats(0, 1)
 
 
@@ -50,7 +50,7 @@ def test_the_end_is_the_final_share(plan: dict[str, Any]) -> None:
     for kind in ("linear", "cosine"):
         assert share(kind, last, **plan) == pytest.approx(final)
         assert share(kind, last + 9, **plan) == pytest.approx(final)
-    stable = share("stable", last, **plan)
+    stable = share("wsd", last, **plan)
     assert stable == pytest.approx(final if plan["decay"] > 0 else 1.0)
     assert share("constant", last, **plan) == 1.0
 
@@ -65,6 +65,6 @@ def test_closed_forms(plan: dict[str, Any], step: int) -> None:
     cosine = final + (1 - final) * math.cos(math.pi * done / 2) ** 2
     assert share("cosine", step, **plan) == pytest.approx(cosine, abs=1e-12)
     if decay and done <= 1 - decay:
-        assert share("stable", step, **plan) == pytest.approx(1.0)
+        assert share("wsd", step, **plan) == pytest.approx(1.0)
     root = math.sqrt(max(1, warmup) / (step + 1))
     assert share("inverse_sqrt", step, **plan) == pytest.approx(root)

@@ -12,10 +12,10 @@ import pytest
 
 import smallship
 from glassformer.config import TokenIds
+from glassformer.recipe.schema import model_config, read_recipe, task_config
 from glassformer.sizes import measure
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.train.loop import fit
-from glassformer.train.recipe import model_config, read_recipe, task_config
 
 GOLDEN = {
     "gf-encoder": [

@@ -15,18 +15,18 @@ from harness import FAMILIES, session, write_recipe
 from glassformer import precision
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.model import Batch
+from glassformer.recipe.schema import read_recipe
 from glassformer.tasks import build_task
 from glassformer.train.loop import fit
-from glassformer.train.optim import Weights
-from glassformer.train.recipe import read_recipe
-from glassformer.train.session import Session
-from glassformer.train.setup import ready, recompute
+from glassformer.train.optim.weights import Weights
+from glassformer.train.setup import checkpoint_activations, resume
 from glassformer.train.state import State
+from glassformer.train.trainer import Trainer
 
 CASES = list(itertools.product(("float32", "bfloat16"), ("adamw", "muon"), (0.0, 0.9)))
 
 
-def some_steps(given: Session, count: int) -> list[float]:
+def some_steps(given: Trainer, count: int) -> list[float]:
     steps = fit(given.state, given.rows, given.world)
     return [next(steps).loss for _ in range(count)]
 
@@ -50,17 +50,17 @@ def check_equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) ->
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_written_and_read(family: str, case: tuple[Any, ...], tmp_path: Path) -> None:
     precision, optimiser, average = case
-    settings = {"precision": precision, "optimiser": optimiser, "average": average}
+    settings = {"precision": precision, "optimiser": optimiser, "ema_decay": average}
     recipe = write_recipe(tmp_path, family, **settings)
     given = session(recipe, tmp_path / "run")
     some_steps(given, 3)
-    folder = given.run.save(given.state)
+    folder = given.run_dir.save(given.state)
     before = all_of(given.state)
     assert any(name.startswith("0/") for name in before)
     fresh = session(recipe, tmp_path / "run")
     fresh.state.load(folder)
     check_equal(all_of(fresh.state), before)
-    assert fresh.state.facts == given.state.facts
+    assert fresh.state.progress == given.state.progress
     assert some_steps(fresh, 3) == some_steps(given, 3)
     check_equal(all_of(fresh.state), all_of(given.state))
     given.state.load(folder)  # back again, in the same process
@@ -70,7 +70,7 @@ def test_written_and_read(family: str, case: tuple[Any, ...], tmp_path: Path) ->
 def test_back_to_the_very_first_state(tmp_path: Path) -> None:
     """Nothing of the optimiser's memory stays."""
     given = session(write_recipe(tmp_path), tmp_path / "run")
-    folder = given.run.save(given.state)
+    folder = given.run_dir.save(given.state)
     before = all_of(given.state)
     losses = some_steps(given, 3)
     given.state.load(folder)
@@ -80,7 +80,7 @@ def test_back_to_the_very_first_state(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_the_average_is_what_is_measured_and_kept(precision: str, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, average=0.75, precision=precision)
+    recipe = write_recipe(tmp_path, ema_decay=0.75, precision=precision)
     given = session(recipe, tmp_path / "run")
     state = given.state
     name = next(iter(state.weights.masters))
@@ -93,7 +93,7 @@ def test_the_average_is_what_is_measured_and_kept(precision: str, tmp_path: Path
         inside = dict(state.task.named_parameters())[name]
         torch.testing.assert_close(inside, state.average[name].to(inside.dtype), rtol=0, atol=0)
     assert torch.equal(dict(state.task.named_parameters())[name], kept)
-    answer = dict(state.answer().named_parameters())[name]
+    answer = dict(state.inference_task().named_parameters())[name]
     assert answer.dtype == torch.float32 and torch.equal(answer, state.average[name])
 
 
@@ -127,7 +127,7 @@ def test_bfloat16_computes_in_float32_where_the_cpu_is_slow_at_it(
     recipe = write_recipe(tmp_path, precision="bfloat16", optimiser="muon")
     given = session(recipe, tmp_path / "run")
     lines: list[str] = []
-    ready(given, read_recipe(recipe), lines.append)
+    resume(given, read_recipe(recipe), lines.append)
     assert given.state.compute.dtype == torch.float32
     assert lines == [
         "train.precision = 'bfloat16': computing in float32: this CPU has no bfloat16 products"
@@ -139,7 +139,9 @@ def test_recomputing_changes_nothing(family: str, tmp_path: Path) -> None:
 
     recipe = write_recipe(tmp_path, family)
     plain, again = (session(recipe, tmp_path / name) for name in ("plain", "again"))
-    ready(again, read_recipe(recipe, {"train.recompute": "true"}), lambda line: None)
+    resume(
+        again, read_recipe(recipe, {"train.activation_checkpointing": "true"}), lambda line: None
+    )
     calls = []
     block = next(m for n, m in again.state.task.named_modules() if n.endswith("blocks.0"))
     block.mlp.register_forward_hook(lambda *_: calls.append(1))
@@ -154,7 +156,7 @@ def test_recomputing_with_a_bias_that_learns() -> None:
     config = ModelConfig(family="decoder", max_length=23, position="relative", **sizes)
     plain = build_task(config, TaskConfig(kind="causal_lm"))
     again = copy.deepcopy(plain)
-    recompute(again)
+    checkpoint_activations(again)
     batch = replace(Batch.of([[1, 2, 3, 4, 5]] * 3), labels=torch.arange(15))
     for task in (plain, again):
         task(batch).losses["labels"].total.backward()
@@ -172,7 +174,7 @@ def test_decay_is_for_matrices(tmp_path: Path) -> None:
 
 def test_rates_and_clipping(tmp_path: Path) -> None:
     """A step's gradient is cut to `clip`; its rate is the schedule's."""
-    given = session(write_recipe(tmp_path, clip=0.01), tmp_path / "run")
+    given = session(write_recipe(tmp_path, max_grad_norm=0.01), tmp_path / "run")
     step = next(fit(given.state, given.rows, given.world))
     assert step.norm > 0.01 and step.rate == pytest.approx(0.01 / 3)
     assert given.state.weights.gradient.norm().item() == pytest.approx(0.01, rel=1e-3)

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.marking import texts_of
+from glassformer.data.label_alignment import texts_of
+from glassformer.data.run_paths import RunPaths
 from glassformer.errors import ConfigError
-from glassformer.train.recipe import read_recipe, recipe_from
-from glassformer.train.texts import Place, held_out
+from glassformer.objectives import objective_of
+from glassformer.recipe.schema import read_recipe, recipe_from
 from tiny import sentences, write_recipe
 from verbs import glassformer
 
@@ -33,9 +34,10 @@ def part_of(folder: Path, kind: str, part: str, **data: Any) -> Counter[str]:
         "name": "t", "data": data, "objective": {"kind": kind, "length": 32}, "train": {"steps": 1},
     }  # fmt: skip
     recipe = recipe_from(fields, {}, "t.toml")
-    place = replace(Place(folder, folder / "run", "t.toml"), labels=("a", "b"))
+    place = replace(RunPaths(folder, folder / "run", "t.toml"), labels=("a", "b"))
     try:
-        found = [text for each in held_out(recipe, place, part) for text in texts_of(each)]
+        documents = objective_of(recipe).read(recipe, place, part)
+        found = [text for each in documents for text in texts_of(each)]
     except ConfigError as error:
         assert "there is nothing to" in str(error)
         return Counter()
@@ -45,7 +47,7 @@ def part_of(folder: Path, kind: str, part: str, **data: Any) -> Counter[str]:
 # reading
 
 
-@pytest.mark.parametrize("kind", ["next_word", "masked", "masked_pairs"])
+@pytest.mark.parametrize("kind", ["causal_lm", "masked_lm", "masked_lm_nsp"])
 @pytest.mark.parametrize(
     ("name", "text", "how"),
     [
@@ -60,7 +62,7 @@ def test_the_column_is_read_and_nothing_else(
 ) -> None:
     (tmp_path / name).write_text(text)
     first = {"t.csv": 'One, "two"\nlines.', "t.tsv": 'One, "two"', "t.txt": "One, two"}
-    found = part_of(tmp_path, kind, "train", train=name, text="text", held_out=0.0, **how)
+    found = part_of(tmp_path, kind, "train", train=name, text="text", valid_fraction=0.0, **how)
     assert found == Counter([first.get(name, "One"), "Three."])
     found = part_of(tmp_path, kind, "valid", train="no", valid=name, text="text", **how)
     assert found == Counter([first.get(name, "One"), "Three."])
@@ -68,8 +70,8 @@ def test_the_column_is_read_and_nothing_else(
 
 def test_pairs_are_two_texts_each(tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text("one\tlabel\ttwo\na\t0\tb\nc\t1\td\n")
-    how = {"train": "t.tsv", "text": "one", "second": "two", "held_out": 0.0}
-    assert part_of(tmp_path, "masked", "train", **how) == Counter("abcd")
+    how = {"train": "t.tsv", "text": "one", "text_pair": "two", "valid_fraction": 0.0}
+    assert part_of(tmp_path, "masked_lm", "train", **how) == Counter("abcd")
 
 
 # what is wrong
@@ -80,14 +82,14 @@ def last_line(*words: object) -> str:
 
 
 def test_a_column_that_is_not_there(tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, "masked", data={"train": "t.tsv", "text": "texts"})
+    recipe = write_recipe(tmp_path, "masked_lm", data={"train": "t.tsv", "text": "texts"})
     (tmp_path / "t.tsv").write_text("text\tlabel\nOne.\t1\n")
     why = f"{tmp_path / 't.tsv'}: line 1: there is no column 'texts': it has 'text', 'label'"
     assert last_line("pretrain", recipe, "--out", tmp_path / "run") == f"glassformer: {why}"
 
 
 def test_bad_rows_are_told(tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, "masked", data=TREC)
+    recipe = write_recipe(tmp_path, "masked_lm", data=TREC)
     lines = [line.encode() for line in QUESTIONS]
     (tmp_path / "train.txt").write_bytes(b"\n".join([*lines[:7], b"A:x \xf0", b"alone", *lines]))
     words = ("pretrain", recipe, "--out", tmp_path / "run", "--dry-run", "--json")
@@ -103,11 +105,11 @@ def test_bad_rows_are_told(tmp_path: Path) -> None:
     [
         ({"header": ["a"]}, "data.header = ('a',) is for a table: write in data.text the column"),
         ({"separator": " "}, "data.separator = ' ' is for a table"),
-        ({"second": "b"}, "data.second = 'b' is for a table"),
+        ({"text_pair": "b"}, "data.text_pair = 'b' is for a table"),
         ({"skip_bad": True}, "data.skip_bad = True is for a table"),
         ({"fold": "1/3"}, "data.fold = '1/3' is for a table"),
         ({"text": "a", "fold": "4/3"}, "data.fold = '4/3': write 1/10"),
-        ({"text": "a", "label": "b"}, "data.label = 'b' is for objective.kind = 'classify'"),
+        ({"text": "a", "label": "b"}, "data.label = 'b' is for objective.kind = 'classification'"),
         ({"text": "a", "field": "b"}, "data.field = 'b': data.text = 'a' reads a table: leave one"),
         ({"text": "a", "document": "line"}, "data.document = 'line': data.text = 'a' reads a tab"),
         ({"text": "a", "more": [{"train": "b"}]}, "data.text = 'a' reads a table: leave one out"),
@@ -115,7 +117,7 @@ def test_bad_rows_are_told(tmp_path: Path) -> None:
 )
 def test_fields_that_exclude_each_other(data: Any, why: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        read_recipe(write_recipe(tmp_path, "masked", data=data))
+        read_recipe(write_recipe(tmp_path, "masked_lm", data=data))
     line = str(caught.value)
     assert line.startswith(f"{tmp_path / 'recipe.toml'}: data.") and why in line
     assert "\n" not in line
@@ -126,7 +128,7 @@ def test_fields_that_exclude_each_other(data: Any, why: str, tmp_path: Path) -> 
 TEXTS = st.text("aB ß\u00a0\u2003", min_size=1, max_size=4).filter(str.strip)
 TABLES = st.lists(st.tuples(TEXTS, TEXTS, st.sampled_from("ab")), min_size=1, max_size=12)
 HELD = st.one_of(
-    st.builds(lambda share: {"held_out": share}, st.floats(0.01, 0.99)),
+    st.builds(lambda share: {"valid_fraction": share}, st.floats(0.01, 0.99)),
     st.integers(2, 5).flatmap(
         lambda n: st.builds(lambda k: {"fold": f"{k}/{n}"}, st.integers(1, n))
     ),
@@ -144,19 +146,19 @@ def test_both_ways_of_reading_hold_out_the_same(
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
         write_table(Path(name), rows)
-        how = {"train": "t.tsv", "text": "one", "second": second, **held}
+        how = {"train": "t.tsv", "text": "one", "text_pair": second, **held}
         for part in ("train", "valid"):
-            marked = part_of(Path(name), "classify", part, label="label", **how)
-            assert part_of(Path(name), "masked", part, **how) == marked
+            marked = part_of(Path(name), "classification", part, label="label", **how)
+            assert part_of(Path(name), "masked_lm", part, **how) == marked
 
 
 def test_another_rule_would_be_seen(tmp_path: Path) -> None:
     """By the hash of the text as it stands, as plain text is split."""
     write_table(tmp_path, [(f"Text {i}", "x", "ab"[i % 2]) for i in range(40)])
-    how = {"train": "t.tsv", "held_out": 0.3}
-    marked = part_of(tmp_path, "classify", "valid", text="one", label="label", **how)
-    assert part_of(tmp_path, "masked", "valid", text="one", **how) == marked
-    assert part_of(tmp_path, "masked", "valid", field="one", **how) != marked
+    how = {"train": "t.tsv", "valid_fraction": 0.3}
+    marked = part_of(tmp_path, "classification", "valid", text="one", label="label", **how)
+    assert part_of(tmp_path, "masked_lm", "valid", text="one", **how) == marked
+    assert part_of(tmp_path, "masked_lm", "valid", field="one", **how) != marked
 
 
 # the recipes of TREC
@@ -165,7 +167,9 @@ def test_another_rule_would_be_seen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("words", "classes"), [("words", "-scratch"), ("adapt", "")])
 def test_both_recipes_hold_out_the_same(words: str, classes: str) -> None:
     first, then = (read_recipe(RECIPES / f"trec6{name}.toml") for name in (f"-{words}", classes))
-    assert first.data == then.data.model_copy(update={"label": None, "label_until": None})
+    assert first.data == then.data.model_copy(
+        update={"label": None, "label_prefix_separator": None}
+    )
 
 
 def test_words_first_then_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

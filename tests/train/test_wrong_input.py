@@ -57,7 +57,13 @@ def foreign_tokenizer(folder: Path) -> list[object]:
     made = train_tokenizer(["abc " * 9], "bytes", purpose="decoder")
     for name, data in tokenizer_files(made).items():
         (folder / "words" / name).write_bytes(data)
-    flags = ["--tokenizer.path", folder / "words", "--objective.kind", "masked", "--model.preset"]
+    flags = [
+        "--tokenizer.path",
+        folder / "words",
+        "--objective.kind",
+        "masked_lm",
+        "--model.preset",
+    ]
     return [*flags, "bert-tiny"]
 
 
@@ -85,13 +91,17 @@ CASES: dict[str, tuple[Change, int, str]] = {
     "no file to test on": (flags("--data.valid", "none.txt"), 1, "none.txt: no such file"),
     "no such preset": (flags("--model.preset", "gtp2"), 2, "model.preset = 'gtp2'"),
     "another family": (flags("--model.preset", "bert-tiny"), 2, "is a encoder"),
-    "too short rows": (flags("--train.tokens", 8), 2, "a row must hold the longest text"),
-    "no GPU": (flags("--train.device", "cuda"), 2, "train.device = 'cuda': there is none here"),
+    "too short rows": (
+        flags("--train.micro_batch_tokens", 8),
+        2,
+        "a micro-batch must hold the longest text",
+    ),
+    "no GPU": (flags("--train.device", "cuda"), 2, "train.device = 'cuda': this machine has none"),
     "no tokenizer": (flags("--tokenizer.path", "nowhere"), 1, "there is no tokenizer"),
-    "another tokenizer": (foreign_tokenizer, 2, "the tokenizer has no [MASK]"),
+    "another tokenizer": (foreign_tokenizer, 2, "the tokenizer has no mask token"),
     "a file in the way": (in_the_way, 1, "run: could not be written"),
     "a loop of links": (in_a_loop, 1, "run: could not be written"),
-    "all held out": (flags("--data.held_out", 0.999), 2, "nothing to learn from"),
+    "all held out": (flags("--data.valid_fraction", 0.999), 2, "nothing to train on"),
 }
 
 
@@ -150,9 +160,11 @@ def test_a_run_that_has_begun_keeps_its_recipe(tmp_path: Path) -> None:
         )
     assert before == (result(out), (out / "tokenizer" / "tokenizer.json").read_bytes())
     written = out / "recipe.toml"
-    assert "tape = false\n" in written.read_text()
-    written.write_text(written.read_text().replace("tape = false\n", ""))  # it is older than that
-    for flags in ((), ("--train.tape", "true")):  # which changes no number
+    assert "cuda_graphs = false\n" in written.read_text()
+    written.write_text(
+        written.read_text().replace("cuda_graphs = false\n", "")
+    )  # it is older than that
+    for flags in ((), ("--train.cuda_graphs", "true")):  # which changes no number
         end = live("pretrain", recipe, "--out", out, *flags)
         assert end.status == 0, end.said
 
@@ -163,12 +175,16 @@ def test_a_model_that_cannot_go_on_is_refused_before_any_work(tmp_path: Path) ->
     tune = tmp_path / "tune.toml"
     groups = recipe.read_text().split("\n\n")
     tune.write_text("\n\n".join(g for g in groups if not g.startswith(("[model", "[tokenizer"))))
-    masked = ("--objective.kind", "masked")
+    masked = ("--objective.kind", "masked_lm")
     for model, words, said in (
         (tmp_path / "none", (), "none: no such folder: write the folder of a model"),
         (run, (), f"this is the folder of a run: write {run / 'model'}"),
         (run / "tokenizer", (), "config.json is missing"),
-        (run / "model", masked, "family 'decoder', and objective.kind = 'masked' needs 'encoder'"),
+        (
+            run / "model",
+            masked,
+            "family 'decoder', and objective.kind = 'masked_lm' needs 'encoder'",
+        ),
         (run / "model", ("--objective.length", 33), "the model reads at most 32 tokens"),
     ):
         end = live("finetune", model, tune, "--out", tmp_path / "tuned", *words)
@@ -194,7 +210,9 @@ def test_broken_off_before_the_first_step(number: int, tmp_path: Path) -> None:
     words = ("pretrain", write_recipe(tmp_path, steps=2), "--out", tmp_path / "run")
     end = live(*words, mischief=partial(stop_while_preparing, number))
     assert end.status == 75, end.said
-    line = f"glassformer: {tmp_path / 'run'}: broken off before the first step: the same command"
+    line = (
+        f"glassformer: {tmp_path / 'run'}: interrupted before the first step: run the same command"
+    )
     assert end.said.splitlines()[-1].startswith(line)
     assert live(*words).status == 0
 
@@ -214,11 +232,12 @@ def no_memory() -> None:
 
 def test_out_of_memory_says_which_number_to_lower(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path)
-    for tape, more in (("false", ""), ("true", " --train.tape false")):
-        words = ("pretrain", recipe, "--out", tmp_path / tape, "--train.tape", tape)
+    for tape, more in (("false", ""), ("true", " --train.cuda_graphs false")):
+        words = ("pretrain", recipe, "--out", tmp_path / tape, "--train.cuda_graphs", tape)
         end = live(*words, mischief=partial(at_step, 3, no_memory))
         assert end.status == 1
         assert end.said.splitlines()[-1] == (
-            "glassformer: out of memory with train.tokens = 64: lower it (--train.tokens 32 "
-            f"--train.rows 2 learns the same), or set --train.recompute true{more}"
+            "glassformer: out of memory with train.micro_batch_tokens = 64: lower it "
+            "(--train.micro_batch_tokens 32 --train.micro_batches 2 trains the same), or set "
+            f"--train.activation_checkpointing true{more}"
         )

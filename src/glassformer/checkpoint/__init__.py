@@ -1,4 +1,4 @@
-"""Folders in the Hugging Face layout, which is ours too: read with care, written bit for bit."""
+"""Model folders in the Hugging Face layout: checked before they are read, written bit for bit."""
 
 from glassformer.checkpoint.card import model_card
 from glassformer.checkpoint.gguf import is_gguf

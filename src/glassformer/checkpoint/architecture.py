@@ -1,4 +1,4 @@
-"""What a table of `tables/` holds, and how a config.json becomes ours and theirs again."""
+"""The type of the entries of `tables/`, which convert a config.json to ours and back."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from glassformer.config import ModelConfig, TaskConfig, TaskKind, read
 from glassformer.errors import CheckpointError, shown
 
 PROBLEM, SEVERAL = "problem_type", "multi_label_classification"
-MOST_LAYERS, MOST_NUMBER, MOST_LABELS = 160, (1 << 31) - 1, 100_000
+MAX_LAYERS, MAX_NUMBER, MAX_LABELS = 160, (1 << 31) - 1, 100_000
 
 
 @dataclass(frozen=True)
 class Head:
-    """A class of the reference: what stands on the body."""
+    """A class of transformers: a head on the body."""
 
     kind: TaskKind
     rows: tuple[Row, ...] = ()
     fields: Mapping[str, Any] = field(default_factory=dict)  # of TaskConfig
-    dropout: tuple[str, ...] = ()  # config keys of the head's dropout, the first that is there
+    dropout: tuple[str, ...] = ()  # config keys of the head's dropout; the first one present counts
     default_dropout: float = 0.0
-    body: Mapping[str, Any] = field(default_factory=dict)  # of ModelConfig, where only half is used
-    pool: tuple[str, Mapping[str, str]] | None = None  # the key that says it; theirs → ours
+    body: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # of ModelConfig, if the class uses only half of the body
+    pool: tuple[str, Mapping[str, str]] | None = None  # the config key; their value → ours
 
     def pooled(self, foreign: Json, source: str) -> Json:
-        """What stands for a text, where the config says it; the first of `pool` if it does not."""
+        """The pooling that the config names; the first of `pool` if it names none."""
         if self.pool is None:
             return {}
         key, known = self.pool
@@ -40,6 +42,7 @@ class Head:
         return {"pool": known[value]}
 
     def rate(self, foreign: Json) -> Any:
+        """The head's dropout in their config."""
         rates = (foreign.get(key) for key in self.dropout)
         return next((rate for rate in rates if rate is not None), self.default_dropout)
 
@@ -47,61 +50,66 @@ class Head:
 @dataclass(frozen=True)
 class Architecture:
     model_type: str
-    prefix: str  # of the body's tensors where there is a head
+    prefix: str  # of the body's tensors in a model with a head
     heads: Mapping[str, Head]  # by class name; the first is the bare body
     rows: tuple[Row, ...]
     keys: tuple[Key, ...]
-    constants: Mapping[str, Any]  # our fields that are always so here
-    fixed: Mapping[str, Any]  # their fields that must be so
-    rule: Callable[[Json, ModelConfig], str | None] = lambda foreign, config: None  # what is wrong
-    inert: tuple[str, ...] = ()  # tensors some files hold that are no weights
-    tables: bool = False  # may it be a table of vectors, without a block?
+    constants: Mapping[str, Any]  # our fields with a constant value here
+    fixed: Mapping[str, Any]  # their fields with the only value that is supported
+    rule: Callable[[Json, ModelConfig], str | None] = lambda foreign, config: (
+        None
+    )  # what is wrong, if anything
+    inert: tuple[str, ...] = ()  # tensors of some files that are not weights
+    tables: bool = False  # may it be a table of vectors without blocks?
 
     def read(self, foreign: Json, source: str) -> tuple[ModelConfig, TaskConfig]:
+        """Our configs for their config.json, which `source` names in error messages."""
         check_fixed(self.fixed, foreign, source)
         head = self.heads[self.head_name(foreign, source)]
         fields = read_keys(self.keys, foreign, source) | {**self.constants, **head.body}
         task: Json = {"kind": head.kind, **head.fields, **head.pooled(foreign, source)}
-        if head.kind in ("classify", "tag") and "labels" not in head.fields:
+        if head.kind in ("classification", "token_classification") and "labels" not in head.fields:
             task["labels"] = _labels(foreign, source)
-            task["several"] = head.kind == "classify" and foreign.get(PROBLEM) == SEVERAL
+            task["several"] = head.kind == "classification" and foreign.get(PROBLEM) == SEVERAL
         task["dropout"] = head.rate(foreign)
         config = read(ModelConfig, fields, source, self.spelling)
-        self._check_numbers(config, source)  # before a rule counts up to one of them
+        self._check_numbers(config, source)  # before a rule makes a list of that length
         if wrong := self.rule(foreign, config):
             raise CheckpointError(f"{source}: {wrong}")
         return config, read(TaskConfig, task, source)
 
     @property
     def spelling(self) -> dict[str, str]:
-        """What our fields are called here."""
+        """Their names of our fields."""
         return names(self.keys)
 
     def _check_numbers(self, config: ModelConfig, source: str) -> None:
         if config.depth == 0 and not self.tables:
             raise CheckpointError(f"{source}: {self.spelling['depth']} = 0: write at least 1")
-        layers = MOST_LAYERS // (1 if config.decoder_depth is None else 2)
+        layers = MAX_LAYERS // (1 if config.decoder_depth is None else 2)
         for name, value in config:
-            most = layers if name.endswith("depth") else MOST_NUMBER
+            most = layers if name.endswith("depth") else MAX_NUMBER
             if type(value) is int and value > most:
                 raise CheckpointError(
                     f"{source}: {self.spelling.get(name, name)} = {value}: write at most {most:,}"
                 )
 
     def write(self, config: ModelConfig, task: TaskConfig, foreign: Json) -> Json:
-        """Their config for this model; `foreign` is the one it came with, or empty."""
+        """Their config for this model; `foreign` is the one it was loaded with, or empty."""
         if foreign and self.read(foreign, "config.json") == (config, task):
             return foreign
         classes = [name for name, head in self.heads.items() if self._fits(head, config, task)]
         if not classes:
-            raise CheckpointError(f"a {self.model_type} has no head for {task.kind!r}")
+            raise CheckpointError(
+                f"the architecture {self.model_type} has no head for {task.kind!r}"
+            )
         written = foreign or self._blank()
         if (foreign.get("architectures") or [None])[0] not in classes:
             written = {**written, "architectures": [classes[0]]}
         head = self.heads[self.head_name(written, "config.json")]
         if (
             "labels" not in head.fields
-            and task.kind in ("classify", "tag")
+            and task.kind in ("classification", "token_classification")
             and (not foreign or _labels(foreign, "config.json") != task.labels)
         ):
             written = {
@@ -129,29 +137,30 @@ class Architecture:
         return str(head.body.get("family", self.constants["family"]))
 
     def _fits(self, head: Head, config: ModelConfig, task: TaskConfig) -> bool:
-        wanted = task.model_dump()
-        same = all(wanted[name] == value for name, value in head.fields.items())
+        fields = task.model_dump()
+        same = all(fields[name] == value for name, value in head.fields.items())
         return same and (head.kind, self._family(head)) == (task.kind, config.family)
 
     def _blank(self) -> Json:
-        """A config with nothing but what is always so."""
+        """A config with the fixed fields only."""
         written: Json = {"model_type": self.model_type}
         for name, value in self.fixed.items():
             written = put(written, name, value)
         return written
 
     def _agree(self, written: Json, config: ModelConfig, task: TaskConfig) -> None:
-        """What was written must read back as the same model, or this layout cannot hold it."""
-        for back, wanted in zip(self.read(written, "config.json"), (config, task), strict=True):
-            found = back.model_dump()
-            for name, value in wanted.model_dump().items():
-                if found[name] != value:
+        """Check that the written config reads back as the same model."""
+        for back, ours in zip(self.read(written, "config.json"), (config, task), strict=True):
+            read_back = back.model_dump()
+            for name, value in ours.model_dump().items():
+                if read_back[name] != value:
                     raise CheckpointError(
                         f"{name} = {shown(value)} cannot be written as a {self.model_type}: "
-                        f"there it is {shown(found[name])}"
+                        f"there it is {shown(read_back[name])}"
                     )
 
     def head_name(self, foreign: Json, source: str) -> str:
+        """The class that their config names; the bare body if it names none."""
         classes = foreign.get("architectures") or [next(iter(self.heads))]
         first = classes[0] if isinstance(classes, list) else None
         if not isinstance(first, str) or first not in self.heads:
@@ -162,26 +171,26 @@ class Architecture:
         return first
 
     def patterns(self) -> list[str]:
-        """The tensors a file of this kind may hold that this model may not use."""
+        """The tensors that a file of this architecture may have beside those of the model."""
         rows = [row for head in self.heads.values() for row in head.rows]
         return [*(row.theirs for row in rows), *self.inert]
 
 
 def _labels(foreign: Json, source: str) -> tuple[str, ...]:
-    """Class names in the order of their numbers; the reference's own names if there are none."""
+    """The labels in the order of their ids; transformers' default names if there are none."""
     named = foreign.get("id2label")
     if named is None:
         count = foreign.get("num_labels", 2)
-        if type(count) is not int or not 0 < count <= MOST_LABELS:
+        if type(count) is not int or not 0 < count <= MAX_LABELS:
             raise CheckpointError(
-                f"{source}: num_labels = {shown(count)}: write how many labels there are"
+                f"{source}: num_labels = {shown(count)}: write the number of labels"
             )
         return tuple(f"LABEL_{i}" for i in range(count))
     numbers = [str(i) for i in range(len(named))] if isinstance(named, dict) else []
     simple = numbers and all(isinstance(label, str | int | float) for label in named.values())
-    if not simple or len(numbers) > MOST_LABELS or sorted(named) != sorted(numbers):
+    if not simple or len(numbers) > MAX_LABELS or sorted(named) != sorted(numbers):
         raise CheckpointError(
-            f"{source}: id2label = {shown(named)}: write a name for each number from 0 on, "
+            f"{source}: id2label = {shown(named)}: write a name for each id from 0 on, "
             "such as {'0': 'no', '1': 'yes'}"
         )
     return tuple(str(named[number]) for number in numbers)

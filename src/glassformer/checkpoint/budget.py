@@ -1,4 +1,4 @@
-"""Before anything is built: what a config asks for, in integers, and whether it is there."""
+"""Compare the sizes in a config with the file and the memory before anything is allocated."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.errors import CheckpointError
 
-SMALL = 1 << 24  # numbers of a matrix without memory; a smaller mistake is named by its shape
-SMALL_TABLE = 1 << 21  # numbers of a computed table, which has memory
-WORK = 20  # bytes that one number of such a table takes while it is made
-LEAST_TENSORS = 4  # that a layer has in a file; in fact 5 or more
+SMALL = 1 << 24  # elements of a parameter: below this, a wrong shape is reported later
+SMALL_TABLE = 1 << 21  # elements of a computed table, which is allocated at once
+WORK = 20  # bytes per element of such a table while it is computed
+MIN_TENSORS = 4  # of a layer in a file; real layers have 5 or more
 
 
 def check_sizes(
@@ -24,52 +24,55 @@ def check_sizes(
     size: int,
     source: str,
 ) -> None:
-    """`names` are our fields in the words of the file, `size` is the bytes of its tensors."""
+    """Raise a CheckpointError that names the field if a size cannot be right.
+
+    `names` are the file's names of our fields, `shapes` and `size` (bytes) those of its tensors.
+    """
 
     def spelt(*fields: str) -> str:
         return " × ".join(names.get(field, field) for field in fields)
 
     depth = config.depth + (config.decoder_depth or 0)
-    if depth * LEAST_TENSORS > len(shapes):
+    if depth * MIN_TENSORS > len(shapes):
         raise CheckpointError(
             f"{source}: {spelt('depth')}: {depth} layers in the config and {len(shapes)} tensors "
-            "in the file: they do not belong together"
+            "in the file: they do not match"
         )
-    held = sum(math.prod(shape) for shape in shapes.values())
+    total = sum(math.prod(shape) for shape in shapes.values())
     for fields, count in _matrices(config, task).items():
-        if count > max(held, SMALL):
+        if count > max(total, SMALL):
             raise CheckpointError(
-                f"{source}: {spelt(*fields)} is {count:,} numbers, and the whole file holds "
-                f"{held:,}"
+                f"{source}: {spelt(*fields)} is {count:,} elements, and the whole file has "
+                f"{total:,}"
             )
     table, fields = _tables(config)
-    if table > max(held, SMALL_TABLE):
+    if table > max(total, SMALL_TABLE):
         raise CheckpointError(
-            f"{source}: {spelt(*fields)} needs a table of {table:,} numbers, and the whole file "
-            f"holds {held:,}"
+            f"{source}: {spelt(*fields)} needs a table of {table:,} elements, and the whole file "
+            f"has {total:,}"
         )
-    needed, there = size + table * WORK, memory()
-    if needed > there:
+    needed, available = size + table * WORK, memory()
+    if needed > available:
         raise CheckpointError(
-            f"{source}: the model needs {needed:,} bytes of memory, and this machine has {there:,}"
+            f"{source}: the model needs {needed:,} bytes of memory, and there are {available:,}"
         )
 
 
 def memory() -> float:
-    """Of this machine, in bytes."""
-    if sys.platform == "win32":  # it has no such call: what is too large fails later
+    """The memory of this machine, in bytes; infinity if unknown."""
+    if sys.platform == "win32":  # it has no such call: too large a model fails later
         return math.inf
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system says
+    except (AttributeError, ValueError, OSError):  # not available on every system
         return math.inf
 
 
 def _matrices(config: ModelConfig, task: TaskConfig) -> dict[tuple[str, ...], int]:
-    """The sizes a config gives, by its fields."""
+    """The elements of each kind of parameter, by the fields that determine them."""
     C, table = config.width, config.table_width
     key = config.group_heads * max(config.query_width, config.mixed_width)
-    found = {
+    sizes = {
         ("vocab_size", "embedding_width"): config.vocab_size * table,
         ("segments", "embedding_width"): config.segments * table,
         ("width", "embedding_width"): C * max(C, table),
@@ -80,14 +83,14 @@ def _matrices(config: ModelConfig, task: TaskConfig) -> dict[tuple[str, ...], in
     }
     if config.position == "learned":
         rows = config.max_length + config.position_offset
-        found["max_length", "embedding_width"] = rows * table
+        sizes["max_length", "embedding_width"] = rows * table
     if config.position == "relative":
-        found["relative_buckets", "heads"] = config.relative_buckets * config.heads
-    return found
+        sizes["relative_buckets", "heads"] = config.relative_buckets * config.heads
+    return sizes
 
 
 def _tables(config: ModelConfig) -> tuple[int, tuple[str, ...]]:
-    """How many numbers are computed, and by which fields."""
+    """The elements of the computed tables, and the fields that determine them."""
     stacks = 2 if config.family == "seq2seq" else 1
     if config.position == "sinusoidal":
         return stacks * config.max_length * config.table_width, ("max_length", "embedding_width")

@@ -1,4 +1,4 @@
-"""A model card that says what can be known from the model itself."""
+"""A model card with what the model itself shows."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ from glassformer.config import ModelConfig, TaskConfig
 from glassformer.tasks import Task
 from glassformer.version import __version__
 
-SAYS = {
-    "features": "vectors, no answers of its own",
+OUTPUTS = {
+    "features": "vectors for texts and tokens",
     "masked_lm": "masked words",
-    "pretraining": "masked words and whether one text follows another",
+    "masked_lm_nsp": "masked words and whether one text follows another",
     "next_sentence": "whether one text follows another",
     "causal_lm": "the next word",
-    "seq2seq": "a text for a text, such as a translation",
-    "classify": "a label for a text",
-    "tag": "a label for each token",
-    "span": "where an answer stands in a text",
+    "translation": "a text for a text, such as a translation",
+    "classification": "a label for a text",
+    "token_classification": "a label for each token",
+    "question_answering": "the span of an answer in a text",
 }
 
 
 def model_card(task: Task, title: str, precision: str, folder: str | None = None) -> str:
-    """`precision` is the dtype of the weights as saved; `folder` its name, if not the title."""
+    """The README.md of a model folder.
+
+    `precision` is the dtype of the saved weights; `folder` the folder's name, if not the title.
+    """
     config, spec = task.backbone.config, task.spec
     count = sum(parameter.numel() for parameter in task.parameters())
     rows = "\n".join(f"| {key} | {value} |" for key, value in _facts(config, spec).items())
@@ -34,7 +37,7 @@ library_name: glassformer
 
 # {title}
 
-{kind} with {count:,} parameters ({precision}) that gives {SAYS[spec.kind]}.
+{kind} with {count:,} parameters ({precision}) that gives {OUTPUTS[spec.kind]}.
 
 | | |
 |---|---|
@@ -47,21 +50,21 @@ model = gf.load({json.dumps(folder or title, ensure_ascii=False)})
 ```
 
 {_layout(task)} It was written by glassformer
-{__version__}. This card knows the network, not what it was trained on: add the data, its
-licence and the limits before you pass the model on.
+{__version__}. This card describes the network, not its training: add the data, its licence
+and the limits before you share the model.
 """
 
 
 def _layout(task: Task) -> str:
     if layout_of(task.backbone.config, task.spec)[0].model_type == "glassformer":
-        return "The folder is in a layout of our own: no other library opens it."
-    return "The folder is in the Hugging Face layout: `transformers` opens it too."
+        return "The folder is in glassformer's own layout: no other library opens it."
+    return "The folder is in the Hugging Face layout: `transformers` opens it, too."
 
 
 def _facts(config: ModelConfig, spec: TaskConfig) -> dict[str, str]:
     depth = f"{config.depth}"
     if config.family == "seq2seq":
-        depth = f"{config.depth} to read, {config.decoder_depth} to write"
+        depth = f"{config.depth} in the encoder, {config.decoder_depth} in the decoder"
     heads = f"{config.heads} of width {config.query_width}"
     if config.group_heads != config.heads:
         heads += f", {config.group_heads} for keys and values"
@@ -80,5 +83,5 @@ def _facts(config: ModelConfig, spec: TaskConfig) -> dict[str, str]:
 
 
 def _plain(label: str) -> str:
-    """Somebody else's text in a cell of a table: one short line."""
+    """A label as one short line in a cell of a Markdown table."""
     return " ".join(label[:80].split()).replace("|", "\\|").replace("<", "&lt;")

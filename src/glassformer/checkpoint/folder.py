@@ -1,7 +1,7 @@
-"""A model folder on disk, read with care and written whole.
+"""A model folder on disk: checked before it is read, and written atomically.
 
 Nothing in it is ever executed and no name in it leads out of it. A new folder appears all at once;
-in one that exists each file is replaced at once, config.json last.
+in an existing one each file is replaced atomically, config.json last.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from glassformer.checkpoint.header import MOST_TENSORS, read_header
+from glassformer.checkpoint.header import MAX_TENSORS, read_header
 from glassformer.checkpoint.keys import Json
 from glassformer.durable import move, not_written, sync
 from glassformer.errors import CheckpointError, shown
-from glassformer.plain import kind_of, locate, open_plain, read
 from glassformer.pretrained import nearly
+from glassformer.safe_files import kind_of, locate, open_plain, read
 from glassformer.strictjson import parse
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 MANIFEST = "manifest.json"
-# Small files that belong to a model: kept with it and written back as they were.
+# Small files that belong to a model: kept with it and written back unchanged.
 SIDE_FILES = (
     "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
     "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "source.spm", "target.spm",
     "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json",
     "1_Pooling/config.json", "README.md", "LICENSE",
 )  # fmt: skip
-MOST_BYTES = 4 << 20  # of such a file and of config.json, but for these:
+MAX_BYTES = 4 << 20  # of such a file and of config.json, except these:
 LARGER = {
     "tokenizer.json": 32 << 20,
     **dict.fromkeys(
         ("vocab.txt", "vocab.json", "merges.txt", "source.spm", "target.spm"), 16 << 20
     ),
 }
-MOST_SHARDS = 1_000
-MAPS_LOCK = os.name == "nt"  # Windows neither replaces nor removes a file that is mapped
+MAX_SHARDS = 1_000
+MAPS_LOCK = os.name == "nt"  # Windows does not replace or remove a mapped file
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+")
-# Weights in other formats, and what transformers needs to be told to read them.
+# Weights in other formats, and the option with which transformers reads them.
 OTHERS = {
     **dict.fromkeys((".bin", ".pt", ".pth", ".ckpt", ".pkl"), ""),
     ".h5": ", from_tf=True",
@@ -60,10 +60,10 @@ ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".zst")
 
 @dataclass(frozen=True)
 class Shard:
-    """One file of weights: its tensors' names, shapes and what it says about itself."""
+    """One file of weights: the names and shapes of its tensors, and its metadata."""
 
     name: str
-    path: Path  # where it lies: in the hub's cache not under its name
+    path: Path  # in the hub's cache not under its name
     shapes: dict[str, tuple[int, ...]]
     metadata: dict[str, str]
     size: int  # bytes of its tensors
@@ -71,14 +71,14 @@ class Shard:
 
 @dataclass(frozen=True)
 class Contents:
-    """What is in a folder, before any weight is read."""
+    """The content of a folder, before any weight is read."""
 
     path: Path
     config: Json
     config_text: str
     shards: tuple[Shard, ...]
     index_text: str | None
-    files: dict[str, bytes] = field(repr=False)  # the side files that are there
+    files: dict[str, bytes] = field(repr=False)  # the side files that exist
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -90,38 +90,38 @@ class Contents:
         return sum(shard.size for shard in self.shards)
 
     def tensors(self) -> dict[str, Tensor]:
-        """All weights, memory-mapped where that is no lock: nothing is copied until it is used."""
-        found: dict[str, Tensor] = {}
+        """All weights, memory-mapped where that does not lock the file: not read until used."""
+        weights: dict[str, Tensor] = {}
         for shard in self.shards:
             with _weights(shard.path) as file:
                 tensors = {name: file.get_tensor(name) for name in shard.shapes}
-                found |= {n: t.clone() for n, t in tensors.items()} if MAPS_LOCK else tensors
-        return found
+                weights |= {n: t.clone() for n, t in tensors.items()} if MAPS_LOCK else tensors
+        return weights
 
 
 def open_config(path: str | os.PathLike[str]) -> tuple[Json, str]:
-    """config.json, parsed and as it stands."""
+    """config.json, parsed and as text."""
     folder = Path(path)
     _check_folder(folder)
-    data = read(folder, CONFIG, MOST_BYTES)
+    data = read(folder, CONFIG, MAX_BYTES)
     if data is None and os.path.isfile(folder / "model" / CONFIG):  # noqa: PTH113 - never raises
-        raise CheckpointError(f"{folder}: this is the folder of a run: write {folder / 'model'}")
+        raise CheckpointError(f"{folder}: this is the folder of a run: use {folder / 'model'}")
     if data is None:
         raise CheckpointError(f"{folder}: {CONFIG} is missing: this is not a model folder")
     return parse(data, f"{folder / CONFIG}"), data.decode("utf-8")
 
 
 def open_folder(path: str | os.PathLike[str], config: Json, config_text: str) -> Contents:
-    """All that is beside config.json, too."""
+    """Open the folder with this config.json: the headers of its weights and its side files."""
     folder = Path(path)
-    index_data, index, names = read(folder, INDEX, MOST_BYTES), {}, [WEIGHTS]
+    index_data, index, names = read(folder, INDEX, MAX_BYTES), {}, [WEIGHTS]
     if index_data is not None:
         index = parse(index_data, f"{folder / INDEX}")
         if locate(folder, WEIGHTS) is None:
             names = _shard_names(index, folder / INDEX)
     files = {}
     for name in SIDE_FILES:
-        data = read(folder, name, LARGER.get(name, MOST_BYTES))
+        data = read(folder, name, LARGER.get(name, MAX_BYTES))
         if data is not None:
             files[name] = data
     shards = tuple(_shard(folder, name, config) for name in names)
@@ -129,11 +129,11 @@ def open_folder(path: str | os.PathLike[str], config: Json, config_text: str) ->
     for shard in shards:
         if twice := seen & shard.shapes.keys():
             raise CheckpointError(
-                f"{folder / shard.name}: tensor {shown(min(twice))} is in another file too"
+                f"{folder / shard.name}: tensor {shown(min(twice))} is in another file, too"
             )
         seen |= shard.shapes.keys()
-        if len(seen) > MOST_TENSORS:
-            raise CheckpointError(f"{folder}: more than {MOST_TENSORS:,} tensors in its files")
+        if len(seen) > MAX_TENSORS:
+            raise CheckpointError(f"{folder}: more than {MAX_TENSORS:,} tensors in its files")
     if names != [WEIGHTS]:
         _check_index(index, shards, folder / INDEX)
     index_text = None if index_data is None else index_data.decode("utf-8")
@@ -147,9 +147,9 @@ def write_folder(
     shards: Mapping[str, tuple[dict[str, Tensor], dict[str, str]]],
     manifest: bool = False,
 ) -> None:
-    """Write all files beside the folder, make them durable, then move them in.
+    """Write all files to a temporary folder beside `path`, sync them, then move them in.
 
-    With a `manifest` the folder tells the size and sha256 of each file: damage can be seen.
+    With a `manifest` the folder has the sha256 of each file, so that `verify` can find damage.
     """
     folder = Path(path).absolute()
     _check_targets(folder, [*texts, *shards])
@@ -163,7 +163,9 @@ def write_folder(
             (beside / name).write_bytes(data)
         for name, (tensors, metadata) in shards.items():
             save_file(tensors, beside / name, metadata or None)
-            (beside / name).chmod(0o666 & (beside.stat().st_mode))  # safetensors makes it private
+            (beside / name).chmod(
+                0o666 & (beside.stat().st_mode)
+            )  # safetensors makes it private to the user
         if manifest:
             (beside / MANIFEST).write_bytes(json.dumps(_digests(beside), indent=2).encode())
         for file in [*beside.rglob("*"), beside]:
@@ -172,11 +174,11 @@ def write_folder(
             move(beside, folder)
         else:
             was_model = (folder / CONFIG).exists()
-            for file in sorted(beside.rglob("*"), key=lambda each: each.name == CONFIG):
+            for file in sorted(beside.rglob("*"), key=lambda path: path.name == CONFIG):
                 if file.is_file():
                     target = folder / file.relative_to(beside)
                     target.parent.mkdir(exist_ok=True)
-                    move(file, target)  # a link that stood there is replaced, not followed
+                    move(file, target)  # replaces a link there, without following it
             _remove_stale(folder, {*texts, *shards}, SIDE_FILES if was_model else ())
         sync(folder)
         sync(folder.parent)
@@ -187,16 +189,18 @@ def write_folder(
 
 
 def verify(folder: Path) -> None:
-    """Every file is as its manifest says, or an error names the one that is not."""
-    data = read(folder, MANIFEST, MOST_BYTES)
+    """Compare every file with the manifest; a CheckpointError names the one that differs."""
+    data = read(folder, MANIFEST, MAX_BYTES)
     if data is None:
-        raise CheckpointError(f"{folder}: {MANIFEST} is missing: this checkpoint is not whole")
+        raise CheckpointError(f"{folder}: {MANIFEST} is missing: this checkpoint is incomplete")
     for name, digest in parse(data, f"{folder / MANIFEST}").items():
         path = locate(folder, name)
         if path is None:
             raise CheckpointError(f"{folder / name}: is missing")
         if _digest(path) != digest:
-            raise CheckpointError(f"{folder / name}: is damaged: its sha256 is another one")
+            raise CheckpointError(
+                f"{folder / name}: is damaged: its sha256 differs from the manifest"
+            )
 
 
 def _digests(folder: Path) -> dict[str, str]:
@@ -215,14 +219,14 @@ def _digest(path: Path) -> str:
 def _needed(
     texts: Mapping[str, bytes], shards: Mapping[str, tuple[dict[str, Tensor], dict[str, str]]]
 ) -> int:
-    tensors = [tensor for each, _ in shards.values() for tensor in each.values()]
-    return sum(map(len, texts.values())) + sum(each.nbytes for each in tensors)
+    weights = sum(t.nbytes for tensors, _ in shards.values() for t in tensors.values())
+    return sum(map(len, texts.values())) + weights
 
 
 def _check_space(folder: Path, needed: int) -> None:
-    """Better to know before than after: a full disk would leave half a file."""
-    there = next(each for each in folder.parents if each.exists())
-    free = shutil.disk_usage(there).free
+    """Refuse before anything is written, rather than when the disk is full."""
+    existing = next(path for path in folder.parents if path.exists())
+    free = shutil.disk_usage(existing).free
     if needed > free:
         raise CheckpointError(
             f"{folder}: could not be written: {needed:,} bytes are needed, {free:,} are free"
@@ -230,14 +234,14 @@ def _check_space(folder: Path, needed: int) -> None:
 
 
 def _check_targets(folder: Path, names: list[str]) -> None:
-    """No name leads out of the folder, and none is taken by what a file cannot replace."""
+    """No name leads out of the folder, and none is that of a folder."""
     for name in names:
         if name not in SIDE_FILES and (not PLAIN_NAME.fullmatch(name) or name.startswith(".")):
-            raise CheckpointError(f"{folder}: {shown(name)} is no name for a file of a model")
+            raise CheckpointError(f"{folder}: {shown(name)} is not a name for a file of a model")
     if len({name.casefold() for name in names}) < len(names):
         raise CheckpointError(
             f"{folder}: two names of {', '.join(sorted(names))} differ by case only, and many file "
-            "systems hold one of them: rename a file, and its entry in the index"
+            "systems cannot store both: rename a file, and its entry in the index"
         )
     for name in {*names, *SIDE_FILES}:
         if kind_of(folder / name) == "a folder":
@@ -245,14 +249,14 @@ def _check_targets(folder: Path, names: list[str]) -> None:
         parent = (folder / name).parent
         if parent != folder and kind_of(parent) not in ("a folder", None):
             raise CheckpointError(
-                f"{parent}: this is {kind_of(parent)}: nothing is written through it: remove it"
+                f"{parent}: this is {kind_of(parent)}: it is not followed: remove it"
             )
 
 
 def _remove_stale(folder: Path, written: set[str], others: tuple[str, ...]) -> None:
-    """Files of the model that was here before: the next reader must not mix the two."""
+    """Remove files of the previous model, which must not mix with those of the new one."""
     shards = [file.name for file in folder.glob("model-*-of-*.safetensors")]
-    same = {name.casefold() for name in written}  # on many file systems Model is model
+    same = {name.casefold() for name in written}  # on file systems that ignore case
     for name in {WEIGHTS, INDEX, *others, *shards}:
         if name.casefold() not in same:
             (folder / name).unlink(missing_ok=True)
@@ -269,12 +273,12 @@ def _shard_names(index: Json, source: Path) -> list[str]:
                 f"{source}: weight_map has {shown(name)} for {shown(tensor)}: write a "
                 ".safetensors file of this folder"
             )
-    found = sorted(set(names.values()))
-    if len(found) > MOST_SHARDS:
+    files = sorted(set(names.values()))
+    if len(files) > MAX_SHARDS:
         raise CheckpointError(
-            f"{source}: weight_map names {len(found):,} files, more than {MOST_SHARDS:,}"
+            f"{source}: weight_map names {len(files):,} files, more than {MAX_SHARDS:,}"
         )
-    return found
+    return files
 
 
 def _check_index(index: Json, shards: tuple[Shard, ...], source: Path) -> None:
@@ -282,7 +286,7 @@ def _check_index(index: Json, shards: tuple[Shard, ...], source: Path) -> None:
     for tensor, name in index["weight_map"].items():
         if tensor not in tensors[name]:
             raise CheckpointError(
-                f"{source}: weight_map says {shown(tensor)} is in {shown(name)}, where it is not"
+                f"{source}: weight_map has {shown(tensor)} in {shown(name)}, where it is missing"
             )
 
 
@@ -299,39 +303,41 @@ def _check_folder(path: Path) -> None:
     try:
         if path.is_dir():
             return
-        there, kind = path.exists(), path.suffix.lower()
+        exists, kind = path.exists(), path.suffix.lower()
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from None
-    if not there:
+    if not exists:
         hint = nearly(str(path)) or "write the path of a model folder"
         raise CheckpointError(f"{path}: no such folder: {hint}")
     if kind in OTHERS:
         raise CheckpointError(f"{path}: {_convert(kind, {})}")
     if kind in ARCHIVES:
-        raise CheckpointError(f"{path}: archives are not opened: unpack it, and give the folder")
-    raise CheckpointError(f"{path}: this is no folder: write the path of the model folder it is in")
+        raise CheckpointError(f"{path}: archives are not opened: unpack it, and use the folder")
+    raise CheckpointError(
+        f"{path}: this is not a folder: write the path of the model folder it is in"
+    )
 
 
 def _other_weights(folder: Path, config: Json) -> str:
-    """Of a folder without safetensors: which weights there are, and how to convert them."""
-    names = sorted(each.name for each in folder.iterdir() if each.suffix.lower() in OTHERS)
+    """A hint for a folder without safetensors: other weights in it, and how to convert them."""
+    names = sorted(path.name for path in folder.iterdir() if path.suffix.lower() in OTHERS)
     if not names:
         return ": glassformer reads safetensors"
-    name = next((each for each in names if "model" in each), names[0])
+    name = next((name for name in names if "model" in name), names[0])
     return f"; there is {shown(name)}: {_convert(Path(name).suffix.lower(), config)}"
 
 
 def _convert(kind: str, config: Json) -> str:
-    """One line for a shell. Nothing of the folder gets into it but a class's plain name."""
+    """A shell command that converts weights. Of the folder it quotes a plain class name only."""
     classes = config.get("architectures")
     first = classes[0] if isinstance(classes, list) and classes else None
     plain = isinstance(first, str) and re.fullmatch(r"[A-Za-z0-9]{1,60}", first)
     name = first if plain else "AutoModel"
-    why = "can run code when it is read" if not OTHERS[kind] else "is of another library"
+    why = "can run code when it is read" if not OTHERS[kind] else "is a file of another library"
     return (
-        f"a {kind} file {why} and is never opened here: convert it where you trust it, "
+        f"a {kind} file {why} and is never opened here: if you trust it, convert it, "
         f'python -c "from transformers import {name} as M; '
-        f"M.from_pretrained('FOLDER'{OTHERS[kind]}).save_pretrained('NEW')\", and give NEW"
+        f"M.from_pretrained('FOLDER'{OTHERS[kind]}).save_pretrained('NEW')\", and use NEW"
     )
 
 
@@ -341,4 +347,4 @@ def _weights(path: Path) -> Iterator[Any]:
         with safe_open(path, "pt") as file:
             yield file
     except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path}: not a whole safetensors file: {error}") from None
+        raise CheckpointError(f"{path}: not a complete safetensors file: {error}") from None

@@ -1,6 +1,6 @@
-"""GGUF files of the llama kind: weights, sizes and tokenizer in one file, mostly quantised.
+"""GGUF files of the llama architecture: weights, config and tokenizer in one file.
 
-They are read, not written: a model from one is saved as a Llama folder.
+They are read, not written: such a model is saved as a Llama folder.
 """
 
 from __future__ import annotations
@@ -17,67 +17,68 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.checkpoint.gguf_header import Header
+from glassformer.checkpoint.gguf_header import GgufHeader
 from glassformer.checkpoint.gguf_tokenizer import tokenizer_files
 from glassformer.checkpoint.keys import Json, look_up, put
 from glassformer.checkpoint.tables.gguf import FIELDS, HEADS
 from glassformer.errors import CheckpointError, shown
-from glassformer.plain import open_plain
+from glassformer.safe_files import open_plain
 
 KINDS = (
     "F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K",
     "Q6_K", "IQ4_NL", "IQ4_XS",
 )  # fmt: skip
-AT_ONCE = 1024  # rows to unpack: the unpacking needs a few times their memory
+AT_ONCE = 1024  # rows to dequantize: it needs a few times their memory
 
 
 @dataclass(frozen=True)
 class Stored:
-    """Where a tensor lies in the file."""
+    """A tensor in the file: its shape, quantization type and place."""
 
     shape: tuple[int, ...]
-    kind: Any  # gguf's
+    kind: Any  # a GGMLQuantizationType
     start: int
     size: int  # bytes
 
 
 @dataclass(frozen=True)
 class GgufFile:
-    """What is in a file, before any weight is read; as a folder's `Contents`."""
+    """The content of a file, before any weight is read; the counterpart of `Contents`."""
 
     path: Path
-    config: Json  # its fields, and under "file" what its tensors say
-    files: dict[str, bytes] = field(repr=False)  # its tokenizer, as a folder has it
+    config: Json  # its fields, and under "file" what its tensors show
+    files: dict[str, bytes] = field(repr=False)  # its tokenizer, as files of a folder
     stored: dict[str, Stored] = field(repr=False)
     data: memoryview = field(repr=False)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {name: each.shape for name, each in self.stored.items()}
+        return {name: tensor.shape for name, tensor in self.stored.items()}
 
     @property
     def size(self) -> int:
-        """Bytes of all weights, once they are unpacked."""
-        return 4 * sum(math.prod(each.shape) for each in self.stored.values())
+        """Bytes of all weights, once they are dequantized."""
+        return 4 * sum(math.prod(tensor.shape) for tensor in self.stored.values())
 
     def tensors(self) -> dict[str, Tensor]:
-        """All weights in float32, which holds every kind of them exactly."""
+        """All weights in float32, which represents every quantization type exactly."""
         gguf = _gguf(self.path)
-        found = {}
-        for name, each in self.stored.items():
-            packed = np.frombuffer(self.data, np.uint8, each.size, each.start)
-            packed = packed.reshape(math.prod(each.shape[:-1]), -1)
-            rows = np.empty((len(packed), each.shape[-1]), np.float32)
-            with np.errstate(all="ignore"):  # what is not finite is refused by name, later
+        weights = {}
+        for name, stored in self.stored.items():
+            packed = np.frombuffer(self.data, np.uint8, stored.size, stored.start)
+            packed = packed.reshape(math.prod(stored.shape[:-1]), -1)
+            rows = np.empty((len(packed), stored.shape[-1]), np.float32)
+            with np.errstate(all="ignore"):  # NaN and infinity are refused by name, later
                 for i in range(0, len(rows), AT_ONCE):
-                    rows[i : i + AT_ONCE] = gguf.dequantize(packed[i : i + AT_ONCE], each.kind)
-            found[name] = self._unturned(name, torch.from_numpy(rows).view(each.shape))
-        return found
+                    rows[i : i + AT_ONCE] = gguf.dequantize(packed[i : i + AT_ONCE], stored.kind)
+            tensor = torch.from_numpy(rows).view(stored.shape)
+            weights[name] = self._unpermuted(name, tensor)
+        return weights
 
-    def _unturned(self, name: str, tensor: Tensor) -> Tensor:
-        """llama.cpp rotates neighbours, (0, 1), (2, 3) …; everybody else (0, D/2), (1, D/2 + 1) …
+    def _unpermuted(self, name: str, tensor: Tensor) -> Tensor:
+        """llama.cpp rotates neighbours, (0, 1), (2, 3) …; other libraries (0, D/2), (1, D/2 + 1) …
 
-        Its rows of queries and keys are in the order 0, D/2, 1, D/2 + 1, …: put them back.
+        Its rows of queries and keys are in the order 0, D/2, 1, D/2 + 1, …: undo that.
         """
         match = re.fullmatch(r"blk\.\d+\.(\w+)\.(weight|bias)", name)
         keys = HEADS.get(match[1]) if match else None
@@ -89,10 +90,12 @@ class GgufFile:
 
 
 def is_gguf(path: str | os.PathLike[str]) -> bool:
+    """Is this the name of a GGUF file?"""
     return Path(path).suffix == ".gguf" and not os.path.isdir(path)  # noqa: PTH112 - never raises
 
 
 def open_gguf(path: str | os.PathLike[str]) -> GgufFile:
+    """Open a file and check its header; its weights are not read yet."""
     path = Path(path)
     gguf = _gguf(path)
     file = open_plain(path.parent, path.name)
@@ -102,7 +105,7 @@ def open_gguf(path: str | os.PathLike[str]) -> GgufFile:
         if not os.fstat(file.fileno()).st_size:
             raise CheckpointError(f"{path}: the file is empty")
         data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    header = Header(data, str(path))
+    header = GgufHeader(data, str(path))
     kind = header.value("general.architecture")
     if kind != "llama":
         raise header.wrong(f"general.architecture = {shown(kind)}: only 'llama' is supported")
@@ -110,15 +113,15 @@ def open_gguf(path: str | os.PathLike[str]) -> GgufFile:
     return GgufFile(path, _config(header, stored), tokenizer_files(header), stored, data)
 
 
-def _stored(header: Header, gguf: Any, size: int) -> dict[str, Stored]:
-    """Each tensor inside the file and none on another, before a byte of them is read."""
-    found = {}
+def _stored(header: GgufHeader, gguf: Any, size: int) -> dict[str, Stored]:
+    """The tensors: each lies inside the file, and none overlaps another."""
+    stored = {}
     kinds = {int(kind): kind for kind in gguf.GGMLQuantizationType}
     for name, info in header.tensors.items():
         what, kind = f"tensor {shown(name)}", kinds.get(info.kind)
         if kind is None or kind.name not in KINDS:
             word = kind.name if kind else info.kind
-            raise header.wrong(f"{what} is of kind {word}: {', '.join(KINDS)} are known")
+            raise header.wrong(f"{what} has type {word}: {', '.join(KINDS)} are supported")
         block, packed = gguf.GGML_QUANT_SIZES[kind]
         if info.shape[-1] % block:
             raise header.wrong(
@@ -126,23 +129,25 @@ def _stored(header: Header, gguf: Any, size: int) -> dict[str, Stored]:
             )
         if info.offset % header.alignment:
             raise header.wrong(
-                f"{what} has offset {info.offset}: no multiple of {header.alignment}"
+                f"{what} has offset {info.offset}: not a multiple of {header.alignment}"
             )
         start = header.start + info.offset
         end = start + math.prod(info.shape) // block * packed
         if end > size:
-            raise header.wrong(f"{what} ends at byte {end:,} of a file of {size:,}: it is cut off")
-        found[name] = Stored(info.shape, kind, start, end - start)
+            raise header.wrong(
+                f"{what} ends at byte {end:,} of a file of {size:,}: the file is truncated"
+            )
+        stored[name] = Stored(info.shape, kind, start, end - start)
     end, before = 0, ""
-    for name, each in sorted(found.items(), key=lambda item: item[1].start):
-        if each.start < end:
+    for name, tensor in sorted(stored.items(), key=lambda item: item[1].start):
+        if tensor.start < end:
             raise header.wrong(f"tensors {shown(before)} and {shown(name)} overlap")
-        end, before = each.start + each.size, name
-    return found
+        end, before = tensor.start + tensor.size, name
+    return stored
 
 
-def _config(header: Header, stored: dict[str, Stored]) -> Json:
-    """The fields that are known, nested by their dots; what is not known must not matter."""
+def _config(header: GgufHeader, stored: dict[str, Stored]) -> Json:
+    """The known fields, nested by their dots. An unknown field of `llama.` is an error."""
     words = stored.get("token_embd.weight")
     config: Json = {
         "file": {
@@ -163,7 +168,7 @@ def _config(header: Header, stored: dict[str, Stored]) -> Json:
 
 
 def _gguf(path: Path) -> Any:
-    """The package that knows how weights are packed."""
+    """The gguf package, which can dequantize."""
     try:
         import gguf
     except ImportError:

@@ -1,4 +1,4 @@
-"""The tokenizer in a GGUF file, written as the files of a model folder."""
+"""The tokenizer in a GGUF file, converted to the files of a model folder."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.checkpoint.gguf_header import Header
+from glassformer.checkpoint.gguf_header import GgufHeader
 from glassformer.errors import shown
 from glassformer.text.check import check_merges
 
 PREFIX = "tokenizer.ggml."
-CONTROL, USER_DEFINED = 3, 4  # kinds of tokens that a text is cut at first
+CONTROL, USER_DEFINED = 3, 4  # types of tokens that a text is split at first
 ROLES = {
     "bos_token": "bos_token_id",
     "eos_token": "eos_token_id",
@@ -38,16 +38,16 @@ def _split(number: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Pieces:
-    """How a text is cut before its bytes are merged."""
+    """How a text is split before its bytes are merged."""
 
     steps: tuple[Mapping[str, Any], ...]
     normalizer: Mapping[str, Any] | None = None
-    whole_first: bool = False  # a piece that is a token needs no merges
-    starts: bool = False  # with bos_token, where the file does not say
+    whole_first: bool = False  # a piece that is a token is not merged
+    starts: bool = False  # add bos_token, unless the file says otherwise
 
 
 LLAMA3 = Pieces((_split("{1,3}"), BYTES), whole_first=True, starts=True)
-PIECES = {  # by the name llama.cpp gives them
+PIECES = {  # by their names in llama.cpp
     "gpt-2": Pieces((GPT2_WORDS,)),
     "smollm": Pieces((DIGITS, GPT2_WORDS)),
     "qwen2": Pieces((_split(""), BYTES), normalizer={"type": "NFC"}),
@@ -57,17 +57,17 @@ PIECES = {  # by the name llama.cpp gives them
 }
 
 
-def tokenizer_files(header: Header) -> dict[str, bytes]:
-    """Nothing, and a warning, where it is of a kind that cannot be built exactly."""
-    kind, cut = header.value(PREFIX + "model"), header.value(PREFIX + "pre")
+def tokenizer_files(header: GgufHeader) -> dict[str, bytes]:
+    """The files; none, and a warning, if this type of tokenizer cannot be converted exactly."""
+    kind, pre = header.value(PREFIX + "model"), header.value(PREFIX + "pre")
     if kind in (None, "none", "no_vocab"):
         return {}
-    pieces = PIECES.get(cut) if isinstance(cut, str) else None
+    pieces = PIECES.get(pre) if isinstance(pre, str) else None
     prefixed = header.value(PREFIX + "add_space_prefix", False)
     if kind != "gpt2" or pieces is None or prefixed is not False:
         warnings.warn(
             f"{header.source}: a tokenizer of {PREFIX}model = {shown(kind)}, {PREFIX}pre = "
-            f"{shown(cut)} cannot be built here: the model comes without one, and reads token ids",
+            f"{shown(pre)} is not supported: the model is loaded without a tokenizer",
             stacklevel=5,
         )
         return {}
@@ -94,7 +94,7 @@ def tokenizer_files(header: Header) -> dict[str, bytes]:
         },
     }  # fmt: skip
     settings: dict[str, Any] = {
-        "tokenizer_class": "PreTrainedTokenizerFast",  # takes tokenizer.json as it is
+        "tokenizer_class": "PreTrainedTokenizerFast",  # uses tokenizer.json as it is
         "clean_up_tokenization_spaces": False,
         **roles,
     }
@@ -107,9 +107,9 @@ def tokenizer_files(header: Header) -> dict[str, bytes]:
     }
 
 
-def _roles(header: Header, tokens: Sequence[str]) -> dict[str, str]:
-    """Which token starts a text, which ends it, …"""
-    found = {}
+def _roles(header: GgufHeader, tokens: Sequence[str]) -> dict[str, str]:
+    """The tokens that start a text, end it, …"""
+    roles = {}
     for role, name in ROLES.items():
         number = header.value(PREFIX + name)
         if number is None:
@@ -118,11 +118,11 @@ def _roles(header: Header, tokens: Sequence[str]) -> dict[str, str]:
             raise header.wrong(
                 f"{PREFIX}{name} = {shown(number)}: there are {len(tokens):,} tokens"
             )
-        found[role] = tokens[number]
-    return found
+        roles[role] = tokens[number]
+    return roles
 
 
-def _added(header: Header, tokens: Sequence[str]) -> list[dict[str, Any]]:
+def _added(header: GgufHeader, tokens: Sequence[str]) -> list[dict[str, Any]]:
     name = PREFIX + "token_type"
     kinds = header.items(name, texts=False) if name in header.fields else [1] * len(tokens)
     if len(kinds) != len(tokens):
@@ -135,7 +135,7 @@ def _added(header: Header, tokens: Sequence[str]) -> list[dict[str, Any]]:
     ]
 
 
-def _merges(header: Header, vocabulary: Mapping[str, int]) -> list[list[str]]:
+def _merges(header: GgufHeader, vocabulary: Mapping[str, int]) -> list[list[str]]:
     name = PREFIX + "merges"
     merges = [merge.split(" ") for merge in header.items(name, texts=True)]
     check_merges(((f"{header.source}: {name}", pair) for pair in merges), vocabulary)
@@ -143,18 +143,18 @@ def _merges(header: Header, vocabulary: Mapping[str, int]) -> list[list[str]]:
 
 
 def _template(
-    header: Header, roles: Mapping[str, str], vocabulary: Mapping[str, int], starts: bool
+    header: GgufHeader, roles: Mapping[str, str], vocabulary: Mapping[str, int], starts: bool
 ) -> dict[str, Any] | None:
-    """What stands around each text."""
+    """The special tokens around a text, as a post-processor."""
     around = []
     for role, name, usual in (
         ("bos_token", "add_bos_token", starts),
         ("eos_token", "add_eos_token", False),
     ):
-        wanted = header.value(PREFIX + name, usual)
-        if type(wanted) is not bool or (wanted and role not in roles):
-            raise header.wrong(f"{PREFIX}{name} = {shown(wanted)}: {PREFIX}{ROLES[role]} is needed")
-        around.append([roles[role]] if wanted else [])
+        add = header.value(PREFIX + name, usual)
+        if type(add) is not bool or (add and role not in roles):
+            raise header.wrong(f"{PREFIX}{name} = {shown(add)}: {PREFIX}{ROLES[role]} is needed")
+        around.append([roles[role]] if add else [])
     before, after = around
     if not before and not after:
         return None

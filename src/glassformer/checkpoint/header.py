@@ -1,4 +1,4 @@
-"""The header of a safetensors file, checked before a tensor is mapped: in integers, to the byte."""
+"""The header of a safetensors file, checked to the byte before a tensor is mapped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BYTES = {
     "BF16": 2, "U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8, "C64": 8,
 }  # fmt: skip
 FIELDS = {"dtype", "shape", "data_offsets"}
-MOST_HEADER, MOST_TENSORS, MOST_RANK, MOST_METADATA = 8 << 20, 20_000, 8, 1 << 20
+MAX_HEADER, MAX_TENSORS, MAX_RANK, MAX_METADATA = 8 << 20, 20_000, 8, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -25,24 +25,29 @@ class Header:
 
 
 def read_header(file: BinaryIO, size: int, source: str) -> Header:
-    """Of an open file of `size` bytes: 8 bytes of length, the header, the tensors end to end."""
+    """Read and check the header of an open file of `size` bytes.
+
+    The file is 8 bytes of length, the header, and the tensors end to end.
+    """
     start = file.read(8)
     length = int.from_bytes(start, "little")
     if len(start) < 8 or length > size - 8:
         raise CheckpointError(
-            f"{source}: not a whole safetensors file: its header has {length:,} bytes, "
+            f"{source}: not a complete safetensors file: its header has {length:,} bytes, "
             f"the file {size:,}"
         )
-    if length > MOST_HEADER:
+    if length > MAX_HEADER:
         raise CheckpointError(
-            f"{source}: a header of {length:,} bytes, more than the {MOST_HEADER:,} it may have"
+            f"{source}: a header of {length:,} bytes, more than the limit of {MAX_HEADER:,}"
         )
-    found = parse(file.read(length), f"{source}: header")
-    metadata = _metadata(found.pop("__metadata__", {}), source)
-    if len(found) > MOST_TENSORS:
-        raise CheckpointError(f"{source}: {len(found):,} tensors, more than {MOST_TENSORS:,}")
-    there = size - 8 - length
-    spans = sorted((*_span(entry, name, there, source), name) for name, entry in found.items())
+    entries = parse(file.read(length), f"{source}: header")
+    metadata = _metadata(entries.pop("__metadata__", {}), source)
+    if len(entries) > MAX_TENSORS:
+        raise CheckpointError(f"{source}: {len(entries):,} tensors, more than {MAX_TENSORS:,}")
+    available = size - 8 - length
+    spans = sorted(
+        (*_span(entry, name, available, source), name) for name, entry in entries.items()
+    )
     expected = 0
     for begin, end, name in spans:
         if begin != expected:
@@ -51,19 +56,19 @@ def read_header(file: BinaryIO, size: int, source: str) -> Header:
                 f"before it ends at {expected:,}"
             )
         expected = end
-    if expected != there:
+    if expected != available:
         last = shown(spans[-1][2]) if spans else "none"
         raise CheckpointError(
-            f"{source}: not a whole safetensors file: the last tensor, {last}, ends at byte "
-            f"{expected:,} of the data, which has {there:,}"
+            f"{source}: not a complete safetensors file: the last tensor, {last}, ends at byte "
+            f"{expected:,} of the data, which has {available:,}"
         )
     return Header(
-        {name: tuple(entry["shape"]) for name, entry in found.items()}, metadata, expected
+        {name: tuple(entry["shape"]) for name, entry in entries.items()}, metadata, expected
     )
 
 
-def _span(entry: Any, name: str, there: int, source: str) -> tuple[int, int]:
-    """Where a tensor begins and ends; its shape and type must need exactly that."""
+def _span(entry: Any, name: str, available: int, source: str) -> tuple[int, int]:
+    """Where a tensor begins and ends, checked against its shape and dtype."""
     about = f"{source}: tensor {shown(name)}"
     if not isinstance(entry, dict) or entry.keys() != FIELDS:
         raise CheckpointError(f"{about}: {shown(entry)}: write dtype, shape and data_offsets")
@@ -72,9 +77,9 @@ def _span(entry: Any, name: str, there: int, source: str) -> tuple[int, int]:
         raise CheckpointError(
             f"{about}: dtype = {shown(dtype)} is not known: write one of {', '.join(BYTES)}"
         )
-    if not _naturals(shape) or len(shape) > MOST_RANK:
+    if not _naturals(shape) or len(shape) > MAX_RANK:
         raise CheckpointError(
-            f"{about}: shape = {shown(shape)}: write at most {MOST_RANK} whole numbers"
+            f"{about}: shape = {shown(shape)}: write at most {MAX_RANK} whole numbers"
         )
     if not _naturals(span) or len(span) != 2 or span[0] > span[1]:
         raise CheckpointError(f"{about}: data_offsets = {shown(span)}: write where it begins, ends")
@@ -82,26 +87,28 @@ def _span(entry: Any, name: str, there: int, source: str) -> tuple[int, int]:
     if needed != span[1] - span[0]:
         raise CheckpointError(
             f"{about}: shape = {shown(shape)} of {dtype} is {needed:,} bytes, and its data_offsets "
-            f"hold {span[1] - span[0]:,}"
+            f"span {span[1] - span[0]:,}"
         )
-    if span[1] > there:
+    if span[1] > available:
         raise CheckpointError(
-            f"{about}: not a whole safetensors file: data_offsets end at {span[1]:,}, the data at "
-            f"{there:,}"
+            f"{about}: not a complete safetensors file: data_offsets end at {span[1]:,}, the data "
+            f"at {available:,}"
         )
     return span[0], span[1]
 
 
-def _metadata(found: Any, source: str) -> dict[str, str]:
-    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
-        raise CheckpointError(f"{source}: __metadata__ = {shown(found)}: write text for each key")
-    size = sum(len(key) + len(value) for key, value in found.items())
-    if size > MOST_METADATA:
+def _metadata(metadata: Any, source: str) -> dict[str, str]:
+    if not isinstance(metadata, dict) or {*map(type, metadata.values())} - {str}:
         raise CheckpointError(
-            f"{source}: __metadata__ has {size:,} characters, more than {MOST_METADATA:,}"
+            f"{source}: __metadata__ = {shown(metadata)}: write text for each key"
         )
-    return found
+    size = sum(len(key) + len(value) for key, value in metadata.items())
+    if size > MAX_METADATA:
+        raise CheckpointError(
+            f"{source}: __metadata__ has {size:,} characters, more than {MAX_METADATA:,}"
+        )
+    return metadata
 
 
-def _naturals(found: Any) -> bool:
-    return isinstance(found, list) and all(type(each) is int and each >= 0 for each in found)
+def _naturals(value: Any) -> bool:
+    return isinstance(value, list) and all(type(n) is int and n >= 0 for n in value)

@@ -1,5 +1,5 @@
-"""Models by their name: those that come with the package, and those of the Hugging Face hub, which
-are fetched when asked for and opened from disk."""
+"""Models by name: those that ship with the package, and those of the Hugging Face hub, which are
+downloaded on request and opened from disk."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ FILES = (CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", *SIDE_FILES)
 
 
 def find(path: str | os.PathLike[str]) -> Path:
-    """A path that is there, as it is; else the shipped model of this name; else, if it looks like a
-    name of the hub, its folder."""
+    """`path` if it exists; else the shipped model of this name; else, if it looks like a name of
+    the hub, the downloaded folder."""
     here = named(path)
     if not isinstance(path, str) or not NAME.fullmatch(path) or here.exists():
         return here
@@ -27,14 +27,13 @@ def find(path: str | os.PathLike[str]) -> Path:
         from huggingface_hub import snapshot_download
     except ImportError:
         raise CheckpointError(
-            f"{path}: no such folder; to fetch it from the hub: pip install huggingface_hub"
+            f"{path}: no such folder; to download it from the hub: pip install huggingface_hub"
         ) from None
     try:
         return Path(snapshot_download(path, allow_patterns=list(FILES)))
-    except Exception as error:  # whatever the network, its proxies or the hub say
+    except Exception as error:  # the network, a proxy or the hub
         why = next(iter(str(error).splitlines()), "")[:120]
         raise CheckpointError(
-            f"{path}: no such folder here, and the hub does not give it ({type(error).__name__}: "
-            f"{why}): check the name, or fetch the folder where there is a network and give its "
-            "path"
+            f"{path}: no such folder, and the hub did not provide it ({type(error).__name__}: "
+            f"{why}): check the name, or download the folder elsewhere and use its path"
         ) from None

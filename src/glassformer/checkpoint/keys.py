@@ -1,7 +1,7 @@
-"""A foreign config.json as data: which key is which field of ours, in both directions.
+"""A foreign config.json as data: their keys and our fields, in both directions.
 
-Keys that change the arithmetic are known here, by value; all others are kept as they are and
-written back, never acted on.
+Keys that change the arithmetic are known, with their values; all others are kept and written back,
+but never acted on.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ REQUIRED = object()
 
 @dataclass(frozen=True)
 class Key:
-    theirs: str | tuple[str, ...]  # "a.b" is b inside a; several: the spellings of the years
+    theirs: str | tuple[str, ...]  # "a.b" is b inside a; several: older spellings
     ours: str | tuple[str, ...]  # "width", or inside a group "dropout.residual"
-    default: Any = REQUIRED  # what the reference takes if the key is missing or null; or a function
-    values: Mapping[Any, Any] = field(default_factory=dict)  # their word → ours, if they differ
+    default: Any = REQUIRED  # transformers' default if the key is missing or null; or a function
+    values: Mapping[Any, Any] = field(default_factory=dict)  # their value → ours, if they differ
     read: Callable[[Any], Any] | None = None  # their number → ours, and back
     write: Callable[[Any], Any] | None = None
-    first: bool = False  # a list of them is allowed: ours is its first
+    first: bool = False  # a list is allowed: its first item counts
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,13 +56,13 @@ def read_keys(keys: tuple[Key, ...], foreign: Json, source: str) -> Json:
             if home.setdefault(last, value) != value:
                 raise CheckpointError(
                     f"{source}: {name} = {shown(value)}, but {names(keys)[path]} = "
-                    f"{shown(home[last])}: glassformer has one number for both"
+                    f"{shown(home[last])}: glassformer has one field for both"
                 )
     return fields
 
 
 def read_key(key: Key, foreign: Json, source: str) -> tuple[str, Any]:
-    """The name it has in this config, and its value in our words."""
+    """The key's name in this config, and its value converted to ours."""
     spelt = ((name, look_up(foreign, name, source)) for name in key.names)
     name, value = next(((n, v) for n, v in spelt if v is not None), (key.names[0], None))
     if value is None:
@@ -88,13 +88,13 @@ def read_key(key: Key, foreign: Json, source: str) -> tuple[str, Any]:
 
 
 def write_keys(keys: tuple[Key, ...], fields: Json, foreign: Json) -> Json:
-    """Our fields → their config. Keys that say the same already keep their spelling."""
+    """Our fields → their config. Keys that have the same meaning already keep their spelling."""
     written = foreign
     for key in keys:
         ours = [look_up(fields, path) for path in key.paths]
         if any(value != ours[0] for value in ours):
             raise CheckpointError(
-                f"{' and '.join(key.paths)} differ: this layout has one number, "
+                f"{' and '.join(key.paths)} differ: this layout has one field, "
                 f"{key.names[0]}, for both"
             )
         present = [name for name in key.names if look_up(written, name) is not None]
@@ -102,7 +102,7 @@ def write_keys(keys: tuple[Key, ...], fields: Json, foreign: Json) -> Json:
             continue
         spelt = [theirs for theirs, word in key.values.items() if word == ours[0]]
         if key.values and not spelt:
-            raise CheckpointError(f"this layout has no word for {key.ours} = {ours[0]!r}")
+            raise CheckpointError(f"this layout has no value for {key.ours} = {ours[0]!r}")
         value = spelt[0] if spelt else ours[0]
         if key.write is not None and value is not None:
             value = key.write(value)
@@ -111,22 +111,22 @@ def write_keys(keys: tuple[Key, ...], fields: Json, foreign: Json) -> Json:
 
 
 def check_fixed(fixed: Mapping[str, Any], foreign: Json, source: str) -> None:
-    """Keys whose other values mean arithmetic that is not here."""
-    for name, wanted in fixed.items():
-        found = look_up(foreign, name, source)
-        if found is not None and found != wanted:
+    """Refuse other values of keys that would change the arithmetic."""
+    for name, supported in fixed.items():
+        value = look_up(foreign, name, source)
+        if value is not None and value != supported:
             raise CheckpointError(
-                f"{source}: {name} = {shown(found)} is not supported: only {wanted!r} is"
+                f"{source}: {name} = {shown(value)} is not supported: only {supported!r} is"
             )
 
 
 def names(keys: tuple[Key, ...]) -> dict[str, str]:
-    """What our fields are called in their config."""
+    """Their names of our fields."""
     return {path: key.names[0] for key in reversed(keys) for path in key.paths}
 
 
 def look_up(config: Json, name: str, source: str = "config.json") -> Any:
-    """`config[a][b]` for "a.b"; None if it is not there."""
+    """`config[a][b]` for "a.b"; None if it is missing."""
     value: Any = config
     steps = name.split(".")
     for i, step in enumerate(steps):

@@ -1,4 +1,4 @@
-"""From a folder to a task and back."""
+"""Load a task from a folder, and save it."""
 
 from __future__ import annotations
 
@@ -38,23 +38,25 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a task came from: all that is needed to write it back as it was."""
+    """Where a task was loaded from: all that is needed to write it back unchanged."""
 
     architecture: Architecture
     config: Json
     config_text: str
     index_text: str | None
     layout: dict[str, tuple[list[str], dict[str, str]]]  # file → tensors' names, metadata
-    names: dict[str, Link]  # name in the file → what it is here
-    dtype: torch.dtype | None  # of the weights when they were read
-    carried: dict[str, Tensor] = field(repr=False)  # tensors that are no part of the model
+    names: dict[str, Link]  # name in the file → our tensors
+    dtype: torch.dtype | None  # of the weights in the file
+    carried: dict[str, Tensor] = field(
+        repr=False
+    )  # tensors of the file that the model does not use
     files: dict[str, bytes] = field(repr=False)
-    # The dtypes in the file of weights that were widened to compute in float32.
+    # The dtypes in the file of weights that were converted to compute in float32.
     stored: Mapping[str, torch.dtype] = field(default_factory=dict, repr=False)
 
 
 def read_configs(path: str | os.PathLike[str]) -> tuple[ModelConfig, TaskConfig]:
-    """What a folder's config.json, or a GGUF file, says; no weight is looked at."""
+    """The configs of a model folder, a GGUF file or a file of vectors; no weight is read."""
     if is_gguf(path):
         return GGUF_LLAMA.read(open_gguf(path).config, str(path))
     if is_vectors(path):
@@ -66,8 +68,8 @@ def read_configs(path: str | os.PathLike[str]) -> tuple[ModelConfig, TaskConfig]
 
 
 def load_task(path: str | os.PathLike[str]) -> tuple[Task, Origin]:
-    """Open a Hugging Face folder, or a GGUF file: that one is saved as a Llama folder; or a file of
-    static vectors, as an encoder that is their table alone.
+    """Load a Hugging Face folder, a GGUF file (which is saved as a Llama folder), or a file of
+    static vectors (an encoder that is their table alone).
 
     A folder's weights stay memory-mapped until they are used.
     """
@@ -84,14 +86,14 @@ def load_task(path: str | os.PathLike[str]) -> tuple[Task, Origin]:
         return task.eval(), replace(_new_origin(task), files=vectors.files)
     config, config_text = open_config(path)
     source = f"{path}/{CONFIG}"
-    architecture = _architecture(config, source)  # before its weights are looked for
+    architecture = _architecture(config, source)  # before the weights: a better error
     contents = open_folder(path, config, config_text)
     task, names, tensors = _build(contents, architecture, source)
     layout = {s.name: (list(s.shapes), s.metadata) for s in contents.shards}
     rest = {name: tensor for name, tensor in tensors.items() if name not in names}
     origin = Origin(
         architecture, contents.config, contents.config_text, contents.index_text, layout, names,
-        task.backbone.words.dtype, rest, contents.files,
+        task.backbone.token_embedding.dtype, rest, contents.files,
     )  # fmt: skip
     return task, origin
 
@@ -104,10 +106,11 @@ def save_task(
     notes: Mapping[str, str] | None = None,
     beside: Mapping[str, dict[str, Tensor]] | None = None,
 ) -> None:
-    """Write a Hugging Face folder; one that was opened here is written back bit for bit.
+    """Write a Hugging Face folder; a loaded model (with its `origin`) is written bit for bit.
 
-    `notes` are further keys of config.json, which `transformers` keeps and does not act on.
-    Tensors `beside` the model's go into files of their own, and the folder gets a manifest.
+    `files` are the side files, by default those of the origin. `notes` are further keys of
+    config.json, which `transformers` ignores. `beside` are files of further tensors by name;
+    with it the folder gets a manifest.
     """
     origin = origin or _new_origin(task)
     state = _in_storage_dtype(_tensors(task), origin.stored)
@@ -121,8 +124,8 @@ def save_task(
         }
         shards[file] = (tensors, metadata)
     config = origin.architecture.write(task.backbone.config, task.spec, origin.config)
-    dtype = _embedding_dtype(task, state)
-    if dtype != origin.dtype:  # tell the reference in which precision the weights are now
+    dtype = storage_dtype(task, origin)
+    if dtype != origin.dtype:  # the dtype that transformers loads them in
         config = {k: v for k, v in config.items() if k != "torch_dtype"}
         config["dtype"] = dtype_name(dtype)
     config = {**config, **(notes or {})}
@@ -137,7 +140,7 @@ def save_task(
 def _build(
     contents: Contents | GgufFile, architecture: Architecture, source: str
 ) -> tuple[Task, dict[str, Link], dict[str, Tensor]]:
-    """The model, which tensor went where, and all tensors; checked before a weight is read."""
+    """The model, the links by tensor name, and all tensors; checked before a weight is read."""
     config, task_config = architecture.read(contents.config, source)
     spelling, shapes = architecture.spelling, contents.shapes
     check_sizes(config, task_config, spelling, shapes, contents.size, source)
@@ -162,26 +165,26 @@ def _architecture(config: Json, source: str) -> Architecture:
 def _pair(
     task: Task, config: TaskConfig, architecture: Architecture, contents: Contents | GgufFile
 ) -> dict[str, Link]:
-    """Every tensor of the file to its place; shapes are compared before a weight is read."""
+    """Assign every tensor of the file to ours; shapes are compared before a weight is read."""
     head = architecture.heads[architecture.head_name(contents.config, CONFIG)]
     rows = (*architecture.rows, *head.rows)
     ours = _tensors(task)
     buffers = {name for name, _ in task.named_buffers()}
     shapes = {name: tuple(tensor.shape) for name, tensor in ours.items()}
-    found, source = contents.shapes, str(contents.path)
-    wanted = links(rows, ours, task.backbone.config)
-    names = pair(wanted, found, architecture.prefix, source, optional=buffers)
+    theirs, source = contents.shapes, str(contents.path)
+    needed = links(rows, ours, task.backbone.config)
+    names = pair(needed, theirs, architecture.prefix, source, optional=buffers)
     for name, link in names.items():
-        if found[name] != link.shape(shapes):
+        if theirs[name] != link.shape(shapes):
             raise CheckpointError(
-                f"{source}: tensor {shown(name)} has shape {list(found[name])}, "
-                f"and the config asks for {list(link.shape(shapes))}"
+                f"{source}: tensor {shown(name)} has shape {list(theirs[name])}, "
+                f"and the config needs {list(link.shape(shapes))}"
             )
-    others = [name for name in found if name not in names]
+    others = [name for name in theirs if name not in names]
     check_known(others, architecture.patterns(), architecture.prefix, source)
-    filled = {each for link in names.values() for each in link.ours}
-    if left := [name for name in ours if name not in filled | buffers]:
-        raise CheckpointError(f"{source}: no tensor for {left[0]!r} in this {config.kind} model")
+    filled = {name for link in names.values() for name in link.ours}
+    if missing := [name for name in ours if name not in filled | buffers]:
+        raise CheckpointError(f"{source}: no tensor for {missing[0]!r} of a {config.kind} model")
     return names
 
 
@@ -194,7 +197,7 @@ def _fill(
         if tensors[name].dtype not in FLOATS:
             kind = dtype_name(tensors[name].dtype)
             raise CheckpointError(
-                f"{source}: tensor {shown(name)} is of {kind}: weights have 16 bits or more"
+                f"{source}: tensor {shown(name)} has dtype {kind}: write floats of 16 bits or more"
             )
         for ours, tensor in link.to_ours(tensors[name], shapes).items():
             if not link.row.tied:
@@ -216,11 +219,11 @@ def _check_finite(tensors: Mapping[str, Tensor], folder: object) -> None:
         if tensor.dtype not in FLOATS or not tensor.numel():
             continue
         if not torch.stack(tensor.aminmax()).isfinite().all():  # both are NaN if there is one
-            raise CheckpointError(f"{folder}: tensor {shown(name)} holds NaN or infinity: refused")
+            raise CheckpointError(f"{folder}: tensor {shown(name)} contains NaN or infinity")
 
 
 def _new_origin(task: Task) -> Origin:
-    """For a model that was not loaded."""
+    """The origin of a model that was not loaded from a folder."""
     config = task.backbone.config
     architecture, foreign = layout_of(config, task.spec)
     head_name = architecture.head_name(foreign, CONFIG)
@@ -237,7 +240,7 @@ def _new_origin(task: Task) -> Origin:
 
 
 def layout_of(config: ModelConfig, spec: TaskConfig) -> tuple[Architecture, Json]:
-    """The first architecture that can hold such a model, and its config.json."""
+    """The first architecture that can store such a model, and its config.json."""
     reasons = []
     for architecture in ARCHITECTURES.values():
         if config.family in architecture.families:
@@ -246,13 +249,13 @@ def layout_of(config: ModelConfig, spec: TaskConfig) -> tuple[Architecture, Json
             except (CheckpointError, ConfigError) as error:
                 reasons.append(str(error))
     why = f": {reasons[0]}" if reasons else ""
-    raise CheckpointError(f"no known layout holds this model{why}")
+    raise CheckpointError(f"no known layout can store this model{why}")
 
 
 def fitting(config: ModelConfig, kind: TaskKind, labels: Sequence[str] = ()) -> list[TaskConfig]:
-    """The heads of this kind that known layouts have for such a backbone, the usual one first."""
-    found = []
-    named = tuple(labels) if kind in ("classify", "tag") else ()
+    """The heads of this kind that known layouts have for such a backbone, the preferred first."""
+    tasks = []
+    named = tuple(labels) if kind in ("classification", "token_classification") else ()
     for architecture in ARCHITECTURES.values():
         for head in architecture.heads.values():
             if head.kind != kind or "labels" in head.fields:
@@ -265,32 +268,28 @@ def fitting(config: ModelConfig, kind: TaskKind, labels: Sequence[str] = ()) -> 
                     architecture.write(config, task, {})
                 except (CheckpointError, ConfigError):
                     continue
-                found.append(task)
-    return found
+                tasks.append(task)
+    return tasks
 
 
 def widened(task: Task, origin: Origin, dtype: torch.dtype) -> Origin:
-    """Convert the weights to `dtype` to compute in; `save_task` still writes what the file had."""
+    """Convert the weights to `dtype` to compute in; `save_task` still writes the file's dtype."""
     stored = {name: tensor.dtype for name, tensor in _tensors(task).items()}
     task.to(dtype=dtype)
     return replace(origin, stored=stored)
 
 
 def storage_dtype(task: Task, origin: Origin | None) -> torch.dtype:
-    """In which dtype `save_task` writes the token embeddings, which stand for the model."""
-    stored: Mapping[str, torch.dtype] = {} if origin is None else origin.stored
-    return _embedding_dtype(task, _in_storage_dtype(_tensors(task), stored))
-
-
-def _embedding_dtype(task: Task, tensors: Mapping[str, Tensor]) -> torch.dtype:
-    words = task.backbone.words
-    return next(tensors[name].dtype for name, p in task.named_parameters() if p is words)
+    """The dtype in which `save_task` writes the token embeddings, taken as that of the model."""
+    tensors = _in_storage_dtype(_tensors(task), {} if origin is None else origin.stored)
+    table = task.backbone.token_embedding
+    return next(tensors[name].dtype for name, p in task.named_parameters() if p is table)
 
 
 def _in_storage_dtype(
     tensors: dict[str, Tensor], stored: Mapping[str, torch.dtype]
 ) -> dict[str, Tensor]:
-    """As the file had them, where that loses nothing: weights trained since then stay float32."""
+    """In the file's dtypes if that is exact: weights trained since then stay float32."""
     wide = {name: t for name, t in tensors.items() if name in stored and t.dtype == torch.float32}
     narrow = {name: tensor.to(stored[name]) for name, tensor in wide.items()}
     same = all(torch.equal(narrow[name].float(), tensor) for name, tensor in wide.items())

@@ -1,8 +1,8 @@
-"""A checkpoint's names as data: one table, read in both directions, bit for bit.
+"""A checkpoint's tensor names as data: one table, used in both directions, bit for bit.
 
     Row("encoder.layer.{}.attention.self.query.*", "backbone.encoder.blocks.{}.attention.query.*")
 
-`{}` is a layer's number, `*` is weight or bias. Every tensor of a file belongs to one row, every
+`{}` is a layer's number, `*` is weight or bias. Every tensor of a file belongs to one row and every
 parameter is filled by one: anything else is an error that names it.
 """
 
@@ -18,24 +18,24 @@ from torch import Tensor
 from glassformer.config import ModelConfig
 from glassformer.errors import CheckpointError, shown
 
-# Older files call a norm's weight and bias by their Greek names.
+# Older files call a norm's weight and bias gamma and beta.
 _LEAVES = {"weight": ("weight", "gamma"), "bias": ("bias", "beta")}
 
 
 @dataclass(frozen=True)
 class Row:
     theirs: str
-    ours: str | tuple[str, ...]  # several: their one tensor holds ours one below the other
-    transpose: bool = False  # they store the matrix the other way round
+    ours: str | tuple[str, ...]  # several: their tensor is ours concatenated
+    transpose: bool = False  # they store the matrix transposed
     lift: bool = False  # they store the vector as a matrix of one row
-    body: bool = False  # a head's part that stands under the body's prefix
-    when: tuple[str, object] | None = None  # only where our config has this field so
-    tied: bool = False  # a second copy that some files hold of a tensor another row fills
+    body: bool = False  # a part of the head with the body's prefix
+    when: tuple[str, object] | None = None  # only if our config has this value of a field
+    tied: bool = False  # a second copy, in some files, of a tensor of another row
 
 
 @dataclass(frozen=True)
 class Link:
-    """One row, filled in: this tensor of theirs is these of ours."""
+    """A row for one layer: this tensor of theirs is these of ours."""
 
     theirs: str
     ours: tuple[str, ...]
@@ -58,7 +58,7 @@ class Link:
         return tensor.clone() if self.row.tied else tensor.contiguous()
 
     def shape(self, shapes: Mapping[str, Sequence[int]]) -> tuple[int, ...]:
-        """What their tensor must look like."""
+        """The shape that their tensor must have."""
         first = tuple(shapes[self.ours[0]])
         shape = (sum(shapes[name][0] for name in self.ours), *first[1:])
         if self.row.transpose and len(shape) == 2:
@@ -69,8 +69,8 @@ class Link:
 def links(
     rows: Iterable[Row], ours: Collection[str], config: ModelConfig | None = None
 ) -> list[Link]:
-    """The rows filled in for a model that has these tensors."""
-    found: dict[str, Link] = {}
+    """The links of all rows for a model with these tensors."""
+    filled_in: dict[str, Link] = {}
     for row in rows:
         if row.when is not None and getattr(config, row.when[0]) != row.when[1]:
             continue
@@ -82,39 +82,39 @@ def links(
                 continue
             filled = tuple(_fill(target, match) for target in targets)
             link = Link(_fill(row.theirs, match), filled, row)
-            found.setdefault(link.theirs, link)  # an untied output comes before its tied row
-    return list(found.values())
+            filled_in.setdefault(link.theirs, link)  # an untied output comes before its tied row
+    return list(filled_in.values())
 
 
 def pair(
-    wanted: Sequence[Link],
+    needed: Sequence[Link],
     names: Collection[str],
     prefix: str,
     source: str,
     optional: Collection[str],
 ) -> dict[str, Link]:
-    """Which tensor of the file each link means: name in the file → link.
+    """Find the tensor of the file for each link: name in the file → link.
 
-    A headed model's body carries a prefix, in most files. Tied copies and constant tables
+    In most files the body of a model with a head has a prefix. Tied copies and constant tables
     (`optional`) may be missing.
     """
     paired: dict[str, Link] = {}
-    for link in wanted:
+    for link in needed:
         spellings = [p + name for name in _spellings(link.theirs) for p in (prefix, "")]
-        name = next((each for each in spellings if each in names), None)
+        name = next((spelling for spelling in spellings if spelling in names), None)
         if name is not None:
             paired[name] = link
-        elif not link.row.tied and not all(each in optional for each in link.ours):
+        elif not link.row.tied and not all(ours in optional for ours in link.ours):
             raise CheckpointError(
-                f"{source}: tensor {link.theirs!r} is missing: the config asks for it"
+                f"{source}: tensor {link.theirs!r} is missing: the config needs it"
             )
     return paired
 
 
 def check_known(names: Iterable[str], patterns: Iterable[str], prefix: str, source: str) -> None:
-    """Tensors that are no part of this model must be of another head: they are kept untouched."""
-    leaves = "|".join(leaf for each in _LEAVES.values() for leaf in each)
-    spelt = [name for each in patterns for name in _spellings(each)]
+    """Tensors that the model does not use must belong to another head: they are kept."""
+    leaves = "|".join(leaf for names in _LEAVES.values() for leaf in names)
+    spelt = [name for pattern in patterns for name in _spellings(pattern)]
     known = [_pattern(p + name, leaves) for name in spelt for p in (prefix, "")]
     for name in names:
         if not any(pattern.fullmatch(name) for pattern in known):
@@ -130,10 +130,10 @@ def _pattern(template: str, leaves: str = "weight|bias") -> re.Pattern[str]:
 
 
 def _fill(template: str, match: re.Match[str]) -> str:
-    found = match.groupdict()
-    return template.replace("{}", found.get("layer") or "").replace("*", found.get("leaf") or "")
+    groups = match.groupdict()
+    return template.replace("{}", groups.get("layer") or "").replace("*", groups.get("leaf") or "")
 
 
 def _spellings(name: str) -> list[str]:
     stem, _, leaf = name.rpartition(".")
-    return [f"{stem}.{each}" for each in _LEAVES.get(leaf, ())] or [name]
+    return [f"{stem}.{spelling}" for spelling in _LEAVES.get(leaf, ())] or [name]

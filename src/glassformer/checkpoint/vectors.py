@@ -1,11 +1,11 @@
-"""Static vectors, one a word: GloVe and word2vec files, opened as an encoder that is a table alone.
+"""Static word vectors: GloVe and word2vec files, opened as an encoder that is a table alone.
 
-    .txt .vec    the 0.418 0.250 …          a line a word; word2vec writes "words width" above them
+    .txt .vec    the 0.418 0.250 …          a line per word; word2vec starts with "words width"
     .bin         word2vec: "words width", then each word, a space and its float32 numbers
     .npz         numpy: an array `words` and an array `vectors`
 
-Text and binary files may be packed (.gz). They are read, not written: a model from one is saved
-as a folder.
+Text and binary files may be compressed (.gz). They are read, not written: such a model is saved as
+a folder.
 """
 
 from __future__ import annotations
@@ -35,82 +35,87 @@ from torch import Tensor
 from glassformer.checkpoint.budget import memory
 from glassformer.config import ModelConfig
 from glassformer.errors import CheckpointError, shown
-from glassformer.plain import open_plain
+from glassformer.safe_files import open_plain
 from glassformer.text import Tokenizer
 from glassformer.text.training import tokenizer_files
 
 KINDS = (".txt", ".vec", ".bin", ".npz")
 UNKNOWN = "[UNK]"
 HEADER = re.compile(rb"(\d{1,10}) (\d{1,10})[ \r]*\n")
-MOST_WORDS = 500_000  # the most frequent ones stand first
-MOST_WIDTH, MOST_WORD, MOST_LINE = 4_096, 1_000, 1 << 18
-LONGEST = 1 << 20  # tokens of a text: where there are no positions, no table limits them
+MAX_WORDS = 500_000  # the most frequent ones come first
+MAX_WIDTH, MAX_WORD, MAX_LINE = 4_096, 1_000, 1 << 18
+LONGEST = 1 << 20  # tokens of a text: without positions there is no limit
 
 BROKEN = (
     OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError,
 )  # fmt: skip
-Row = npt.NDArray[np.float32]
-Found = Iterator[tuple[str, str, Row]]  # where it stands, the word, its vector
+WordVector = npt.NDArray[np.float32]
+Entries = Iterator[tuple[str, str, WordVector]]  # place in the file, word, vector
 
 
 @dataclass(frozen=True)
 class Vectors:
+    """A file of vectors: its words as a tokenizer, and the table."""
+
     config: ModelConfig
-    files: dict[str, bytes] = field(repr=False)  # the tokenizer, as a folder has it
+    files: dict[str, bytes] = field(repr=False)  # the tokenizer, as files of a folder
     table: Tensor = field(repr=False)
 
 
 def is_vectors(path: str | os.PathLike[str]) -> bool:
+    """Is this a file of word vectors, by its name (and of .bin by its first line)?"""
     kind = _kind(Path(path))
     if kind not in KINDS or not os.path.isfile(path):  # noqa: PTH113 - never raises
         return False
     if kind != ".bin":
         return True
     try:
-        with _opened(Path(path)) as file:  # other .bin files are pickles: never opened
+        with _opened(Path(path)) as file:  # other .bin files are pickles: not read
             return HEADER.match(file.readline(32)) is not None
     except BROKEN:
-        return True  # and then it is told why it cannot be read
+        return True  # opening it will say why it cannot be read
 
 
 def about_vectors(path: str | os.PathLike[str]) -> tuple[ModelConfig, dict[str, bytes]]:
-    """The config and the tokenizer's files, remembered until the file changes."""
-    facts = Path(path).stat()
-    return _about(str(path), facts.st_size, facts.st_mtime_ns)
+    """The config and the tokenizer's files, cached until the file changes."""
+    status = Path(path).stat()
+    return _about(str(path), status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(2)
 def _about(path: str, size: int, changed: int) -> tuple[ModelConfig, dict[str, bytes]]:
-    found = open_vectors(path)
-    return found.config, found.files
+    vectors = open_vectors(path)
+    return vectors.config, vectors.files
 
 
 def open_vectors(path: str | os.PathLike[str]) -> Vectors:
-    """Each word once, the first time it stands there; before them the unknown word, of zeros."""
+    """Read the vectors: of a repeated word the first; id 0 is the unknown word, all zeros."""
     path = Path(path)
     words: dict[str, int] = {UNKNOWN: 0}
-    rows: list[Row] = []
+    rows: list[WordVector] = []
     read = {".bin": _binary, ".npz": _arrays}.get(_kind(path), _text)
     try:
         for where, word, row in read(path):
-            if not word.strip() or len(word) > MOST_WORD or not _is_text(word):
-                raise CheckpointError(f"{where}: the word is {shown(word)}: write one")
+            if not word.strip() or len(word) > MAX_WORD or not _is_text(word):
+                raise CheckpointError(f"{where}: the word is {shown(word)}: write a word")
             if not np.isfinite(row).all():
-                raise CheckpointError(f"{where}: the vector of {shown(word)} is not of numbers")
+                raise CheckpointError(
+                    f"{where}: the vector of {shown(word)} contains NaN or infinity"
+                )
             if word in words:
                 continue
-            if len(words) > MOST_WORDS:
-                warnings.warn(f"{path}: its first {MOST_WORDS:,} words are read", stacklevel=2)
+            if len(words) > MAX_WORDS:
+                warnings.warn(f"{path}: only its first {MAX_WORDS:,} words are used", stacklevel=2)
                 break
             words[word] = len(words)
             rows.append(row)
             if 2 * row.nbytes * len(words) > memory():  # once as rows, once as a table
-                raise CheckpointError(f"{where}: so many vectors are more than the memory here")
+                raise CheckpointError(f"{where}: the vectors do not fit into memory")
     except BROKEN as error:
         why = getattr(error, "strerror", None) or error
         raise CheckpointError(f"{path}: cannot be read: {why}") from None
     if not rows:
-        raise CheckpointError(f"{path}: there is no word in it")
+        raise CheckpointError(f"{path}: there are no words in it")
     table = torch.from_numpy(np.stack([np.zeros_like(rows[0]), *rows]))
     config = ModelConfig(
         family="encoder", vocab_size=len(words), width=table.shape[1], depth=0, heads=1,
@@ -124,7 +129,7 @@ def _is_text(word: str) -> bool:
 
 
 def _tokenizer(words: dict[str, int]) -> Tokenizer:
-    """Words and signs, each whole; in lower case if all its words are."""
+    """Whole words and punctuation; lowercased if all words of the file are lowercase."""
     backend = tokenizers.Tokenizer(models.WordLevel(words, unk_token=UNKNOWN))
     if all(word == word.lower() for word in words if word != UNKNOWN):
         backend.normalizer = normalizers.Lowercase()
@@ -147,14 +152,14 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         yield gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[misc]
 
 
-def _text(path: Path) -> Found:
+def _text(path: Path) -> Entries:
     with _opened(path) as file:
-        width, said, number = 0, None, 0
-        for number, line in enumerate(iter(lambda: file.readline(MOST_LINE), b""), 1):
+        width, declared, number = 0, None, 0
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), b""), 1):
             where = f"{path}: line {number}"
             header = HEADER.fullmatch(line) if number == 1 else None
             if header:
-                said, width = int(header[1]), _width(int(header[2]), where)
+                declared, width = int(header[1]), _width(int(header[2]), where)
                 continue
             try:
                 parts = line.decode("utf-8").rstrip("\r\n ").split(" ")
@@ -168,25 +173,25 @@ def _text(path: Path) -> Found:
             if len(row) != width or len(parts) <= width:
                 raise CheckpointError(
                     f"{where}: {shown(line[:60].decode('utf-8', 'replace'))}: write a word and "
-                    f"{width} numbers, apart by spaces"
+                    f"{width} numbers, separated by spaces"
                 )
             yield where, " ".join(parts[:-width]), row
-        if said is not None and said != number - 1:
+        if declared is not None and declared != number - 1:
             raise CheckpointError(
-                f"{path}: line 1: {said:,} words, and there are {number - 1:,}: write their "
-                "number, or get the whole file"
+                f"{path}: line 1 declares {declared:,} words, and there are {number - 1:,}: "
+                "correct the number, or get the complete file"
             )
 
 
 def _width(width: int, where: str) -> int:
-    if not 0 < width <= MOST_WIDTH:
+    if not 0 < width <= MAX_WIDTH:
         raise CheckpointError(
-            f"{where}: vectors of {width:,} numbers: write a word and 1 to {MOST_WIDTH:,} numbers"
+            f"{where}: vectors of {width:,} numbers: write a word and 1 to {MAX_WIDTH:,} numbers"
         )
     return width
 
 
-def _binary(path: Path) -> Found:
+def _binary(path: Path) -> Entries:
     with _opened(path) as file:
         header = HEADER.fullmatch(file.readline(32))
         if header is None:
@@ -195,13 +200,13 @@ def _binary(path: Path) -> Found:
         least, size = count * (4 * width + 2), path.stat().st_size
         if path.suffix.lower() != ".gz" and least > size:
             raise CheckpointError(
-                f"{path}: line 1: {count:,} words of {width} numbers take at least {least:,} "
+                f"{path}: line 1: {count:,} words of {width} numbers need at least {least:,} "
                 f"bytes, and the file has {size:,}"
             )
         for number in range(1, count + 1):
             where = f"{path}: word {number:,}"
             letters = bytearray()
-            while (letter := file.read(1)) not in (b" ", b"") and len(letters) <= 4 * MOST_WORD:
+            while (letter := file.read(1)) not in (b" ", b"") and len(letters) <= 4 * MAX_WORD:
                 letters += letter
             data = file.read(4 * width)
             if len(data) < 4 * width:
@@ -213,7 +218,7 @@ def _binary(path: Path) -> Found:
             yield where, word, np.frombuffer(data, "<f4").astype(np.float32)
 
 
-def _arrays(path: Path) -> Found:
+def _arrays(path: Path) -> Entries:
     with _opened(path) as file, zipfile.ZipFile(file) as archive:
         words, vectors = (_array(archive, name, path) for name in ("words", "vectors"))
     if vectors.ndim != 2 or vectors.dtype.kind != "f" or words.shape != vectors.shape[:1]:
@@ -222,19 +227,19 @@ def _arrays(path: Path) -> Found:
             f"{vectors.dtype}: write a vector of numbers for each word"
         )
     if words.dtype.kind != "U":
-        raise CheckpointError(f"{path}: words are of {words.dtype}: write an array of strings")
+        raise CheckpointError(f"{path}: words have dtype {words.dtype}: write an array of strings")
     _width(vectors.shape[1], f"{path}: vectors")
     try:
         spelt = words.tolist()
-    except (SystemError, ValueError):  # numbers that are no letters
-        raise CheckpointError(f"{path}: words hold what is no text") from None
-    with np.errstate(over="ignore"):  # what is too large is infinite then, and refused
+    except (SystemError, ValueError):  # invalid code points
+        raise CheckpointError(f"{path}: words contain invalid characters") from None
+    with np.errstate(over="ignore"):  # too large values become infinite, and are refused
         for number, (word, row) in enumerate(zip(spelt, vectors, strict=True), 1):
             yield f"{path}: word {number:,}", word, row.astype(np.float32)
 
 
 def _array(archive: zipfile.ZipFile, name: str, path: Path) -> npt.NDArray[Any]:
-    """One of its arrays, never of Python objects. What its header asks for must be in the file."""
+    """An array of the archive, never of Python objects; its size is checked before it is read."""
     try:
         size = archive.getinfo(f"{name}.npy").file_size
     except KeyError:
@@ -252,10 +257,10 @@ def _array(archive: zipfile.ZipFile, name: str, path: Path) -> npt.NDArray[Any]:
         needed = int(kind.itemsize) * math.prod(shape)
         if needed > size or size > memory():
             raise CheckpointError(
-                f"{path}: {name}: an array of {needed:,} bytes, and the file holds {size:,}"
+                f"{path}: {name}: an array of {needed:,} bytes, and the file has {size:,}"
             )
         with archive.open(f"{name}.npy") as file:
-            found: npt.NDArray[Any] = numpy.read_array(file, allow_pickle=False)
+            array: npt.NDArray[Any] = numpy.read_array(file, allow_pickle=False)
     except (ValueError, TypeError, KeyError, RuntimeError) as error:
-        raise CheckpointError(f"{path}: {name}: no array of numpy's: {error!s:.80}") from None
-    return found
+        raise CheckpointError(f"{path}: {name}: not a numpy array: {error!s:.80}") from None
+    return array

@@ -10,10 +10,19 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from glassformer.cli.common import DEVICE, JSON, MODEL, listing, open_model, pairs, texts
+from glassformer.cli.common import (
+    DEVICE,
+    JSON,
+    MODEL,
+    SINGLE_DOCUMENT,
+    listing,
+    open_model,
+    pairs,
+    texts,
+)  # fmt: skip
 
 TEXT = typer.Argument(None, help="A text; - reads lines from stdin.")
-FILE = typer.Option(None, help="Read the texts from here, one a line.")
+FILE = typer.Option(None, help="Read the texts from this file, one per line.")
 
 
 def run(
@@ -21,59 +30,68 @@ def run(
     text: str | None = TEXT,
     other: str | None = typer.Argument(None, help="The second text of a pair."),
     file: Path | None = FILE,
-    in_pairs: bool = typer.Option(False, "--pairs", help="A line is two texts, by a tab."),
-    whole: bool = typer.Option(False, "--whole", help="The file, or stdin, is one text."),
-    top_k: int | None = typer.Option(None, min=1, help="The best labels only; else all."),
-    why: int = typer.Option(0, min=0, help="So many words and sentences that weighed most."),
+    in_pairs: bool = typer.Option(
+        False, "--pairs", help="Each line has two texts, separated by a tab."
+    ),
+    single_document: bool = SINGLE_DOCUMENT,
+    top_k: int | None = typer.Option(None, min=1, help="Only the best labels; all, if not given."),
+    explain: int = typer.Option(
+        0, min=0, help="Also this many words and sentences with the largest weights."
+    ),
     device: str = DEVICE,
     as_json: bool = JSON,
 ) -> None:
-    """Say which label a text, or a pair of texts, has. Long ones are read in windows."""
-    given: Sequence[str | tuple[str, str]]
+    """Classify texts, or pairs of texts. Long texts are read in windows."""
+    inputs: Sequence[str | tuple[str, str]]
     if in_pairs or other is not None:
-        given = pairs(text, other, file)
+        inputs = pairs(text, other, file)
     else:
-        given = texts(text, file, whole=whole)
-    found = open_model(model, device).classify(given, top_k=top_k, why=why)
-    long = sum(each.windows > 1 for each in found)
+        inputs = texts(text, file, single_document=single_document)
+    results = open_model(model, device).classify(inputs, top_k=top_k, explain=explain)
+    long = sum(result.windows > 1 for result in results)
     if long:
-        count = f"{long:,} of {len(found):,} texts"
-        typer.echo(f"glassformer: {count} are longer than the model: read in windows", err=True)
+        count = f"{long:,} of {len(results):,} texts"
+        typer.echo(
+            f"glassformer: {count} are longer than the model reads: they were split into windows",
+            err=True,
+        )
     if as_json:
-        for said, each in zip(given, found, strict=True):
-            typer.echo(json.dumps({"text": said, **asdict(each)}, ensure_ascii=False))
+        for text_or_pair, result in zip(inputs, results, strict=True):
+            typer.echo(json.dumps({"text": text_or_pair, **asdict(result)}, ensure_ascii=False))
         return
-    if len(found) == 1:
-        table = listing(("label", "score"), list(found[0].scores.items()))
+    if len(results) == 1:
+        table = listing(("label", "score"), list(results[0].scores.items()))
     else:
-        shown = [each if isinstance(each, str) else " ⏐ ".join(each) for each in given]
-        rows = [(each.label, each.score, said) for each, said in zip(found, shown, strict=True)]
+        shown = [item if isinstance(item, str) else " ⏐ ".join(item) for item in inputs]
+        rows = [(r.label, r.score, text) for r, text in zip(results, shown, strict=True)]
         table = listing(("label", "score", "text"), rows)
     console = Console(highlight=False)
     console.print(table)
-    for each in found:
-        for title, ranked in (("word", each.words), ("sentence", each.sentences)):
+    for result in results:
+        for title, ranked in (("word", result.words), ("sentence", result.sentences)):
             if ranked:
-                console.print(listing(("weight", title), [(share, x) for x, share in ranked]))
+                console.print(listing(("weight", title), [(share, name) for name, share in ranked]))
 
 
 def follows(
     model: str = MODEL,
     first: str | None = typer.Argument(None, help="A text; - reads lines from stdin."),
-    second: str | None = typer.Argument(None, help="The text that may come after it."),
-    file: Path | None = typer.Option(None, help="Read pairs from here, a line each, by a tab."),
+    second: str | None = typer.Argument(None, help="The text that may follow it."),
+    file: Path | None = typer.Option(
+        None, help="Read pairs from this file, one per line, separated by a tab."
+    ),
     device: str = DEVICE,
     as_json: bool = JSON,
 ) -> None:
-    """Say how likely it is that the second text comes right after the first."""
-    given = pairs(first, second, file)
-    from glassformer.uses import follows as call
+    """The probability that the second text directly follows the first."""
+    inputs = pairs(first, second, file)
+    from glassformer.inference import follows as call
 
-    found = call(*open_model(model, device).able("follows"), given)
+    probabilities = call(*open_model(model, device).able("follows"), inputs)
     if as_json:
-        for (a, b), probability in zip(given, found, strict=True):
+        for (a, b), probability in zip(inputs, probabilities, strict=True):
             row = {"first": a, "second": b, "probability": probability}
             typer.echo(json.dumps(row, ensure_ascii=False))
         return
-    rows = [(each, *pair) for each, pair in zip(found, given, strict=True)]
+    rows = [(p, *pair) for p, pair in zip(probabilities, inputs, strict=True)]
     Console(highlight=False).print(listing(("probability", "first", "second"), rows))

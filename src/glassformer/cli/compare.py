@@ -1,122 +1,105 @@
-"""`glassformer compare`: several models on one task, each with several seeds, in one table."""
+"""`glassformer compare`: the table and the picture of `gf.compare`."""
 
 from __future__ import annotations
 
 import json
 import os
-import tempfile
-import time
-from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from glassformer.catalog import find
 from glassformer.cli.common import safe, size
-from glassformer.cli.params import find
+from glassformer.cli.evaluate import report_lines
 from glassformer.cli.plot import check_picture, new_figure, save
-from glassformer.cli.training import DATA, JSON, begun, pursue, sorted_out
+from glassformer.cli.training import DATA, JSON, Display, split_fields
 from glassformer.errors import ConfigError
-from glassformer.train.paths import expanded
-from glassformer.train.toml import root_of
+from glassformer.recipe.paths import expanded
 
 if TYPE_CHECKING:
-    from glassformer.train.comparing import Line, Planned, Result
-    from glassformer.train.texts import Place
+    from glassformer.train.compare_plan import Line
+    from glassformer.train.fit import Run
 
-SEEDS = 3
-TABLE, FIGURE = "table.csv", "table.png"
+FIGURE = "table.png"
 LONGEST = 40  # characters of a name in the picture
 
 
 def run(
     models: list[str] = typer.Argument(
-        help="Presets (fresh weights), model folders, static vectors; and fields of the recipe "
+        help="Presets (random weights), model folders, static vectors; and fields of the recipe "
         "with their values: --train.steps 100",
         metavar="MODEL",
     ),
     task: Path = typer.Option(..., help="A recipe: a TOML file, or a run's folder."),
     seeds: int | None = typer.Option(
-        None, min=1, help=f"Runs of each model: {SEEDS} if not given, with --folds 1."
+        None, min=1, help="Runs of each model: 3 if not given, with --folds 1."
     ),
     folds: int | None = typer.Option(
         None, min=2, help="Hold out each of so many parts of the training data in turn."
     ),
     test: str | None = typer.Option(
-        None, help="Data to tell the figures of; the held-out part only chooses the weights."
+        None, help="Data to report the metrics of; validation data only chooses the checkpoint."
     ),
     evaluate_only: bool = typer.Option(
         False, "--evaluate-only", help="Train nothing: the models have their heads."
     ),
     data: Path | None = DATA,
-    out: Path | None = typer.Option(None, help="Where runs go; runs/compare-NAME if not given."),
+    out: Path | None = typer.Option(None, help="Folder of the runs; runs/compare-NAME by default."),
     figure: Path | None = typer.Option(
-        None, help=f"The picture: a .png or .svg file; {FIGURE} in --out if not given."
+        None, help=f"The picture: a .png or .svg file; {FIGURE} in --out by default."
     ),
     as_json: bool = JSON,
 ) -> None:
     """Fine-tune several models on one task, and compare them: mean ± standard deviation.
 
-    compare --task sst2.toml bert-tiny bert-mini FOLDER FOLDER:fresh. A preset has fresh weights,
-    and the recipe's tokenizer; FOLDER:fresh is a folder's network with its tokenizer, and fresh
-    weights. Each run has an ordinary folder; what is done is not done again, and a
-    comparison that was broken off goes on by the same command. Memory is the most that tensors
-    took on a GPU; on a CPU it is counted, as by --dry-run.
+    compare --task sst2.toml bert-tiny bert-mini FOLDER FOLDER:random. A preset has random weights
+    and the recipe's tokenizer; FOLDER:random is a folder's network and tokenizer with random
+    weights. Each run has a folder of its own. Finished runs are reused; interrupt the comparison at
+    any time, and run the same command to resume. Memory is the peak of a GPU's tensors; on a CPU it
+    is estimated as by --dry-run.
     """
-    changes, names = sorted_out(models)
-    from glassformer.train.comparing import FRESH, as_csv, metric_of, plan, summary
+    changes, names = split_fields(models)
+    from glassformer.train.compare_plan import RANDOM
 
-    for name in (each.removesuffix(FRESH) for each in names):
+    for name in (model.removesuffix(RANDOM) for model in names):
         if not os.path.isdir(name):  # noqa: PTH112 - unlike Path's, it takes any string
             find(name)
-    _check_alone(names, evaluate_only, seeds)
-    from glassformer.train.recipe import recipe_fields
+    folder = expanded(out) if out else Path("runs") / f"compare-{task.stem}"
+    picture = _picture(figure, folder)
+    from glassformer.train.compare import Hooks, compare
 
-    fields = recipe_fields(task)
-    out = expanded(out) if out else Path("runs") / f"compare-{task.stem}"
-    times = None if evaluate_only else seeds or (SEEDS if folds is None else 1)
-    runs = plan(names, fields, changes, str(task), out, times, folds, test)
-    picture = _picture(figure, out)
-    found = _all(runs, root_of(runs[0].recipe, data, task), str(task), evaluate_only)
-    lines = summary([(each.model, result) for each, result in zip(runs, found, strict=True)])
-    metric = metric_of(runs[0].recipe, lines[0].means)
-    from glassformer.durable import write_whole
-
-    write_whole(out / TABLE, as_csv(lines).encode())
+    result = compare(
+        names, task, seeds=seeds, folds=folds, test=test, evaluate_only=evaluate_only, data=data,
+        out=folder, changes=changes, hooks=Hooks(report_lines(), _announce, _train),
+    )  # fmt: skip
     if picture is not None:
-        _paint(lines, metric, picture)
+        _paint(result.lines, result.metric, picture)
     if as_json:
-        typer.echo(json.dumps(_facts(runs, lines, metric, out / TABLE, picture)))
+        figure_path = None if picture is None else str(picture)
+        typer.echo(json.dumps({**result.as_dict(), "figure": figure_path}))
         return
-    Console(highlight=False).print(_table(lines, metric))
-    typer.echo("  ".join(str(each) for each in (out / TABLE, picture) if each is not None))
+    Console(highlight=False).print(_table(result.lines, result.metric))
+    typer.echo("  ".join(str(path) for path in (result.table, picture) if path is not None))
 
 
-def _check_alone(names: list[str], evaluate_only: bool, seeds: int | None) -> None:
-    from glassformer.presets import PRESETS
-    from glassformer.train.comparing import FRESH
+def _announce(line: str) -> None:
+    Console(stderr=True).print(Text(safe(line), "bold"), soft_wrap=True)
 
-    if not names:
-        raise ConfigError("compare: write the models: compare --task RECIPE bert-tiny FOLDER")
-    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
-        raise ConfigError("compare: it is one process: start it without torchrun")
-    if not evaluate_only:
-        return
-    if seeds is not None:
-        raise ConfigError("--seeds: with --evaluate-only there is no chance: leave one of them out")
-    for name in names:
-        if name in PRESETS or name.endswith(FRESH):
-            raise ConfigError(
-                f"{name}: fresh weights know nothing: write a model folder, or leave out "
-                "--evaluate-only"
-            )
+
+def _train(run: Run) -> None:
+    display = Display(Console(stderr=True), quiet=False)
+    try:
+        display.follow(run)
+    finally:
+        display.close()
 
 
 def _picture(figure: Path | None, out: Path) -> Path | None:
-    """Where it goes, if it can be drawn; one that was asked for must be."""
+    """Where the picture goes, if it can be drawn; one that was asked for must be."""
     try:
         check_picture(figure or out / FIGURE)
     except ConfigError as error:
@@ -127,93 +110,6 @@ def _picture(figure: Path | None, out: Path) -> Path | None:
     return figure or out / FIGURE
 
 
-def _all(runs: list[Planned], root: Path, source: str, evaluate_only: bool) -> list[Result]:
-    """First it is made sure that all can be run, then those are run that were not before."""
-    from glassformer.cli.evaluating import lines_told, of_model
-    from glassformer.train.results import check, keep
-    from glassformer.train.texts import Place
-
-    found, place = [], Place(root, Path(), source, lines_told())
-    if evaluate_only:
-        for each in runs:
-            of_model(each.recipe, each.model)
-    known = [check(each, place) for each in runs]
-    for number, (each, result) in enumerate(zip(runs, known, strict=True), 1):
-        done = "" if result is None else ": it is done"
-        told = f"{safe(each.model)}, {each.what} ({number} of {len(runs)}){done}"
-        Console(stderr=True).print(Text(told, "bold"), soft_wrap=True)
-        if result is None:
-            result = (_evaluate if evaluate_only else _train)(each, place)
-            keep(each, place, result)
-        found.append(result)
-    return found
-
-
-def _train(planned: Planned, place: Place) -> Result:
-    """An ordinary run, to its end."""
-    import torch
-
-    from glassformer.cli.dry import memory
-    from glassformer.train.comparing import Result
-
-    if planned.recipe.train.compile:
-        torch.compiler.reset()  # the models before it are no reason to compile this one less
-    _forget_peak()
-    with begun(planned.recipe, place.source, place.root, planned.folder) as (session, show):
-        figures = _told_of(pursue(session, show)["valid"])
-        state = session.state
-        parameters = sum(p.numel() for p in state.task.parameters())
-        taken = _peak(session.world.device.type) or memory(session, show.recipe)["total"]
-        seconds = state.facts.seconds
-    if planned.test is not None:
-        figures = _measured(planned, place, planned.folder / "model")
-    return Result(parameters, seconds, taken, figures)
-
-
-def _evaluate(planned: Planned, place: Place) -> Result:
-    """The model as it is."""
-    from glassformer.checkpoint import read_configs
-    from glassformer.sizes import measure
-    from glassformer.train.comparing import Result
-
-    _forget_peak()
-    began = time.monotonic()
-    figures = _measured(planned, place, Path(planned.model))
-    seconds = time.monotonic() - began
-    parameters = measure(*read_configs(planned.model)).with_head
-    width = 2 if planned.recipe.train.precision == "bfloat16" else 4
-    taken = _peak(planned.recipe.train.device) or width * parameters
-    return Result(parameters, seconds, taken, figures)
-
-
-def _measured(planned: Planned, place: Place, model: Path) -> dict[str, float]:
-    from glassformer.cli.evaluating import measure, of_model
-
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        found = measure(of_model(planned.measuring, str(model)), replace(place, out=Path(folder)))
-    return _told_of(found)
-
-
-def _told_of(found: dict[str, Any]) -> dict[str, float]:
-    """Figures, and not how many answers they are of."""
-    return {n: x for n, x in found.items() if isinstance(x, float) and n != "answers"}
-
-
-def _forget_peak() -> None:
-    import torch
-
-    if torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
-
-
-def _peak(device: str) -> int:
-    """The most that tensors took at once; on a CPU nobody counts."""
-    import torch
-
-    there = device in ("auto", "cuda") and torch.cuda.is_available()
-    return torch.cuda.max_memory_allocated() if there else 0
-
-
 def _table(lines: list[Line], metric: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("model", overflow="fold")
@@ -222,37 +118,22 @@ def _table(lines: list[Line], metric: str) -> Table:
     for line in lines:
         table.add_row(
             Text(safe(line.model)), f"{line.parameters:,}", f"{line.seconds:,.1f}",
-            size(line.memory), _told(line, metric), f"{len(line.runs)}",
+            size(line.memory), _score(line, metric), f"{len(line.runs)}",
         )  # fmt: skip
     return table
 
 
-def _told(line: Line, metric: str) -> str:
+def _score(line: Line, metric: str) -> str:
     deviation = line.deviations.get(metric)
     return f"{line.means[metric]:.4f}" + ("" if deviation is None else f" ± {deviation:.4f}")
 
 
-def _facts(
-    runs: list[Planned], lines: list[Line], metric: str, table: Path, picture: Path | None
-) -> dict[str, Any]:
-    models = []
-    for line in lines:
-        mine = [each for each in runs if each.model == line.model]
-        told = [
-            {"folder": str(each.folder), "what": each.what, **asdict(result)}
-            for each, result in zip(mine, line.runs, strict=True)
-        ]
-        models.append({**asdict(line), "runs": told})
-    where = {"table": str(table), "figure": None if picture is None else str(picture)}
-    return {"metric": metric, "models": models, **where}
-
-
 def _paint(lines: list[Line], metric: str, out: Path) -> None:
-    """A row a model: each run a point, their mean and deviation on top of them."""
+    """A row for each model: its runs as points, their mean and deviation on top."""
     figure = new_figure(8, 1.2 + 0.6 * len(lines))
     axes = figure.subplots()
     for row, line in enumerate(lines):
-        values = [each.figures[metric] for each in line.runs]
+        values = [run.metrics[metric] for run in line.runs]
         axes.plot(values, [row] * len(values), "o", color="C0", alpha=0.4)
         axes.errorbar(
             line.means[metric], row, xerr=line.deviations.get(metric, 0.0), fmt="D", color="C0",

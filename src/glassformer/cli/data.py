@@ -1,4 +1,4 @@
-"""`glassformer data prepare` and `stats`: text as token ids on disk, and what is in a text."""
+"""`glassformer data prepare` and `stats`: token ids on disk, and statistics of a corpus."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import json
 import time
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -22,28 +21,26 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from glassformer.cli.common import grid, open_tokenizer, size, visible
-from glassformer.cli.tokenizer import describe
-from glassformer.data.marking import Document, texts_of
-from glassformer.errors import ConfigError, InputError
-
-if TYPE_CHECKING:
-    from glassformer.data.tally import Tally
+from glassformer.cli.common import grid, size, visible
+from glassformer.data.label_alignment import Document, texts_of
+from glassformer.text.folder import open_tokenizer
 
 
 class Kind(StrEnum):
+    """What --kind may be."""
+
     text = "text"
     sentences = "sentences"
     pairs = "pairs"
 
 
-EVERY = 5.0  # seconds between lines where there is no terminal
+PROGRESS_SECONDS = 5.0  # between lines of progress without a terminal
 INTERRUPTED = 75
 
-app = typer.Typer(help="Prepare data for training, or look at it.", no_args_is_help=True)
+app = typer.Typer(help="Prepare data for training, or show statistics.", no_args_is_help=True)
 DATA = typer.Argument(help="Files or folders: text, .jsonl, .csv …, .gz or .xz.")
 TOKENIZER = typer.Option(help="A folder with a tokenizer.")
-KIND = typer.Option(Kind.text, help="What the data is for: masked_pairs takes sentences.")
+KIND = typer.Option(Kind.text, help="What the data is for: masked_lm_nsp takes sentences.")
 FIELD = typer.Option("text", help="Which field of a .jsonl, .csv … file.")
 JSON = typer.Option(False, "--json", help="Print JSON.")
 
@@ -57,75 +54,52 @@ def prepare(
     field: str = FIELD,
     as_json: bool = JSON,
 ) -> None:
-    """Write text as token ids, for recipes to name as data.train.
+    """Write text as token ids, for data.train of a recipe.
 
-    Broken off, the same command goes on. Pairs are a .tsv file, or two files line by line.
+    Interrupt it at any time; run the same command to resume. Pairs are a .tsv file, or two files
+    line by line.
     """
-    from glassformer.data.files import find_files
+    from glassformer.data.corpus import corpus_bytes, corpus_files, read_corpus
     from glassformer.data.prepare import prepare as run
+    from glassformer.data.readers.files import find_files
     from glassformer.data.store import Store
-    from glassformer.data.tables import sources
 
-    found = open_tokenizer(tokenizer)
-    files = [file for path in data for file in sources(path)]
+    opened = open_tokenizer(tokenizer)
     named = [f"{field} of {path}" for path in data]
-    read = {str(file): file for source in files for file in find_files(source)}
+    files = {str(file): file for source in corpus_files(data) for file in find_files(source)}
+    texts = read_corpus(data, kind.value, field)
     try:
-        with Reading(_read(data, kind, field), _bytes(files, kind)) as reading:
-            for _ in run(reading, found, out, kind=kind.value, sources=named, files=read):
+        with ReadingProgress(texts, corpus_bytes(data, kind.value)) as progress:
+            for _ in run(progress, opened, out, kind=kind.value, sources=named, files=files):
                 pass
     except KeyboardInterrupt:
-        typer.echo(f"glassformer: {out}: broken off: the same command goes on", err=True)
+        typer.echo(f"glassformer: {out}: interrupted: run the same command to resume", err=True)
         raise typer.Exit(INTERRUPTED) from None
     store = Store(out)
-    facts: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "folder": str(out),
         "documents": store.documents,
-        "tokens": {name: sum(each) for name, each in store.meta.tokens.items()},
+        "tokens": {name: sum(counts) for name, counts in store.meta.tokens.items()},
         "bytes": sum(file.stat().st_size for file in out.iterdir()),
         "shards": len(store.meta.documents),
         "fingerprint": store.meta.fingerprint,
     }
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        typer.echo(json.dumps(summary, indent=2))
         return
-    tokens = ", ".join(f"{count:,} {name}" for name, count in facts["tokens"].items())
-    where = f"{out}: {size(facts['bytes'])}"
-    rows = {"documents": f"{facts['documents']:,}", "ids": tokens, "written to": where}
+    tokens = ", ".join(f"{count:,} {name}" for name, count in summary["tokens"].items())
+    where = f"{out}: {size(summary['bytes'])}"
+    rows = {"documents": f"{summary['documents']:,}", "ids": tokens, "written to": where}
     Console(highlight=False).print(grid(rows))
 
 
-def _read(data: list[Path], kind: Kind, field: str) -> Iterator[Document]:
-    from glassformer.data.files import kind as suffix
-    from glassformer.data.readers import documents, pairs
-
-    if kind != "pairs":
-        return chain.from_iterable(documents(path, field) for path in data)
-    if len(data) == 2 and not any(suffix(path) == ".tsv" for path in data):
-        return pairs(data[0], data[1])
-    return chain.from_iterable(pairs(path) for path in data)
-
-
-def _bytes(files: list[Path], kind: Kind) -> int | None:
-    """How much text there is to read, where the size of the files tells it."""
-    from glassformer.data.files import PACKED
-    from glassformer.data.files import kind as suffix
-    from glassformer.data.tables import KINDS
-
-    tables = () if kind == "pairs" else KINDS
-    for file in files:
-        if file.is_dir() or file.suffix.lower() in PACKED or suffix(file) in tables:
-            return None
-    return sum(file.stat().st_size for file in files)
-
-
-class Reading:
-    """The documents on their way, counted and shown on stderr."""
+class ReadingProgress:
+    """Passes documents on, and shows on stderr how many there were."""
 
     def __init__(self, texts: Iterable[Document], total: int | None) -> None:
         self.texts, self.total = texts, total
         self.documents = self.bytes = 0
-        self.begin = self.last = time.monotonic()
+        self.start = self.last = time.monotonic()
         self.console = Console(stderr=True)
         columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn()]
         columns += [DownloadColumn(), TimeRemainingColumn()] if total else []
@@ -133,7 +107,7 @@ class Reading:
             *columns, console=self.console, transient=True, disable=not self.console.is_terminal
         )
 
-    def __enter__(self) -> Reading:
+    def __enter__(self) -> ReadingProgress:
         self.bar.start()
         self.task = self.bar.add_task("reading", total=self.total)
         return self
@@ -151,103 +125,85 @@ class Reading:
 
     def _show(self) -> None:
         now = time.monotonic()
-        if now < self.last + (0.2 if self.console.is_terminal else EVERY):
+        if now < self.last + (0.2 if self.console.is_terminal else PROGRESS_SECONDS):
             return
-        self.last, told = now, f"{self.documents:,} documents"
-        self.bar.update(self.task, completed=self.bytes, description=told)
+        self.last, count = now, f"{self.documents:,} documents"
+        self.bar.update(self.task, completed=self.bytes, description=count)
         if not self.console.is_terminal:
             left = ""
             if self.total:
-                seconds = (now - self.begin) * max(0, self.total / self.bytes - 1)
+                seconds = (now - self.start) * max(0, self.total / self.bytes - 1)
                 left = f" of {size(self.total)}, about {seconds:.0f} s left"
-            self.console.print(f"{told}, {size(self.bytes)}{left}", highlight=False)
+            self.console.print(f"{count}, {size(self.bytes)}{left}", highlight=False)
 
 
 @app.command()
 def stats(
     data: list[Path] = DATA,
     tokenizer: Path = TOKENIZER,
-    length: int | None = typer.Option(None, min=1, help="The longest text a model is to read."),
+    length: int | None = typer.Option(None, min=1, help="The most tokens that a model is to read."),
     kind: Kind = KIND,
     field: str = FIELD,
     as_json: bool = JSON,
 ) -> None:
-    """Count documents, tokens, lengths, unknown tokens and copies, of text or of a store."""
-    from glassformer.data.prepare import chunks, encode
-    from glassformer.data.store import META
-    from glassformer.data.tables import sources
-    from glassformer.data.tally import EXAMPLES, Tally
+    """Count the documents, tokens, lengths, unknown tokens and duplicates of text or of a store."""
+    from glassformer.data.corpus import (
+        check_not_empty,
+        corpus_bytes,
+        corpus_stats,
+        is_store,
+        read_corpus,
+        store_stats,
+    )  # fmt: skip
 
-    found = open_tokenizer(tokenizer)
-    tally = Tally(describe(found)["unknown"], length)
-    if any((path / META).is_file() for path in data):
-        _count_store(data, tally, found.fingerprint)
+    opened = open_tokenizer(tokenizer)
+    if any(map(is_store, data)):
+        counted = store_stats(data, opened, length)
     else:
-        files = [file for path in data for file in sources(path)]
-        with Reading(_read(data, kind, field), _bytes(files, kind)) as reading:
-            for chunk in chunks(iter(reading)):
-                for text, ids in zip(chunk, encode(chunk, found, kind.value), strict=True):
-                    before = tally.strange
-                    tally.add(ids, text)
-                    if tally.strange > before and len(tally.examples) < EXAMPLES:
-                        tally.show_unknown(text, found)
-    if not tally.documents:
-        raise InputError(f"{data[0]}: there is no text in it")
-    facts = tally.facts()
+        texts = read_corpus(data, kind.value, field)
+        with ReadingProgress(texts, corpus_bytes(data, kind.value)) as progress:
+            counted = corpus_stats(progress, opened, kind.value, length)
+    check_not_empty(counted, data[0])
+    summary = counted.facts()
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        typer.echo(json.dumps(summary, indent=2))
     else:
-        _report(facts)
+        _report(summary)
 
 
-def _count_store(data: list[Path], tally: Tally, fingerprint: str) -> None:
-    from glassformer.data.store import Store
-
-    if len(data) > 1:
-        raise ConfigError(f"{data[1]}: one store at a time")
-    store = Store(data[0])
-    store.check(fingerprint)
-    columns = [column.lists() for column in store.columns.values()]
-    for parts in zip(*columns, strict=True):
-        ids = dict(zip(store.columns, parts, strict=True))
-        if store.end:
-            ids["tokens"] = ids["tokens"][: -len(store.end)]
-        tally.add(ids)
-
-
-def _report(facts: dict[str, Any]) -> None:
-    console, tokens = Console(highlight=False), facts["tokens"]
-    copies = facts["copies"]
-    again = f"{copies:,} ({copies / facts['documents']:.1%}) of them copies of another"
+def _report(summary: dict[str, Any]) -> None:
+    console, tokens = Console(highlight=False), summary["tokens"]
+    copies = summary["copies"]
+    duplicates = f"{copies:,} ({copies / summary['documents']:.1%}) of them duplicates"
     rows = {
-        "documents": f"{facts['documents']:,}, {again if copies else 'no two the same'}",
+        "documents": f"{summary['documents']:,}, {duplicates if copies else 'no duplicates'}",
         "tokens": f"{tokens:,}",
     }
-    if "characters" in facts:
-        each = facts["characters"] / max(1, tokens)
-        rows["characters"] = f"{facts['characters']:,}, {each:.2f} a token"
-    if "unknown" in facts:
-        words = "  ".join(map(visible, facts["unknown_examples"]))
-        share = f"{facts['unknown']:,} tokens ({facts['unknown'] / max(1, tokens):.3%})"
+    if "characters" in summary:
+        per_token = summary["characters"] / max(1, tokens)
+        rows["characters"] = f"{summary['characters']:,}, {per_token:.2f} per token"
+    if "unknown" in summary:
+        words = "  ".join(map(visible, summary["unknown_examples"]))
+        share = f"{summary['unknown']:,} tokens ({summary['unknown'] / max(1, tokens):.3%})"
         rows["unknown"] = f"{share}: {words}" if words else share
-    for name, found in facts.get("cut", {}).items():
+    for name, cut in summary.get("cut", {}).items():
         what = "longer" if name == "tokens" else f"{name} longer"
-        share = found["tokens"] / max(1, tokens)
-        rows[f"{what} than {facts['length']:,}"] = (
-            f"{found['documents']:,} documents: cut there, {found['tokens']:,} tokens "
-            f"({share:.1%}) are lost; {found['windows']:,} windows hold all"
+        share = cut["tokens"] / max(1, tokens)
+        rows[f"{what} than {summary['length']:,}"] = (
+            f"{cut['documents']:,} documents: truncated, {cut['tokens']:,} tokens "
+            f"({share:.1%}) are lost; {cut['windows']:,} windows hold all"
         )
     console.print(grid(rows))
-    for name, found in facts["lengths"].items():
+    for name, lengths in summary["lengths"].items():
         of = f"tokens of a {name}" if name in ("source", "target") else f"{name} of a document"
-        console.print(Text.assemble((f"\n{of}", "bold"), ":", _spread(found)))
-        _draw(found["histogram"], console)
+        console.print(Text.assemble((f"\n{of}", "bold"), ":", _spread(lengths)))
+        _draw(lengths["histogram"], console)
 
 
-def _spread(found: dict[str, Any]) -> str:
+def _spread(lengths: dict[str, Any]) -> str:
     return (
-        f" {found['min']:,} to {found['max']:,}, median {found['median']:,}, mean "
-        f"{found['mean']:,.1f}, 95 % ≤ {found['95 %']:,}"
+        f" {lengths['min']:,} to {lengths['max']:,}, median {lengths['median']:,}, mean "
+        f"{lengths['mean']:,.1f}, 95 % ≤ {lengths['95 %']:,}"
     )
 
 

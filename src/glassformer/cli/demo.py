@@ -1,5 +1,5 @@
-"""`glassformer demo`: first light. The two toys of the lecture, trained here and now; then its
-examples on the models that come with the package."""
+"""`glassformer demo`: trains the two toys of the lecture, then shows its examples on the models
+that come with the package."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ STEPS = 400
 
 
 def run(
-    seed: int = typer.Option(4, help="Where the random weights start."),
+    seed: int = typer.Option(4, help="The seed of the random weights."),
 ) -> None:
-    """Train both toys of the first lecture and show what one attention head sees; then go
-    through the lectures' examples with the models that come with the package."""
+    """Train both toys of the first lecture and show the attention of their head; then run the
+    lectures' examples with the models that come with the package."""
     from glassformer import toys
 
     with toys.one_thread():
-        _walk(Console(), seed)
+        _demo(Console(), seed)
 
 
-def _walk(console: Console, seed: int) -> None:
+def _demo(console: Console, seed: int) -> None:
     import torch
 
     from glassformer import toys
@@ -47,8 +47,8 @@ def _walk(console: Console, seed: int) -> None:
         for text in range(len(toy.texts)):
             _show(console, toy, model, text)
     console.print(
-        'A bigram table gives one answer for every "the". The head\'s answer depends on what '
-        'stands before it:\nread the row of "the" in both tables.'
+        'A bigram table predicts the same after every "the". The prediction of the head depends on '
+        'the words before it:\ncompare the rows of "the" in both tables.'
     )
     console.print("[dim]in the studio: glassformer studio --toys, page Numbers[/dim]")
     tour.run(console, seed)
@@ -74,19 +74,19 @@ def _show(console: Console, toy: Toy, model: OneHead, text: int) -> None:
 
     trace = toys.look(toy, model, text)
     words = list(toy.texts[text])
-    chances = trace["logits"].softmax(-1)
+    probabilities = trace["logits"].softmax(-1)
     known = toy.bigrams()[toy.ids[text]]
     console.print(
         Columns(
             [
-                _table("one head: the next word (T×V)", words, list(toy.words), chances),
-                _table("a bigram table can only say", words, list(toy.words), known),
+                _table("one head: the next word (T×V)", words, list(toy.words), probabilities),
+                _table("a bigram table", words, list(toy.words), known),
             ],
             padding=(0, 4),
         )
     )
     weights = trace["attention.weights"][0]
-    console.print(_table("where the head looks (T×T)", words, words, weights, causal=True))
+    console.print(_table("attention weights (T×T)", words, words, weights, causal=True))
     console.print()
 
 

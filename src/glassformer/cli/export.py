@@ -1,4 +1,4 @@
-"""`glassformer export`: a model as a Hugging Face folder, with a card."""
+"""`glassformer export`: write a model as a Hugging Face folder, with a model card."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from glassformer.errors import InputError
 def run(
     model: str = typer.Argument(help="A model folder, a .gguf file, or a name of the hub."),
     out: Path = typer.Argument(help="The folder to write."),
-    dtype: Precision | None = typer.Option(None, help="Precision; as it is if not given."),
-    force: bool = typer.Option(False, help="Write over what is in the folder."),
+    dtype: Precision | None = typer.Option(None, help="Precision; the model's, if not given."),
+    force: bool = typer.Option(False, help="Overwrite what is in the folder."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Write a model as a folder that glassformer and transformers open, with a model card."""
@@ -24,7 +24,7 @@ def run(
     except OSError as error:
         raise InputError(f"{out}: cannot be written: {error.strerror}") from None
     if taken and not force:
-        raise InputError(f"{out}: is there already: give a new folder, or --force")
+        raise InputError(f"{out}: exists already: give a new folder, or --force")
     import torch
 
     from glassformer.loaded import load

@@ -1,4 +1,4 @@
-"""`glassformer fill`: the words that could stand in a blank."""
+"""`glassformer fill`: the most likely words for each [MASK]."""
 
 from __future__ import annotations
 
@@ -14,28 +14,30 @@ from glassformer.cli.common import DEVICE, JSON, MODEL, TOP_K, listing, open_mod
 
 def run(
     model: str = MODEL,
-    text: str | None = typer.Argument(None, help="With [MASK] for words; - reads lines of stdin."),
-    file: Path | None = typer.Option(None, help="Read the texts from here, one a line."),
+    text: str | None = typer.Argument(
+        None, help="A text with [MASK] in it; - reads lines from stdin."
+    ),
+    file: Path | None = typer.Option(None, help="Read the texts from this file, one per line."),
     top_k: int = TOP_K,
     device: str = DEVICE,
     as_json: bool = JSON,
 ) -> None:
-    """Fill in the blanks of a text: as many as there are, each with its most likely words."""
-    given = texts(text, file)
-    from glassformer.uses.fill import fill, filled
+    """Fill in every [MASK] of a text with its most likely words."""
+    inputs = texts(text, file)
+    from glassformer.inference.fill import fill, filled
 
-    found = fill(*open_model(model, device).able("fill"), given, top_k=top_k)
+    blanks_of = fill(*open_model(model, device).able("fill"), inputs, top_k=top_k)
     console = Console(highlight=False)
-    for said, blanks in zip(given, found, strict=True):
-        whole = filled(said, blanks)
+    for masked, blanks in zip(inputs, blanks_of, strict=True):
+        best = filled(masked, blanks)
         if as_json:
-            row = {"text": said, "filled": whole, "blanks": [asdict(each) for each in blanks]}
+            row = {"text": masked, "filled": best, "blanks": [asdict(blank) for blank in blanks]}
             typer.echo(json.dumps(row, ensure_ascii=False))
             continue
-        console.print(safe(whole), style="bold", markup=False, soft_wrap=True)
+        console.print(safe(best), style="bold", markup=False, soft_wrap=True)
         rows = [
-            (str(number), each.text, each.probability)
+            (str(number), word.text, word.probability)
             for number, blank in enumerate(blanks, 1)
-            for each in blank.candidates
+            for word in blank.candidates
         ]
         console.print(listing(("blank", "word", "probability"), rows))

@@ -1,4 +1,4 @@
-"""`glassformer inspect`: what a model does with a text, as tables and pictures."""
+"""`glassformer inspect`: what happens inside a model, as tables and figures."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from glassformer.errors import ConfigError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from glassformer.glass import Said, Trace
+    from glassformer.glass import Prediction, Trace
     from glassformer.loaded import Model
 
 TOYS = ("toy decoder", "toy encoder", "toy translator")  # the first one, if no model is given
-MOST_WRITTEN = 64  # tokens of a translation
-PICTURES = ("map", "head", "lens", "path", "alignment")
-SPEAKING = ("masked_lm", "pretraining", "causal_lm", "seq2seq", "tag")  # at each token
+MAX_TRANSLATION_TOKENS = 64
+FIGURES = ("map", "head", "lens", "path", "alignment")
+PREDICTS_TOKENS = ("masked_lm", "masked_lm_nsp", "causal_lm", "translation", "token_classification")
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
-    """A model and what it did, and what of it is to be shown."""
+class Inspection:
+    """A recorded run of a model, and what of it to show."""
 
     model: Model
-    what: Any  # as `record` took it
+    what: Any  # the input of `record`
     trace: Trace
     stack: str
     layer: int
@@ -41,8 +41,8 @@ class Seen:
     top_k: int
 
     @property
-    def speaks(self) -> bool:
-        return self.model.task.spec.kind in SPEAKING
+    def predicts_tokens(self) -> bool:
+        return self.model.task.spec.kind in PREDICTS_TOKENS
 
     @property
     def head_options(self) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class Seen:
 
     @property
     def own(self) -> str:
-        """The stack that a token which asks is of."""
+        """The stack of the queries."""
         return "decoder" if self.stack == "cross" else self.stack
 
 
@@ -58,37 +58,44 @@ def run(
     model: str | None = typer.Argument(
         None, help=f"A model folder, a name of the hub, or {', '.join(TOYS)} (the first, if none)."
     ),
-    text: str | None = typer.Argument(None, help="The text; token ids, if it has no tokenizer."),
+    text: str | None = typer.Argument(
+        None, help="The text; token ids, if the model has no tokenizer."
+    ),
     second: str | None = typer.Argument(
-        None, help="The second text of a pair, or a translation (else the model writes one)."
+        None, help="The second text of a pair, or a translation (the model's own, if none)."
     ),
     stack: str | None = typer.Option(None, help="encoder, decoder or cross."),
-    layer: int | None = typer.Option(None, help="Whose weights to print: the last, if not given."),
-    head: int | None = typer.Option(None, help="The mean of all heads, if not given."),
-    measure: str = typer.Option("type", help="What to say of each head: type, entropy, …"),
-    lens: bool = typer.Option(False, "--lens", help="What it would say after each layer."),
-    word: str | None = typer.Option(None, help="Follow a token (or its number) on its way."),
-    figure: Path | None = typer.Option(None, help="Write a picture: a .png, .svg or .pdf file."),
+    layer: int | None = typer.Option(None, help="The layer to show; the last, if not given."),
+    head: int | None = typer.Option(None, help="The head to show; the mean of all, if not given."),
+    measure: str = typer.Option("type", help="What to show of each head: type, entropy, …"),
+    lens: bool = typer.Option(
+        False, "--lens", help="The logit lens: the best word after each layer."
+    ),
+    word: str | None = typer.Option(
+        None, help="Follow a token (or its number) through the layers."
+    ),
+    figure: Path | None = typer.Option(None, help="Write a figure: a .png, .svg or .pdf file."),
     kind: str | None = typer.Option(
-        None, help="Of the picture: map, head, lens, path or alignment; else by the file's name."
+        None,
+        help="Of the figure: map, head, lens, path or alignment; by the file's name, if not given.",
     ),
     top_k: int = TOP_K,
     device: str = DEVICE,
     as_json: bool = JSON,
 ) -> None:
-    """Look inside a model while it reads a text."""
+    """Show what happens inside a model while it reads a text."""
     if model is not None and model not in TOYS and text is None:
-        raise ConfigError("give a text behind the model")
+        raise ConfigError("give a text after the model")
     if kind is not None and figure is None:
-        raise ConfigError(f"--kind {kind}: it is of a picture: write --figure {kind}.png, too")
-    opened, read = _open(model, text, device)
-    seen = _look(opened, read, second, stack, layer, head, word, top_k)
+        raise ConfigError(f"--kind {kind}: it is for a figure: write --figure {kind}.png, too")
+    opened, content = _open(model, text, device)
+    view = _record(opened, content, second, stack, layer, head, word, top_k)
     console = Console(highlight=False)
-    tables = [] if as_json else list(_tables(seen, measure, lens, console.width))
+    tables = [] if as_json else list(_tables(view, measure, lens, console.width))
     if figure is not None:
-        _draw(seen, figure, kind)
+        _draw(view, figure, kind)
     if as_json:
-        typer.echo(json.dumps(_as_json(seen, lens), ensure_ascii=False))
+        typer.echo(json.dumps(_as_json(view, lens), ensure_ascii=False))
     for table in tables:
         console.print(table)
         console.print()
@@ -103,123 +110,123 @@ def _open(model: str | None, text: str | None, device: str) -> tuple[Model, str]
     return chosen.model, chosen.texts[0] if text is None else text
 
 
-def _look(
+def _record(
     model: Model, text: str, second: str | None, stack: str | None, layer: int | None,
     head: int | None, word: str | None, top_k: int,
-) -> Seen:  # fmt: skip
+) -> Inspection:  # fmt: skip
     from glassformer.glass.stacks import attentions, main_stack, place
     from glassformer.loaded import record
-    from glassformer.studio.reading import read
-    from glassformer.studio.runs import fits
+    from glassformer.studio.runs import check_length
+    from glassformer.studio.tokenization import tokenize
 
     def keep(name: str) -> bool:
         return not name.endswith(".scores")  # as large as the weights, and not shown
 
     if model.task.backbone.config.family == "seq2seq":
-        source = fits(model, read(model, text).ids)
-        what: Any = source, fits(model, _target(model, source, second))
+        source = check_length(model, tokenize(model, text).ids)
+        what: Any = source, check_length(model, _target(model, source, second))
     else:
-        reading = read(model, text, second)
-        fits(model, reading.ids)
-        what = reading.what
+        tokenized = tokenize(model, text, second)
+        check_length(model, tokenized.ids)
+        what = tokenized.inputs
     trace = record(model, what, keep=keep)
     stack = stack or main_stack(trace)
     layer = len(attentions(trace, stack)) - 1 if layer is None else layer
     place(trace, stack, layer, head)
     token = int(word) if word is not None and re.fullmatch(r"[0-9]{1,9}", word) else word
-    return Seen(model, what, trace, stack, layer, head, token, top_k)
+    return Inspection(model, what, trace, stack, layer, head, token, top_k)
 
 
 def _target(model: Model, source: list[int], text: str | None) -> list[int]:
-    """What the decoder reads: its start token, and the translation, its own if none is given."""
-    from glassformer.studio.reading import read_target
+    """The decoder's ids: the start token, and the translation, the model's own if none is given."""
+    from glassformer.studio.tokenization import tokenize_target
 
     config = model.task.backbone.config
     start = config.ids.start or 0
     if text is not None:
-        return [start, *read_target(model, text)]
-    if model.task.spec.kind != "seq2seq":
+        return [start, *tokenize_target(model, text)]
+    if model.task.spec.kind != "translation":
         return [start, *source[:-1]]
-    room = max(1, min(MOST_WRITTEN, config.max_length - 1))
-    (written,) = model.generate([source], max_new_tokens=room)
-    ended = len(written.ids) > 1 and written.stopped == "end"
-    return [start, *(written.ids[:-1] if ended else written.ids)]
+    limit = max(1, min(MAX_TRANSLATION_TOKENS, config.max_length - 1))
+    (translation,) = model.generate([source], max_new_tokens=limit)
+    ended = len(translation.ids) > 1 and translation.stopped == "end"
+    return [start, *(translation.ids[:-1] if ended else translation.ids)]
 
 
-def _tables(seen: Seen, measure: str, lens: bool, width: int) -> Iterator[Table]:
-    trace, stack = seen.trace, seen.stack
+def _tables(view: Inspection, measure: str, lens: bool, width: int) -> Iterator[Table]:
+    trace, stack = view.trace, view.stack
     yield trace.table("tokens", width=width)
-    if seen.speaks:
-        at = _asked(seen)
-        yield trace.table("says", model=seen.model, top_k=seen.top_k, at=at, width=width)
-    elif seen.model.task.spec.kind == "classify" and seen.model.tokenizer is not None:
-        yield listing(("label", "score"), _labels(seen).items())
+    if view.predicts_tokens:
+        at = _predicted(view)
+        yield trace.table("predictions", model=view.model, top_k=view.top_k, at=at, width=width)
+    elif view.model.task.spec.kind == "classification" and view.model.tokenizer is not None:
+        yield listing(("label", "score"), _labels(view).items())
     yield trace.table("heads", stack=stack, measure=measure, width=width)
-    yield trace.table("weights", **seen.head_options, width=width)
+    yield trace.table("weights", **view.head_options, width=width)
     if stack == "cross":
         yield trace.table("alignment", width=width)
     if lens:
-        yield trace.table("lens", model=seen.model, width=width)
-    if seen.token is not None:
-        yield trace.table("path", token=seen.token, stack=seen.own)
+        yield trace.table("lens", model=view.model, width=width)
+    if view.token is not None:
+        yield trace.table("path", token=view.token, stack=view.own)
 
 
-def _asked(seen: Seen) -> list[int] | None:
-    """Where words are asked for: in the blanks, behind the text; else everywhere."""
-    from glassformer.studio.reading import mask_of
+def _predicted(view: Inspection) -> list[int] | None:
+    """The tokens whose predictions are shown: masks, or the last one; else all."""
+    from glassformer.studio.tokenization import mask_token
 
-    tokens = seen.trace.tokens
-    if seen.model.task.spec.kind == "causal_lm":
+    tokens = view.trace.tokens
+    if view.model.task.spec.kind == "causal_lm":
         return [len(tokens) - 1]
-    mask = mask_of(seen.model.tokenizer)
+    mask = mask_token(view.model.tokenizer)
     return [i for i, token in enumerate(tokens) if token == mask] or None
 
 
-def _labels(seen: Seen) -> dict[str, float]:
-    return seen.model.classify([seen.what], top_k=seen.top_k)[0].scores
+def _labels(view: Inspection) -> dict[str, float]:
+    return view.model.classify([view.what], top_k=view.top_k)[0].scores
 
 
-def _as_json(seen: Seen, lens: bool) -> dict[str, Any]:
+def _as_json(view: Inspection, lens: bool) -> dict[str, Any]:
     from glassformer import glass
     from glassformer.glass.tables import one_head
 
-    model, trace, stack = seen.model, seen.trace, seen.stack
-    found: dict[str, Any] = {
+    model, trace, stack = view.model, view.trace, view.stack
+    report: dict[str, Any] = {
         "tokens": trace.tokens,
         "source_tokens": trace.source_tokens,
         "stacks": {name: shape._asdict() for name, shape in glass.stacks(trace).items()},
-        **seen.head_options,
-        "weights": one_head(trace, **seen.head_options)[0].tolist(),
-        "measures": {k: each.tolist() for k, each in glass.head_measures(trace, stack).items()},
+        **view.head_options,
+        "weights": one_head(trace, **view.head_options)[0].tolist(),
+        "measures": {k: x.tolist() for k, x in glass.head_measures(trace, stack).items()},
         "types": glass.head_types(trace, stack),
     }
-    if seen.speaks:
-        found["says"] = _said(glass.says(model, trace, top_k=seen.top_k))
-    elif model.task.spec.kind == "classify" and model.tokenizer is not None:
-        found["labels"] = _labels(seen)
+    if view.predicts_tokens:
+        report["predictions"] = _rows(glass.predictions(model, trace, top_k=view.top_k))
+    elif model.task.spec.kind == "classification" and model.tokenizer is not None:
+        report["labels"] = _labels(view)
     if lens:
-        points = glass.lens(model, trace, top_k=seen.top_k)
-        found["lens"] = {name: _said(each) for name, each in points.items()}
-    if seen.token is not None:
-        path = glass.word_path(trace, seen.token, seen.own)
+        points = glass.lens(model, trace, top_k=view.top_k)
+        report["lens"] = {name: _rows(best) for name, best in points.items()}
+    if view.token is not None:
+        path = glass.word_path(trace, view.token, view.own)
         rows = {"norm": path.norm, "to_start": path.to_start, "to_end": path.to_end}
-        lists = {name: each.tolist() for name, each in rows.items()}
-        found["path"] = {"token": path.token, "points": path.points, **lists}
-    return found
+        lists = {name: values.tolist() for name, values in rows.items()}
+        report["path"] = {"token": path.token, "points": path.points, **lists}
+    return report
 
 
-def _said(said: Said) -> list[dict[str, Any]]:
-    rows = zip(said.tokens, said.words, said.chances.tolist(), strict=True)
-    return [{"token": token, "words": words, "chances": p} for token, words, p in rows]
+def _rows(best: Prediction) -> list[dict[str, Any]]:
+    rows = zip(best.tokens, best.words, best.probabilities.tolist(), strict=True)
+    return [{"token": token, "words": words, "probabilities": p} for token, words, p in rows]
 
 
-def _draw(seen: Seen, out: Path, kind: str | None) -> None:
-    kind = kind or (out.stem if out.stem in PICTURES else PICTURES[0])
+def _draw(view: Inspection, out: Path, kind: str | None) -> None:
+    kind = kind or (out.stem if out.stem in FIGURES else FIGURES[0])
     options: dict[str, dict[str, Any]] = {
-        "map": {"stack": seen.stack},
-        "head": seen.head_options,
-        "lens": {"model": seen.model},
-        "path": {"token": seen.token or 0, "stack": seen.own},
+        "map": {"stack": view.stack},
+        "head": view.head_options,
+        "lens": {"model": view.model},
+        "path": {"token": view.token or 0, "stack": view.own},
     }
-    seen.trace.figure(kind, **options.get(kind, {})).save(out)
+    view.trace.figure(kind, **options.get(kind, {})).save(out)
     typer.echo(str(out), err=True)

@@ -1,4 +1,4 @@
-"""`glassformer VERB …`: a table from verb to function; each verb is one file beside this one."""
+"""`glassformer COMMAND …`: a table from command to function; each is a file beside this one."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from glassformer.cli import (
     demo,
     doctor,
     embed,
-    evaluating,
+    evaluate,
     export,
     fill,
     generate,
     inspect,
-    models,
+    list_models,
     params,
     plot,
     presets,
@@ -35,7 +35,7 @@ from glassformer.cli import (
 from glassformer.errors import GlassformerError
 from glassformer.version import __version__
 
-VERBS: dict[str, Callable[..., None]] = {
+COMMANDS: dict[str, Callable[..., None]] = {
     "answer": answer.run,
     "classify": classify.run,
     "demo": demo.run,
@@ -46,7 +46,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "follows": classify.follows,
     "generate": generate.run,
     "inspect": inspect.run,
-    "list": models.run,
+    "list": list_models.run,
     "params": params.run,
     "plot": plot.run,
     "presets": presets.run,
@@ -63,23 +63,23 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for verb, function in VERBS.items():
-    app.command(verb)(function)
-ANY_FIELD: dict[str, Callable[..., None]] = {  # of a recipe, as an option
+for name, function in COMMANDS.items():
+    app.command(name)(function)
+ANY_FIELD: dict[str, Callable[..., None]] = {  # they take any recipe field as an option
     "compare": compare.run,
-    "evaluate": evaluating.run,
+    "evaluate": evaluate.run,
     "finetune": training.finetune,
     "pretrain": training.pretrain,
 }
-for verb, function in ANY_FIELD.items():
+for name, function in ANY_FIELD.items():
     extra = {"allow_extra_args": True, "ignore_unknown_options": True}
-    app.command(verb, context_settings=extra)(function)
+    app.command(name, context_settings=extra)(function)
 app.add_typer(data.app, name="data")
 app.add_typer(tokenizer.app, name="tokenizer")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(show: bool) -> None:
+    if show:
         typer.echo(f"glassformer {__version__}")
         raise typer.Exit
 
@@ -87,7 +87,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Show the version and stop."
+        False, "--version", callback=_version, is_eager=True, help="Show the version and exit."
     ),
 ) -> None:
     pass
@@ -96,7 +96,7 @@ def _options(
 def main() -> None:
     """A user's mistake is one line on stderr, never a traceback."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a console may know few letters: cp1252 no я
+        if isinstance(stream, io.TextIOWrapper):  # a console may lack characters: cp1252 has no я
             stream.reconfigure(errors="backslashreplace")
     try:
         sys.exit(app(standalone_mode=False))
@@ -106,7 +106,7 @@ def main() -> None:
     except typer.Abort:
         sys.exit(130)
     except Exception as error:
-        if not hasattr(error, "format_message"):  # what click's (or typer's own) usage errors have
+        if not hasattr(error, "format_message"):  # as the usage errors of click and typer do
             raise
         _explain(error)
         sys.exit(2)

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 import json
-import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from glassformer.catalog import ADAMW, BF16, FP32, count_parameters, find
 from glassformer.errors import ConfigError
-from glassformer.pretrained import named
 
 if TYPE_CHECKING:
     from glassformer.config import ModelConfig
     from glassformer.presets import Preset
     from glassformer.sizes import Part, Sizes
-
-FP32, BF16 = 4, 2  # bytes a number
-ADAMW = 4 * FP32  # weight, gradient and two moments; activations come on top
 
 
 def run(
@@ -31,17 +25,17 @@ def run(
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Count a model's parameters: per head, per block, and what they weigh."""
+    """Count a model's parameters, per head and per block, and their memory."""
     preset = find(name)
+    if as_json:
+        typer.echo(json.dumps(count_parameters(name), indent=2))
+        return
     from glassformer.sizes import measure  # imports torch: not for a wrong name
 
     try:
         sizes = measure(preset.model, preset.task)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None
-    if as_json:
-        typer.echo(json.dumps(gather(name, preset, sizes), indent=2))
-        return
     console = Console(highlight=False)
     console.print(Text.assemble((name, "bold cyan"), "  ", preset.what), soft_wrap=True)
     console.print(_structure(preset.model), "", sep="\n")
@@ -49,54 +43,11 @@ def run(
     console.print("", _notes(preset, sizes), sep="\n")
 
 
-def find(name: str) -> Preset:
-    """A preset by its name, else the model of a folder or file; its weights are not looked at."""
-    from glassformer.presets import PRESETS, Preset
-
-    if name in PRESETS:
-        return PRESETS[name]
-    packed, there = name.endswith(".gguf"), os.path.exists(named(name))  # noqa: PTH110
-    if not packed and not there:
-        near = difflib.get_close_matches(name.lower(), PRESETS)
-        hint = "`glassformer presets` lists the presets"
-        if near:  # people get beginnings right
-            nearest = min(near, key=lambda known: known[0] != name[:1].lower())
-            hint = f"did you mean {nearest!r}?"
-        raise ConfigError(f"{name}: no preset, no folder and no file: {hint}")
-    from glassformer.checkpoint import is_vectors, read_configs
-
-    what = "a GGUF file" if packed else "vectors, one a word" if is_vectors(name) else None
-    return Preset(what or "a model folder", *read_configs(name))
-
-
-def gather(name: str, preset: Preset, sizes: Sizes) -> dict[str, Any]:
-    def memory(count: int) -> dict[str, int]:
-        return {"fp32_bytes": FP32 * count, "bf16_bytes": BF16 * count}
-
-    parts = []
-    for part in sizes.parts:
-        row = dataclasses.asdict(part) | {"each": part.each, "count": part.count}
-        share = 100 * part.count / sizes.with_head
-        parts.append(row | {"share": round(share, 3)} | memory(part.count))
-    return {
-        "name": name,
-        "bare": sizes.bare,
-        "with_head": sizes.with_head,
-        "per_head": sizes.per_head,
-        "per_block": sizes.per_block,
-        **memory(sizes.with_head),
-        "adamw_bytes": ADAMW * sizes.with_head,
-        "parts": parts,
-        "config": preset.model.model_dump(),
-        "task": preset.task.model_dump(),
-    }
-
-
 def _structure(config: ModelConfig) -> str:
     depths = " + ".join(str(depth) for depth in (config.depth, config.decoder_depth) if depth)
     return (
         f"{config.family}, {depths or 'no'} blocks, width {config.width}, {config.heads} heads, "
-        f"{config.vocab_size:,} pieces, {config.position} positions"
+        f"{config.vocab_size:,} tokens, {config.position} positions"
     )
 
 
@@ -108,7 +59,7 @@ def _table(sizes: Sizes, gap: int) -> Table:
     for (stack, group), parts in sizes.groups().items():
         title = f"{stack} {group}" if stack and len(sizes.per_block) > 1 else group
         title = title[0].upper() + title[1:]
-        if group in ("final norm", "pooler") and len(parts) == 1:  # the title says it all
+        if group in ("final norm", "pooler") and len(parts) == 1:  # the title is enough
             table.add_row(Text(title, "bold"), *_one(parts[0]), *_all(parts[0].count, sizes))
             continue
         count = sum(part.count for part in parts)
@@ -133,27 +84,27 @@ def _all(count: int, sizes: Sizes) -> list[str]:
 
 
 def _notes(preset: Preset, sizes: Sizes) -> Table:
-    """What the numbers mean, a line each."""
+    """Explanations of the numbers, a line each."""
     bare, headed = "without the head", f"for {preset.task.kind}"
     if preset.reference:
         bare, headed = (f"as {name}" for name in preset.reference)
     if preset.task.kind == "features":
-        headed = "there is none"
+        headed = "there is no head"
     elif sizes.bare == sizes.with_head:
-        headed += " (its words: the token table, once)"
+        headed += " (its output matrix is the token embedding)"
     blocks = (f"{count:,} in the {stack}" for stack, count in sizes.per_block.items())
     between = {
         "one head": f"{sizes.per_head:,}: query, key and value",
         "one block": ", ".join(blocks),
     }
     notes = {
-        "shape": "of one: in × out + bias",
+        "shape": "of one matrix: in × out + bias",
         "times": "blocks, or blocks × heads",
         **(between if preset.model.depth else {}),
         "bare": bare,
         "with head": headed,
         "AdamW": f"{ADAMW * sizes.with_head / 1e6:,.1f} MB to train in fp32 (weight, gradient, two "
-        f"moments: {ADAMW} bytes a parameter), without activations",
+        f"moments: {ADAMW} bytes per parameter), without activations",
     }
     table = Table.grid(padding=(0, 2, 0, 0))
     for name, note in notes.items():

@@ -1,4 +1,4 @@
-"""`glassformer plot`: the loss curves of one or more runs, in the terminal or as a picture."""
+"""`glassformer plot`: the loss curves of one or more runs, in the terminal or as an image file."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from glassformer.train.curves import Curve, Line, read
 SUFFIXES = (".png", ".svg")
 COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red")
 POINTS = "●▲■◆▼★"
-HEIGHT, AXIS = 16, 8  # lines of the picture, and columns left of it
+HEIGHT, AXIS = 16, 8  # lines of the chart, and columns left of it
 
 
 def run(
     runs: list[Path] = typer.Argument(help="Folders of runs, finished or not."),
-    out: Path | None = typer.Option(None, help="Write a picture: a .png or .svg file."),
+    out: Path | None = typer.Option(None, help="Write an image: a .png or .svg file."),
 ) -> None:
     """Draw loss curves: training as a line (smoothed), validation as points."""
     curves = [read(folder) for folder in runs]
@@ -34,7 +34,7 @@ def run(
 
 
 class Canvas:
-    """Dots, eight to a character (braille), and marks on top of them."""
+    """Braille dots, eight to a character, and markers on top of them."""
 
     def __init__(self, width: int, height: int) -> None:
         self.width, self.height = width, height
@@ -43,7 +43,7 @@ class Canvas:
         self.colours: dict[tuple[int, int], str] = {}
 
     def dot(self, x: float, y: float, colour: str) -> None:
-        """x and y go from 0 to 1, y upwards."""
+        """Set a dot; x and y are from 0 to 1, y upwards."""
         column, row = round(x * (2 * self.width - 1)), round((1 - y) * (4 * self.height - 1))
         bits = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
         self.dots[row // 4][column // 2] |= bits[row % 4][column % 2]
@@ -63,13 +63,13 @@ class Canvas:
 
 
 def draw(curves: list[Curve], console: Console) -> None:
-    everything = [point for curve in curves for point in curve.train + curve.valid]
-    last, low = max(step for step, _ in everything), min(loss for _, loss in everything)
-    high = max(loss for _, loss in everything)
+    points = [point for curve in curves for point in curve.train + curve.valid]
+    last, low = max(step for step, _ in points), min(loss for _, loss in points)
+    high = max(loss for _, loss in points)
     canvas = Canvas(min(console.width, 120) - AXIS - 1, HEIGHT)
     tall = (high - low) or 1.0
-    looks = [(COLOURS[i % len(COLOURS)], POINTS[i % len(POINTS)]) for i in range(len(curves))]
-    for curve, (colour, sign) in zip(curves, looks, strict=True):
+    styles = [(COLOURS[i % len(COLOURS)], POINTS[i % len(POINTS)]) for i in range(len(curves))]
+    for curve, (colour, sign) in zip(curves, styles, strict=True):
         for step, loss in _dense(curve.train, 2 * canvas.width):
             canvas.dot(step / last, (loss - low) / tall, colour)
         for step, loss in curve.valid:
@@ -79,12 +79,12 @@ def draw(curves: list[Curve], console: Console) -> None:
         console.print(Text.assemble((f"{label:>{AXIS - 1}} ", "dim"), line), no_wrap=True)
     steps = f"{0:<{canvas.width // 2}}{f'{last:,.0f} steps':>{canvas.width - canvas.width // 2}}"
     console.print(Text(" " * AXIS + steps, "dim"), no_wrap=True)
-    for curve, (colour, sign) in zip(curves, looks, strict=True):
+    for curve, (colour, sign) in zip(curves, styles, strict=True):
         console.print(_legend(curve, sign, colour), soft_wrap=True)
 
 
 def _dense(line: Line, columns: int) -> Iterator[tuple[float, float]]:
-    """The line with enough points between its own that no column of dots stays empty."""
+    """The line with interpolated points, so that no column of dots stays empty."""
     for (step, loss), (next_step, next_loss) in pairwise(line):
         parts = max(1, min(columns, 4 * columns // len(line)))
         for part in range(parts):
@@ -94,11 +94,11 @@ def _dense(line: Line, columns: int) -> Iterator[tuple[float, float]]:
 
 
 def _legend(curve: Curve, sign: str, colour: str) -> Text:
-    told = f"  step {curve.train[-1][0]:,.0f}, training {curve.train[-1][1]:.4f}"
+    summary = f"  step {curve.train[-1][0]:,.0f}, training {curve.train[-1][1]:.4f}"
     if curve.valid:
         step, best = min(curve.valid, key=lambda point: point[1])
-        told += f", validation {sign} {curve.valid[-1][1]:.4f} (best {best:.4f} at {step:,.0f})"
-    return Text.assemble(("⠤⠤ ", colour), (curve.name, "bold"), told)
+        summary += f", validation {sign} {curve.valid[-1][1]:.4f} (best {best:.4f} at {step:,.0f})"
+    return Text.assemble(("⠤⠤ ", colour), (curve.name, "bold"), summary)
 
 
 def paint(curves: list[Curve], out: Path) -> None:
@@ -117,10 +117,10 @@ def paint(curves: list[Curve], out: Path) -> None:
 
 
 def check_picture(out: Path) -> None:
-    """Can it be drawn? Before the work that it shows."""
+    """ConfigError, before any work, if the image cannot be drawn."""
     if out.suffix.lower() not in SUFFIXES:
         raise ConfigError(f"{out}: write a name that ends in {' or '.join(SUFFIXES)}")
-    check_installed(f"{out}: a picture", "plot", "matplotlib")
+    check_installed(f"{out}: an image", "plot", "matplotlib")
 
 
 def new_figure(width: float, height: float) -> Any:

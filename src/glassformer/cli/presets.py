@@ -1,4 +1,4 @@
-"""`glassformer presets`: the models that have a name."""
+"""`glassformer presets`: known model sizes."""
 
 from __future__ import annotations
 
@@ -12,46 +12,33 @@ from rich.text import Text
 
 
 def run(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
-    """List the known sizes of BERT, GPT, T5 and their kin."""
-    facts = gather()
+    """List the known sizes of BERT, GPT, T5 and others."""
+    from glassformer.catalog import list_presets
+
+    presets = list_presets()
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        typer.echo(json.dumps(presets, indent=2))
         return
     console = Console(highlight=False)
     gap = 1 if console.width < 90 else 3
     table = Table(box=None, padding=(0, 0, 0, gap), pad_edge=False, header_style="dim")
     table.add_column(no_wrap=True)
     table.add_column("what", no_wrap=True)
-    for title in ("depth", "width", "heads", "pieces", "params"):
+    for title in ("depth", "width", "heads", "tokens", "params"):
         table.add_column(title, justify="right", no_wrap=True)
     for family in ("encoder", "decoder", "seq2seq"):
         table.add_row(family, style="bold")
-        for fact in facts:
-            if fact["family"] == family:
+        for preset in presets:
+            if preset["family"] == family:
                 table.add_row(
-                    Text(fact["name"], "cyan"), fact["what"], _depth(fact), f"{fact['width']}",
-                    f"{fact['heads']}", f"{fact['vocab_size']:,}", f"{fact['bare'] / 1e6:.1f}M",
+                    Text(preset["name"], "cyan"), preset["what"], _depth(preset),
+                    f"{preset['width']}", f"{preset['heads']}", f"{preset['vocab_size']:,}",
+                    f"{preset['bare'] / 1e6:.1f}M",
                 )  # fmt: skip
     console.print(table)
-    console.print("\n`glassformer params NAME` opens one up. Parameters are without the head.")
+    console.print("\n`glassformer params NAME` counts its parts. Parameters are without the head.")
 
 
-def gather() -> list[dict[str, Any]]:
-    from glassformer.presets import PRESETS
-    from glassformer.sizes import measure
-
-    facts = []
-    for name, preset in PRESETS.items():
-        fields = ("family", "depth", "decoder_depth", "width", "heads", "vocab_size")
-        sizes = measure(preset.model, preset.task)
-        facts.append(
-            {"name": name, "what": preset.what}
-            | {field: getattr(preset.model, field) for field in fields}
-            | {"bare": sizes.bare, "with_head": sizes.with_head}
-        )
-    return facts
-
-
-def _depth(fact: dict[str, Any]) -> str:
-    both = (fact["depth"], fact["decoder_depth"])
+def _depth(preset: dict[str, Any]) -> str:
+    both = (preset["depth"], preset["decoder_depth"])
     return "+".join(str(depth) for depth in both if depth is not None)

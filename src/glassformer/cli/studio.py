@@ -1,4 +1,4 @@
-"""`glassformer studio`: look inside models, in the browser."""
+"""`glassformer studio`: look inside models in the browser."""
 
 from __future__ import annotations
 
@@ -18,72 +18,72 @@ from glassformer.errors import ConfigError
 from glassformer.pretrained import shipped
 
 if TYPE_CHECKING:
-    from glassformer.studio.samples import Served
+    from glassformer.studio.samples import ServedModel
 
 HERE = "127.0.0.1"  # and nowhere else: there is no password
-PATIENCE = 2  # seconds that Ctrl-C waits for a client that has sent half a request
+SHUTDOWN_SECONDS = 2  # how long Ctrl-C waits for an unfinished request
 
 
 def run(
     models: list[str] | None = typer.Argument(
         None,
-        help="Folders of models or of runs, or names; if none, all that come with the package.",
+        help="Model folders, run folders or names; by default all models shipped with the package.",
     ),
-    toys: bool = typer.Option(False, help="Also the lectures' toys, trained here and now."),
-    port: int = typer.Option(8642, min=1, max=65535, help="Where to serve, on this machine only."),
+    toys: bool = typer.Option(False, help="Also train and serve the lectures' toy models."),
+    port: int = typer.Option(8642, min=1, max=65535, help="Port, on this machine only."),
     open_page: bool = typer.Option(True, "--open/--no-open", help="Open the page in a browser."),
     device: str = DEVICE,
 ) -> None:
-    """Serve the studio: every head and every number of a model, on a page of your browser."""
+    """Serve the studio: every head and every number of a model, in your browser."""
     with _listen(port) as listening, contextlib.suppress(KeyboardInterrupt):
         import uvicorn
 
         from glassformer.studio.app import create_app
-        from glassformer.studio.toys import toys as trained
+        from glassformer.studio.toys import toys as train_toys
 
         served = serve(models or ([] if toys else list(shipped())), device)
         if toys or not served:
             typer.echo("glassformer: training the lectures' toys …", err=True)
-            served += trained()
+            served += train_toys()
         url = f"http://{HERE}:{port}/"
         app = create_app(served, port=port)
-        typer.echo(f"{url}    (Ctrl-C ends it)")
+        typer.echo(f"{url}    (press Ctrl-C to stop)")
         if open_page and _has_display():
             webbrowser.open(url)
         config = uvicorn.Config(
             app, log_level="warning", server_header=False, ws="none",
-            timeout_graceful_shutdown=PATIENCE,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )  # fmt: skip
         uvicorn.Server(config).run(sockets=[listening])
 
 
-def serve(models: Sequence[str], device: str) -> list[Served]:
-    """Each model opened; of a run, its result or its newest checkpoint."""
-    from glassformer.studio.samples import Served
-    from glassformer.studio.training import is_run, newest, step_of
+def serve(models: Sequence[str], device: str) -> list[ServedModel]:
+    """Open the models; for a run folder, its result or its newest checkpoint."""
+    from glassformer.studio.checkpoints import is_run, newest, step_of
+    from glassformer.studio.samples import ServedModel
 
-    runs = {each: Path(each) for each in models if is_run(Path(each))}
-    folders = [str(newest(runs[each])) if each in runs else each for each in models]
-    opened = [open_model(each, device) for each in folders]
+    runs = {model: Path(model) for model in models if is_run(Path(model))}
+    folders = [str(newest(runs[model])) if model in runs else model for model in models]
+    opened = [open_model(folder, device) for folder in folders]
     steps = [
-        step_of(Path(at)) if each in runs else None
-        for each, at in zip(models, folders, strict=True)
+        step_of(Path(folder)) if model in runs else None
+        for model, folder in zip(models, folders, strict=True)
     ]
     return [
-        Served(name, model, run=runs.get(each), step=step, folder=folder)
-        for name, model, each, step, folder in zip(
+        ServedModel(name, loaded, run=runs.get(model), step=step, folder=folder)
+        for name, loaded, model, step, folder in zip(
             names(models), opened, models, steps, folders, strict=True
         )
     ]
 
 
 def _listen(port: int) -> socket.socket:
-    """Taken first: nobody should wait for a model and then hear that there is no port."""
-    # With its protocol named, asyncio sends small answers at once: they waited 40 ms.
+    """Bind the port before any model is loaded, so that a taken port is reported at once."""
+    # With an explicit protocol asyncio sets TCP_NODELAY: small responses arrive 40 ms earlier.
     listening = socket.socket(proto=socket.IPPROTO_TCP)
     # On Windows SO_REUSEADDR would share a port that is taken.
-    alone = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
-    listening.setsockopt(socket.SOL_SOCKET, alone, 1)
+    exclusive = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
+    listening.setsockopt(socket.SOL_SOCKET, exclusive, 1)
     try:
         listening.bind((HERE, port))
         listening.listen()
@@ -97,16 +97,16 @@ def _listen(port: int) -> socket.socket:
 
 
 def names(models: Sequence[str]) -> list[str]:
-    """The last parts of each path: as few as tell them apart, and never "model" alone."""
+    """The last parts of each path: as few as make the names unique, and never "model" alone."""
     parts = [Path(each).resolve().parts if Path(each).exists() else (each,) for each in models]
-    found = []
+    labels = []
     for own in parts:
-        others = [each for each in parts if each != own]
+        others = [path for path in parts if path != own]
         count = 2 if own[-1] == "model" else 1
-        while count < len(own) and any(each[-count:] == own[-count:] for each in others):
+        while count < len(own) and any(path[-count:] == own[-count:] for path in others):
             count += 1
-        found.append(str(Path(*own[-count:])))
-    return found
+        labels.append(str(Path(*own[-count:])))
+    return labels
 
 
 def _has_display() -> bool:

@@ -1,4 +1,4 @@
-"""`glassformer tag`: a label for each word, and the names they make."""
+"""`glassformer tag`: a label for each word, and the spans they form."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from glassformer.cli.common import DEVICE, JSON, MODEL, listing, open_model, texts
+from glassformer.cli.common import DEVICE, JSON, MODEL, SINGLE_DOCUMENT, listing, open_model, texts
 
 
 def run(
     model: str = MODEL,
     text: str | None = typer.Argument(None, help="A text; - reads lines from stdin."),
-    file: Path | None = typer.Option(None, help="Read the texts from here, one a line."),
-    words: bool = typer.Option(False, "--words", help="Words are what stands between spaces."),
-    whole: bool = typer.Option(False, "--whole", help="The file, or stdin, is one text."),
+    file: Path | None = typer.Option(None, help="Read the texts from this file, one per line."),
+    words: bool = typer.Option(False, "--words", help="Words are separated by spaces."),
+    single_document: bool = SINGLE_DOCUMENT,
     device: str = DEVICE,
     as_json: bool = JSON,
 ) -> None:
-    """Label each word: parts of speech, names. Names are shown with their places."""
-    given = texts(text, file, whole=whole)
-    from glassformer.uses import tag
+    """Label each word: parts of speech, names. Names are shown with their positions."""
+    inputs = texts(text, file, single_document=single_document)
+    from glassformer.inference import tag
 
-    wanted = [each.split() for each in given] if words else given
-    found = tag(*open_model(model, device).able("tag"), wanted)
+    split = [line.split() for line in inputs] if words else inputs
+    tagged_texts = tag(*open_model(model, device).able("tag"), split)
     console = Console(highlight=False)
-    for each in found:
+    for tagged in tagged_texts:
         if as_json:
-            typer.echo(json.dumps(asdict(each), ensure_ascii=False))
+            typer.echo(json.dumps(asdict(tagged), ensure_ascii=False))
             continue
-        rows = [(word.text, word.label, word.score) for word in each.words]
+        rows = [(word.text, word.label, word.score) for word in tagged.words]
         console.print(listing(("word", "label", "score"), rows))
-        if each.spans:
-            named = [(s.text, s.label, s.score, f"{s.start}–{s.end}") for s in each.spans]
+        if tagged.spans:
+            named = [(s.text, s.label, s.score, f"{s.start}–{s.end}") for s in tagged.spans]
             console.print("", listing(("span", "label", "score", "characters"), named), sep="\n")

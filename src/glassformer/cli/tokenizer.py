@@ -1,9 +1,8 @@
-"""`glassformer tokenizer train` and `show`: learn a tokenizer from text, and look at one."""
+"""`glassformer tokenizer train` and `show`: train a tokenizer on text, and show one."""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -16,17 +15,20 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.cli.common import READ, grid, open_tokenizer, safe, size, visible
-from glassformer.durable import remove, write_whole
-from glassformer.errors import ConfigError
-from glassformer.text import Encoding, Tokenizer
-from glassformer.text.training import USUAL, Kind, Purpose, tokenizer_files, train_tokenizer
+from glassformer.cli.common import grid, safe, size, visible
+from glassformer.text.describe import TextSample, describe, longest_tokens, token_rows
+from glassformer.text.folder import check_writable, open_tokenizer, write_tokenizer
+from glassformer.text.training import (
+    DEFAULT_PURPOSE,
+    Kind,
+    Purpose,
+    tokenizer_files,
+    train_tokenizer,
+)
 
-ALSO = ("special_tokens_map.json", "added_tokens.json")  # of older folders: they would contradict
-BLOCK, SAMPLE = 2**12, 2**21  # characters: the pieces, and all, of the text that is measured
 FOR = {"encoder": "for an encoder", "decoder": "for a decoder", "translation": "for translation"}
 
-app = typer.Typer(help="Train a tokenizer, or look at one.", no_args_is_help=True)
+app = typer.Typer(help="Train a tokenizer, or show one.", no_args_is_help=True)
 
 
 @app.command()
@@ -37,58 +39,57 @@ def train(
         "bpe", metavar="KIND", help="bpe (of bytes), wordpiece, unigram, chars or bytes."
     ),
     vocab_size: int | None = typer.Option(
-        None, metavar="N", help="How many pieces at most; chars and bytes know it."
+        None, metavar="N", help="The largest vocabulary; not for chars and bytes."
     ),
     purpose: Purpose | None = typer.Option(
         None,
         metavar="PURPOSE",
-        help="encoder, decoder or translation: decides its special tokens. If not given, the kind "
-        "decides: wordpiece is for an encoder, unigram for translation, others for a decoder.",
+        help="encoder, decoder or translation: decides its special tokens. If not given, wordpiece "
+        "is for an encoder, unigram for translation, others for a decoder.",
     ),
-    lowercase: bool = typer.Option(False, "--lowercase", help="Read A as a."),
-    special: list[str] = typer.Option((), help="One more special token; may be repeated."),
-    field: str = typer.Option("", help="Which field of a .jsonl, .csv … file; else text."),
-    force: bool = typer.Option(False, "--force", help="Replace the tokenizer that is there."),
+    lowercase: bool = typer.Option(False, "--lowercase", help="Convert text to lower case."),
+    special: list[str] = typer.Option((), help="Another special token; may be repeated."),
+    field: str = typer.Option("", help="The field of a .jsonl, .csv … file; text, if not given."),
+    force: bool = typer.Option(False, "--force", help="Replace an existing tokenizer."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Learn a tokenizer from text; the same text gives the same tokenizer.
+    """Train a tokenizer on text; the same text gives the same tokenizer.
 
-    With --purpose translation, a .tsv file is read as pairs, and both sides count.
+    With --purpose translation, a .tsv file is read as pairs, and both sides are used.
     """
-    purpose = purpose or USUAL[kind]
-    _check_room(out, force)
-    with Reading(chain.from_iterable(_texts(path, field, purpose) for path in data)) as reading:
+    purpose = purpose or DEFAULT_PURPOSE[kind]
+    check_writable(out, force=force)
+    texts = chain.from_iterable(_texts(path, field, purpose) for path in data)
+    with LearningProgress(texts) as progress:
         tokenizer = train_tokenizer(
-            reading, kind, vocab_size, purpose=purpose, lowercase=lowercase, special=special
+            progress, kind, vocab_size, purpose=purpose, lowercase=lowercase, special=special
         )
-        for _ in reading:  # what nobody had to read: bytes are known
+        for _ in progress:  # a tokenizer of bytes does not read the text
             pass
-    _write(out, tokenizer_files(tokenizer))
+    write_tokenizer(out, tokenizer_files(tokenizer))
     facts = {"folder": str(out), "purpose": purpose, **describe(tokenizer)}
     facts |= {"asked": vocab_size, "fingerprint": tokenizer.fingerprint}
-    facts |= reading.measure(tokenizer, facts["unknown"])
-    facts["longest"] = _longest(tokenizer)
+    facts |= progress.sample.measure(tokenizer, facts["unknown"])
+    facts["longest"] = longest_tokens(tokenizer)
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
     else:
         _report(facts)
 
 
-class Reading:
-    """The texts on their way: counted, shown on stderr, and every so many kept as a sample."""
+class LearningProgress:
+    """Passes texts on, adds them to the sample, and shows on stderr how many bytes there were."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.texts = iter(texts)
-        self.documents = self.bytes = self.blocks = self.held = 0
-        self.kept: list[str] = []
-        self.every = 1
+        self.sample = TextSample()
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         console = Console(stderr=True)
         self.bar = Progress(
             *columns, console=console, transient=True, disable=not console.is_terminal
         )
 
-    def __enter__(self) -> Reading:
+    def __enter__(self) -> LearningProgress:
         self.bar.start()
         self.task = self.bar.add_task("reading")
         return self
@@ -98,106 +99,40 @@ class Reading:
 
     def __iter__(self) -> Iterator[str]:
         for text in self.texts:
-            self.documents += 1
-            self.bytes += len(text.encode("utf-8", "replace"))
-            self._keep(text)
-            if self.documents % 100 == 1:
-                self.bar.update(self.task, description=f"reading: {size(self.bytes)}")
+            self.sample.add(text)
+            if self.sample.documents % 100 == 1:
+                self.bar.update(self.task, description=f"reading: {size(self.sample.bytes)}")
             yield text
-        self.bar.update(self.task, description=f"learning from {size(self.bytes)}")
-
-    def _keep(self, text: str) -> None:
-        for start in range(0, len(text), BLOCK):
-            if self.blocks % self.every == 0:
-                self.kept.append(text[start : start + BLOCK])
-                self.held += len(self.kept[-1])
-            self.blocks += 1
-            if self.held > SAMPLE:
-                self.kept = self.kept[::3]  # an odd step: from pairs, both sides are taken
-                self.held = sum(map(len, self.kept))
-                self.every *= 3
-
-    def measure(self, tokenizer: Tokenizer, unknown: int | None) -> dict[str, Any]:
-        ids = list(chain.from_iterable(tokenizer.ids(self.kept)))
-        sample = sum(len(text.encode("utf-8")) for text in self.kept)
-        return {
-            "documents": self.documents,
-            "bytes": self.bytes,
-            "sample_bytes": sample,
-            "bytes_per_token": round(sample / max(len(ids), 1), 3),
-            "unknown_share": round(sum(i == unknown for i in ids) / max(len(ids), 1), 6),
-        }
+        self.bar.update(self.task, description=f"learning from {size(self.sample.bytes)}")
 
 
 def _texts(path: Path, field: str, purpose: Purpose) -> Iterable[str]:
-    from glassformer.data import readers
-    from glassformer.data.files import kind
+    from glassformer.data.readers.files import kind
+    from glassformer.data.readers.parallel import pairs
+    from glassformer.data.readers.text import documents
 
     if purpose == "translation" and not field and kind(path) == ".tsv":
-        return chain.from_iterable(readers.pairs(path))
-    return readers.documents(path, field or "text")
-
-
-def _check_room(folder: Path, force: bool) -> None:
-    """Before the work, not after it."""
-    there = [name for name in (*READ, *ALSO) if (folder / name).exists()]
-    if there and not force:
-        raise ConfigError(f"{folder}: {there[0]} is there: write --force to replace the tokenizer")
-    home = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    if not home.is_dir() or not os.access(home, os.W_OK):
-        raise ConfigError(f"{folder}: {home} is no folder to write in")
-
-
-def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    for name, data in files.items():
-        write_whole(folder / name, data)
-    for name in {*READ, *ALSO} - files.keys():
-        remove(folder / name)
-
-
-def describe(tokenizer: Tokenizer) -> dict[str, Any]:
-    whole = json.loads(tokenizer.backend.to_str())
-    model = whole["model"]
-    kind = model["type"].lower()
-    if kind == "bpe" and not model["merges"]:
-        kind = "bytes" if "ByteLevel" in json.dumps(whole["pre_tokenizer"]) else "chars"
-    named = model.get("unk_token")
-    return {
-        "kind": kind,
-        "size": len(tokenizer),
-        "special": {each["content"]: each["id"] for each in whole["added_tokens"]},
-        "unknown": tokenizer.id(named) if named else model.get("unk_id"),
-    }
-
-
-def _longest(tokenizer: Tokenizer) -> list[str]:
-    """The 20 longest pieces, as they stand in a text."""
-    special = tokenizer.backend.get_added_tokens_decoder()
-    pieces = tokenizer.backend.get_vocab().items()
-    ranked = sorted(
-        (-len(piece.removeprefix("##")), piece, i) for piece, i in pieces if i not in special
-    )
-    of_bytes = "ByteLevel" in type(tokenizer.backend.decoder).__name__
-    return [tokenizer.decode([i]) if of_bytes else piece for _, piece, i in ranked[:20]]
+        return chain.from_iterable(pairs(path))
+    return documents(path, field or "text")
 
 
 def _report(facts: dict[str, Any]) -> None:
-    pieces, measured = f"{facts['size']:,}", f"{facts['bytes_per_token']:.2f}"
+    tokens, measured = f"{facts['size']:,}", f"{facts['bytes_per_token']:.2f}"
     if facts["asked"] and facts["size"] < facts["asked"]:
-        pieces += f" ({facts['asked']:,} were asked for: the text gives no more)"
+        tokens += f" (of {facts['asked']:,}: the text gives no more)"
     if facts["sample_bytes"] < facts["bytes"]:
-        measured += f" (on {size(facts['sample_bytes'])}, evenly taken)"
+        measured += f" (on a sample of {size(facts['sample_bytes'])})"
     rows = {
         "kind": f"{facts['kind']}, {FOR[facts['purpose']]}",
-        "pieces": pieces,
+        "tokens": tokens,
         "special tokens": _special(facts),
-        "learned from": f"{facts['documents']:,} texts, {size(facts['bytes'])}",
-        "bytes a token": measured,
+        "trained on": f"{facts['documents']:,} texts, {size(facts['bytes'])}",
+        "bytes per token": measured,
     }
     if facts["unknown"] is not None:
         rows["unknown"] = f"{facts['unknown_share']:.3%} of the tokens"
     if facts["kind"] not in ("chars", "bytes"):
-        rows["longest pieces"] = "  ".join(map(visible, facts["longest"]))
+        rows["longest tokens"] = "  ".join(map(visible, facts["longest"]))
     rows["written to"] = facts["folder"]
     Console(highlight=False).print(grid(rows))
 
@@ -205,61 +140,49 @@ def _report(facts: dict[str, Any]) -> None:
 @app.command()
 def show(
     folder: Path = typer.Argument(help="A folder with a tokenizer."),
-    text: list[str] = typer.Argument((), help="Texts to cut; else each line of stdin."),
+    text: list[str] = typer.Argument(
+        (), help="Texts to tokenize; lines of stdin, if none is given."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Tell what a tokenizer is, and how it cuts a text."""
-    from glassformer.data.files import lines
+    """Show what a tokenizer is, and how it tokenizes a text."""
+    from glassformer.data.readers.files import lines
 
     tokenizer = open_tokenizer(folder)
     facts = describe(tokenizer)
     if not text and not sys.stdin.isatty():
         text = [line for _, line in lines(sys.stdin.buffer, "stdin")]
-    cut = list(zip(text, tokenizer.encode_all(text), strict=True))
+    pairs = zip(text, tokenizer.encode_all(text), strict=True)
+    tokenized = [(line, token_rows(encoding, facts["unknown"])) for line, encoding in pairs]
     if as_json:
-        facts["texts"] = [{"text": each, "tokens": _tokens(found, facts)} for each, found in cut]
+        facts["texts"] = [{"text": line, "tokens": tokens} for line, tokens in tokenized]
         typer.echo(json.dumps(facts, indent=2))
         return
     console = Console(highlight=False)
-    rows = {"kind": facts["kind"], "pieces": f"{facts['size']:,}"}
+    rows = {"kind": facts["kind"], "tokens": f"{facts['size']:,}"}
     console.print(grid(rows | {"special tokens": _special(facts)}))
-    for each, found in cut:
-        title = Text.assemble((f"\n{len(found.ids)} tokens  ", "bold"), (safe(each), "dim"))
+    for line, tokens in tokenized:
+        title = Text.assemble((f"\n{len(tokens)} tokens  ", "bold"), (safe(line), "dim"))
         console.print(title, no_wrap=True, overflow="ellipsis")
-        console.print(_table(each, _tokens(found, facts)))
-
-
-def _tokens(found: Encoding, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-    columns = zip(found.tokens, found.ids, found.spans, found.special, strict=True)
-    return [
-        {
-            "piece": piece,
-            "id": i,
-            "start": start,
-            "end": end,
-            "special": special,
-            "unknown": i == facts["unknown"] and not special,
-        }
-        for piece, i, (start, end), special in columns
-    ]
+        console.print(_table(line, tokens))
 
 
 def _table(text: str, tokens: list[dict[str, Any]]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("id", justify="right", no_wrap=True)
-    table.add_column("piece", overflow="fold")
+    table.add_column("token", overflow="fold")
     table.add_column("text", overflow="fold")
     table.add_column("span", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    for each in tokens:
-        start, end = each["start"], each["end"]
+    for token in tokens:
+        start, end = token["start"], token["end"]
         style, note = "", ""
-        if each["special"]:
+        if token["special"]:
             style, note = "dim", "special"
-        elif each["unknown"]:
+        elif token["unknown"]:
             style, note = "bold red", "unknown"
-        span = "" if each["special"] else f"{start}–{end}"
-        cells = (f"{each['id']}", visible(each["piece"]), visible(text[start:end]), span, note)
+        span = "" if token["special"] else f"{start}–{end}"
+        cells = (f"{token['id']}", visible(token["piece"]), visible(text[start:end]), span, note)
         table.add_row(*(Text(cell, style) for cell in cells))
     return table
 

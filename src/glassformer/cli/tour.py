@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.cli.common import listing, prose, safe, telling
+from glassformer.cli.common import listing, prose, safe, warnings_on_stderr
 from glassformer.pretrained import named
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ BANKS = (
     "I deposited money in the bank.",
     "She took her savings out of the bank.",
 )
-BEGINS = "The old house stood at the end of the lane, and"
+PROMPT = "The old house stood at the end of the lane, and"
 CAT = "The cat sat on the mat."
 
 
 def run(console: Console, seed: int) -> None:
-    """What there is a model for; without any there is nothing to show."""
+    """Show the examples of every model that is installed."""
     for name, parts in PARTS.items():
         if not named(name).exists():
             continue
@@ -46,10 +46,12 @@ def run(console: Console, seed: int) -> None:
 def _trout(console: Console, model: Model, seed: int) -> None:
     console.print(TROUT, markup=False)
     (blank,) = model.fill(TROUT)
-    rows = [(each.text, each.probability) for each in blank.candidates]
+    rows = [(word.text, word.probability) for word in blank.candidates]
     console.print(listing(("word", "probability"), rows))
     if rows[0][0] != "broke":
-        console.print("the lecture's word is broke: so small a model has read little of fishing")
+        console.print(
+            "the lecture's word is broke: a model this small has read little about fishing"
+        )
 
 
 def _follows(console: Console, model: Model, seed: int) -> None:
@@ -60,7 +62,7 @@ def _follows(console: Console, model: Model, seed: int) -> None:
 def _banks(console: Console, model: Model, seed: int) -> None:
     import torch
 
-    river, money, savings = (model.word(each, "bank") for each in BANKS)
+    river, money, savings = (model.word(sentence, "bank") for sentence in BANKS)
     cosines = model.similarity(money[None], torch.stack([river, savings]))[0].tolist()
     rows = [
         (f"{BANKS[1]} {other}", cosine) for other, cosine in zip(BANKS[::2], cosines, strict=True)
@@ -68,46 +70,47 @@ def _banks(console: Console, model: Model, seed: int) -> None:
     console.print(listing(('"bank" in both: the same word, not the same vector', "cosine"), rows))
 
 
-def _writes(console: Console, model: Model, seed: int) -> None:
+def _continues(console: Console, model: Model, seed: int) -> None:
     pieces = model.stream(
-        BEGINS, max_new_tokens=90, do_sample=True, temperature=0.8, top_p=0.95, seed=seed
+        PROMPT, max_new_tokens=90, do_sample=True, temperature=0.8, top_p=0.95, seed=seed
     )
-    console.print(prose(BEGINS + "".join(pieces), "\n"), markup=False)
+    console.print(prose(PROMPT + "".join(pieces), "\n"), markup=False)
 
 
 def _translates(console: Console, model: Model, seed: int) -> None:
-    with telling():
-        (found,) = model.translate(CAT, align=True)
-    console.print(f"{CAT}  →  {prose(found.text)}", markup=False)
-    if found.alignment is None:
+    with warnings_on_stderr():
+        (translation,) = model.translate(CAT, align=True)
+    console.print(f"{CAT}  →  {prose(translation.text)}", markup=False)
+    alignment = translation.alignment
+    if alignment is None:
         return
     table = Table(
-        title="where each word looked (the rest: the end)",
+        title="cross attention of each word (the rest is on the end token)",
         title_justify="left",
         box=None,
         padding=(0, 1),
     )
     table.add_column("", style="cyan", no_wrap=True, max_width=20)
-    for word in found.alignment.source:
+    for word in alignment.source:
         table.add_column(safe(word), justify="right", no_wrap=True)
-    for word, row in zip(found.alignment.target, found.alignment.weights.tolist(), strict=True):
+    for word, row in zip(alignment.target, alignment.weights.tolist(), strict=True):
         table.add_row(safe(word), *cells(row))
     console.print(table)
 
 
 def cells(row: list[float]) -> Iterator[Text]:
-    """Numbers from 0 to 1; what is large can be seen."""
+    """Numbers from 0 to 1; large ones are highlighted."""
     for value in row:
         yield Text(f"{value:.2f}", "bold green" if value >= 0.5 else "" if value >= 0.05 else "dim")
 
 
-Part = tuple[str, Callable[[Console, "Model", int], None], str]  # title, what it shows, page
+Part = tuple[str, Callable[[Console, "Model", int], None], str]  # title, function, studio page
 PARTS: dict[str, tuple[Part, ...]] = {
     "gf-encoder": (
         ("A hidden word", _trout, "Map"),
         ("Does it follow?", _follows, "Map"),
         ("One word, two meanings", _banks, "Layers"),
     ),
-    "gf-decoder": (("The next word, again and again", _writes, "Generate"),),
+    "gf-decoder": (("The next word, again and again", _continues, "Generate"),),
     "gf-en-ru": (("English to Russian", _translates, "Translate"),),
 }

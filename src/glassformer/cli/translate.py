@@ -1,4 +1,4 @@
-"""`glassformer translate`: texts, a file or what comes from stdin, line by line."""
+"""`glassformer translate`: texts, a file or stdin, line by line."""
 
 from __future__ import annotations
 
@@ -14,132 +14,141 @@ import typer
 from rich.console import Console
 
 from glassformer.cli.common import DEVICE, INT8, JSON, open_model, prose
-from glassformer.data.files import lines, read_lines
+from glassformer.cli.generation_options import with_settings
+from glassformer.data.readers.files import lines, read_lines
 from glassformer.durable import write_whole
 from glassformer.errors import ConfigError, InputError
+from glassformer.generate.settings import TRANSLATION
 
 if TYPE_CHECKING:
     from glassformer.generate.translate import Translation
     from glassformer.loaded import Model
 
-AT_ONCE = 512  # lines that are sorted by length together
-EVERY = 5.0  # seconds between lines where there is no terminal
+GROUP = 512  # lines that are sorted by length together
+PROGRESS_SECONDS = 5.0  # between lines of progress without a terminal
 
 
+@with_settings("num_beams", "length_penalty", defaults=TRANSLATION)
 def run(
-    model: str = typer.Argument(help="The model folder."),
-    texts: list[str] | None = typer.Argument(
-        None, help="Texts; if not given, or -, lines of stdin."
+    model: str = typer.Argument(
+        help="A model folder, a name of `glassformer list`, or of the hub."
     ),
-    file: Path | None = typer.Option(None, help="Translate the lines of a file, packed or not."),
-    out: Path | None = typer.Option(None, help="Write the lines to this file."),
-    num_beams: int = typer.Option(4, min=1, help="Translations that are tried side by side."),
-    length_penalty: float = typer.Option(1.0, help="Above 0 favours long translations."),
-    n_best: int = typer.Option(1, min=1, help="So many translations of each line, best first."),
-    scores: bool = typer.Option(False, help="A column with the score."),
-    align: bool = typer.Option(False, help="A column with aligned words: 0-0 1-2, from 0."),
+    texts: list[str] | None = typer.Argument(
+        None, help="Texts; lines of stdin, if none is given, or -."
+    ),
+    file: Path | None = typer.Option(
+        None, help="Translate the lines of this file; it may be compressed."
+    ),
+    out: Path | None = typer.Option(None, help="Write the translations to this file."),
+    n_best: int = typer.Option(1, min=1, help="Translations per line, best first."),
+    scores: bool = typer.Option(False, help="Add a column with the score."),
+    align: bool = typer.Option(False, help="Add a column with the word alignment: 0-0 1-2."),
     device: str = DEVICE,
     int8: bool = INT8,
     as_json: bool = JSON,
+    **settings: Any,
 ) -> None:
-    """Translate. A line in, a line out: number (with --n-best), score, text, alignment, by tabs.
+    """Translate line by line: number (with --n-best), score, text and alignment, between tabs.
 
-    Nothing is cut: what is too long for the model is translated sentence by sentence.
+    Nothing is cut off: a line that is too long for the model is translated sentence by sentence.
     """
     texts = None if texts == ["-"] else texts
     if texts and file is not None:
-        raise ConfigError("--file: texts are given as well: write one of them")
+        raise ConfigError("--file: there are texts, too: write one of them")
+    num_beams = {**TRANSLATION, **settings}["num_beams"]
     if n_best > num_beams:
-        raise ConfigError(f"--n-best {n_best}: with --num-beams {num_beams} there are not so many")
+        raise ConfigError(f"--n-best {n_best}: write at most --num-beams, {num_beams}")
     from glassformer.generate.translate import notes
 
-    search = {
-        "num_beams": num_beams, "length_penalty": length_penalty, "n_best": n_best, "align": align,
-    }  # fmt: skip
-    at_once = 1 if _typed(texts, file) else AT_ONCE
-    odd: list[Translation] = []
-    written: list[str] = []
-    found = _all(_open(model, device, int8), _read(texts, file), at_once, search)
-    for number, each in enumerate(found):
-        if each.broken or not each.complete:
-            odd.append(each)
-        facts = [json.dumps(_facts(each), ensure_ascii=False)] if as_json else None
-        for line in facts or _lines(each, number, n_best, scores, align):
+    options = {"n_best": n_best, "align": align, **settings}
+    group = 1 if _is_interactive(texts, file) else GROUP
+    noteworthy: list[Translation] = []
+    output: list[str] = []
+    translations = _translate(_open(model, device, int8), _read(texts, file), group, options)
+    for number, translation in enumerate(translations):
+        if translation.broken or not translation.complete:
+            noteworthy.append(translation)
+        record = [json.dumps(_record(translation), ensure_ascii=False)] if as_json else None
+        for line in record or _lines(translation, number, n_best, scores, align):
             if out is None:
                 typer.echo(line)
             else:
-                written.append(f"{line}\n")
-    for note in notes(odd):
+                output.append(f"{line}\n")
+    for note in notes(noteworthy):
         typer.echo(f"glassformer: {note}", err=True)
     if out is not None:
-        write_whole(out, "".join(written).encode())
-        typer.echo(f"{out}: {len(written):,} lines")
+        write_whole(out, "".join(output).encode())
+        typer.echo(f"{out}: {len(output):,} lines")
 
 
 def _open(folder: str, device: str, int8: bool) -> Model:
     model = open_model(folder, device, int8=int8)
-    if model.task.spec.kind != "seq2seq":
-        raise InputError(f"{folder}: this model is for {model.task.spec.kind}: it cannot translate")
+    if model.task.spec.kind != "translation":
+        raise InputError(
+            f"{folder}: this is a {model.task.spec.kind} model: give a translation model"
+        )
     return model
 
 
-def _typed(texts: list[str] | None, file: Path | None) -> bool:
-    """Somebody types, and waits for each line."""
+def _is_interactive(texts: list[str] | None, file: Path | None) -> bool:
+    """Does a user type the lines, and wait for each translation?"""
     return not texts and file is None and sys.stdin.isatty()
 
 
 def _read(texts: list[str] | None, file: Path | None) -> Iterator[str]:
     if texts:
         return (line for text in texts for line in text.split("\n"))
-    found = lines(sys.stdin.buffer, "stdin") if file is None else read_lines(file)
-    return (line for _, line in found)
+    numbered = lines(sys.stdin.buffer, "stdin") if file is None else read_lines(file)
+    return (line for _, line in numbered)
 
 
-def _all(
-    model: Model, texts: Iterable[str], at_once: int, search: dict[str, Any]
+def _translate(
+    model: Model, texts: Iterable[str], group: int, options: dict[str, Any]
 ) -> Iterator[Translation]:
-    """One after the other; how far it is goes to stderr."""
+    """One translation after the other; progress goes to stderr."""
     from glassformer.generate.translate import translate
 
     tokenizer = model._tokenizer()
-    rest, done, began = iter(texts), 0, time.monotonic()
-    told = began
+    rest, done, start = iter(texts), 0, time.monotonic()
+    shown = start
     with Console(stderr=True).status("translating") as status:
-        while group := list(islice(rest, at_once)):
-            yield from translate(model.task, tokenizer, group, origin=model.origin, **search)
-            done, now = done + len(group), time.monotonic()
-            line = f"{done:,} lines, {done / (now - began):,.1f} a second"
+        while lines_of_group := list(islice(rest, group)):
+            yield from translate(
+                model.task, tokenizer, lines_of_group, origin=model.origin, **options
+            )
+            done, now = done + len(lines_of_group), time.monotonic()
+            line = f"{done:,} lines, {done / (now - start):,.1f} per second"
             status.update(line)
-            if not status.console.is_terminal and now > told + EVERY:
+            if not status.console.is_terminal and now > shown + PROGRESS_SECONDS:
                 typer.echo(line, err=True)
-                told = now
+                shown = now
 
 
 def _lines(
-    found: Translation, number: int, n_best: int, scores: bool, align: bool
+    translation: Translation, number: int, n_best: int, scores: bool, align: bool
 ) -> Iterator[str]:
-    for each in (found, *found.others):
+    for ranked in (translation, *translation.others):
         columns = [f"{number}"] if n_best > 1 else []
-        columns += [f"{each.score:.4f}"] if scores else []
-        columns.append(prose(each.text))
+        columns += [f"{ranked.score:.4f}"] if scores else []
+        columns.append(prose(ranked.text))
         if align:
-            columns.append("" if each.alignment is None else each.alignment.pharaoh())
+            columns.append("" if ranked.alignment is None else ranked.alignment.pharaoh())
         yield "\t".join(columns)
 
 
-def _facts(found: Translation) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        name: getattr(found, name)
+def _record(translation: Translation) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        name: getattr(translation, name)
         for name in ("source", "text", "score", "source_tokens", "tokens", "parts", "complete")
     }
-    if found.alignment is not None:
-        aligned = found.alignment
-        facts["alignment"] = {
+    if translation.alignment is not None:
+        aligned = translation.alignment
+        record["alignment"] = {
             "source": aligned.source,
             "target": aligned.target,
             "links": aligned.links(),
             "weights": [[round(w, 4) for w in row] for row in aligned.weights.tolist()],
         }
-    if found.others:
-        facts["others"] = [_facts(each) for each in found.others]
-    return facts
+    if translation.others:
+        record["others"] = [_record(other) for other in translation.others]
+    return record

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.data.chance import below, uniform
+from glassformer.data.hashing import below, uniform
 
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

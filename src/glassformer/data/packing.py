@@ -20,7 +20,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from glassformer.data.chance import below, shuffled
+from glassformer.data.hashing import below, shuffled
 from glassformer.durable import write_whole
 from glassformer.errors import ConfigError, InputError
 
@@ -77,7 +77,7 @@ def fill_rows(costs: Numbers, budget: int, most: int) -> Numbers:
     if len(costs) and costs.max() > budget:
         raise InputError(
             f"a text of {costs.max():,} tokens does not fit into a row of {budget:,}: "
-            "raise train.tokens or lower objective.length"
+            "raise train.micro_batch_tokens or lower objective.length"
         )
     sums = np.concatenate([np.zeros((1, costs.shape[1]), np.int64), costs.cumsum(0)])
     begins = [0]

@@ -10,22 +10,22 @@ from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from glassformer.data.frame import Frame, end_of_text
-from glassformer.data.marking import (
+from glassformer.data.fingerprints import difference, fingerprints
+from glassformer.data.label_alignment import (
     Document,
-    Marked,
+    LabelledText,
     mark_answers,
     mark_texts,
     mark_words,
     texts_of,
 )
-from glassformer.data.stamps import difference, stamps
+from glassformer.data.special_tokens import SpecialTokenTemplate, end_of_text
 from glassformer.data.store import OTHERS, Meta, Writer, read_meta
 from glassformer.durable import remove
 from glassformer.errors import InputError, shown
 from glassformer.text import Tokenizer
 
-Kind = Literal[
+StoreKind = Literal[
     "text", "sentences", "pairs", "classes", "class_pairs", "several", "several_pairs", "values",
     "value_pairs", "alike", "documents", "document_values", "tags", "answers",
 ]  # fmt: skip
@@ -60,7 +60,7 @@ class Progress:
 
 
 def prepare(
-    documents: Iterable[Document], tokenizer: Tokenizer, folder: Path, *, kind: Kind,
+    documents: Iterable[Document], tokenizer: Tokenizer, folder: Path, *, kind: StoreKind,
     sources: Sequence[str] = (), files: Mapping[str, Path] | None = None, shard: int = SHARD,
     again: bool = False, labels: Sequence[str] = (),
 ) -> Iterator[Progress]:  # fmt: skip
@@ -70,7 +70,7 @@ def prepare(
     when it is used again. With `again`, what was made from other data gives way. `labels` are the
     names of the documents' classes.
     """
-    end = end_of_text(tokenizer, Frame.of(tokenizer)) if kind == "text" else ()
+    end = end_of_text(tokenizer, SpecialTokenTemplate.of(tokenizer)) if kind == "text" else ()
     wanted = Meta(
         fingerprint=tokenizer.fingerprint,
         kind="<u2" if tokenizer.highest < 1 << 16 else "<u4",
@@ -88,7 +88,7 @@ def prepare(
         remove(folder)
         before = None
     if before is None:
-        wanted.files = stamps(files or {})
+        wanted.files = fingerprints(files or {})
     meta = before or wanted
     writer = Writer(folder, meta)
     done, characters = sum(meta.documents), 0
@@ -180,7 +180,7 @@ def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
 
 
 def encode(
-    chunk: list[Document], tokenizer: Tokenizer, kind: Kind, end: tuple[int, ...] = ()
+    chunk: list[Document], tokenizer: Tokenizer, kind: StoreKind, end: tuple[int, ...] = ()
 ) -> Iterator[dict[str, Sequence[int]]]:
     """Each document's ids, by column."""
     try:
@@ -190,7 +190,7 @@ def encode(
 
 
 def _encode(
-    chunk: list[Document], tokenizer: Tokenizer, kind: Kind, end: tuple[int, ...]
+    chunk: list[Document], tokenizer: Tokenizer, kind: StoreKind, end: tuple[int, ...]
 ) -> Iterator[dict[str, Sequence[int]]]:
     if kind == "tags":
         yield from mark_words(cast("Any", chunk), tokenizer)
@@ -207,7 +207,7 @@ def _encode(
         texts = [texts_of(each)[0] for each in chunk]
         for each, (ids, starts) in zip(chunk, _sentences(texts, tokenizer), strict=True):
             answer: dict[str, Any] = {}
-            if isinstance(each, Marked):
+            if isinstance(each, LabelledText):
                 answer = {COLUMNS[kind][-1]: [each.label]}
             yield {"tokens": ids, "sentences": starts, **answer}
     else:

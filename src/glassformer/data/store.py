@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from glassformer.data.stamps import Stamp
+from glassformer.data.fingerprints import Fingerprint
 from glassformer.durable import sweep, write_whole
 from glassformer.errors import InputError, shown
 from glassformer.strictjson import parse
@@ -52,7 +52,7 @@ class Meta:
     documents: list[int] = field(default_factory=list)  # in each shard
     tokens: dict[str, list[int]] = field(default_factory=dict)  # column → in each shard
     sources: list[str] = field(default_factory=list)  # what was asked for
-    files: list[Stamp] = field(default_factory=list)  # what was read
+    files: list[Fingerprint] = field(default_factory=list)  # what was read
     labels: list[str] = field(default_factory=list)  # the names of the classes, by number
     done: bool = False
     version: int = VERSION

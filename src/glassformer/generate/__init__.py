@@ -1,1 +1,1 @@
-"""Writing: predict the next token, append it, repeat."""
+"""Generation: predict the next token, append it, repeat."""

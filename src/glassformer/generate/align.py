@@ -1,10 +1,9 @@
 """Which word came from which: cross attention, read as a word alignment.
 
-A decoder looks at the source twice because of a word: when it is about to write it, and one step
-later, when it has just read it. The first look is the surer one in small models, and the upper half
-of the blocks shows it; in deep ones the second look in a middle block can be clearer (Chen et al.
-2020, "Accurate word alignment induction from neural machine translation"). benchmarks/align.py
-measures both.
+A decoder attends to the source twice because of a word: when it is about to write it, and one step
+later, when it has just read it. In small models the first is more reliable, in the upper half of
+the blocks; in deep models the second can be clearer, in a middle block (Chen et al. 2020, "Accurate
+word alignment induction from neural machine translation"). benchmarks/align.py measures both.
 
     weights          the    cat    sat            hard: each word's largest weight
       кошка          0.2    0.7    0.1              кошка ─ cat
@@ -20,32 +19,32 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.data.alignments import Gold, Link
+from glassformer.data.readers.alignments import Gold, Link
 from glassformer.errors import InputError
 from glassformer.glass import Edit, Recorder
-from glassformer.glass.alignment import Alignment, looks, usual_layers
+from glassformer.glass.alignment import Alignment, source_weights, usual_layers
 from glassformer.tasks import Task
 from glassformer.text import Encoding, Tokenizer
 
 Span = tuple[int, int]
-CLOSE = frozenset(".,")  # marks that stand close to the word before them
+CLOSE = frozenset(".,")  # punctuation without a space before it
 
 
 @dataclass(frozen=True)
-class Words:
-    """A text, and where its words stand in it."""
+class AlignedWords:
+    """A text, and the spans of its words."""
 
     text: str
     spans: list[Span]
 
     @classmethod
-    def of(cls, text: str) -> Words:
-        """Words stand between spaces."""
-        return cls(text, [found.span() for found in re.finditer(r"\S+", text)])
+    def of(cls, text: str) -> AlignedWords:
+        """Words are separated by spaces."""
+        return cls(text, [match.span() for match in re.finditer(r"\S+", text)])
 
     @classmethod
-    def joined(cls, words: Iterable[str]) -> Words:
-        """A text made of words that a tokenizer of old has cut off: `mat .` becomes `mat.`"""
+    def joined(cls, words: Iterable[str]) -> AlignedWords:
+        """A text from words that were tokenized before: `mat .` becomes `mat.`"""
         text, spans = "", []
         for word in words:
             text += " " if text and word not in CLOSE else ""
@@ -62,50 +61,54 @@ class Words:
 def align(
     task: Task,
     tokenizer: Tokenizer,
-    source: Words | str,
-    target: Words | str,
+    source: AlignedWords | str,
+    target: AlignedWords | str,
     *,
     layers: Sequence[int] | None = None,
     reading: bool = False,
     edit: Edit | None = None,
 ) -> Alignment:
-    """How the model relates a text to a translation of it, its own or somebody else's.
+    """Align a text with a translation of it, the model's own or another.
 
-    The weights are the mean over the heads of `layers`, blocks of the decoder (if not given: the
-    upper half). `reading` takes the look after a word was read, not the one before it is written.
-    Words that the decoder has no place for look at nothing. `edit` changes what is inside, as in
-    `record`.
+    Args:
+        layers: blocks of the decoder whose heads are averaged; the upper half, if not given
+        reading: take the attention of the step that read a word, not of the step that wrote it
+        edit: changes to the model's tensors, as in `record`
+
+    Target words beyond the decoder's maximum length have no weights.
     """
     config = task.backbone.config
     if config.family != "seq2seq":
         raise InputError(
-            f"align: this model is of the family {config.family}: only translation models align"
+            f"align: this model is of the family {config.family}: load a translation model"
         )
     depth = config.decoder_depth or config.depth
     layers = usual_layers(depth) if layers is None else layers
     if not layers or not all(0 <= layer < depth for layer in layers):
         raise InputError(f"layers = {list(layers)}: the decoder has blocks 0 to {depth - 1}")
     source, target = (
-        Words.of(each) if isinstance(each, str) else each for each in (source, target)
+        AlignedWords.of(text) if isinstance(text, str) else text for text in (source, target)
     )
-    read, written = tokenizer.encode_all([source.text, target.text])
-    inside = [i for i, special in enumerate(written.special) if not special]
+    encoded_source, encoded_target = tokenizer.encode_all([source.text, target.text])
+    inside = [i for i, special in enumerate(encoded_target.special) if not special]
     inside = inside[: config.max_length - 1]
     if not source.spans or not target.spans or not inside:
         empty = torch.zeros(len(target.spans), len(source.spans))
         return Alignment(source.words, target.words, empty)
-    ids = [config.ids.start or 0, *(written.ids[i] for i in inside)]
-    wanted = [f"decoder.blocks.{layer}.cross.weights" for layer in layers]
-    recorder = Recorder(task, wanted, edit)
-    task(next(task.batches([read.ids], targets=[ids])), visitor=recorder)
-    seen = looks(torch.stack(list(recorder.tensors.values())), reading=reading)  # (T - 1, S)
-    rows, columns = membership(written, target.spans)[inside], membership(read, source.spans)
+    ids = [config.ids.start or 0, *(encoded_target.ids[i] for i in inside)]
+    names = [f"decoder.blocks.{layer}.cross.weights" for layer in layers]
+    recorder = Recorder(task, names, edit)
+    task(next(task.batches([encoded_source.ids], targets=[ids])), visitor=recorder)
+    cross = torch.stack(list(recorder.tensors.values()))
+    seen = source_weights(cross, reading=reading)  # (T - 1, S)
+    rows = membership(encoded_target, target.spans)[inside]
+    columns = membership(encoded_source, source.spans)
     weights = (rows / rows.sum(0).clamp(min=1)).T @ seen @ columns
     return Alignment(source.words, target.words, weights)
 
 
 def chain(parts: Sequence[Alignment]) -> Alignment:
-    """Of texts that stand one after the other: no word looks out of its own."""
+    """Join the alignments of texts that follow each other: no links between the texts."""
     return Alignment(
         [word for part in parts for word in part.source],
         [word for part in parts for word in part.target],
@@ -113,24 +116,24 @@ def chain(parts: Sequence[Alignment]) -> Alignment:
     )
 
 
-def membership(read: Encoding, spans: Sequence[Span]) -> Tensor:
-    """(pieces, words): 1 where a piece is a part of a word."""
-    found = torch.zeros(len(read.ids), len(spans))
-    for i, (start, end) in enumerate(read.spans):
-        if not read.special[i]:
+def membership(encoding: Encoding, spans: Sequence[Span]) -> Tensor:
+    """(tokens, words): 1 where a token is a part of a word."""
+    matrix = torch.zeros(len(encoding.ids), len(spans))
+    for i, (start, end) in enumerate(encoding.spans):
+        if not encoding.special[i]:
             for j, (begin, stop) in enumerate(spans):
-                found[i, j] = float(start < stop and end > begin)
-    return found
+                matrix[i, j] = float(start < stop and end > begin)
+    return matrix
 
 
-def error_rate(found: Iterable[Iterable[Link]], gold: Iterable[Gold]) -> float:
-    """Alignment error rate: 0 if all sure links and only possible ones were found, else up to 1.
+def error_rate(predicted: Iterable[Iterable[Link]], gold: Iterable[Gold]) -> float:
+    """Alignment error rate: 0 if all sure links and only possible ones are predicted, else up to 1.
 
     1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|), over all sentences together (Och and Ney 2003).
     """
-    right = all_of_them = 0
-    for links, each in zip(found, gold, strict=True):
+    right = total = 0
+    for links, reference in zip(predicted, gold, strict=True):
         chosen = set(links)
-        right += len(chosen & each.sure) + len(chosen & each.possible)
-        all_of_them += len(chosen) + len(each.sure)
-    return 1 - right / max(1, all_of_them)
+        right += len(chosen & reference.sure) + len(chosen & reference.possible)
+        total += len(chosen) + len(reference.sure)
+    return 1 - right / max(1, total)

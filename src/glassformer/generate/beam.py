@@ -1,10 +1,10 @@
-"""Beam search: not the best next token but the best whole text, among a few that run side by side.
+"""Beam search: the best whole text, not the best next token, among a few that grow in parallel.
 
     text 0, beam 0   the cat │ sat   -1.2 ┐
     text 0, beam 1   the dog │ ran   -1.9 ┤ the best `kept` of all 2 × V continuations; of those
                                …          ┘ that end a text the best are put into its pool
 
-The device scores and picks the candidates; their book is kept in plain arrays, a few numbers each.
+The device scores and selects the candidates; NumPy arrays keep track of the beams.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from torch import Tensor
 
 from glassformer.errors import InputError
 from glassformer.generate.engine import Engine
-from glassformer.generate.processors import Rows, largest, process, processors
+from glassformer.generate.generation import Generation, Stopped, decode_tokens
+from glassformer.generate.processors import LogitRows, largest, process, processors
 from glassformer.generate.settings import Settings
-from glassformer.generate.written import Stopped, Written, spell
 from glassformer.tasks import Ids
 from glassformer.text import Tokenizer
 
 Floats = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.int64]
-LOST = np.float32(-1e9)  # below every text that can be written
+IMPOSSIBLE = np.float32(-1e9)  # below every possible score
 
 
 @torch.no_grad()
@@ -39,34 +39,36 @@ def beam(
     sources: Ids | None = None,
     tokenizer: Tokenizer | None = None,
     *,
-    watch: Callable[[Turn], None] | None = None,
-) -> list[list[Written]]:
-    """For each prompt its best texts, the best first; all prompts at the same time.
+    watch: Callable[[BeamStep], None] | None = None,
+) -> list[list[Generation]]:
+    """The best texts for each prompt, the best first; all prompts at the same time.
 
-    The engine is made with `beams=num_beams`, and has that many slots for each prompt. A text that
-    is done leaves, and its slots with it. Stop strings need the tokenizer. `watch` is told of
-    every turn of the search.
+    Args:
+        engine: made with `beams=num_beams`, with that many slots for each prompt
+        sources: of a translation model, one for each prompt
+        tokenizer: needed for stop strings
+        watch: called after every step of the search
     """
     B, K, V = len(prompts), settings.num_beams, engine.task.backbone.config.vocab_size
     steps = processors(settings, V, engine.device)
     most = engine.task.backbone.config.max_length
-    limits = [settings.room(len(each), most) for each in prompts]
+    limits = [settings.room(len(prompt), most) for prompt in prompts]
     if (engine.slots, engine.beams) != (B * K, K):
         raise InputError(
             f"{B} prompts and num_beams = {K}: the engine has {engine.slots} slots for "
-            f"{engine.beams} beams a text, make it with slots={B * K}, beams={K}"
+            f"{engine.beams} beams per text: create it with slots={B * K}, beams={K}"
         )
     logits = engine.read(prompts, sources=sources).repeat_interleave(K, 0)  # (B · K, V)
     back = settings.looks_back
-    rows = Rows.of(prompts, [0] * B, limits, engine.device, looks_back=back)
+    rows = LogitRows.of(prompts, [0] * B, limits, engine.device, looks_back=back)
     rows = rows.select(np.arange(B).repeat(K))
-    book = _Book(np.array(limits), settings, tokenizer, watch)
+    state = _BeamState(np.array(limits), settings, tokenizer, watch)
     while True:
         own = logits.log_softmax(-1)
         scores = process(own, rows, steps)
-        index, tokens = book.turn(_best(scores, own, book.sums, settings))
+        index, tokens = state.advance(_best(scores, own, state.sums, settings))
         if not len(tokens):
-            return [book.done[text] for text in range(B)]
+            return [state.done[text] for text in range(B)]
         chosen = torch.from_numpy(tokens).to(engine.device)
         if not np.array_equal(index, np.arange(len(logits))):
             engine.select(torch.from_numpy(index).to(engine.device))
@@ -82,25 +84,25 @@ class Candidates:
     sums: Floats  # of the scores of all its tokens
     parents: Numbers  # which beam it continues
     tokens: Numbers  # and how
-    logprobs: Floats  # what the model itself thought of that
+    logprobs: Floats  # the model's own, before any setting changed it
 
 
 @dataclass(frozen=True, eq=False)
-class Turn:
-    """One turn of the search, for somebody who looks on: of the texts that were not done."""
+class BeamStep:
+    """One step of the search, for an observer: the texts that were not finished before it."""
 
-    found: Candidates
-    ended: npt.NDArray[np.bool_]  # (B, kept) those that end a text
-    order: Numbers  # (B, K) the candidates that are the beams from now on
-    going: npt.NDArray[np.bool_]  # (B,) the texts whose search goes on
-    pools: list[list[Written]]  # what each text has by now, the best first
+    candidates: Candidates
+    ended: npt.NDArray[np.bool_]  # (B, kept) which candidates end a text
+    order: Numbers  # (B, K) the candidates that become the next beams
+    going: npt.NDArray[np.bool_]  # (B,) the texts whose search continues
+    pools: list[list[Generation]]  # the finished candidates of each text, the best first
 
 
 def _best(scores: Tensor, own: Tensor, sums: Floats, settings: Settings) -> Candidates:
     (B, K), V = sums.shape, scores.shape[1]
-    each, tokens = largest(scores, min(settings.kept, V))  # (B · K, n) the best of each beam
-    n = each.shape[1]
-    total = each.view(B, K, n) + torch.from_numpy(sums).to(scores.device)[:, :, None]
+    best_each, tokens = largest(scores, min(settings.kept, V))  # (B · K, n) the best of each beam
+    n = best_each.shape[1]
+    total = best_each.view(B, K, n) + torch.from_numpy(sums).to(scores.device)[:, :, None]
     best, where = total.view(B, K * n).topk(min(settings.kept, K * n))
     tokens = tokens.view(B, K * n).gather(1, where)
     parents = where // n
@@ -112,80 +114,85 @@ def _best(scores: Tensor, own: Tensor, sums: Floats, settings: Settings) -> Cand
     return Candidates(numbers[0], places[0], places[1], numbers[1])
 
 
-class _Book:
-    """The beams of the texts that are not done: what they wrote, and what it is worth."""
+class _BeamState:
+    """The beams of the unfinished texts: their tokens and scores."""
 
     def __init__(
         self,
         limits: Numbers,
         settings: Settings,
         tokenizer: Tokenizer | None,
-        watch: Callable[[Turn], None] | None,
+        watch: Callable[[BeamStep], None] | None,
     ) -> None:
         B, K = len(limits), settings.num_beams
         self.settings = settings
         self.tokenizer = tokenizer
         self.watch = watch
-        self.texts = np.arange(B)  # which of the prompts these are of
+        self.texts = np.arange(B)  # the prompts that they belong to
         self.limits = limits
-        self.made = 0
-        self.sums = np.full((B, K), LOST, dtype=np.float32)
-        self.sums[:, 0] = 0.0  # all beams begin alike: only the first one counts
+        self.length = 0
+        self.sums = np.full((B, K), IMPOSSIBLE, dtype=np.float32)
+        self.sums[:, 0] = 0.0  # all beams start equal: only the first one counts
         self.tokens = np.zeros((B, K, 0), dtype=np.int64)
         self.logprobs = np.zeros((B, K, 0), dtype=np.float32)
-        self.pools: list[list[Written]] = [[] for _ in range(B)]
-        self.done: dict[int, list[Written]] = {}
+        self.pools: list[list[Generation]] = [[] for _ in range(B)]
+        self.done: dict[int, list[Generation]] = {}
 
-    def turn(self, found: Candidates) -> tuple[Numbers, Numbers]:
-        """Write the candidates into the book.
+    def advance(self, candidates: Candidates) -> tuple[Numbers, Numbers]:
+        """Choose the next beams from the candidates.
 
-        Gives the beam that each new beam continues, as a row of the batch, and its token; both
-        without the texts that are done now.
+        Returns the row of the batch that each new beam continues, and its token; both without the
+        texts that are finished now.
         """
         K = self.settings.num_beams
-        self.made += 1
-        ended = self._ended(found)
-        for b, c in np.argwhere(ended[:, :K]):  # the others are there to go on
-            self._finish(b, c, found)
-        sums = found.sums + ended * LOST
+        self.length += 1
+        ended = self._ended(candidates)
+        for b, c in np.argwhere(ended[:, :K]):  # lower candidates only replace beams that end
+            self._finish(b, c, candidates)
+        sums = candidates.sums + ended * IMPOSSIBLE
         order = np.argsort(-sums, axis=1, kind="stable")[:, :K]
         self.sums = _take(sums, order)
-        parents, tokens = _take(found.parents, order), _take(found.tokens, order)
+        parents, tokens = _take(candidates.parents, order), _take(candidates.tokens, order)
         self.tokens = _follow(self.tokens, parents, tokens)
         if self.settings.logprobs:
-            self.logprobs = _follow(self.logprobs, parents, _take(found.logprobs, order))
-        going = ~(ended.all(1) | self._settled())
+            self.logprobs = _follow(self.logprobs, parents, _take(candidates.logprobs, order))
+        going = ~(ended.all(1) | self._decided())
         if self.watch is not None:
-            self.watch(Turn(found, ended, order, going, self.pools))
+            self.watch(BeamStep(candidates, ended, order, going, self.pools))
         index = (np.arange(len(parents))[:, None] * K + parents)[going]
-        self._leave(going)
+        self._drop_finished(going)
         return index.reshape(-1), tokens[going].reshape(-1)
 
-    def _ended(self, found: Candidates) -> npt.NDArray[np.bool_]:  # (B, kept)
-        ended = np.isin(found.tokens, self.settings.eos_token_id)
-        ended |= (self.limits == self.made)[:, None]
+    def _ended(self, candidates: Candidates) -> npt.NDArray[np.bool_]:  # (B, kept)
+        ended = np.isin(candidates.tokens, self.settings.eos_token_id)
+        ended |= (self.limits == self.length)[:, None]
         if self.settings.stop:
             for b, c in np.argwhere(~ended):
-                ended[b, c] = self._has_stop(self._ids(b, c, found))
+                ended[b, c] = self._has_stop(self._ids(b, c, candidates))
         return ended
 
-    def _ids(self, b: int, c: int, found: Candidates) -> list[int]:
-        return [*self.tokens[b, found.parents[b, c]].tolist(), int(found.tokens[b, c])]
+    def _ids(self, b: int, c: int, candidates: Candidates) -> list[int]:
+        return [*self.tokens[b, candidates.parents[b, c]].tolist(), int(candidates.tokens[b, c])]
 
-    def _finish(self, b: int, c: int, found: Candidates) -> None:
-        """Into the pool, if it is good enough: of equals the earlier one stays."""
-        if not found.sums[b, c] > LOST / 2:  # a beam that was never one, or forbidden tokens
+    def _finish(self, b: int, c: int, candidates: Candidates) -> None:
+        """Add a finished text to the pool, if it is good enough; of equals the earlier stays."""
+        if not candidates.sums[b, c] > IMPOSSIBLE / 2:  # an unused beam, or forbidden tokens
             return
-        score = found.sums[b, c] / np.float32(float(self.made) ** self.settings.length_penalty)
-        ids = self._ids(b, c, found)
-        logprobs = [*self.logprobs[b, found.parents[b, c]].tolist(), float(found.logprobs[b, c])]
-        text = Written(
+        score = candidates.sums[b, c] / np.float32(
+            float(self.length) ** self.settings.length_penalty
+        )
+        ids = self._ids(b, c, candidates)
+        logprobs = [
+            *self.logprobs[b, candidates.parents[b, c]].tolist(),
+            float(candidates.logprobs[b, c]),
+        ]
+        text = Generation(
             ids=tuple(ids),
             stopped=self._stopped(ids),
             score=float(score),
             logprobs=tuple(logprobs) if self.settings.logprobs else (),
         )
-        pool = sorted([*self.pools[b], text], key=lambda each: -(each.score or 0.0))
+        pool = sorted([*self.pools[b], text], key=lambda text: -(text.score or 0.0))
         self.pools[b] = pool[: self.settings.num_beams]
 
     def _stopped(self, ids: list[int]) -> Stopped:
@@ -196,28 +203,28 @@ class _Book:
     def _has_stop(self, ids: list[int]) -> bool:
         if self.tokenizer is None or not self.settings.stop:
             return False
-        return spell(self.tokenizer, ids, self.settings.stop)[1]
+        return decode_tokens(self.tokenizer, ids, self.settings.stop)[1]
 
-    def _settled(self) -> npt.NDArray[np.bool_]:  # (B,)
-        """Can no beam that goes on become better than what the pool has?"""
+    def _decided(self) -> npt.NDArray[np.bool_]:  # (B,)
+        """Can no unfinished beam become better than the worst of the pool?"""
         K, penalty = self.settings.num_beams, self.settings.length_penalty
-        lengths = np.full(len(self.limits), self.made)
+        lengths = np.full(len(self.limits), self.length)
         if self.settings.early_stopping == "never" and penalty > 0:
-            lengths = self.limits  # the longest it could become: then it counts most
+            lengths = self.limits  # its greatest length gives its best score
         full = np.array([len(pool) == K for pool in self.pools])
-        worst = [p[-1].score if f else LOST for p, f in zip(self.pools, full, strict=True)]
+        worst = [p[-1].score if f else IMPOSSIBLE for p, f in zip(self.pools, full, strict=True)]
         best = self.sums[:, 0] / (lengths.astype(float) ** penalty).astype(np.float32)
         hopeless = ~(best > np.array(worst, dtype=np.float32))
         return hopeless | full if self.settings.early_stopping is True else hopeless
 
-    def _leave(self, going: npt.NDArray[np.bool_]) -> None:
+    def _drop_finished(self, going: npt.NDArray[np.bool_]) -> None:
         count = self.settings.num_return_sequences
         for text, pool, goes in zip(self.texts.tolist(), self.pools, going, strict=True):
             if not goes:
                 if len(pool) < count:
                     raise InputError(
-                        f"num_return_sequences = {count}: these settings leave {len(pool)} "
-                        "possible: ask for fewer, or allow more tokens"
+                        f"num_return_sequences = {count}: these settings allow only {len(pool)}: "
+                        "write fewer, or allow more tokens"
                     )
                 self.done[text] = pool[:count]
         self.pools = [pool for pool, goes in zip(self.pools, going, strict=True) if goes]

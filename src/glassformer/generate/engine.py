@@ -1,8 +1,8 @@
-"""The engine: prompts are read once, then every step adds one token to every text.
+"""The decoding engine: prompts are read once, then every step adds one token to every text.
 
 slot 0    The cat sat on  →  the     one step of the model is one row of B tokens,
 slot 1    Once upon       →  a       whatever the lengths: the cache knows them
-slot 2    (free)          →  ·       a free slot steps along; nobody reads it
+slot 2    (free)          →  ·       a free slot is computed too, and ignored
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import InputError
-from glassformer.generate.slots import forget, place, select
-from glassformer.generate.tape import Step, Tapes
+from glassformer.generate.cuda_graphs import Step, StepGraphs
 from glassformer.model import Batch, Cache, Sequences, Visitor
 from glassformer.tasks import Ids, Task
 
@@ -23,10 +22,14 @@ from glassformer.tasks import Ids, Task
 class Engine:
     """A model and the cache of a running batch: `slots` texts, each at its own length.
 
-    With `beams` each text has that many neighbouring slots, and they share its source. A visitor
-    sees, and may change, every step; where there is none, a GPU plays its steps from tape, of
-    kernels that are fused before if it is `compiled` (a minute, once). One that is `kept` for
-    other texts does not shrink when these are done.
+    Args:
+        slots: how many texts are generated at once
+        capacity: the most tokens of a text, the prompt included
+        memory_capacity: the most tokens of a translation model's source
+        beams: neighbouring slots that belong to one text and share its source
+        visitor: sees, and may change, every step; without one, a GPU replays CUDA graphs
+        compiled: fuse the kernels of a step with torch.compile, on a GPU (about a minute, once)
+        kept: the engine is used for further calls, so it does not shrink at the end of one
     """
 
     def __init__(
@@ -41,32 +44,34 @@ class Engine:
         compiled: bool = False,
         kept: bool = False,
     ) -> None:
-        words = task.backbone.words
+        table = task.backbone.token_embedding
         self.task, self.capacity, self.beams, self.visitor = task, capacity, beams, visitor
-        self.device, self.dtype = words.device, words.dtype
+        self.device, self.dtype = table.device, table.dtype
         self.cache = Cache(
             task.backbone.config, slots, capacity, memory_capacity=memory_capacity, beams=beams,
             device=self.device, dtype=self.dtype,
         )  # fmt: skip
-        self.sources = [0] * (slots // beams)  # how long each source is
+        self.sources = [0] * (slots // beams)  # the length of each source
         self.free = set(range(slots))
-        # Beams fork and leave at every step: they would need a new tape each time.
-        taped = self.device.type == "cuda" and visitor is None and beams == 1
-        if compiled and not taped:
-            raise InputError("compiled = True: steps are compiled on a GPU only: leave it out")
+        # Beams fork and end at every step: they would need a new graph each time.
+        captured = self.device.type == "cuda" and visitor is None and beams == 1
+        if compiled and not captured:
+            raise InputError("compiled = True: only a GPU compiles its steps: leave it out")
         step: Step = self._step
-        if compiled:  # of one text products are sums, and fuse with what stands beside them
+        if (
+            compiled
+        ):  # with one text a matrix product is a reduction, which fuses with its neighbours
             step = torch.compile(
                 step, fullgraph=True, options={"coordinate_descent_tuning": slots == 1}
             )
-        self._tapes = Tapes(step) if taped else None
-        self.shrinks = not (taped or kept)
-        self._weights = _places(task)
-        self._settle()
+        self._graphs = StepGraphs(step) if captured else None
+        self.shrinks = not (captured or kept)
+        self._weights = _addresses(task)
+        self._set_sources()
 
     @property
-    def taped(self) -> bool:
-        return self._tapes is not None
+    def uses_cuda_graphs(self) -> bool:
+        return self._graphs is not None
 
     @property
     def slots(self) -> int:
@@ -76,13 +81,16 @@ class Engine:
     def read(
         self, prompts: Ids, slots: Sequence[int] | None = None, *, sources: Ids | None = None
     ) -> Tensor:  # (n, V)
-        """Put each prompt into a slot (a text's first beam stands for all); what comes next?"""
+        """Read each prompt into a slot, and return the logits of the next token.
+
+        With beams, `slots` are the first of each text. `sources` are for a translation model.
+        """
         slots = [i * self.beams for i in range(len(prompts))] if slots is None else slots
         longest = max(map(len, prompts))
         if not all(prompts) or longest > self.capacity:
             raise InputError(
-                f"prompts of {min(map(len, prompts))} to {longest} tokens: each needs at least "
-                f"one, and there is room for {self.capacity}"
+                f"prompts of {min(map(len, prompts))} to {longest} tokens: each must have at "
+                f"least one and at most {self.capacity}"
             )
         reading = Cache(
             self.task.backbone.config, len(prompts), longest, device=self.device, dtype=self.dtype,
@@ -91,25 +99,25 @@ class Engine:
         source = Batch.of(sources) if sources else None
         batch = Batch.of(prompts, source=source).to(self.device)
         last = batch.sequences.offsets[1:] - 1
-        asked = replace(batch, wanted=last)
-        logits: Tensor = self.task(asked, cache=reading, visitor=self.visitor).logits
+        batch = replace(batch, label_positions=last)
+        logits: Tensor = self.task(batch, cache=reading, visitor=self.visitor).logits
         texts = [slot // self.beams for slot in slots]
-        place(self.cache, reading, texts)
+        self.cache.place(reading, texts)
         for i, slot in enumerate(slots):
             self.free -= {*range(slot, slot + self.beams)}
             if sources:
                 self.sources[texts[i]] = len(sources[i])
-        self._settle()
+        self._set_sources()
         return logits.float()
 
     @torch.no_grad()
     def step(self, tokens: Tensor) -> Tensor:  # (B,) → (B, V)
-        """One more token for every slot; what comes next?"""
+        """Append one token to every slot, and return the logits of the next one."""
         cache = self.cache
         for slot in self.free:
-            if cache.counts[slot] + 1 >= self.capacity:  # it only steps along: begin again
-                forget(cache, slot)
-        return self._step(tokens) if self._tapes is None else self._tapes(tokens, cache)
+            if cache.counts[slot] + 1 >= self.capacity:  # nobody reads it: start again
+                cache.forget(slot)
+        return self._step(tokens) if self._graphs is None else self._graphs(tokens, cache)
 
     def _step(self, tokens: Tensor) -> Tensor:
         ones = torch.arange(len(tokens) + 1, dtype=torch.int32, device=self.device)
@@ -118,44 +126,48 @@ class Engine:
         return logits.float()
 
     def select(self, index: Tensor) -> None:
-        """Slot i becomes what slot index[i] was: beams fork; fewer indices, and texts leave."""
+        """Slot i becomes what slot index[i] was: beams fork; fewer indices drop texts."""
         order = index.tolist()
-        select(self.cache, index)
+        self.cache.select(index)
         self.free = {i for i, was in enumerate(order) if was in self.free}
         self.sources = [self.sources[i // self.beams] for i in order[:: self.beams]]
-        if self._tapes is not None:
-            self._settle()
+        if self._graphs is not None:
+            self._set_sources()
 
     def leave(self, slot: int) -> None:
-        """This slot is free: it steps along unheard until another prompt is read into it."""
+        """Free a slot: it is computed and ignored until another prompt is read into it."""
         self.free.add(slot)
-        forget(self.cache, slot)
+        self.cache.forget(slot)
 
     def check_fits(self, task: Task, tokens: int, source: int, beams: int) -> None:
-        """Can texts of this many tokens be written here?"""
+        """Raise InputError if texts of this many tokens do not fit, or the model has changed."""
         if task is not self.task or beams > 1 or self.beams > 1:
-            raise InputError("engine: make it with the engine(…) of this model, for one beam")
-        if self._weights != _places(task):
-            raise InputError("engine: the model's weights are not where they were: make it anew")
+            raise InputError(
+                "engine: it belongs to another model or to beams: create one with model.engine(…)"
+            )
+        if self._weights != _addresses(task):
+            raise InputError(
+                "engine: the model's weights have moved in memory: create the engine again"
+            )
         room = self.cache.memory_capacity
         if tokens > self.capacity or source > room:
             raise InputError(
                 f"engine: it has room for {self.capacity} tokens and sources of {room}, and "
-                f"{tokens} and {source} are needed: make it larger, or lower max_new_tokens"
+                f"{tokens} and {source} are needed: create a larger one, or lower max_new_tokens"
             )
 
-    def _settle(self) -> None:
-        """Tell the cache how long its sources are, at a place where tapes find it."""
-        least = min(1, self.cache.memory_capacity)  # softmax over nothing is no number
-        found = Sequences.of([max(least, each) for each in self.sources], device=self.device)
-        if self._tapes is None:
-            self.cache.memory = found
+    def _set_sources(self) -> None:
+        """Give the cache the lengths of its sources, at the address that CUDA graphs read."""
+        least = min(1, self.cache.memory_capacity)  # a softmax over nothing is NaN
+        sources = Sequences.of([max(least, length) for length in self.sources], device=self.device)
+        if self._graphs is None:
+            self.cache.memory = sources
             return
-        if self.cache.memory is None or self.cache.memory.count != found.count:
-            self.cache.memory = replace(found, lengths=(), longest=self.cache.memory_capacity)
-        self.cache.memory.offsets.copy_(found.offsets)
+        if self.cache.memory is None or self.cache.memory.count != sources.count:
+            self.cache.memory = replace(sources, lengths=(), longest=self.cache.memory_capacity)
+        self.cache.memory.offsets.copy_(sources.offsets)
 
 
-def _places(task: Task) -> list[int]:
-    """Where the weights stand in memory: a tape reads them there, whatever became of them."""
-    return [each.data_ptr() for each in (*task.parameters(), *task.buffers())]
+def _addresses(task: Task) -> list[int]:
+    """The addresses of the weights: a CUDA graph reads them there, even after they moved."""
+    return [tensor.data_ptr() for tensor in (*task.parameters(), *task.buffers())]

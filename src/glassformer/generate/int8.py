@@ -15,11 +15,11 @@ from torch.nn import functional as F
 
 from glassformer.errors import InputError
 from glassformer.tasks import Task
-from glassformer.tasks.heads import Words
+from glassformer.tasks.heads import LMHead
 
 
-class Int8(nn.Module):
-    """Takes the place of a linear map."""
+class Int8Linear(nn.Module):
+    """Replaces a linear layer."""
 
     weight: Tensor
     scale: Tensor
@@ -41,7 +41,7 @@ class Int8(nn.Module):
 
 
 def round_rows(x: Tensor, most: int = 127) -> tuple[Tensor, Tensor]:
-    """Whole numbers from −most to most, and the scale of each row: (n, k) → (n, k) and (n, 1)."""
+    """Integers from −most to most, and the scale of each row: (n, k) → (n, k) and (n, 1)."""
     scale = x.float().abs().amax(1, keepdim=True).clamp(min=1e-12) / most
     return (x / scale).round(), scale
 
@@ -50,7 +50,9 @@ def _integer_linear(x: Tensor, weight: Tensor) -> Tensor:
     """x Wᵀ where W is int8: (n, k), (m, k) → (n, m)."""
     rounded, scale = round_rows(x, 127 * 128)
     high = (rounded / 128).round()
-    halves = torch.cat([high, rounded - 128 * high]).to(torch.int8)  # both read the weights once
+    halves = torch.cat([high, rounded - 128 * high]).to(
+        torch.int8
+    )  # one pass over the weights for both
     upper, lower = _integer_product(halves, weight).chunk(2)
     return (128 * upper + lower) * scale
 
@@ -58,16 +60,16 @@ def _integer_linear(x: Tensor, weight: Tensor) -> Tensor:
 def _integer_product(x: Tensor, weight: Tensor) -> Tensor:
     if hasattr(torch, "_int_mm"):
         return torch._int_mm(x, weight.T).float()
-    return F.linear(x.float(), weight.float())  # as exact as sums of float32 are
+    return F.linear(x.float(), weight.float())  # as exact as float32 sums are
 
 
-class Int8Words(nn.Module):
-    """Takes the place of `Words`; the embedding table itself stays as it is, for look-ups."""
+class Int8LMHead(nn.Module):
+    """Replaces `LMHead`; the embedding table itself stays as it is, for look-ups."""
 
-    def __init__(self, words: Words, table: Tensor) -> None:
+    def __init__(self, head: LMHead, table: Tensor) -> None:
         super().__init__()
-        self.map = Int8(table if words.weight is None else words.weight, words.bias)
-        self.scale = words.scale
+        self.map = Int8Linear(table if head.weight is None else head.weight, head.bias)
+        self.scale = head.scale
 
     def forward(self, x: Tensor, table: Tensor) -> Tensor:
         y: Tensor = self.map(x if self.scale is None else x * self.scale)
@@ -75,15 +77,16 @@ class Int8Words(nn.Module):
 
 
 def to_int8(task: Task) -> None:
-    """Replace every linear map of the task, in place. The result can be used, not trained."""
+    """Replace every linear layer of the task, in place. The result cannot be trained."""
     for module in list(task.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear):
-                setattr(module, name, Int8(child.weight, child.bias))
-            elif isinstance(child, Words):
-                setattr(module, name, Int8Words(child, task.backbone.words))
+                setattr(module, name, Int8Linear(child.weight, child.bias))
+            elif isinstance(child, LMHead):
+                setattr(module, name, Int8LMHead(child, task.backbone.token_embedding))
 
 
 def check_not_int8(task: Task) -> None:
-    if any(isinstance(module, Int8) for module in task.modules()):
+    """InputError if the weights are int8: they cannot be saved."""
+    if any(isinstance(module, Int8Linear) for module in task.modules()):
         raise InputError("int8 weights cannot be saved: save the model before calling int8()")

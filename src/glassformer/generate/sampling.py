@@ -1,7 +1,7 @@
-"""One token after the other, for many texts at once: the best one, or one drawn by chance.
+"""Greedy decoding and sampling of many texts at once, with continuous batching.
 
-A running batch: `slots` texts are written side by side, a text that is done leaves, and the next
-one that waits takes its slot. What a text becomes does not depend on who sits beside it.
+`slots` texts grow in parallel; when one is finished, the next request takes its slot. A text does
+not depend on its neighbours in the batch.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from glassformer.data.chance import uniform
+from glassformer.data import hashing
 from glassformer.generate.engine import Engine
-from glassformer.generate.processors import Processor, Rows, largest, process, processors
+from glassformer.generate.generation import IncrementalDecoder, Stopped
+from glassformer.generate.processors import LogitRows, Processor, largest, process, processors
 from glassformer.generate.settings import Settings
-from glassformer.generate.written import Spelling, Stopped
 from glassformer.model.sequences import move
 from glassformer.text import Tokenizer
 
-AHEAD = ("cuda",)  # where a step can be under way before the last choice is known here
+AHEAD = ("cuda",)  # devices that start a step before the last tokens are on the CPU
 
 
 @dataclass(frozen=True)
 class Request:
-    """A text to write."""
+    """A text to generate."""
 
-    number: int  # for the caller, to know it by
-    prompt: Sequence[int]  # goes on from here; a translator's begins with its start token
-    limit: int  # the most new tokens
-    source: Sequence[int] | None = None  # what a translator reads
-    sample: int = 0  # which of the texts that are drawn for one prompt
+    number: int  # chosen by the caller
+    prompt: Sequence[int]  # of a translation model: its start token
+    limit: int  # on new tokens
+    source: Sequence[int] | None = None  # of a translation model
+    sample: int = 0  # which of the samples of one prompt
 
 
 class Choice(NamedTuple):
@@ -44,8 +44,8 @@ class Choice(NamedTuple):
     stopped: Stopped | None  # was it the last?
 
 
-class Told:
-    """Tokens, and maybe their log-probabilities, on their way from the device: one copy."""
+class AsyncTokens:
+    """Tokens, and perhaps their log-probabilities, that are being copied from the device."""
 
     def __init__(self, chosen: Tensor) -> None:  # (B,) or (2, B)
         self.chosen = chosen.to("cpu", non_blocking=True)
@@ -54,43 +54,44 @@ class Told:
             self.arrived.record()
 
     def read(self) -> tuple[list[int], Sequence[float | None]]:
+        """Wait for the copy; tokens and log-probabilities."""
         if self.arrived is not None:
             self.arrived.synchronize()
         if self.chosen.dim() == 1:
             return self.chosen.tolist(), [None] * len(self.chosen)
         tokens, logprobs = self.chosen.tolist()
-        return [int(each) for each in tokens], logprobs
+        return [int(token) for token in tokens], logprobs
 
 
 @dataclass
 class _Text:
     request: Request
-    made: list[int] = field(default_factory=list)
-    spelling: Spelling | None = None  # where stop strings are looked for
+    ids: list[int] = field(default_factory=list)  # the new tokens
+    decoder: IncrementalDecoder | None = None  # finds stop strings
 
     def add(self, token: int, settings: Settings) -> Stopped | None:
-        self.made.append(token)
+        self.ids.append(token)
         if token in settings.eos_token_id:
             return "end"
-        if self.spelling is not None:
-            self.spelling.add(token)
-            if self.spelling.stopped:
+        if self.decoder is not None:
+            self.decoder.add(token)
+            if self.decoder.stopped:
                 return "stop"
-        return "length" if len(self.made) == self.request.limit else None
+        return "length" if len(self.ids) == self.request.limit else None
 
 
-def draw(scores: Tensor, chance: Tensor) -> Tensor:
-    """(B, V) scores and (B,) numbers from 0 to 1 → (B,) tokens.
+def draw(scores: Tensor, uniform: Tensor) -> Tensor:
+    """(B, V) scores and (B,) random numbers from 0 to 1 → (B,) tokens.
 
-    Lay the tokens' chances end to end, from 0 to 1: the number falls on one of them.
+    Inverse transform sampling: the number falls into one interval of the cumulative probabilities.
     """
-    ends = scores.softmax(-1).to(chance.dtype).cumsum(-1)  # (B, V)
-    place = chance[:, None] * ends[:, -1:]
+    ends = scores.softmax(-1).to(uniform.dtype).cumsum(-1)  # (B, V)
+    place = uniform[:, None] * ends[:, -1:]
     return torch.searchsorted(ends, place, right=True)[:, 0].clamp(max=scores.shape[1] - 1)
 
 
 @torch.no_grad()
-def write(
+def generate_tokens(
     engine: Engine,
     requests: Iterable[Request | None],
     settings: Settings,
@@ -98,11 +99,12 @@ def write(
     *,
     steps: tuple[Processor, ...] | None = None,
 ) -> Iterator[Choice]:
-    """Every choice as it is made.
+    """Yield every token as it is chosen.
 
-    `requests` is asked whenever a slot is free; its None means that nobody waits just now.
-    Stop strings need the tokenizer. `steps` stand in place of the settings' own processors: who
-    puts himself between them sees the scores on their way, and may choose otherwise.
+    Args:
+        requests: read whenever a slot is free; None means that no request is waiting now
+        tokenizer: needed for stop strings
+        steps: replace the processors of the settings, to observe or change the scores
     """
     batch = _Batch(engine, settings, steps)
     waiting, closed = iter(requests), False
@@ -115,14 +117,14 @@ def write(
                 break
             joining.append(_Text(request))
             if tokenizer is not None and settings.stop:
-                joining[-1].spelling = Spelling(tokenizer, settings.stop)
+                joining[-1].decoder = IncrementalDecoder(tokenizer, settings.stop)
         if joining:
             batch.join(joining)
         if batch.active:
-            told = batch.choose()
-            if batch.ahead:  # the device goes on while its choice is on the way to us
+            tokens = batch.choose()
+            if batch.ahead:  # the device computes while the tokens are copied
                 batch.step()
-            yield from batch.tell(told)
+            yield from batch.choices(tokens)
             if closed:
                 batch.shrink()
             if not batch.ahead:
@@ -141,7 +143,7 @@ class _Batch:
         self, engine: Engine, settings: Settings, steps: tuple[Processor, ...] | None
     ) -> None:
         self.engine = engine
-        for slot in range(engine.slots):  # somebody may have broken off before
+        for slot in range(engine.slots):  # an earlier call may have been interrupted
             engine.leave(slot)
         self.settings = settings
         self.vocab = engine.task.backbone.config.vocab_size
@@ -150,7 +152,7 @@ class _Batch:
         self.texts: list[_Text | None] = [None] * engine.slots
         self.logits = torch.zeros(engine.slots, self.vocab, device=engine.device)
         self.tokens = torch.zeros(engine.slots, dtype=torch.long, device=engine.device)
-        self.rows: Rows | None = None  # made anew when somebody has come or gone
+        self.rows: LogitRows | None = None  # None when texts have joined or left
         self.wide = torch.float32 if engine.device.type == "mps" else torch.float64
         self.ahead = engine.device.type in AHEAD
 
@@ -164,11 +166,11 @@ class _Batch:
 
     def join(self, texts: Sequence[_Text]) -> None:
         """Read the prompts into free slots."""
-        slots = [i for i, each in enumerate(self.texts) if each is None][: len(texts)]
-        requests = [each.request for each in texts]
-        sources = [each.source for each in requests if each.source is not None]
+        slots = [i for i, text in enumerate(self.texts) if text is None][: len(texts)]
+        requests = [text.request for text in texts]
+        sources = [request.source for request in requests if request.source is not None]
         logits = self.engine.read(
-            [each.prompt for each in requests], slots, sources=sources or None
+            [request.prompt for request in requests], slots, sources=sources or None
         )
         index = torch.tensor(slots, device=logits.device)
         self.logits = self.logits.index_copy(0, index, logits)
@@ -176,24 +178,24 @@ class _Batch:
             self.texts[slot] = text
         self.rows = None
 
-    def choose(self) -> Told:
-        """One token for each text; those that may have no more leave the engine."""
+    def choose(self) -> AsyncTokens:
+        """Choose one token for each text; those that reach their limit leave the engine."""
         scores = self._processed()
         if self.settings.samples:
-            self.tokens = draw(scores, self._chances())
+            self.tokens = draw(scores, self._random())
         else:
             self.tokens = largest(scores, 1)[1][:, 0]
         for slot, text in enumerate(self.texts):
-            if text is not None and len(text.made) + 1 == text.request.limit:
+            if text is not None and len(text.ids) + 1 == text.request.limit:
                 self.engine.leave(slot)
         if not self.settings.logprobs:
-            return Told(self.tokens)
+            return AsyncTokens(self.tokens)
         own = self.logits.log_softmax(-1).gather(1, self.tokens[:, None])[:, 0]
-        return Told(torch.stack([self.tokens.to(self.wide), own.to(self.wide)]))
+        return AsyncTokens(torch.stack([self.tokens.to(self.wide), own.to(self.wide)]))
 
-    def tell(self, told: Told) -> Iterator[Choice]:
-        """What was chosen; texts that are done leave."""
-        tokens, logprobs = told.read()
+    def choices(self, copied: AsyncTokens) -> Iterator[Choice]:
+        """The chosen tokens; finished texts leave."""
+        tokens, logprobs = copied.read()
         for slot, text in enumerate(self.texts):
             if text is not None:
                 stopped = text.add(tokens[slot], self.settings)
@@ -203,9 +205,9 @@ class _Batch:
                 yield Choice(text.request, tokens[slot], logprobs[slot], stopped)
 
     def shrink(self) -> None:
-        """When nobody waits, half empty is halved."""
+        """Halve a batch that is half empty, when no request is waiting."""
         if 0 < self.active <= len(self.texts) // 2 and self.engine.shrinks:
-            kept = [i for i, each in enumerate(self.texts) if each is not None]
+            kept = [i for i, text in enumerate(self.texts) if text is not None]
             index = torch.tensor(kept, device=self.engine.device)
             self.engine.select(index)
             self.tokens, self.logits = self.tokens[index], self.logits[index]
@@ -213,7 +215,7 @@ class _Batch:
             self.rows = None
 
     def step(self) -> None:
-        """The engine reads what was chosen."""
+        """The engine reads the chosen tokens."""
         if len(self.engine.free) == self.engine.slots:
             self.rows = None
             return
@@ -225,20 +227,20 @@ class _Batch:
         if not self.steps:
             return self.logits
         if self.rows is None:
-            self.rows = self._lay_out()
+            self.rows = self._rows()
         return process(self.logits, self.rows, self.steps)
 
-    def _lay_out(self) -> Rows:
-        texts = [() if each is None else (*each.request.prompt, *each.made) for each in self.texts]
-        made = [0 if each is None else len(each.made) for each in self.texts]
-        limits = [0 if each is None else each.request.limit for each in self.texts]
-        left = [limit - count for limit, count in zip(limits, made, strict=True)]
+    def _rows(self) -> LogitRows:
+        texts = [() if text is None else (*text.request.prompt, *text.ids) for text in self.texts]
+        counts = [0 if text is None else len(text.ids) for text in self.texts]
+        limits = [0 if text is None else text.request.limit for text in self.texts]
+        remaining = [limit - count for limit, count in zip(limits, counts, strict=True)]
         back = self.settings.looks_back
-        return Rows.of(texts, made, left, self.engine.device, looks_back=back)
+        return LogitRows.of(texts, counts, remaining, self.engine.device, looks_back=back)
 
-    def _chances(self) -> Tensor:
-        """A pure function of seed, sample and step: alone or in a batch, the same number."""
-        samples = [0 if each is None else each.request.sample for each in self.texts]
-        made = [0 if each is None else len(each.made) for each in self.texts]
-        chances = torch.from_numpy(uniform(self.settings.seed, samples, made))
-        return move(chances.to(self.wide), self.logits.device)
+    def _random(self) -> Tensor:
+        """A pure function of seed, sample and step: the same number alone and in a batch."""
+        samples = [0 if text is None else text.request.sample for text in self.texts]
+        counts = [0 if text is None else len(text.ids) for text in self.texts]
+        numbers = torch.from_numpy(hashing.uniform(self.settings.seed, samples, counts))
+        return move(numbers.to(self.wide), self.logits.device)

@@ -1,6 +1,6 @@
-"""How to write: the settings of one call, under the names that users of transformers know.
+"""Generation settings, under the names of transformers.
 
-This file knows no tensors: a wrong setting must not cost the import of torch.
+This file does not import torch, so that a wrong setting is reported at once.
 """
 
 from __future__ import annotations
@@ -14,54 +14,71 @@ from glassformer.config import Named, TokenIds, read
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.strictjson import parse
 
-MOST_CHOICES = 10_000_000  # what one text's beams may choose from in a step
+MOST_CHOICES = 10_000_000  # candidates of one beam search step
 DEFAULTS = "generation_config.json"
-# What a folder says about its tokens is part of the model. How to search (num_beams, temperature,
-# lengths, penalties) is the caller's to say: a folder's wishes about that are not followed.
-OF_THE_MODEL = (
+# A folder's special tokens are part of the model, so they are used. Its search settings (num_beams,
+# temperature, lengths, penalties) are ignored: those are the caller's choice.
+FROM_FOLDER = (
     "eos_token_id", "decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id",
     "bad_words_ids", "suppress_tokens",
 )  # fmt: skip
 ONE_OR_MORE = ("eos_token_id", "forced_eos_token_id", "stop", "bad_words")
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")
+TRANSLATION = {"num_beams": 4, "logprobs": True}  # the defaults of `translate` that differ
 
 
 class Settings(Named):
-    max_new_tokens: PositiveInt = 20
-    min_new_tokens: int = Field(default=0, ge=0)  # no end token before
-    stop: tuple[str, ...] = ()  # a text that comes to one of these is done
+    """How to generate. Fields with a description are also options of the commands."""
 
-    # one after the other: the best, or (do_sample) by chance
-    do_sample: bool | None = None  # not given: yes, if one of the next four is
-    temperature: float | None = Field(default=None, ge=0)  # below 1: the likely more often
-    top_k: int | None = Field(default=None, ge=0)  # only the k best; 0 is all
-    top_p: float | None = Field(default=None, gt=0, le=1)  # the best that make up p together
-    min_p: float | None = Field(default=None, ge=0, le=1)  # at least p times as likely as the best
-    seed: int = Field(default=0, ge=0, lt=1 << 63)  # the same seed, the same text
-    num_return_sequences: PositiveInt = 1  # samples, or the best of the beams
+    max_new_tokens: PositiveInt = Field(20, description="Generate at most this many tokens.")
+    min_new_tokens: int = Field(0, ge=0, description="No end token before this many tokens.")
+    stop: tuple[str, ...] = Field((), description="End a text before this string.")
 
-    # several at once
-    num_beams: PositiveInt = 1
-    length_penalty: float = 1.0  # a score is divided by length ** this: above 0 favours the long
-    early_stopping: Literal[True, False, "never"] = False  # True: when num_beams texts are done
+    # Greedy decoding or, with do_sample, sampling. Without do_sample, the next four decide.
+    do_sample: bool | None = Field(None, description="Sample, or always take the best token.")
+    temperature: float | None = Field(
+        None, ge=0, description="Divide the logits by this: below 1, likely tokens are likelier."
+    )
+    top_k: int | None = Field(None, ge=0, description="Sample from the k best tokens; 0: from all.")
+    top_p: float | None = Field(
+        None, gt=0, le=1, description="Sample from the best tokens with this total probability."
+    )
+    min_p: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Sample from tokens with at least this share of the best probability.",
+    )
+    seed: int = Field(0, ge=0, lt=1 << 63, description="The same seed gives the same text.")
+    num_return_sequences: PositiveInt = Field(1, description="Texts for each prompt.")
 
-    # what may be written
-    repetition_penalty: float = Field(default=1.0, gt=0)
-    no_repeat_ngram_size: int = Field(default=0, ge=0)  # 3: no three tokens twice
-    bad_words: tuple[str, ...] = ()  # the same as texts
-    bad_words_ids: tuple[tuple[int, ...], ...] = ()  # forbidden runs of tokens
+    num_beams: PositiveInt = Field(1, description="Beams of beam search; 1: no beam search.")
+    length_penalty: float = Field(
+        1.0, description="Divide a beam's score by length ** this: above 0 favours long texts."
+    )
+    early_stopping: Literal[True, False, "never"] = Field(
+        False, description="Stop when num_beams texts are finished: true, false or never."
+    )
+
+    repetition_penalty: float = Field(
+        1.0, gt=0, description="Above 1: tokens of the text so far become less likely."
+    )
+    no_repeat_ngram_size: int = Field(0, ge=0, description="No n-gram of this size twice.")
+    bad_words: tuple[str, ...] = Field((), description="Never generate this word.")
+    bad_words_ids: tuple[tuple[int, ...], ...] = ()  # the same as token ids
     suppress_tokens: tuple[int, ...] = ()  # forbidden tokens
-    forced_bos_token_id: int | None = None  # the first token, after one that was given
-    forced_eos_token_id: tuple[int, ...] = ()  # the last, where max_new_tokens ends the text
+    forced_bos_token_id: int | None = None  # the first token after a start token
+    forced_eos_token_id: tuple[int, ...] = ()  # the last token, where max_new_tokens ends the text
     eos_token_id: tuple[int, ...] = ()  # ends a text
-    decoder_start_token_id: int | None = None  # what a translator's decoder begins with
+    decoder_start_token_id: int | None = None  # the start token of a translation model's decoder
 
-    logprobs: bool = False  # of each choice, as the model itself saw it before any other setting
+    # Of the model itself, before any other setting changed them.
+    logprobs: bool = Field(False, description="Also the log-probability of each token.")
 
     @model_validator(mode="before")
     @classmethod
     def _fill(cls, fields: Any) -> Any:
-        """Lists are tuples, one is a list of one, and None is what was not given."""
+        """Lists become tuples, a single value a tuple of one; None means not given."""
         known = {name: _tuples(value) for name, value in dict(fields).items() if value is not None}
         for name in ONE_OR_MORE:
             if name in known and not isinstance(known[name], tuple):
@@ -70,18 +87,20 @@ class Settings(Named):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        given = [name for name in SAMPLING if getattr(self, name) is not None]
-        if self.do_sample is False and given:
+        sampling = [name for name in SAMPLING if getattr(self, name) is not None]
+        if self.do_sample is False and sampling:
             raise ValueError(
-                f"{given[0]} = {getattr(self, given[0])} is for sampling: "
+                f"{sampling[0]} = {getattr(self, sampling[0])} is for sampling: "
                 "leave it out, or write do_sample = True"
             )
         if self.temperature == 0:
-            raise ValueError("temperature = 0 leaves no chance: write do_sample = False instead")
+            raise ValueError(
+                "temperature = 0 would divide by zero: write do_sample = False instead"
+            )
         if self.samples and self.num_beams > 1:
             raise ValueError(
-                f"num_beams = {self.num_beams} looks for the best text and "
-                f"{given[0] if given else 'do_sample'} draws by chance: write one of them"
+                f"num_beams = {self.num_beams} searches for the best text and "
+                f"{sampling[0] if sampling else 'do_sample'} samples: write one of them"
             )
         if not self.samples and self.num_return_sequences > self.num_beams:
             raise ValueError(
@@ -101,33 +120,34 @@ class Settings(Named):
                     f"{name} = {min(forced)} is in suppress_tokens too: take it out of one of them"
                 )
         for name in ("stop", "bad_words", "bad_words_ids"):
-            if any(not each for each in getattr(self, name)):
+            if any(not item for item in getattr(self, name)):
                 raise ValueError(f"{name} = {list(getattr(self, name))}: one of them is empty")
         return self
 
     @property
     def samples(self) -> bool:
+        """Are tokens sampled?"""
         if self.do_sample is None:
             return any(getattr(self, name) is not None for name in SAMPLING)
         return self.do_sample
 
     def room(self, prompt: int, most: int) -> int:
-        """How many tokens may be written after so many, where the model reads at most so many.
+        """How many tokens may follow `prompt` tokens, if the model reads at most `most`.
 
-        The last one is never read: it needs no place.
+        The last one is never read, so it may be one more.
         """
         return min(self.max_new_tokens, most + 1 - prompt)
 
     @property
     def looks_back(self) -> bool:
-        """Do the choices depend on more than the model's last words?"""
-        words = any(len(each) > 1 for each in self.bad_words_ids)
+        """Does a setting depend on the tokens of the text so far?"""
+        words = any(len(ids) > 1 for ids in self.bad_words_ids)
         return words or self.repetition_penalty != 1.0 or self.no_repeat_ngram_size > 0
 
     def check_fits(self, vocab: int) -> None:
-        """Every token that is named is one of the model's, and there are enough to choose from."""
+        """ConfigError if a token id is not in the vocabulary, or no token is allowed."""
         named: dict[str, set[int | None]] = {
-            "bad_words_ids": {each for word in self.bad_words_ids for each in word},
+            "bad_words_ids": {token for word in self.bad_words_ids for token in word},
             "suppress_tokens": set(self.suppress_tokens),
             "eos_token_id": set(self.eos_token_id),
             "forced_eos_token_id": set(self.forced_eos_token_id),
@@ -135,12 +155,12 @@ class Settings(Named):
             "decoder_start_token_id": {self.decoder_start_token_id} - {None},
         }
         for name, tokens in named.items():
-            wrong = [each for each in tokens if each is not None and not 0 <= each < vocab]
+            wrong = [i for i in tokens if i is not None and not 0 <= i < vocab]
             if wrong:
                 raise ConfigError(
-                    f"{name}: {wrong[0]} is no token: write numbers from 0 to {vocab - 1}"
+                    f"{name}: {wrong[0]} is not a token id: write numbers from 0 to {vocab - 1}"
                 )
-        single = {each[0] for each in self.bad_words_ids if len(each) == 1}
+        single = {ids[0] for ids in self.bad_words_ids if len(ids) == 1}
         if len((single - set(self.eos_token_id)) | set(self.suppress_tokens)) == vocab:
             raise ConfigError("bad_words_ids and suppress_tokens forbid every token: allow one")
         if self.num_beams * vocab > MOST_CHOICES:
@@ -151,27 +171,27 @@ class Settings(Named):
 
     @property
     def kept(self) -> int:
-        """Candidates of a beam step: were every end token among them, enough would go on."""
+        """Candidates of a beam step: enough for all beams, even if end tokens are among them."""
         return max(2, 1 + len(self.eos_token_id)) * self.num_beams
 
 
 def settings_for(
-    given: Mapping[str, Any], files: Mapping[str, bytes], config: Mapping[str, Any], ids: TokenIds
+    options: Mapping[str, Any], files: Mapping[str, bytes], config: Mapping[str, Any], ids: TokenIds
 ) -> Settings:
-    """What the caller gives, over what a folder's files say of its tokens, over the model's ids.
+    """The caller's options, over the special tokens of the folder's files, over the model's ids.
 
-    Old folders have no generation_config.json: there config.json says it.
+    Old folders have no generation_config.json: there config.json has them.
     """
     source = DEFAULTS if DEFAULTS in files else "config.json"
     stated = parse(files[DEFAULTS], DEFAULTS) if DEFAULTS in files else config
     known = {"eos_token_id": ids.end, "decoder_start_token_id": ids.start}
-    known |= {name: stated[name] for name in OF_THE_MODEL if stated.get(name) is not None}
+    known |= {name: stated[name] for name in FROM_FOLDER if stated.get(name) is not None}
     try:
         read(Settings, known, source)
     except ConfigError as error:
         raise CheckpointError(str(error)) from None
-    return read(Settings, {**known, **given}, "generate")
+    return read(Settings, {**known, **options}, "generate")
 
 
 def _tuples(value: Any) -> Any:
-    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Translation: lines in, lines out, whatever their number and length."""
+"""Translation of texts of any number and length, line by line."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ from glassformer.checkpoint import Origin
 from glassformer.errors import InputError, shown
 from glassformer.generate.align import align as align_words
 from glassformer.generate.align import chain
-from glassformer.generate.settings import Settings
-from glassformer.generate.splitting import split
-from glassformer.generate.writing import Writing, generate, prepare
-from glassformer.generate.written import Written
+from glassformer.generate.generation import Generation
+from glassformer.generate.job import GenerationJob, generate, prepare
+from glassformer.generate.sentences import split
+from glassformer.generate.settings import TRANSLATION, Settings
 from glassformer.glass import Alignment
 from glassformer.tasks import Ids, Task
 from glassformer.text import Tokenizer
 
-# Source tokens × beams that are worked on at once.
-AT_ONCE = {"cpu": 4_096, "cuda": 65_536}
+BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}  # source tokens × beams of a batch
 
 
 @dataclass(frozen=True)
 class Translation:
+    """A translation of one text."""
+
     text: str
-    score: float  # log-probability / length ** length_penalty; of several parts the mean
+    score: float  # log-probability / length ** length_penalty; the mean of its parts
     tokens: list[str]
     source: str
     source_tokens: list[str]
     parts: int = 1  # a text that is too long is translated in parts
-    broken: int = 0  # sentences that were too long themselves, and were parted inside
+    broken: int = 0  # sentences that were too long and were split
     complete: bool = True  # False if max_new_tokens ended it
-    alignment: Alignment | None = None  # if it was asked for
-    others: tuple[Translation, ...] = ()  # the next best ones, if more than one was asked for
+    alignment: Alignment | None = None  # if requested
+    others: tuple[Translation, ...] = ()  # the next best ones, if requested
 
     def __str__(self) -> str:
         return self.text
@@ -42,7 +43,7 @@ class Translation:
 @dataclass(frozen=True)
 class _Part:
     text: str
-    ids: list[int]  # as the model reads it
+    ids: list[int]  # with special tokens
 
 
 def translate(
@@ -55,16 +56,22 @@ def translate(
     align: bool = False,
     **settings: Any,
 ) -> list[Translation]:
-    """One translation a text, in their order; the next best ones of each are its `others`.
+    """One translation per text, in their order; its next best ones are its `others`.
 
-    Lines are translated each for itself, and stay lines. A line with more tokens than the model
-    reads is translated sentence by sentence. The settings are those of `generate`; if not given,
-    num_beams is 4 and max_new_tokens what the model can write.
+    Lines are translated separately, and stay lines. A line with more tokens than the model reads is
+    translated sentence by sentence.
+
+    Args:
+        origin: the model's folder, whose files name its special tokens
+        n_best: how many translations per text
+        align: also align the words: `Translation.alignment`
+        settings: fields of `Settings`; num_beams is 4, max_new_tokens the model's maximum length
+            and logprobs on, if not given
     """
     config = task.backbone.config
     if config.family != "seq2seq":
         raise InputError(
-            f"translate: this model is of the family {config.family}: open a translation model"
+            f"translate: this model is of the family {config.family}: load a translation model"
         )
     if not isinstance(texts, Sequence):
         raise InputError(f"translate: {shown(texts)}: give a text, or a list of texts")
@@ -75,32 +82,32 @@ def translate(
         [_cut(line, tokenizer, config.max_length) for line in text.split("\n")] for text in texts
     ]
     parts = [part for lines in cut for pieces, _ in lines for part in pieces]
-    usual = {"num_beams": 4, "max_new_tokens": config.max_length, "logprobs": True}
-    search = {**usual, "num_return_sequences": n_best, **settings}
-    writing = prepare(task, tokenizer, origin, [part.ids for part in parts], search)
-    written = iter(_write_all(writing))
-    found = []
+    usual = {**TRANSLATION, "max_new_tokens": config.max_length, "num_return_sequences": n_best}
+    ids = [part.ids for part in parts]
+    texts_of_parts = iter(_generate_all(prepare(task, tokenizer, origin, ids, usual | settings)))
+    translations = []
     for text, lines in zip(texts, cut, strict=True):
         done = [
-            [_one(task, tokenizer, part, next(written), align) for part in pieces]
+            [_one(task, tokenizer, part, next(texts_of_parts), align) for part in pieces]
             for pieces, _ in lines
         ]
         whole = _join(text, done)
-        found.append(replace(whole, broken=sum(broken for _, broken in lines)))
-    return found
+        translations.append(replace(whole, broken=sum(broken for _, broken in lines)))
+    return translations
 
 
-def notes(found: Sequence[Translation]) -> list[str]:
-    """What a user should know of these translations, a line each."""
-    broken, cut_off = sum(t.broken for t in found), sum(not t.complete for t in found)
+def notes(translations: Sequence[Translation]) -> list[str]:
+    """Warnings about these translations, a line each."""
+    broken = sum(each.broken for each in translations)
+    cut_off = sum(not each.complete for each in translations)
     lines = []
     if broken:
         lines.append(
             f"{broken:,} sentences have more tokens than the model reads: they were translated in "
-            "parts, cut at commas or between words"
+            "parts, split after commas or between words"
         )
     if cut_off:
-        lines.append(f"{cut_off:,} translations came to max_new_tokens before their end")
+        lines.append(f"{cut_off:,} translations reached max_new_tokens before their end")
     return lines
 
 
@@ -113,27 +120,27 @@ def _cut(line: str, tokenizer: Tokenizer, most: int) -> tuple[list[_Part], int]:
         return len(tokenizer.encode(text).ids) <= most
 
     pieces, broken = split(line, fits)
-    return [_Part(each, tokenizer.encode(each).ids) for each in pieces], broken
+    return [_Part(piece, tokenizer.encode(piece).ids) for piece in pieces], broken
 
 
-def _write_all(writing: Writing) -> list[list[Written]]:
-    """Those of about the same length at the same time; given back in their own order."""
-    sources, settings = writing.sources or [], writing.settings
+def _generate_all(job: GenerationJob) -> list[list[Generation]]:
+    """Texts of about the same length at the same time; returned in their own order."""
+    sources, settings = job.sources or [], job.settings
     beams, best = settings.num_beams, settings.num_return_sequences
-    found: dict[int, list[Written]] = {}
-    for group in _groups(sources, AT_ONCE.get(writing.task.device.type, 16_384) // beams):
+    best_of: dict[int, list[Generation]] = {}
+    for group in _groups(sources, BATCH_TOKENS.get(job.task.device.type, 16_384) // beams):
         part = replace(
-            writing, prompts=[writing.prompts[i] for i in group],
-            sources=[sources[i] for i in group], at_once=len(group) * max(beams, best),
+            job, prompts=[job.prompts[i] for i in group],
+            sources=[sources[i] for i in group], batch_size=len(group) * max(beams, best),
         )  # fmt: skip
-        made = generate(part)
+        texts = generate(part)
         for n, i in enumerate(group):
-            found[i] = [_scored(each, settings) for each in made[n * best : (n + 1) * best]]
-    return [found[i] for i in range(len(sources))]
+            best_of[i] = [_scored(text, settings) for text in texts[n * best : (n + 1) * best]]
+    return [best_of[i] for i in range(len(sources))]
 
 
 def _groups(sources: Ids, budget: int) -> Iterator[list[int]]:
-    """The longest first: as many as fit with the room of the longest each."""
+    """The longest first: as many as fit, if each is as long as the longest of them."""
     order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
     while order:
         count = max(1, budget // len(sources[order[0]]))
@@ -141,37 +148,37 @@ def _groups(sources: Ids, budget: int) -> Iterator[list[int]]:
         order = order[count:]
 
 
-def _scored(text: Written, settings: Settings) -> Written:
-    """A beam's scores know their length; a single text's is made the same."""
+def _scored(text: Generation, settings: Settings) -> Generation:
+    """Divide the score of a text by its length, as beam search does."""
     if settings.num_beams > 1:
         return text
     return replace(text, score=sum(text.logprobs) / len(text.ids) ** settings.length_penalty)
 
 
 def _one(
-    task: Task, tokenizer: Tokenizer, part: _Part, written: list[Written], align: bool
+    task: Task, tokenizer: Tokenizer, part: _Part, texts: list[Generation], align: bool
 ) -> Translation:
-    """The best of a part, and the others behind it."""
+    """The best translation of a part, with the others in `others`."""
     source_tokens = [tokenizer.readable(i) for i in part.ids]
-    found = []
-    for each in written:
-        text = each.text.strip()
-        found.append(
+    ranked = []
+    for generation in texts:
+        text = generation.text.strip()
+        ranked.append(
             Translation(
                 text=text,
-                score=each.score or 0.0,
-                tokens=[tokenizer.readable(i) for i in each.ids],
+                score=generation.score or 0.0,
+                tokens=[tokenizer.readable(i) for i in generation.ids],
                 source=part.text,
                 source_tokens=source_tokens,
-                complete=each.stopped != "length",
+                complete=generation.stopped != "length",
                 alignment=align_words(task, tokenizer, part.text, text) if align else None,
             )
         )
-    return replace(found[0], others=tuple(found[1:]))
+    return replace(ranked[0], others=tuple(ranked[1:]))
 
 
 def _join(source: str, lines: list[list[Translation]]) -> Translation:
-    """The translation of a whole text; the n-th best is made of its parts' n-th best."""
+    """The translation of a whole text; its n-th best joins the n-th best of its parts."""
     parts = [part for line in lines for part in line]
     if len(parts) == 1 and len(lines) == 1:
         return replace(parts[0], source=source)
@@ -179,11 +186,11 @@ def _join(source: str, lines: list[list[Translation]]) -> Translation:
     ranks = [
         [[(part, *part.others)[n] for part in line] for line in lines] for n in range(depth + 1)
     ]
-    best, *others = [_end_to_end(source, rank) for rank in ranks]
+    best, *others = [_concatenated(source, rank) for rank in ranks]
     return replace(best, others=tuple(others))
 
 
-def _end_to_end(source: str, lines: list[list[Translation]]) -> Translation:
+def _concatenated(source: str, lines: list[list[Translation]]) -> Translation:
     parts = [part for line in lines for part in line]
     aligned = [part.alignment for part in parts if part.alignment is not None]
     return Translation(

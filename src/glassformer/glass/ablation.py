@@ -1,7 +1,7 @@
-"""What changes when heads are taken out: the surest sign of what they did.
+"""Ablation: what changes when heads are removed shows what they did.
 
-Michel et al. 2019, "Are sixteen heads really better than one?". Zero is a value the model never
-met there; the mean keeps what a head always says, and takes out what it says about this text.
+Michel et al. 2019, "Are sixteen heads really better than one?". Zero is a value that the model
+never met in training; the mean keeps what a head always adds, and removes what depends on the text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.errors import InputError
-from glassformer.glass.recorder import Edit, Instead, ablate
+from glassformer.glass.recorder import Edit, Replacement, ablate
 from glassformer.glass.stacks import place, stream
 from glassformer.glass.trace import Trace
 from glassformer.precision import widen
@@ -23,45 +23,54 @@ Head = tuple[str, int, int]  # stack, layer, head
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """The same text before and after."""
+    """Traces of the same text before and after heads were removed."""
 
     before: Trace
     after: Trace
 
     @property
     def kl(self) -> Tensor:
-        """Σ p ln(p / q) of the answers before (p) and after (q), one number a row of logits."""
+        """Σ p ln(p / q) of the predictions before (p) and after (q), one number a row of logits."""
         if "logits" not in self.before:
-            raise InputError("this model has no head to say something: look at effect.cosine(…)")
-        p, q = (widen(each["logits"]).log_softmax(-1) for each in (self.before, self.after))
+            raise InputError(
+                "kl: this model has no logits: compare its vectors with effect.cosine(…)"
+            )
+        p, q = (widen(trace["logits"]).log_softmax(-1) for trace in (self.before, self.after))
         return F.kl_div(q, p, reduction="none", log_target=True).sum(-1)
 
     @property
     def changed(self) -> list[int]:
-        """Where another answer is the best one now."""
-        before, after = (each["logits"].argmax(-1) for each in (self.before, self.after))
+        """The rows of logits where another prediction is the best one now."""
+        before, after = (trace["logits"].argmax(-1) for trace in (self.before, self.after))
         return [int(i) for i in (before != after).nonzero().flatten()]
 
     def cosine(self, stack: str) -> Tensor:  # (T,)
-        """How alike the last vectors of a stack are before and after."""
+        """The cosine of the last vectors of a stack before and after."""
         before, after = (
-            list(stream(each, stack).values())[-1] for each in (self.before, self.after)
+            list(stream(trace, stack).values())[-1] for trace in (self.before, self.after)
         )
         return F.cosine_similarity(before, after, dim=-1)
 
 
-def effect(look: Callable[..., Trace], heads: Iterable[Head], *, by: Instead = "zero") -> Effect:
-    """Run without these heads, and compare.
+def effect(
+    record: Callable[..., Trace], heads: Iterable[Head], *, by: Replacement = "zero"
+) -> Effect:
+    """Record a text with and without these heads.
+
+    Args:
+        record: makes a trace, and takes `edit`
+        heads: (stack, layer, head) of each head to remove
+        by: what stands in their place: see `ablate`
 
     effect(partial(gf.record, model, "The cat sat on the mat"), [("encoder", 3, 1)])
     """
-    before = look()
-    return Effect(before, look(edit=heads_off(before, heads, by=by)))
+    before = record()
+    return Effect(before, record(edit=heads_off(before, heads, by=by)))
 
 
-def heads_off(trace: Trace, heads: Iterable[Head], *, by: Instead = "zero") -> Edit:
-    """For `edit`: takes these heads out, `by` zero or their mean over the text's tokens."""
-    out: dict[str, list[int]] = {}
+def heads_off(trace: Trace, heads: Iterable[Head], *, by: Replacement = "zero") -> Edit:
+    """For `edit`: removes these heads, replaced by zero or by their mean over the text's tokens."""
+    removed: dict[str, list[int]] = {}
     for stack, layer, head in heads:
-        out.setdefault(f"{place(trace, stack, layer, head)}.mixed", []).append(head)
-    return {name: ablate(*each, by=by) for name, each in out.items()}
+        removed.setdefault(f"{place(trace, stack, layer, head)}.mixed", []).append(head)
+    return {name: ablate(*numbers, by=by) for name, numbers in removed.items()}

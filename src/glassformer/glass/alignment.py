@@ -1,6 +1,6 @@
 """Cross attention, read as an alignment: which token (or word) came from which.
 
-A decoder looks at the source twice because of a token: when it is about to write it, and one step
+A decoder attends to the source twice because of a token: when it is about to write it, and one step
 later, when it has just read it (Garg et al. 2019, "Jointly learning to align and translate"; Chen
 et al. 2020, "Accurate word alignment induction from neural machine translation").
 """
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from glassformer.data.alignments import Link
+from glassformer.data.readers.alignments import Link
 from glassformer.errors import ConfigError
+from glassformer.glass.recorded import RecordedTensors
 from glassformer.glass.stacks import weights
-from glassformer.glass.trace import Trace
 from glassformer.precision import widen
 
 
@@ -23,12 +23,12 @@ from glassformer.precision import widen
 class Alignment:
     source: list[str]  # words
     target: list[str]
-    weights: Tensor  # (target words, source words): how much each looked at each
+    weights: Tensor  # (target words, source words): attention from row to column
 
     def links(self, *, mutual: bool = False) -> list[Link]:
-        """(source, target) of each target word and the source word it looked at most.
+        """(source, target) of each target word and the source word with its largest weight.
 
-        `mutual` keeps those that are also the largest of their source word: fewer and surer.
+        `mutual` keeps the links that are also the largest of their source word: fewer, but surer.
         """
         if not self.source or not self.target:
             return []
@@ -41,29 +41,37 @@ class Alignment:
         )
 
     def pharaoh(self) -> str:
-        """The links as tools of translation write them: 0-0 1-2."""
+        """The links in the Pharaoh format of translation tools: 0-0 1-2."""
         return " ".join(f"{i}-{j}" for i, j in self.links())
 
 
 def usual_layers(depth: int) -> range:
+    """The upper half of a decoder of `depth` blocks."""
     return range(depth // 2, depth)
 
 
-def looks(cross: Tensor, *, reading: bool = False) -> Tensor:  # (…, T, S) → (T - 1, S)
-    """How much each token behind the start token looked at the source: the mean of all heads.
+def source_weights(cross: Tensor, *, reading: bool = False) -> Tensor:  # (…, T, S) → (T - 1, S)
+    """The cross attention of each token after the start token, as the mean of all heads.
 
-    The look before it was written, or (`reading`) the one after it was read.
+    The attention of the step that wrote the token or, with `reading`, of the one that read it.
     """
     mean = widen(cross).flatten(0, -3).mean(0).cpu()
     return mean[1:] if reading else mean[:-1]
 
 
 def align_tokens(
-    trace: Trace, *, layers: Sequence[int] | None = None, reading: bool = False
+    trace: RecordedTensors, *, layers: Sequence[int] | None = None, reading: bool = False
 ) -> Alignment:
-    """Of a recorded translation, token by token; `layers` None is the upper half."""
-    found = weights(trace, "cross")
-    chosen = list(usual_layers(len(found)) if layers is None else layers)
-    if not chosen or not all(0 <= layer < len(found) for layer in chosen):
-        raise ConfigError(f"layers = {chosen}: the decoder has layers 0 to {len(found) - 1}")
-    return Alignment(trace.source_tokens, trace.tokens[1:], looks(found[chosen], reading=reading))
+    """Align a recorded translation, token by token.
+
+    Args:
+        layers: of the decoder; the upper half, if not given
+        reading: take the attention of the step that read a token, not of the step that wrote it
+    """
+    cross = weights(trace, "cross")
+    chosen = list(usual_layers(len(cross)) if layers is None else layers)
+    if not chosen or not all(0 <= layer < len(cross) for layer in chosen):
+        raise ConfigError(f"layers = {chosen}: the decoder has layers 0 to {len(cross) - 1}")
+    return Alignment(
+        trace.source_tokens, trace.tokens[1:], source_weights(cross[chosen], reading=reading)
+    )

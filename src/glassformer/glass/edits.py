@@ -1,7 +1,7 @@
-"""What if? Changes for `edit`: another word in the text, or what was thought of another text.
+"""Interventions for `edit`: another word in the text, or the activations of another text.
 
-Patching, Meng et al. 2022, "Locating and editing factual associations in GPT": where one text's
-vector in the place of another's changes the answer, there the answer was decided.
+Activation patching, Meng et al. 2022, "Locating and editing factual associations in GPT": where one
+text's vector in the place of another's changes the prediction, there it was decided.
 """
 
 from __future__ import annotations
@@ -20,62 +20,69 @@ Patch = tuple[int, int, int]  # layer, token, the other text's token
 
 
 def put(rows: Mapping[int, Tensor]) -> Callable[[Tensor], Tensor]:
-    """For `edit`: these vectors at these tokens. Use it on what has a row a token, (T, C)."""
+    """For `edit`: these vectors at these tokens, in a tensor with one row per token, (T, C)."""
 
     def change(x: Tensor) -> Tensor:
-        for place, vector in rows.items():
-            if not 0 <= place < len(x):
-                raise ConfigError(f"token {place}: the text has tokens 0 to {len(x) - 1}")
+        for token, vector in rows.items():
+            if not 0 <= token < len(x):
+                raise ConfigError(f"token {token}: the text has tokens 0 to {len(x) - 1}")
             if vector.shape != x.shape[1:]:
                 raise ConfigError(
-                    f"token {place}: a vector of shape {list(vector.shape)}: "
+                    f"token {token}: a vector of shape {list(vector.shape)}: "
                     f"give {list(x.shape[1:])}"
                 )
-            x[place] = vector.to(x)
+            x[token] = vector.to(x)
         return x
 
     return change
 
 
 def swapped(model: nn.Module, stack: str, words: Mapping[int, str]) -> Edit:
-    """For `edit`: other words at these tokens; a mask is a word too."""
+    """For `edit`: replace tokens by other words; [MASK] is a word, too.
+
+    Args:
+        stack: "encoder" or "decoder"
+        words: the new word for each token number; each must be one token: see `word_id`
+    """
     embedding = modules(model).get(f"{stack}.embedding")
     if not isinstance(embedding, Embedding):
-        raise ConfigError(f"stack {stack!r}: this model reads no text there")
+        raise ConfigError(f"stack {stack!r}: this model has no token embedding there")
     scale = 1.0 if embedding.scale is None else embedding.scale
     table = embedding.token.weight.detach()
-    ids = {place: word_id(model, word) for place, word in words.items()}
+    ids = {token: word_id(model, word) for token, word in words.items()}
     if max(ids.values(), default=0) >= len(table):
         raise InputError(f"token id {max(ids.values())}: this model has 0 to {len(table) - 1}")
-    rows = {place: table[id] * scale for place, id in ids.items()}
+    rows = {token: table[id] * scale for token, id in ids.items()}
     return {f"{stack}.embedding.tokens": put(rows)}
 
 
 def patched(other: Trace, stack: str, places: Iterable[Patch]) -> Edit:
-    """For `edit`: what leaves these blocks at these tokens is what left them in the other trace.
+    """For `edit`: the outputs of these blocks at these tokens come from another trace.
 
-    places: (layer, token, token of the other text)
+    Args:
+        other: the trace to copy from
+        places: (layer, token, token of the other text)
     """
     rows: dict[str, dict[int, Tensor]] = {}
     for layer, token, source in places:
         name = f"{stack}.blocks.{layer}.out"
-        found = other[name]
-        if not 0 <= source < len(found):
-            raise ConfigError(f"token {source}: the other text has tokens 0 to {len(found) - 1}")
-        rows.setdefault(name, {})[token] = found[source]
-    return {name: put(each) for name, each in rows.items()}
+        vectors = other[name]
+        if not 0 <= source < len(vectors):
+            raise ConfigError(f"token {source}: the other text has tokens 0 to {len(vectors) - 1}")
+        rows.setdefault(name, {})[token] = vectors[source]
+    return {name: put(vectors) for name, vectors in rows.items()}
 
 
 def word_id(model: nn.Module, word: str) -> int:
-    """The one token that a word is, in the middle of a text; without a tokenizer, a number."""
+    """The id of a word that is one token in the middle of a text; without a tokenizer, a number."""
     tokenizer = getattr(model, "tokenizer", None)
     if not isinstance(tokenizer, Tokenizer):
         if not (word.isascii() and word.isdigit() and len(word) < 10):
-            raise InputError("this model came without a tokenizer: write a token id, such as 7")
+            raise InputError("this model has no tokenizer: write a token id, such as 7")
         return int(word)
     named = tokenizer.id(word)
-    read = tokenizer.encode(f" {word}")
-    ids = [i for i, special in zip(read.ids, read.special, strict=True) if not special]
+    encoding = tokenizer.encode(f" {word}")
+    ids = [i for i, special in zip(encoding.ids, encoding.special, strict=True) if not special]
     unknown = getattr(tokenizer.backend.model, "unk_token", None)
     known = [i for i in ids if tokenizer.token(i) != unknown or word == unknown]
     if len(ids) == len(known) == 1:

@@ -1,4 +1,4 @@
-"""What a trace holds, as pictures. One hue from light to dark, so that nobody's eyes miss it.
+"""Figures of a trace. One hue from light to dark, readable with any colour vision.
 
 Each function returns a matplotlib figure that a notebook shows by itself; nothing is drawn on a
 screen, and no setting of matplotlib is changed.
@@ -26,24 +26,24 @@ from glassformer.errors import ConfigError, InputError, printable
 from glassformer.glass.alignment import align_tokens
 from glassformer.glass.lens import lens
 from glassformer.glass.path import word_path
+from glassformer.glass.recorded import RecordedTensors
 from glassformer.glass.stacks import main_stack, sides, weights
 from glassformer.glass.tables import one_head, point
-from glassformer.glass.trace import Trace
 
 COLOURS = "Blues"
-UNSEEN = "#f0f0f0"  # what a query may not look at
+UNSEEN = "#f0f0f0"  # keys that a query may not attend to
 LINES = ("#0072B2", "#D55E00", "#555555")  # of Okabe and Ito: blue, vermilion, grey
 SMALL = 64  # the most rows and columns of a head on the map
-NUMBERED = 14  # up to so many tokens each weight is written into its cell
-LABELLED = 64  # up to so many tokens each has its label
-MOST = 16  # tokens of a lens
+NUMBERED = 14  # up to this many tokens, each weight is written into its cell
+LABELLED = 64  # up to this many tokens, each has its label
+MOST = 16  # tokens of a lens, if not chosen
 SUFFIXES = (".png", ".svg", ".pdf")
-# Where the usual font lacks a script, these have it; those that are not installed are left out.
+# Fallbacks for scripts that the default font lacks; fonts that are not installed are skipped.
 FONTS = ("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "Noto Sans")
 
 
 class Picture(Figure):
-    """A figure that shows itself, and that no token can break."""
+    """A figure that a notebook shows, and that no token can break."""
 
     def draw(self, renderer: Any) -> None:
         with warnings.catch_warnings():  # a character no font has is drawn as a box
@@ -51,7 +51,7 @@ class Picture(Figure):
             super().draw(renderer)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """As `savefig`, with one line if it cannot be."""
+        """Like `savefig`; ConfigError or InputError, in one line, if it fails."""
         path = Path(path)
         if path.suffix.lower() not in SUFFIXES:
             raise ConfigError(f"{path}: write a name that ends in {' or '.join(SUFFIXES)}")
@@ -66,12 +66,12 @@ class Picture(Figure):
         return data.getvalue()
 
 
-def of_map(trace: Trace, *, stack: str | None = None) -> Picture:
+def of_map(trace: RecordedTensors, *, stack: str | None = None) -> Picture:
     """Every head, layers down and heads across; of a long text a cell shows the largest weight."""
     stack = stack or main_stack(trace)
-    found = weights(trace, stack).cpu()
-    L, H, T, S = found.shape
-    small = adaptive_max_pool2d(found, (min(T, SMALL), min(S, SMALL)))
+    attention = weights(trace, stack).cpu()
+    L, H, T, S = attention.shape
+    small = adaptive_max_pool2d(attention, (min(T, SMALL), min(S, SMALL)))
     r, c = small.shape[-2:]
     gap = max(1, max(r, c) // 12)
     board = small.new_full((L * (r + gap) - gap, H * (c + gap) - gap), torch.nan)
@@ -85,7 +85,7 @@ def of_map(trace: Trace, *, stack: str | None = None) -> Picture:
     image = axes.imshow(board.numpy(), cmap=COLOURS, norm=PowerNorm(0.5, 0, 1), aspect="equal")
     axes.set_xticks([head * (c + gap) + (c - 1) / 2 for head in range(H)], _count(H))
     axes.set_yticks([layer * (r + gap) + (r - 1) / 2 for layer in range(L)], _count(L))
-    axes.set(xlabel="head", ylabel="layer", title=f"{stack}: where each head looks")
+    axes.set(xlabel="head", ylabel="layer", title=f"{stack}: attention of each head")
     axes.xaxis.set_ticks_position("top")
     axes.xaxis.set_label_position("top")
     _bare(axes)
@@ -94,32 +94,42 @@ def of_map(trace: Trace, *, stack: str | None = None) -> Picture:
 
 
 def of_head(
-    trace: Trace, *, stack: str | None = None, layer: int = 0, head: int | None = None
+    trace: RecordedTensors, *, stack: str | None = None, layer: int = 0, head: int | None = None
 ) -> Picture:
     """One head's weights with the tokens beside them; `head` None is the mean of its layer."""
     stack = stack or main_stack(trace)
     values, title = one_head(trace, stack, layer, head)
-    asking, asked = sides(trace, stack)
-    return _matrix(title, values.cpu(), asking, asked, causal=stack == "decoder")
+    queries, keys = sides(trace, stack)
+    return _matrix(title, values.cpu(), queries, keys, causal=stack == "decoder")
 
 
 def of_lens(
-    trace: Trace, *, model: nn.Module, inside: bool = False, at: Sequence[int] | None = None
+    trace: RecordedTensors,
+    *,
+    model: nn.Module,
+    inside: bool = False,
+    at: Sequence[int] | None = None,
 ) -> Picture:
-    """What the model would say after each layer: the best word at each token, dark where sure."""
-    found = lens(model, trace, top_k=1, inside=inside)
+    """The logit lens: the best word at each token after each layer, dark where it is likely.
+
+    Args:
+        at: the numbers of the tokens to show; the first 16, if not given
+    """
+    readings = lens(model, trace, top_k=1, inside=inside)
     places = list(range(min(MOST, len(trace.tokens))) if at is None else at)
-    chances = torch.stack([said.chances[places, 0] for said in found.values()])  # (P, T)
-    P, T = chances.shape
+    probabilities = torch.stack(
+        [best.probabilities[places, 0] for best in readings.values()]
+    )  # (P, T)
+    P, T = probabilities.shape
     figure, axes = _blank(max(4.5, 0.95 * T + 1.2) + 1.0, 0.42 * P + 1.4)
-    image = axes.imshow(chances.numpy(), cmap=COLOURS, vmin=0, vmax=1, aspect="auto")
-    for i, said in enumerate(found.values()):
+    image = axes.imshow(probabilities.numpy(), cmap=COLOURS, vmin=0, vmax=1, aspect="auto")
+    for i, best in enumerate(readings.values()):
         for j, place in enumerate(places):
-            _write(axes, i, j, _short(said.words[place][0], 9), float(chances[i, j]))
-    _tokens(axes, [trace.tokens[place] for place in places], [point(name) for name in found])
+            _write(axes, i, j, _short(best.words[place][0], 9), float(probabilities[i, j]))
+    _tokens(axes, [trace.tokens[place] for place in places], [point(name) for name in readings])
     left = len(trace.tokens) - len(places)
     note = f" ({len(places)} of {len(trace.tokens)} tokens)" if left else ""
-    axes.set_title(f"what it would say after each layer{note}", pad=12)
+    axes.set_title(f"best word after each layer{note}", pad=12)
     axes.set_ylabel("after layer")
     axes.set_xticks([j - 0.5 for j in range(1, T)], minor=True)
     axes.set_yticks([i - 0.5 for i in range(1, P)], minor=True)
@@ -129,24 +139,24 @@ def of_lens(
     return figure
 
 
-def of_path(trace: Trace, *, token: int | str = 0, stack: str | None = None) -> Picture:
+def of_path(trace: RecordedTensors, *, token: int | str = 0, stack: str | None = None) -> Picture:
     """One word's vector through the layers: how far it turns, and how long it is."""
-    found = word_path(trace, token, stack or main_stack(trace))
-    figure = _picture(max(6.0, 0.45 * len(found.points) + 3.5), 4.6)
+    word = word_path(trace, token, stack or main_stack(trace))
+    figure = _picture(max(6.0, 0.45 * len(word.points) + 3.5), 4.6)
     turn, length = figure.subplots(2, sharex=True, height_ratios=(2, 1))
-    steps = range(len(found.points))
+    steps = range(len(word.points))
     for values, name, colour, mark in (
-        (found.to_start, "to the start", LINES[0], "o"),
-        (found.to_end, "to the end", LINES[1], "s"),
+        (word.to_start, "to the start", LINES[0], "o"),
+        (word.to_end, "to the end", LINES[1], "s"),
     ):
         turn.plot(steps, values.tolist(), color=colour, marker=mark, label=name)
-    length.plot(steps, found.norm.tolist(), color=LINES[2], marker="D")
-    lowest = float(torch.cat([found.to_start, found.to_end]).min())
+    length.plot(steps, word.norm.tolist(), color=LINES[2], marker="D")
+    lowest = float(torch.cat([word.to_start, word.to_end]).min())
     turn.set(ylabel="cosine", ylim=(min(0.0, lowest) - 0.05, 1.05))
-    turn.set_title(f"“{printable(found.token)}” through the layers", parse_math=False)
+    turn.set_title(f"“{printable(word.token)}” through the layers", parse_math=False)
     turn.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
-    length.set(ylabel="length", xlabel="after layer", ylim=(0, 1.15 * float(found.norm.max())))
-    length.set_xticks(steps, [point(name) for name in found.points])
+    length.set(ylabel="length", xlabel="after layer", ylim=(0, 1.15 * float(word.norm.max())))
+    length.set_xticks(steps, [point(name) for name in word.points])
     for axes in (turn, length):
         axes.grid(axis="y", alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
@@ -154,13 +164,13 @@ def of_path(trace: Trace, *, token: int | str = 0, stack: str | None = None) -> 
 
 
 def of_alignment(
-    trace: Trace, *, layers: Sequence[int] | None = None, reading: bool = False
+    trace: RecordedTensors, *, layers: Sequence[int] | None = None, reading: bool = False
 ) -> Picture:
-    """Which source token each written one came from; a frame marks the largest of each row."""
-    found = align_tokens(trace, layers=layers, reading=reading)
-    title = "which token came from which"
-    figure = _matrix(title, found.weights, found.target, found.source)
-    for source, target in found.links():
+    """Which source token each target token came from; a frame marks the largest of each row."""
+    alignment = align_tokens(trace, layers=layers, reading=reading)
+    title = "token alignment"
+    figure = _matrix(title, alignment.weights, alignment.target, alignment.source)
+    for source, target in alignment.links():
         frame = Rectangle(
             (source - 0.5, target - 0.5), 1, 1, fill=False, color=LINES[1], lw=2, clip_on=False
         )
@@ -178,11 +188,11 @@ FIGURES: dict[str, Callable[..., Picture]] = {
 
 
 def _matrix(
-    title: str, values: Tensor, asking: list[str], asked: list[str], *, causal: bool = False
+    title: str, values: Tensor, queries: list[str], keys: list[str], *, causal: bool = False
 ) -> Picture:
     T, S = values.shape
     cell = 0.46 if max(T, S) <= NUMBERED else max(9 / max(T, S), 0.17 if max(T, S) < 60 else 0.0)
-    longest = 0.085 * max(map(len, (*_labels(asking), *_labels(asked))))
+    longest = 0.085 * max(map(len, (*_labels(queries), *_labels(keys))))
     figure, axes = _blank(max(2.2, cell * S) + longest + 1.5, max(1.6, cell * T) + longest + 1.0)
     ahead = torch.ones(T, S).triu(1).bool() if causal else torch.zeros(T, S).bool()
     seen = values.masked_fill(ahead, torch.nan)
@@ -192,9 +202,9 @@ def _matrix(
     if max(T, S) <= NUMBERED:
         for i, row in enumerate(seen.tolist()):
             for j, value in enumerate(row):
-                if value == value:  # not what lies ahead
+                if value == value:  # not a masked position
                     _write(axes, i, j, f"{value:.2f}".removeprefix("0"), value**0.5)
-    _tokens(axes, asked, asking, turned=True)
+    _tokens(axes, keys, queries, turned=True)
     axes.set_title(title, pad=12)
     _bare(axes)
     _scale(figure, image, "weight")

@@ -1,4 +1,4 @@
-"""What kind of head is this? Each kind has tokens it would look at; the score is the share there.
+"""What kind of head is this? Each kind attends to certain tokens; the score is their share.
 
     previous    the token before            next         the token after
     first       the first token             separator    [SEP], full stops and the like
@@ -19,32 +19,34 @@ import torch
 from torch import Tensor
 
 from glassformer.glass.measures import distance, entropy, separators
+from glassformer.glass.recorded import RecordedTensors
 from glassformer.glass.stacks import sides, weights
-from glassformer.glass.trace import Trace
 
 
-def head_scores(trace: Trace, stack: str) -> dict[str, Tensor]:  # (L, H) each
-    """How much of each kind every head is, from 0 to 1; 0 where the text has no such tokens."""
-    found = weights(trace, stack)
-    looks = _looks(*sides(trace, stack), stack)
-    return {kind: _share(found, mask.to(found.device)) for kind, mask in looks.items()}
+def head_scores(trace: RecordedTensors, stack: str) -> dict[str, Tensor]:  # (L, H) each
+    """The score of every head for each kind, from 0 to 1; 0 where the text has no such tokens."""
+    attention = weights(trace, stack)
+    targets = _targets(*sides(trace, stack), stack)
+    return {kind: _share(attention, mask.to(attention.device)) for kind, mask in targets.items()}
 
 
-def head_measures(trace: Trace, stack: str) -> dict[str, Tensor]:  # (L, H) each
-    """All there is to say about each head in one number: how widely and how far it looks, and its
-    scores. How far means something only within one text."""
-    found = weights(trace, stack)
-    far = {} if stack == "cross" else {"distance": distance(found)}
-    return {"entropy": entropy(found), **far, **head_scores(trace, stack)}
+def head_measures(trace: RecordedTensors, stack: str) -> dict[str, Tensor]:  # (L, H) each
+    """Every measure that is one number per head: entropy, distance, and the scores of each kind.
+
+    Distance is left out for cross attention: it means something only within one text.
+    """
+    attention = weights(trace, stack)
+    far = {} if stack == "cross" else {"distance": distance(attention)}
+    return {"entropy": entropy(attention), **far, **head_scores(trace, stack)}
 
 
-def head_types(trace: Trace, stack: str, threshold: float = 0.4) -> list[list[str]]:
+def head_types(trace: RecordedTensors, stack: str, threshold: float = 0.4) -> list[list[str]]:
     """For each layer and head the kind with the largest score; "" if it is below `threshold`."""
     return strongest(head_scores(trace, stack), threshold)
 
 
 def strongest(scores: Mapping[str, Tensor], threshold: float = 0.4) -> list[list[str]]:
-    """The same, of scores that are known."""
+    """The same for scores that were computed before."""
     names = list(scores)
     best, kinds = torch.stack(list(scores.values())).max(0)
     return [
@@ -56,22 +58,28 @@ def strongest(scores: Mapping[str, Tensor], threshold: float = 0.4) -> list[list
 def repeated(
     vocab_size: int, *, length: int = 25, repeats: int = 4, start: int | None = None, seed: int = 0
 ) -> list[int]:
-    """Random token ids, said again and again: what only an induction head can foretell."""
+    """Random token ids, repeated: only an induction head can predict the repetitions.
+
+    Args:
+        length: how many different ids
+        repeats: how often they come
+        start: an id to put in front, such as the start token
+    """
     draw = torch.Generator().manual_seed(seed)
     ids: list[int] = torch.randperm(vocab_size, generator=draw)[:length].tolist()
     return ([] if start is None else [start]) + ids * repeats
 
 
-def _looks(asking: Sequence[str], asked: Sequence[str], stack: str) -> dict[str, Tensor]:
-    """(T, S) for each kind: where such a head looks. Between two texts only two make sense."""
-    numbers = {token: i for i, token in enumerate(dict.fromkeys(asked))}
-    keys = torch.tensor([numbers[token] for token in asked])
-    row, column = torch.arange(len(asking))[:, None], torch.arange(len(asked))
-    divides = torch.zeros(len(asking), len(asked), dtype=torch.bool)
-    divides[:, separators(asked)] = True
+def _targets(queries: Sequence[str], keys: Sequence[str], stack: str) -> dict[str, Tensor]:
+    """(T, S) for each kind: where such a head attends. For cross attention only two make sense."""
+    numbers = {token: i for i, token in enumerate(dict.fromkeys(keys))}
+    words = torch.tensor([numbers[token] for token in keys])
+    row, column = torch.arange(len(queries))[:, None], torch.arange(len(keys))
+    divides = torch.zeros(len(queries), len(keys), dtype=torch.bool)
+    divides[:, separators(keys)] = True
     if stack == "cross":
         return {"first": (column == 0).expand_as(divides), "separator": divides}
-    same = keys[:, None] == keys
+    same = words[:, None] == words
     after_same = torch.zeros_like(same)
     after_same[:, 1:] = same[:, :-1]
     earlier = column < row
@@ -85,6 +93,6 @@ def _looks(asking: Sequence[str], asked: Sequence[str], stack: str) -> dict[str,
     }
 
 
-def _share(weights: Tensor, looks: Tensor) -> Tensor:  # (…, T, S), (T, S) → (…)
-    rows = looks.any(-1)
-    return (weights * looks).sum(-1)[..., rows].sum(-1) / rows.sum().clamp(min=1)
+def _share(weights: Tensor, targets: Tensor) -> Tensor:  # (…, T, S), (T, S) → (…)
+    rows = targets.any(-1)
+    return (weights * targets).sum(-1)[..., rows].sum(-1) / rows.sum().clamp(min=1)

@@ -1,6 +1,7 @@
-"""What a model says, and what it would say if it stopped early.
+"""What a model predicts, and what it would predict if it stopped early.
 
-The logit lens reads every vector on its way as if it were the last: final norm, then the head.
+The logit lens reads every vector of the residual stream as if it were the last: final norm, then
+the head.
 nostalgebraist 2020, "interpreting GPT: the logit lens".
 """
 
@@ -14,92 +15,105 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import InputError
+from glassformer.glass.recorded import RecordedTensors
 from glassformer.glass.recorder import modules
 from glassformer.glass.stacks import stream
-from glassformer.glass.trace import Trace
 from glassformer.model import Look
 from glassformer.precision import widen
-from glassformer.tasks import MaskedLM, NextWord, Tag, Task
+from glassformer.tasks import CausalLM, MaskedLM, Task, TokenClassification
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
+class Prediction:
     """The likeliest words (or labels) at each token, best first."""
 
     tokens: list[str]  # T
     words: list[list[str]]  # T lists of k
-    chances: Tensor  # (T, k)
+    probabilities: Tensor  # (T, k)
 
 
-def says(model: nn.Module, trace: Trace, *, top_k: int = 5) -> Said:
-    """What the model says at each token: the word there, the next word, or the token's label."""
+def predictions(model: nn.Module, trace: RecordedTensors, *, top_k: int = 5) -> Prediction:
+    """The model's prediction at each token: the word there, the next word, or the token's label.
+
+    Args:
+        top_k: how many words or labels, best first
+    """
     task = _task(model)
-    if not isinstance(task, MaskedLM | NextWord | Tag):
-        raise InputError(f"a {task.spec.kind} model says nothing at a token: ask the model itself")
+    if not isinstance(task, MaskedLM | CausalLM | TokenClassification):
+        raise InputError(
+            f"a {task.spec.kind} model predicts nothing per token: call the model itself"
+        )
     return _best(task, model, trace.tokens, trace["logits"], top_k)
 
 
 @torch.no_grad()
 def lens(
     model: nn.Module,
-    trace: Trace,
+    trace: RecordedTensors,
     *,
     top_k: int = 5,
     inside: bool = False,
     at: Sequence[int] | None = None,
-) -> dict[str, Said]:
-    """What the head would say at each point of the stream, by the point's name: see `stream`.
+) -> dict[str, Prediction]:
+    """What the head would predict at each point of the stream, by the point's name: see `stream`.
 
-    At the last point it is what the model says. For an encoder that is its head for masked words,
-    for a translation model the decoder's. `at` are the tokens that are wanted, if not all.
+    At the last point it is the model's own prediction. An encoder needs its head for masked words;
+    a translation model's decoder is read.
+
+    Args:
+        top_k: how many words, best first
+        inside: also between the parts of a block
+        at: the numbers of the tokens to read; all, if not given
     """
-    task, places = _speaker(model), range(len(trace.tokens)) if at is None else at
+    task, places = _language_model(model), range(len(trace.tokens)) if at is None else at
     tokens = [trace.tokens[i] for i in places]
     return {
-        name: _best(task, model, tokens, _say(task, model, vectors[list(places)]), top_k)
+        name: _best(task, model, tokens, _lm_logits(task, model, vectors[list(places)]), top_k)
         for name, vectors in stream(trace, _side(task), inside=inside).items()
     }
 
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """When is the answer decided? A row for each point of the stream."""
+    """When is the prediction decided? A row for each point of the stream."""
 
     points: list[str]  # P
-    words: list[str]  # T: what the model says at the end
-    chances: Tensor  # (P, T) what that word's chance would be
-    distances: Tensor  # (P, T) KL(end ‖ point) in bits: 0 where all words have their last chance
+    words: list[str]  # T: the model's predictions
+    probabilities: Tensor  # (P, T) the probability of that word at this point
+    distances: Tensor  # (P, T) KL(end ‖ point) in bits: 0 where all probabilities are final
 
 
 @torch.no_grad()
-def decided(model: nn.Module, trace: Trace, *, inside: bool = True) -> Decision:
-    """How near each point of the stream is to the end.
+def decided(model: nn.Module, trace: RecordedTensors, *, inside: bool = True) -> Decision:
+    """How near each point of the stream is to the final prediction.
 
     KL as in Belrose et al. 2023, "Eliciting latent predictions from transformers".
     """
-    task = _speaker(model)
+    task = _language_model(model)
     points = stream(trace, _side(task), inside=inside)
     *_, last = points.values()
-    end = widen(_say(task, model, last)).log_softmax(-1)  # (T, V)
+    end = widen(_lm_logits(task, model, last)).log_softmax(-1)  # (T, V)
     words = end.argmax(-1)
-    chances, distances = [], []
+    probabilities, distances = [], []
     for vectors in points.values():
-        here = widen(_say(task, model, vectors)).log_softmax(-1)
-        chances.append(here.gather(1, words[:, None])[:, 0].exp())
+        here = widen(_lm_logits(task, model, vectors)).log_softmax(-1)
+        probabilities.append(here.gather(1, words[:, None])[:, 0].exp())
         distances.append((end.exp() * (end - here)).sum(-1).clamp(min=0) / math.log(2))
     name = _names(task, model)
     return Decision(
         points=list(points),
         words=[name(i) for i in words.tolist()],
-        chances=torch.stack(chances).cpu(),
+        probabilities=torch.stack(probabilities).cpu(),
         distances=torch.stack(distances).cpu(),
     )
 
 
-def _speaker(model: nn.Module) -> MaskedLM | NextWord:
+def _language_model(model: nn.Module) -> MaskedLM | CausalLM:
     task = _task(model)
-    if not isinstance(task, MaskedLM | NextWord):
-        raise InputError(f"lens: a {task.spec.kind} model has no words to say: open one that has")
+    if not isinstance(task, MaskedLM | CausalLM):
+        raise InputError(
+            f"lens: a {task.spec.kind} model has no language model head: load one that has"
+        )
     return task
 
 
@@ -107,25 +121,27 @@ def _side(task: Task) -> str:
     return "encoder" if task.backbone.config.family == "encoder" else "decoder"
 
 
-def _say(task: MaskedLM | NextWord, model: nn.Module, vectors: Tensor) -> Tensor:
-    """The head's scores of vectors (n, C), as if they came out of the last layer."""
+def _lm_logits(task: MaskedLM | CausalLM, model: nn.Module, vectors: Tensor) -> Tensor:
+    """The logits of vectors (n, C), as if they came out of the last layer."""
     norm = modules(model)[_side(task)].norm
-    x = vectors.to(task.backbone.words)
-    return task.say(norm(x, Look()) if isinstance(norm, nn.Module) else x, Look())
+    x = vectors.to(task.backbone.token_embedding)
+    return task.lm_logits(norm(x, Look()) if isinstance(norm, nn.Module) else x, Look())
 
 
-def _best(task: Task, model: nn.Module, tokens: list[str], logits: Tensor, top_k: int) -> Said:
+def _best(
+    task: Task, model: nn.Module, tokens: list[str], logits: Tensor, top_k: int
+) -> Prediction:
     if top_k < 1:
         raise InputError(f"top_k = {top_k}: write a whole number from 1 on")
-    chances, ids = widen(logits).softmax(-1).topk(min(top_k, logits.shape[-1]))
+    probabilities, ids = widen(logits).softmax(-1).topk(min(top_k, logits.shape[-1]))
     name = _names(task, model)
     words = [[name(i) for i in row] for row in ids.tolist()]
-    return Said(tokens, words, chances.cpu())
+    return Prediction(tokens, words, probabilities.cpu())
 
 
 def _names(task: Task, model: nn.Module) -> Callable[[int], str]:
     tokenizer = getattr(model, "tokenizer", None)
-    if isinstance(task, Tag):
+    if isinstance(task, TokenClassification):
         return task.spec.labels.__getitem__
     return str if tokenizer is None else tokenizer.readable
 
@@ -133,5 +149,7 @@ def _names(task: Task, model: nn.Module) -> Callable[[int], str]:
 def _task(model: nn.Module) -> Task:
     task = getattr(model, "task", model)
     if not isinstance(task, Task):
-        raise InputError(f"a {type(model).__name__} has no head of words: open a model folder")
+        raise InputError(
+            f"a {type(model).__name__} is not a glassformer model: use one from glassformer.load"
+        )
     return task

@@ -1,4 +1,4 @@
-"""What a matrix of attention weights tells: small formulas, each with its paper.
+"""Measures of attention weights: small formulas, each with its paper.
 
 All take weights of shape (…, T, S): one head's, a layer's (H, T, S), or a stack's (L, H, T, S).
 """
@@ -24,27 +24,27 @@ def rollout(weights: Tensor) -> Tensor:  # (L, H, T, T) → (L, T, T)
     """
     if weights.dim() != 4 or weights.shape[-1] != weights.shape[-2]:
         raise InputError(
-            f"rollout of weights {list(weights.shape)}: give those of one stack, (L, H, T, T), "
-            "that looks at its own text"
+            f"rollout of weights {list(weights.shape)}: give the self-attention of one stack, "
+            "(L, H, T, T)"
         )
     own = torch.eye(weights.shape[-1], dtype=weights.dtype, device=weights.device)
-    found = [own]
+    layers = [own]
     for layer in (weights.mean(1) + own) / 2:
-        found.append(layer @ found[-1])
-    return torch.stack(found[1:])
+        layers.append(layer @ layers[-1])
+    return torch.stack(layers[1:])
 
 
 def entropy(weights: Tensor) -> Tensor:  # (…, T, S) → (…)
-    """How widely a head looks, in nats: 0 if at one token, ln S if at all alike.
+    """How widely a head attends, in nats: 0 if to one token, ln S if to all tokens alike.
 
     −Σ_j a_ij ln a_ij, the mean over queries. Clark et al. 2019, "What does BERT look at?".
     """
-    each: Tensor = torch.special.entr(weights)
-    return each.sum(-1).mean(-1)
+    terms: Tensor = torch.special.entr(weights)
+    return terms.sum(-1).mean(-1)
 
 
 def sink_share(weights: Tensor, columns: Sequence[int] = (0,)) -> Tensor:  # (…, T, S) → (…)
-    """The share of all attention that goes to these keys: the first one, if not given.
+    """The share of all attention that goes to the keys `columns`: the first one, if not given.
 
     Xiao et al. 2023, "Efficient streaming language models with attention sinks"; for separators
     (see `separators`) Clark et al. 2019.
@@ -53,12 +53,12 @@ def sink_share(weights: Tensor, columns: Sequence[int] = (0,)) -> Tensor:  # (�
 
 
 def separators(tokens: Sequence[str]) -> list[int]:
-    """Where the text is divided: [SEP] and its kin, and marks between sentences and phrases."""
+    """The numbers of separator tokens: [SEP] and the like, and punctuation."""
     return [i for i, token in enumerate(tokens) if token.strip(SPACES) in SEPARATORS]
 
 
 def distance(weights: Tensor) -> Tensor:  # (…, T, S) → (…)
-    """How many tokens away a head looks: Σ_j a_ij |i − j|, the mean over queries.
+    """How many tokens away a head attends: Σ_j a_ij |i − j|, the mean over queries.
 
     Vig and Belinkov 2019, "Analyzing the structure of attention in a transformer language model".
     """

@@ -1,4 +1,4 @@
-"""One word's vector on its way through the layers."""
+"""One word's vector, layer by layer."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch.nn import functional as F
 
 from glassformer.errors import ConfigError
 from glassformer.glass.measures import SPACES
+from glassformer.glass.recorded import RecordedTensors
 from glassformer.glass.stacks import sides, stream
-from glassformer.glass.trace import Trace
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
-    """Where the vector was seen, and at each point: its length, its cosine to both ends."""
+class WordPath:
+    """A word's vector at each point of the stream: its length and its cosine to both ends."""
 
     token: str
     points: list[str]
@@ -25,16 +25,22 @@ class Path:
     to_end: Tensor  # (P,) 1 at the last point: the word in its text
 
 
-def word_path(trace: Trace, token: int | str, stack: str, *, inside: bool = False) -> Path:
-    """How a word becomes a word in its text: how far its vector turns, layer by layer.
+def word_path(
+    trace: RecordedTensors, token: int | str, stack: str, *, inside: bool = False
+) -> WordPath:
+    """How a word's vector takes up its context: how far it turns, layer by layer.
+
+    Args:
+        token: its number, or its text
+        inside: also between the parts of a block
 
     Ethayarajh 2019, "How contextual are contextualized word representations?".
     """
     tokens, _ = sides(trace, stack)
     place = position(tokens, token)
     points = stream(trace, stack, inside=inside)
-    vectors = torch.stack([each[place] for each in points.values()])  # (P, C)
-    return Path(
+    vectors = torch.stack([row[place] for row in points.values()])  # (P, C)
+    return WordPath(
         token=tokens[place],
         points=list(points),
         norm=vectors.norm(dim=-1),
@@ -44,29 +50,29 @@ def word_path(trace: Trace, token: int | str, stack: str, *, inside: bool = Fals
 
 
 def between(
-    one: tuple[Trace, int | str],
-    other: tuple[Trace, int | str],
+    one: tuple[RecordedTensors, int | str],
+    other: tuple[RecordedTensors, int | str],
     stack: str,
     *,
     inside: bool = False,
 ) -> Tensor:  # (P,)
     """The cosine of two words, each in its own text, layer by layer: the two "bank"s."""
-    ways = [
-        [each[position(sides(trace, stack)[0], token)] for each in points.values()]
+    paths = [
+        [vectors[position(sides(trace, stack)[0], token)] for vectors in points.values()]
         for trace, token in (one, other)
         for points in (stream(trace, stack, inside=inside),)
     ]
-    a, b = map(torch.stack, ways)
+    a, b = map(torch.stack, paths)
     return F.cosine_similarity(a, b, dim=-1)
 
 
 def position(tokens: list[str], token: int | str) -> int:
-    """A token's place: its number, or the first one that is written so."""
+    """A token's number; of a text, the number of the first token that is written so."""
     if isinstance(token, int):
         if not 0 <= token < len(tokens):
             raise ConfigError(f"token {token}: the text has tokens 0 to {len(tokens) - 1}")
         return token
-    bare = [each.strip(SPACES) for each in tokens]
+    bare = [name.strip(SPACES) for name in tokens]
     for names in (tokens, bare):
         if token in names:
             return names.index(token)

@@ -1,4 +1,4 @@
-"""Somebody who looks: keeps what was asked for, and changes what was asked to be changed."""
+"""The recorder: keeps named tensors of a forward pass, and edits them."""
 
 from __future__ import annotations
 
@@ -10,29 +10,31 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, InputError
-from glassformer.glass.trace import nearest
+from glassformer.glass.recorded import nearest
 from glassformer.precision import widen
 
 Keep: TypeAlias = str | Iterable[str] | Callable[[str], bool]
-Instead: TypeAlias = Literal["zero", "mean"] | Tensor
+Replacement: TypeAlias = Literal["zero", "mean"] | Tensor
 Edit: TypeAlias = Mapping[str, Tensor | Callable[[Tensor], Tensor]]
 
 
 class Recorder:
-    """A Visitor for one text; or (`several`) for a document of several, an axis for them in front.
+    """A Visitor of one text or, with `several`, of a document: sentences are then the first axis.
 
-    `keep` says which tensors to keep: a pattern ("*.weights"), several, or a function of the name.
-    `edit` maps a pattern to a tensor to put there, or to a function of the tensor that is there.
+    Args:
+        keep: which tensors to keep: a pattern ("*.weights"), several, or a function of the name
+        edit: from a pattern to a tensor that replaces the tensors of these names, or to a function
+            that takes the tensor and returns a new one
     """
 
     def __init__(
         self, model: nn.Module, keep: Keep = "*", edit: Edit | None = None, *, several: bool = False
     ) -> None:
         if model.training:
-            raise InputError("looking inside needs a model that is not training: call model.eval()")
+            raise InputError("record: the model is in training mode: call model.eval() first")
         self.names = {module: _short(name) for name, module in model.named_modules()}
         self.patterns = (keep,) if isinstance(keep, str) else () if callable(keep) else tuple(keep)
-        self.keep = keep if callable(keep) else self._fits_a_pattern
+        self.keep = keep if callable(keep) else self._matches
         self.edit = dict(edit or {})
         for name, change in self.edit.items():
             if not (isinstance(change, Tensor) or callable(change)):
@@ -58,17 +60,17 @@ class Recorder:
         return value
 
     def check(self) -> None:
-        """What touched nothing, or kept nothing, is a mistake in a name."""
+        """A pattern that matched nothing is a mistake in a name: ConfigError."""
         if self.patterns and not self.tensors:
-            wanted = ", ".join(self.patterns)
-            raise ConfigError(f"keep: nothing is called {wanted!r}{nearest(wanted, self.seen)}")
+            names = ", ".join(self.patterns)
+            raise ConfigError(f"keep: nothing is called {names!r}{nearest(names, self.seen)}")
         for pattern in self.edit:
             if pattern not in self.used:
                 raise ConfigError(
                     f"edit: nothing is called {pattern!r}{nearest(pattern, self.seen)}"
                 )
 
-    def _fits_a_pattern(self, path: str) -> bool:
+    def _matches(self, path: str) -> bool:
         return any(fnmatchcase(path, pattern) for pattern in self.patterns)
 
     def _path(self, module: nn.Module, name: str) -> str:
@@ -77,7 +79,7 @@ class Recorder:
 
 
 def modules(model: nn.Module) -> dict[str, nn.Module]:
-    """By the names a trace gives them: "encoder.blocks.0.attention", whatever is around it."""
+    """The modules by their names in a trace: "encoder.blocks.0.attention", whatever wraps them."""
     return {_short(name): module for name, module in model.named_modules()}
 
 
@@ -86,7 +88,7 @@ def _short(name: str) -> str:
 
 
 def _of_one_text(value: Tensor) -> Tensor:
-    """Inside attention there is an axis for texts, (1, H, T, S): here it is always one."""
+    """Tensors inside attention have an axis for texts, (1, H, T, S): without it."""
     if value.dim() != 4:
         return value
     if value.shape[0] != 1:
@@ -100,18 +102,20 @@ def _changed(
     old = value if several else _of_one_text(value)
     new = change if isinstance(change, Tensor) else change(old.clone())
     if not isinstance(new, Tensor) or new.shape != old.shape:
-        found = list(new.shape) if isinstance(new, Tensor) else type(new).__name__
+        result = list(new.shape) if isinstance(new, Tensor) else type(new).__name__
         raise ConfigError(
-            f"edit of {path!r} gave {found}: give a tensor of shape {list(old.shape)}"
+            f"edit of {path!r} gave {result}: give a tensor of shape {list(old.shape)}"
         )
     return new.to(device=value.device, dtype=value.dtype).reshape(value.shape)
 
 
-def ablate(*heads: int, by: Instead = "zero") -> Callable[[Tensor], Tensor]:
-    """For `edit`: takes out what these heads take home. Use it on "….mixed", (T, H, D).
+def ablate(*heads: int, by: Replacement = "zero") -> Callable[[Tensor], Tensor]:
+    """For `edit`: removes the output of these heads. Use it on "….mixed", (T, H, D).
 
-    `by` says what stands there instead: "zero", "mean" (what the head says to this text's tokens
-    on average), or a tensor (H, D), such as the mean over many texts.
+    Args:
+        heads: their numbers
+        by: what replaces it: "zero", "mean" (the head's mean over the tokens of this text), or a
+            tensor (H, D), such as the mean over many texts
     """
     if not (isinstance(by, Tensor) or by in ("zero", "mean")):
         raise ConfigError(f"ablate: by = {by!r}: write 'zero', 'mean' or a tensor")

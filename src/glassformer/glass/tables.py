@@ -1,7 +1,7 @@
-"""What a trace holds, as tables like those of the lectures: tokens as headers, two decimals.
+"""Tables of a trace like those of the lectures: tokens as headers, two decimals.
 
 A `Table` is one of rich's: it prints in colour on a console, shows in a notebook, and `str(table)`
-is plain text. What does not fit into `width` characters is left out, and a note says so.
+is plain text. Columns beyond `width` characters and rows beyond `rows` are left out, with a note.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from torch import Tensor, nn
 from glassformer.errors import ConfigError, printable
 from glassformer.glass.alignment import align_tokens
 from glassformer.glass.heads import head_measures, head_types
-from glassformer.glass.lens import Said, lens, says
+from glassformer.glass.lens import Prediction, lens, predictions
 from glassformer.glass.path import word_path
+from glassformer.glass.recorded import RecordedTensors
 from glassformer.glass.stacks import main_stack, place, sides
-from glassformer.glass.trace import Trace
 from glassformer.precision import widen
 
 WIDTH, ROWS = 100, 40
 
 
 class Table(rich.table.Table):
-    """With a heading and a note that may be wider than the table itself."""
+    """A rich table with a heading and a note that may be wider than the table itself."""
 
     def __init__(self, heading: str, note: str) -> None:
         super().__init__(box=None, padding=(0, 1))
@@ -50,18 +50,18 @@ class Table(rich.table.Table):
     __repr__ = __str__
 
 
-def tokens(trace: Trace, *, width: int = WIDTH) -> Table:
-    """The tokens and their numbers; of a translation first those that are read."""
+def tokens(trace: RecordedTensors, *, width: int = WIDTH) -> Table:
+    """The tokens and their numbers; of a translation, first those of the source."""
     texts = [trace.source_tokens, trace.tokens] if trace.source_tokens else [trace.tokens]
     longest = max(map(len, texts))
-    names = ["reads", "writes"] if trace.source_tokens else ["token"]
+    names = ["source", "target"] if trace.source_tokens else ["token"]
     rows = [[Text(printable(word)) for word in text] for text in texts]
     filled = [row + [Text("")] * (longest - len(row)) for row in rows]
     return grid("tokens", names, [str(i) for i in range(longest)], filled, width)
 
 
 def of_head(
-    trace: Trace,
+    trace: RecordedTensors,
     *,
     stack: str | None = None,
     layer: int = 0,
@@ -69,37 +69,41 @@ def of_head(
     width: int = WIDTH,
     rows: int = ROWS,
 ) -> Table:
-    """Where one head looks (T×S): a row for each token that asks; `head` None is their mean."""
+    """The weights of one head (T×S), a row per query; `head` None is the mean of all heads."""
     stack = stack or main_stack(trace)
     values, title = one_head(trace, stack, layer, head)
-    asking, asked = sides(trace, stack)
+    queries, keys = sides(trace, stack)
     ahead = Text("·", "dim")
     cells = [
         [ahead if stack == "decoder" and j > i else number(v) for j, v in enumerate(row)]
         for i, row in enumerate(values.tolist())
     ]
-    return grid(title, asking, asked, cells, width, rows)
+    return grid(title, queries, keys, cells, width, rows)
 
 
 def heads(
-    trace: Trace, *, stack: str | None = None, measure: str = "type", width: int = WIDTH
+    trace: RecordedTensors, *, stack: str | None = None, measure: str = "type", width: int = WIDTH
 ) -> Table:
-    """One measure of every head, layers down and heads across: see `head_measures`; or its type."""
+    """One measure of every head, layers down and heads across.
+
+    Args:
+        measure: type, or one of `head_measures`
+    """
     stack = stack or main_stack(trace)
     if measure == "type":
-        found = [[Text(name or "–") for name in row] for row in head_types(trace, stack)]
+        cells = [[Text(name or "–") for name in row] for row in head_types(trace, stack)]
     else:
         known = head_measures(trace, stack)
         if measure not in known:
             raise ConfigError(f"measure {measure!r}: write type, {', '.join(known)}")
-        found = [[number(value) for value in row] for row in known[measure].tolist()]
-    names = [f"layer {i}" for i in range(len(found))]
-    columns = [f"head {i}" for i in range(len(found[0]))]
-    return grid(f"{stack}: {measure}", names, columns, found, width)
+        cells = [[number(value) for value in row] for row in known[measure].tolist()]
+    names = [f"layer {i}" for i in range(len(cells))]
+    columns = [f"head {i}" for i in range(len(cells[0]))]
+    return grid(f"{stack}: {measure}", names, columns, cells, width)
 
 
-def answers(
-    trace: Trace,
+def predicted(
+    trace: RecordedTensors,
     *,
     model: nn.Module,
     top_k: int = 3,
@@ -107,76 +111,83 @@ def answers(
     width: int = WIDTH,
     rows: int = ROWS,
 ) -> Table:
-    """What the model says at each token, or at some, best first."""
-    said = says(model, trace, top_k=top_k)
-    places = range(len(said.tokens)) if at is None else at
-    cells = [_words(said, place) for place in places]
+    """The model's predictions at each token, or at the tokens `at`, best first."""
+    best = predictions(model, trace, top_k=top_k)
+    places = range(len(best.tokens)) if at is None else at
+    cells = [_words(best, place) for place in places]
     columns = ["best", *("or" for _ in range(1, top_k))][: len(cells[0]) if cells else 0]
-    names = [said.tokens[place] for place in places]
-    return grid("what the model says", names, columns, cells, width, rows)
+    names = [best.tokens[place] for place in places]
+    return grid("predictions", names, columns, cells, width, rows)
 
 
-def through_the_lens(
-    trace: Trace, *, model: nn.Module, inside: bool = False, width: int = WIDTH, rows: int = ROWS
+def by_lens(
+    trace: RecordedTensors,
+    *,
+    model: nn.Module,
+    inside: bool = False,
+    width: int = WIDTH,
+    rows: int = ROWS,
 ) -> Table:
-    """What it would say after each layer, if that were the last: the best word at each token."""
-    found = lens(model, trace, top_k=1, inside=inside)
+    """The logit lens: the best word at each token, if the layer of the row were the last."""
+    readings = lens(model, trace, top_k=1, inside=inside)
     cells = [
-        [_words(said, place)[0] for place in range(len(said.tokens))] for said in found.values()
+        [_words(best, place)[0] for place in range(len(best.tokens))] for best in readings.values()
     ]
-    names = [point(name) for name in found]
-    return grid("what it would say after each layer", names, trace.tokens, cells, width, rows)
+    names = [point(name) for name in readings]
+    return grid("best word after each layer", names, trace.tokens, cells, width, rows)
 
 
-def path(trace: Trace, *, token: int | str = 0, stack: str | None = None) -> Table:
-    """One word through the layers: its length, and its cosine to where it began and ended."""
-    found = word_path(trace, token, stack or main_stack(trace))
-    rows = zip(found.norm.tolist(), found.to_start.tolist(), found.to_end.tolist(), strict=True)
+def path(trace: RecordedTensors, *, token: int | str = 0, stack: str | None = None) -> Table:
+    """One word through the layers: its length, and its cosine to the first and the last vector."""
+    word = word_path(trace, token, stack or main_stack(trace))
+    rows = zip(word.norm.tolist(), word.to_start.tolist(), word.to_end.tolist(), strict=True)
     cells = [[Text(f"{value:.2f}") for value in row] for row in rows]
-    names = [point(name) for name in found.points]
+    names = [point(name) for name in word.points]
     columns = ["length", "cosine to the start", "to the end"]
-    return grid(f"{printable(found.token)} through the layers", names, columns, cells)
+    return grid(f"{printable(word.token)} through the layers", names, columns, cells)
 
 
 def aligned(
-    trace: Trace,
+    trace: RecordedTensors,
     *,
     layers: Sequence[int] | None = None,
     reading: bool = False,
     width: int = WIDTH,
     rows: int = ROWS,
 ) -> Table:
-    """Which source token each written one looked at; the largest of each row stands out."""
-    found = align_tokens(trace, layers=layers, reading=reading)
-    chosen = {(j, i) for i, j in found.links()}
+    """Which source token each target token attended to; the largest of each row is highlighted."""
+    alignment = align_tokens(trace, layers=layers, reading=reading)
+    chosen = {(j, i) for i, j in alignment.links()}
     cells = [
         [Text(f"{v:.2f}", "bold green" if (j, i) in chosen else "dim") for i, v in enumerate(row)]
-        for j, row in enumerate(found.weights.tolist())
+        for j, row in enumerate(alignment.weights.tolist())
     ]
-    return grid("which token came from which", found.target, found.source, cells, width, rows)
+    return grid("token alignment", alignment.target, alignment.source, cells, width, rows)
 
 
 TABLES: dict[str, Callable[..., Table]] = {
     "tokens": tokens,
     "weights": of_head,
     "heads": heads,
-    "says": answers,
-    "lens": through_the_lens,
+    "predictions": predicted,
+    "lens": by_lens,
     "path": path,
     "alignment": aligned,
 }
 
 
-def one_head(trace: Trace, stack: str, layer: int, head: int | None) -> tuple[Tensor, str]:
-    """(T, S) and its title; the mean of a layer's heads, if none is named."""
-    found = widen(trace[f"{place(trace, stack, layer, head)}.weights"])
+def one_head(
+    trace: RecordedTensors, stack: str, layer: int, head: int | None
+) -> tuple[Tensor, str]:
+    """(T, S) and its title; the mean of the layer's heads, if `head` is None."""
+    maps = widen(trace[f"{place(trace, stack, layer, head)}.weights"])
     if head is None:
-        return found.mean(0), f"{stack} layer {layer}, mean of {len(found)} heads"
-    return found[head], f"{stack} layer {layer}, head {head}"
+        return maps.mean(0), f"{stack} layer {layer}, mean of {len(maps)} heads"
+    return maps[head], f"{stack} layer {layer}, head {head}"
 
 
 def point(name: str) -> str:
-    """A place of the stream for people: "decoder.blocks.3.attention_sum" → "3 attention"."""
+    """A short label for a point of the stream: "decoder.blocks.3.attention_sum" → "3 attention"."""
     parts = name.split(".")
     if "blocks" not in parts:
         return "embedding"
@@ -198,8 +209,8 @@ def grid(
     width: int = WIDTH,
     rows: int = ROWS,
 ) -> Table:
-    """Names on the left, headers above; cut to what fits, with a note."""
-    labels, heads = ([printable(name) for name in each] for each in (names, columns))
+    """Names on the left, headers above; what does not fit is left out, with a note."""
+    labels, heads = ([printable(name) for name in texts] for texts in (names, columns))
     room = width - max(map(cell_len, labels), default=0) - 2
     fitting = 0
     for i, head in enumerate(heads):
@@ -221,6 +232,6 @@ def grid(
     return table
 
 
-def _words(said: Said, place: int) -> list[Text]:
-    pairs = zip(said.words[place], said.chances[place].tolist(), strict=True)
+def _words(best: Prediction, place: int) -> list[Text]:
+    pairs = zip(best.words[place], best.probabilities[place].tolist(), strict=True)
     return [Text.assemble(printable(word), " ", number(chance)) for word, chance in pairs]

@@ -1,13 +1,11 @@
-"""What was seen inside a model: tensors by name, with the tokens they belong to."""
+"""What was recorded inside a model, to measure, show, save and load."""
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,87 +14,61 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from glassformer.errors import CheckpointError, ConfigError, InputError, check_installed
+from glassformer.glass.recorded import RecordedTensors
+from glassformer.glass.tables import TABLES, Table
 from glassformer.strictjson import parse
 
 if TYPE_CHECKING:
     from glassformer.glass.figures import Picture
-    from glassformer.glass.tables import Table
 
 T = TypeVar("T")
 FORMAT = "glassformer-trace-1"
 
 
-@dataclass(frozen=True, eq=False)
-class Trace(Mapping[str, Tensor]):
-    """A mapping from names to tensors, in the order in which the model made them.
+@dataclass(frozen=True, eq=False, repr=False)
+class Trace(RecordedTensors):
+    """A mapping from names to tensors, in the order in which the model computed them.
 
     trace["encoder.blocks.3.attention.weights"]     (H, T, S)
     trace.find("*.attention.weights")               all layers
     """
 
-    tensors: dict[str, Tensor]
-    tokens: list[str]  # of the text; for a translation, of what is written
-    source_tokens: list[str] = field(default_factory=list)  # for a translation, of what is read
-    config: dict[str, Any] = field(default_factory=dict)  # the model's
-    sentences: list[int] = field(default_factory=list)  # of a document: how many tokens each has
-
-    def __getitem__(self, name: str) -> Tensor:
-        try:
-            return self.tensors[name]
-        except KeyError:
-            raise ConfigError(f"no tensor {name!r} in this trace{nearest(name, self)}") from None
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.tensors
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return self.tensors.get(name, default)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.tensors)
-
-    def __len__(self) -> int:
-        return len(self.tensors)
-
-    def __repr__(self) -> str:
-        return f"Trace of {' '.join(self.tokens)!r}: {len(self)} tensors"
-
-    def find(self, pattern: str) -> dict[str, Tensor]:
-        """All tensors whose names fit: `*` is any part of a name."""
-        return {name: t for name, t in self.tensors.items() if fnmatchcase(name, pattern)}
-
     def table(self, what: str = "weights", **options: Any) -> Table:
-        """A table as the lectures print them: print it, or let a notebook show it.
+        """A table like those of the lectures: print it, or let a notebook show it.
 
-        `what` is tokens, weights (of one head), heads (a measure of all), says, lens, path or
-        alignment: see `glass.tables` for what each can be told.
+        Args:
+            what: tokens, weights (of one head), heads (one measure of all heads), predictions,
+                lens, path or alignment
+            options: those of the function of `glass.tables` that draws it
         """
-        from glassformer.glass.tables import TABLES
-
-        return _called(what, TABLES, "table")(self, **options)
+        return _lookup(what, TABLES, "table")(self, **options)
 
     def figure(self, kind: str = "map", **options: Any) -> Picture:
-        """A picture: `.savefig("map.png")`, or let a notebook show it. Takes matplotlib.
+        """A figure: `.savefig("map.png")`, or let a notebook show it. Needs matplotlib.
 
-        `kind` is map (all heads), head, lens, path or alignment: see `glass.figures`.
+        Args:
+            kind: map (all heads), head, lens, path or alignment
+            options: those of the function of `glass.figures` that draws it
         """
-        check_installed("a picture", "plot", "matplotlib")
+        check_installed("a figure", "plot", "matplotlib")
         from glassformer.glass.figures import FIGURES
 
-        return _called(kind, FIGURES, "figure")(self, **options)
+        return _lookup(kind, FIGURES, "figure")(self, **options)
 
     def view(self, page: str = "map", **options: Any) -> Any:
         """A page of the studio in a notebook, with this trace in it; no server, no network.
 
-        `page` is map (all heads) or head: see `studio.notebook` for what each can be told.
+        Args:
+            page: map (all heads) or head
+            options: those of `studio.notebook.view`
         """
-        # The studio stands on this room, which must not import it: only the front door knows both.
+        # The studio is above this room, which must not import it: the package itself knows both.
         import glassformer
 
         return glassformer.view(self, page, **options)
 
     def to_bytes(self) -> bytes:
-        """One safetensors file."""
+        """The content of a safetensors file that `from_bytes` and `load` read."""
         about = {
             "tokens": self.tokens,
             "source_tokens": self.source_tokens,
@@ -105,18 +77,20 @@ class Trace(Mapping[str, Tensor]):
             "order": list(self.tensors),
         }
         metadata = {"format": FORMAT, "trace": json.dumps(about, ensure_ascii=False)}
-        # A tensor may be here under two names; in a file each has its own bytes.
+        # Two names may share one tensor; in a file each has its own bytes.
         tensors = {name: t.detach().clone().contiguous() for name, t in self.tensors.items()}
         return safetensors.torch.save(tensors, metadata)
 
     def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace to one safetensors file."""
         try:
             Path(path).write_bytes(self.to_bytes())
         except OSError as error:
-            raise InputError(f"{path}: the trace could not be written: {error}") from None
+            raise InputError(f"{path}: the trace cannot be written: {error}") from None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
+        """Read a file that `save` wrote; InputError if it is not one."""
         try:
             with safe_open(path, "pt") as file:
                 metadata = file.metadata() or {}
@@ -127,7 +101,7 @@ class Trace(Mapping[str, Tensor]):
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str = "the file") -> Trace:
-        """What `to_bytes` gave, or somebody says so."""
+        """Read the bytes that `to_bytes` gave; `name` is for errors. The bytes are not trusted."""
         try:
             tensors = safetensors.torch.load(data)
         except SafetensorError as error:
@@ -145,25 +119,20 @@ class Trace(Mapping[str, Tensor]):
             about = parse(metadata["trace"], name)
         except CheckpointError:
             raise wrong from None
-        lists = [about.get(each) for each in ("tokens", "source_tokens", "order")]
-        for each in lists:
-            if not isinstance(each, list) or not all(isinstance(text, str) for text in each):
+        lists = [about.get(key) for key in ("tokens", "source_tokens", "order")]
+        for texts in lists:
+            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
                 raise wrong
         tokens, source, order = lists
         config, sentences = about.get("config"), about.get("sentences", [])
         if not isinstance(config, dict) or set(order) != set(tensors):
             raise wrong
-        if not isinstance(sentences, list) or not all(type(each) is int for each in sentences):
+        if not isinstance(sentences, list) or not all(type(count) is int for count in sentences):
             raise wrong
         return cls({name: tensors[name] for name in order}, tokens, source, config, sentences)
 
 
-def _called(name: str, known: Mapping[str, T], call: str) -> T:
+def _lookup(name: str, known: Mapping[str, T], call: str) -> T:
     if name not in known:
         raise ConfigError(f"{call} {name!r}: write {', '.join(known)}")
     return known[name]
-
-
-def nearest(name: str, names: Mapping[str, Any]) -> str:
-    close = difflib.get_close_matches(name, list(names), n=1)
-    return f": did you mean {close[0]!r}?" if close else f": it has {', '.join(list(names)[:3])} …"

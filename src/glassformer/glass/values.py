@@ -1,9 +1,9 @@
-"""What really arrives: a weight times what the looked-at token says.
+"""Value-weighted attention: the weight times the length of what it carries.
 
-A head adds Σ_j a_ij W_O v_j to token i. A large weight on a token whose W_O v_j is near zero moves
-nothing. Kobayashi et al. 2020, "Attention is not only a weight".
+A head adds Σ_j a_ij W_O v_j to token i. A large weight on a token whose W_O v_j is near zero
+changes nothing. Kobayashi et al. 2020, "Attention is not only a weight".
 
-The weights of W_O are the model's, so these take the model beside the trace.
+W_O belongs to the model, so these functions take the model beside the trace.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, InputError
+from glassformer.glass.recorded import RecordedTensors
 from glassformer.glass.recorder import modules
 from glassformer.glass.stacks import attentions, place
-from glassformer.glass.trace import Trace
 from glassformer.model import Attention
 from glassformer.precision import widen
 
 
-def value_weighted(model: nn.Module, trace: Trace, stack: str) -> Tensor:  # (L, H, T, S)
+def value_weighted(model: nn.Module, trace: RecordedTensors, stack: str) -> Tensor:  # (L, H, T, S)
     """‖a_ij · W_O v_j‖ of each head: the length of what token j sends to token i."""
     return torch.stack([layer_values(model, trace, here) for here in attentions(trace, stack)])
 
 
-def layer_values(model: nn.Module, trace: Trace, here: str) -> Tensor:  # (H, T, S)
-    """The same of one layer, by the place of its attention in the trace."""
-    sent: Tensor = _sent(model, trace, here).norm(dim=-1)  # (H, S)
-    return widen(trace[f"{here}.weights"]).abs() * sent[:, None]
+def layer_values(model: nn.Module, trace: RecordedTensors, here: str) -> Tensor:  # (H, T, S)
+    """The same for one layer, by the name of its attention in the trace."""
+    lengths: Tensor = _sent(model, trace, here).norm(dim=-1)  # (H, S)
+    return widen(trace[f"{here}.weights"]).abs() * lengths[:, None]
 
 
 def value_parts(
-    model: nn.Module, trace: Trace, stack: str, layer: int, query: int
+    model: nn.Module, trace: RecordedTensors, stack: str, layer: int, query: int
 ) -> Tensor:  # (H, S, C)
     """a_ij · W_O v_j: what each token sends to token i = `query` through each head.
 
@@ -44,7 +44,7 @@ def value_parts(
     return weights[:, query, :, None] * _sent(model, trace, here)
 
 
-def _sent(model: nn.Module, trace: Trace, here: str) -> Tensor:  # (H, S, C)
+def _sent(model: nn.Module, trace: RecordedTensors, here: str) -> Tensor:  # (H, S, C)
     """W_O v_j: each value through its head's columns of the output matrix."""
     attention = modules(model).get(here)
     if not isinstance(attention, Attention):

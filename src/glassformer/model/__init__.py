@@ -1,7 +1,7 @@
 """The book: one readable core that is BERT, GPT and the translation transformer.
 
-Read it in this order: attention, position, block, stack, families; then what they rest
-on: sequences, context, cache, init, kernels.
+Read it in this order: attention, position, block, stack, families; then what they
+build on: sequences, context, cache, init, kernels.
 
 Shapes, for the whole package:
     N  tokens in the row (all texts laid end to end)      C  width of a token's vector
@@ -10,7 +10,9 @@ Shapes, for the whole package:
     S  length of the keys                                 V  vocabulary
 """
 
-from glassformer.model.attention import Attention, How, attend, attend_in_the_open, visible
+from glassformer.model.attention import (  # isort: skip
+    Attention, AttentionSpec, attend, attend_in_the_open, visible,
+)  # fmt: skip
 from glassformer.model.block import MLP, Block, Norm
 from glassformer.model.cache import Cache
 from glassformer.model.context import Context, Look, Visitor
@@ -20,8 +22,8 @@ from glassformer.model.sequences import Batch, Sequences
 from glassformer.model.stack import Embedding, Stack
 
 __all__ = [
-    "MLP", "Attention", "Backbone", "Batch", "Block", "Cache", "Context", "Decoder", "Embedding",
-    "Encoder", "How", "Look", "Norm", "Seq2Seq", "Sequences", "Stack", "Visitor",
+    "MLP", "Attention", "AttentionSpec", "Backbone", "Batch", "Block", "Cache", "Context",
+    "Decoder", "Embedding", "Encoder", "Look", "Norm", "Seq2Seq", "Sequences", "Stack", "Visitor",
     "attend", "attend_in_the_open", "build", "relative_bucket", "rotate", "rotation", "sinusoid",
     "visible",
 ]  # fmt: skip

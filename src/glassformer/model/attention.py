@@ -1,4 +1,4 @@
-"""Attention: every token asks, every token answers, and each takes home a weighted mixture.
+"""Attention: every token asks, every token answers, and each gets a weighted mixture.
 
 q = W_Q x        what I look for
 k = W_K x        the title on the spine
@@ -25,7 +25,7 @@ from glassformer.model.sequences import Sequences
 
 
 class Attention(nn.Module):
-    """One or many heads; from a text to itself, or (cross) to the text the encoder read."""
+    """One or many heads; from a text to itself, or (cross) to the source the encoder has read."""
 
     def __init__(self, config: ModelConfig, *, layer: int, cross: bool = False) -> None:
         super().__init__()
@@ -47,8 +47,8 @@ class Attention(nn.Module):
             q = rotate(q, turn)
         q = ctx.see(self, "q", q)
         k, v, keys = self._memory(ctx) if self.cross else self._past(x, ctx)
-        queries = ctx.asking if self.cross and ctx.asking is not None else ctx.queries
-        how = How(
+        queries = ctx.cross_queries if self.cross and ctx.cross_queries is not None else ctx.queries
+        spec = AttentionSpec(
             causal=ctx.causal and not self.cross,
             window=self.window,
             bias=None if self.cross else ctx.bias,
@@ -56,8 +56,8 @@ class Attention(nn.Module):
             dropout=self.dropout if self.training else 0.0,
             masks=ctx.masks,
         )
-        looking = (self, ctx) if ctx.opens(self) else None
-        mixed = attend(q, k, v, queries, keys, how, looking)
+        recorder = (self, ctx) if ctx.opens(self) else None
+        mixed = attend(q, k, v, queries, keys, spec, recorder)
         mixed = ctx.see(self, "mixed", mixed)  # (N, H, Dv)
         return ctx.see(self, "out", self.output(mixed.flatten(1)))
 
@@ -70,15 +70,15 @@ class Attention(nn.Module):
         return ctx.see(self, "k", k), ctx.see(self, "v", v)
 
     def _past(self, x: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Sequences]:
-        """This text's own keys and values, behind those the cache remembers."""
+        """This text's own keys and values, after those in the cache."""
         k, v = self._keys_and_values(x, ctx)
         if ctx.cache is not None:
             k, v = ctx.cache.extend(self.layer, k, v, (ctx.texts, ctx.positions), ctx.keys)
         return k, v, ctx.keys
 
     def _memory(self, ctx: Context) -> tuple[Tensor, Tensor, Sequences]:
-        """The other text's keys and values: made once, then recalled from the cache."""
-        assert ctx.memory_keys is not None  # noqa: S101 - Seq2Seq sees to it
+        """The source's keys and values: computed once, then read from the cache."""
+        assert ctx.memory_keys is not None  # noqa: S101 - Seq2Seq passes them
         if ctx.memory is None:
             assert ctx.cache is not None  # noqa: S101
             return *ctx.cache.recall(self.layer, ctx.memory_keys), ctx.memory_keys
@@ -88,32 +88,32 @@ class Attention(nn.Module):
         return k, v, ctx.memory_keys
 
 
-# Whose queries and whose keys do not fill their rectangle; keys of a cache may be all there is.
+# The queries and keys that do not fill their rectangle; of a cache, only the keys may not.
 Ragged: TypeAlias = tuple[Sequences | None, Sequences]
 
 
 @dataclass(frozen=True, eq=False)
-class How:
-    """Who may look at whom, and how scores become weights."""
+class AttentionSpec:
+    """Which keys a query may see, and how scores become weights."""
 
-    causal: bool = False  # only at keys up to one's own place
-    window: int | None = None  # only at keys this near
+    causal: bool = False  # only keys up to the query's own position
+    window: int | None = None  # only keys at most this far away
     bias: Tensor | None = None  # (1 or B, H, T, S) added to the scores
     scale: float = 1.0
     dropout: float = 0.0
     masks: dict[Any, Tensor | None] = field(default_factory=dict)  # of this call
 
-    def once(self, what: Any, make: Callable[[], Tensor | None]) -> Tensor | None:
-        """A mask is the same in all layers: the first one makes it.
+    def once(self, key: Any, make: Callable[[], Tensor | None]) -> Tensor | None:
+        """What `make` returns. The first layer calls it and the others share the result.
 
-        A compiler sees that itself; and one that learns (a bias) is made in every layer, so that
-        a layer can be computed again alone.
+        A compiler shares it by itself. With a bias that is learned, each layer makes its own, so
+        that activation checkpointing can compute a layer again alone.
         """
         if torch.compiler.is_compiling() or (self.bias is not None and self.bias.requires_grad):
             return make()
-        if what not in self.masks:
-            self.masks[what] = make()
-        return self.masks[what]
+        if key not in self.masks:
+            self.masks[key] = make()
+        return self.masks[key]
 
 
 def attend(
@@ -122,79 +122,86 @@ def attend(
     v: Tensor,  # (M, G, Dv), or (B, G, S, Dv)
     queries: Sequences,
     keys: Sequences,
-    how: How,
-    looking: tuple[nn.Module, Look] | None = None,
+    spec: AttentionSpec,
+    recorder: tuple[nn.Module, Look] | None = None,
 ) -> Tensor:  # (N, H, Dv)
-    """softmax(q kᵀ · scale + bias) v, each text for itself. The only function that knows kernels.
+    """softmax(q kᵀ · scale + bias) v, for each text. The only function that knows kernels.
 
-    Where there are more keys than queries (a cache), the ends of both are aligned.
+    Where there are more keys than queries (a cache), their ends are aligned. With a `recorder`
+    (a module and where it shows its tensors) the open arithmetic takes the kernel's place.
     """
-    if looking is None and kernels.learns_slowly(q):
-        how = replace(how, bias=how.bias if how.bias is None else how.bias.float(), masks={})
-        return attend(q.float(), k.float(), v.float(), queries, keys, how).to(q.dtype)
+    dtype = q.dtype
+    if recorder is None and kernels.slow_backward(q):
+        bias = None if spec.bias is None else spec.bias.float()
+        q, k, v, spec = q.float(), k.float(), v.float(), replace(spec, bias=bias, masks={})
     flat = k.dim() == 3
     even = queries.even(q) and (keys.even(k) if flat else keys.exact)
-    ragged_way = not even or how.window is not None or kernels.many_short(q, queries)
-    if flat and looking is None and ragged_way:
-        if kernels.fits_varlen(q, v, how.bias, how.dropout):
-            rules = (how.causal, how.window, how.scale)
-            return kernels.ragged(q, k, v, queries, keys, *rules, how.once)
+    ragged_rows = not even or spec.window is not None or kernels.many_short(q, queries)
+    if flat and recorder is None and ragged_rows:
+        if kernels.fits_varlen(q, v, spec.bias, spec.dropout):
+            rules = (spec.causal, spec.window, spec.scale)
+            return kernels.ragged(q, k, v, queries, keys, *rules, spec.once)
         if q.device.type == "cpu" and not torch.compiler.is_compiling():
-            return _one_by_one(q, k, v, queries, keys, how)
+            return _text_by_text(q, k, v, queries, keys, spec).to(dtype)
     if flat:
         k, v = keys.pad(k).transpose(1, 2), keys.pad(v).transpose(1, 2)  # (B, G, S, D)
     ragged = None if even else (None if queries.even(q) else queries, keys)
-    mixed = _dense(queries.pad(q).transpose(1, 2), k, v, ragged, how, looking)  # (B, H, T, Dv)
-    return queries.unpad(mixed.transpose(1, 2), like=q)
+    padded = queries.pad(q).transpose(1, 2)  # (B, H, T, D)
+    if recorder is not None:
+        seen = visible(padded.shape[2], k.shape[2], ragged, spec, q.device)
+        mixed = attend_in_the_open(padded, k, v, seen, spec, *recorder)
+    else:
+        mixed = scaled_dot_product_attention(padded, k, v, **_options(padded, k, ragged, spec))
+    return queries.unpad(mixed.transpose(1, 2), like=q).to(dtype)  # (B, H, T, Dv) → (N, H, Dv)
 
 
-def _one_by_one(
-    q: Tensor, k: Tensor, v: Tensor, queries: Sequences, keys: Sequences, how: How
+def _text_by_text(
+    q: Tensor, k: Tensor, v: Tensor, queries: Sequences, keys: Sequences, spec: AttentionSpec
 ) -> Tensor:
-    """On a CPU no kernel takes ragged texts, and a padded rectangle is mostly padding."""
+    """A CPU has no kernel for ragged texts, and a padded rectangle is mostly padding."""
     rows = []
     texts = (x.split(s.lengths) for x, s in ((q, queries), (k, keys), (v, keys)))
-    for i, one in enumerate(zip(*texts, strict=True)):
-        T, S = one[0].shape[0], one[1].shape[0]
-        bias = how.bias
+    for i, text in enumerate(zip(*texts, strict=True)):
+        one_q, one_k, one_v = (x.transpose(0, 1)[None] for x in text)  # (1, H, T, D)
+        bias = spec.bias
         if bias is not None:
-            bias = bias[min(i, bias.shape[0] - 1), None, :, :T, :S]
-        one_q, one_k, one_v = (x.transpose(0, 1)[None] for x in one)  # (1, H, T, D)
-        alone = replace(how, bias=bias, masks={})
-        rows.append(_dense(one_q, one_k, one_v, None, alone)[0].transpose(0, 1))
+            bias = bias[min(i, bias.shape[0] - 1), None, :, : one_q.shape[2], : one_k.shape[2]]
+        options = _options(one_q, one_k, None, replace(spec, bias=bias, masks={}))
+        mixed = scaled_dot_product_attention(one_q, one_k, one_v, **options)
+        rows.append(mixed[0].transpose(0, 1))
     return torch.cat(rows)
 
 
-def _dense(
-    q: Tensor,  # (B, H, T, D)
-    k: Tensor,  # (B, G, S, D)
-    v: Tensor,  # (B, G, S, Dv)
-    ragged: Ragged | None,
-    how: How,
-    looking: tuple[nn.Module, Look] | None = None,
-) -> Tensor:  # (B, H, T, Dv)
+def _options(q: Tensor, k: Tensor, ragged: Ragged | None, spec: AttentionSpec) -> dict[str, Any]:
+    """What the dense kernel needs beside q, k and v."""
     T, S = q.shape[2], k.shape[2]
-    bare = ragged is None and how.window is None and how.bias is None
-    triangle = bare and T == S and how.causal
-    if looking is not None:
-        return attend_in_the_open(q, k, v, visible(T, S, ragged, how, q.device), how, *looking)
-    what = (ragged, T, S, how.causal, how.window, how.bias)
-    mask = None if triangle else how.once(what, lambda: _mask(T, S, ragged, how, q))
-    return scaled_dot_product_attention(
-        q, k, v, attn_mask=mask, is_causal=triangle, scale=how.scale, dropout_p=how.dropout,
-        enable_gqa=k.shape[1] != q.shape[1],
-    )  # fmt: skip
+    bare = ragged is None and spec.window is None and spec.bias is None
+    triangle = bare and T == S and spec.causal  # the kernel knows this mask by itself
+    key = (ragged, T, S, spec.causal, spec.window, spec.bias)
+    return {
+        "attn_mask": None if triangle else spec.once(key, lambda: _mask(T, S, ragged, spec, q)),
+        "is_causal": triangle,
+        "scale": spec.scale,
+        "dropout_p": spec.dropout,
+        "enable_gqa": k.shape[1] != q.shape[1],
+    }
 
 
 def attend_in_the_open(
-    q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None, how: How, where: nn.Module, ctx: Look
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    seen: Tensor | None,
+    spec: AttentionSpec,
+    where: nn.Module,
+    ctx: Look,
 ) -> Tensor:
-    """The same arithmetic line by line as on the slide, for somebody who looks."""
+    """The same arithmetic line by line as on the slide, each step shown to the recorder."""
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)  # (B, H, S, D)
-    scores = q @ k.transpose(-1, -2) * how.scale  # (B, H, T, S)
-    if how.bias is not None:
-        scores = scores + how.bias
+    scores = q @ k.transpose(-1, -2) * spec.scale  # (B, H, T, S)
+    if spec.bias is not None:
+        scores = scores + spec.bias
     scores = ctx.see(where, "scores", scores)
     if seen is not None:
         scores = scores.masked_fill(~seen, -math.inf)  # not 0: exp 0 = 1 would still be seen
@@ -202,17 +209,17 @@ def attend_in_the_open(
     return weights @ v
 
 
-def _mask(T: int, S: int, ragged: Ragged | None, how: How, q: Tensor) -> Tensor | None:
-    """What is added to the scores: the bias, and −∞ where nobody may look."""
-    seen = visible(T, S, ragged, how, q.device)
+def _mask(T: int, S: int, ragged: Ragged | None, spec: AttentionSpec, q: Tensor) -> Tensor | None:
+    """What is added to the scores: the bias, and −∞ where a query may not look."""
+    seen = visible(T, S, ragged, spec, q.device)
     if seen is None:
-        return how.bias
-    bias = torch.zeros((), dtype=q.dtype, device=q.device) if how.bias is None else how.bias
+        return spec.bias
+    bias = torch.zeros((), dtype=q.dtype, device=q.device) if spec.bias is None else spec.bias
     return bias.masked_fill(~seen, -math.inf)
 
 
 def visible(
-    T: int, S: int, ragged: Ragged | None, how: How, device: torch.device
+    T: int, S: int, ragged: Ragged | None, spec: AttentionSpec, device: torch.device
 ) -> Tensor | None:  # (1 or B, 1, T, S)
     """Which keys each query may look at; None if all.
 
@@ -221,19 +228,19 @@ def visible(
                           ■ ■ ■ ·                   · ■ ■ ■
                           ■ ■ ■ ■                   · · ■ ■
     """
-    if ragged is None and how.window is None and (not how.causal or T == 1):
+    if ragged is None and spec.window is None and (not spec.causal or T == 1):
         return None
     row = torch.arange(T, device=device)[:, None]
     column = torch.arange(S, device=device)
-    asked, held = (T, S) if ragged is None else (
-        T if each is None else each.sizes[:, None, None, None] for each in ragged
+    rows, columns = (T, S) if ragged is None else (
+        T if texts is None else texts.sizes[:, None, None, None] for texts in ragged
     )  # fmt: skip
-    seen = column < held  # (S,) or (B, 1, 1, S)
-    back = row + (held - asked) - column  # how far behind the query the key lies
-    if how.causal and T > 1:
+    seen = column < columns  # (S,) or (B, 1, 1, S)
+    back = row + (columns - rows) - column  # how far behind the query the key lies
+    if spec.causal and T > 1:
         seen = seen & (back >= 0)
-    if how.window is not None:
-        seen = seen & (back.abs() <= how.window)
-    if isinstance(asked, Tensor):  # rows of padding look at key 0: a softmax over nothing is NaN
-        seen = seen | ((row >= asked) & (column == 0))
+    if spec.window is not None:
+        seen = seen & (back.abs() <= spec.window)
+    if isinstance(rows, Tensor):  # rows of padding look at key 0: a softmax over nothing is NaN
+        seen = seen | ((row >= rows) & (column == 0))
     return seen[None, None] if ragged is None else seen

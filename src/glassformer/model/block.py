@@ -42,10 +42,10 @@ class Norm(nn.Module):
 
 
 class Dropout(nn.Module):
-    """While training, each number is 0 with probability p, and the others grow to make up for it.
+    """In training, set each element to 0 with probability p and scale the others by 1 / (1 − p).
 
-    Compiled, chance is a hash of a number's place and one random seed: the usual generator costs
-    more than all else in the kernel it is fused into.
+    In a compiled graph the random bits are a hash of the element's index and one seed: the usual
+    generator would cost more than the rest of the kernel it is fused into.
     """
 
     def __init__(self, p: float) -> None:
@@ -65,7 +65,7 @@ class Dropout(nn.Module):
 
 
 class NoNorm(nn.Module):
-    """Where the norm before it does."""
+    """The identity, where the embeddings' norm serves the first layer."""
 
     def forward(self, x: Tensor, ctx: Look) -> Tensor:
         return x
@@ -93,7 +93,7 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    """One layer. What comes out has the size of what went in, so layers stack.
+    """One layer. Its output has the shape of its input, so layers stack.
 
     post-norm  x ──┬── attention ──(+)── norm ──┬── MLP ──(+)── norm ──▶
                    └────────────────┘           └──────────┘
@@ -116,9 +116,8 @@ class Block(nn.Module):
     def forward(self, x: Tensor, ctx: Context) -> Tensor:  # (N, C) → (N, C)
         drop, see = self.dropout, ctx.see
         if self.pre:
-            x = see(
-                self, "attention_sum", x + drop(self.attention(self.attention_norm(x, ctx), ctx))
-            )
+            mixed = self.attention(self.attention_norm(x, ctx), ctx)
+            x = see(self, "attention_sum", x + drop(mixed))
             if self.cross is not None and self.cross_norm is not None:
                 x = see(self, "cross_sum", x + drop(self.cross(self.cross_norm(x, ctx), ctx)))
             return see(self, "out", x + drop(self.mlp(self.mlp_norm(x, ctx), ctx)))

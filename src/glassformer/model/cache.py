@@ -1,6 +1,6 @@
 """Keys and values of the tokens read so far, so that each new token costs one step.
 
-The caller makes it, owns it and passes it in; no module remembers anything.
+The caller creates the cache, owns it and passes it in; no module holds any state.
 
             slot 0  1  2  3  4  5  6  7 = capacity
     text 0      k  k  k  k  ·  ·  ·  ·     lengths[0] = 4
@@ -22,7 +22,8 @@ from glassformer.model.sequences import Sequences
 class Cache:
     """Rectangular though the batch is flat: static shapes, and beams fork by index_select.
 
-    Of a translation's beams, `beams` neighbours each look at the same source, which is kept once.
+    It has room for `texts` texts of `capacity` tokens each. With `beams`, that many neighbouring
+    texts share one source of at most `memory_capacity` tokens, which is kept once.
     """
 
     def __init__(
@@ -38,11 +39,11 @@ class Cache:
     ) -> None:
         if texts < 1 or not 1 <= capacity <= config.max_length:
             raise InputError(
-                f"a cache of {capacity} tokens for {texts} texts: write at least one text, and "
+                f"a cache of {capacity} tokens for {texts} texts: use at least one text, and "
                 f"1 to {config.max_length} tokens"
             )
         if config.family == "seq2seq" and memory_capacity < 1:
-            raise InputError("memory_capacity: write how many tokens the longest source has")
+            raise InputError("memory_capacity is missing: pass the length of the longest source")
         depth = config.decoder_depth or config.depth
 
         def room(count: int, slots: int, width: int) -> list[Tensor]:
@@ -54,8 +55,8 @@ class Cache:
         self.values = room(texts, capacity, config.mixed_width)
         self.lengths = torch.zeros(texts, dtype=torch.int32, device=device)  # (B,)
         self.counts = (0,) * texts  # the same, as plain numbers
-        self.reach: int | None = None  # slots to look at, where the caller keeps the counts
-        self.spare: dict[str, list[Tensor]] = {}  # room for texts that change places
+        self.reach: int | None = None  # slots to look at, if the caller keeps the counts
+        self.spare: dict[str, list[Tensor]] = {}  # buffers that `select` copies into
         self.memory: Sequences | None = None  # set once the source has been read
         self.memory_keys = room(texts // beams, memory_capacity, config.query_width)
         self.memory_values = room(texts // beams, memory_capacity, config.mixed_width)
@@ -65,7 +66,7 @@ class Cache:
         return max(self.counts, default=0)
 
     def after(self, queries: Sequences) -> Sequences:
-        """The keys there will be when `queries` have been added."""
+        """The keys that the cache will hold once `queries` have been added."""
         ends = (self.lengths + queries.sizes).cumsum(0, dtype=torch.int32)
         offsets = torch.cat([ends.new_zeros(1), ends])
         if self.reach is not None:
@@ -74,19 +75,19 @@ class Cache:
         return Sequences(offsets, counts, max(counts))
 
     def grown(self, lengths: Sequence[int]) -> tuple[int, ...]:
-        """The counts there will be when texts of these lengths have been added."""
+        """The counts that the cache will have once texts of these lengths have been added."""
         if len(lengths) != len(self.counts):
-            raise InputError(f"the cache is for {len(self.counts)} texts, not {len(lengths)}")
+            raise InputError(f"the cache holds {len(self.counts)} texts, not {len(lengths)}")
         counts = tuple(a + b for a, b in zip(self.counts, lengths, strict=True))
         if max(counts) > self.capacity:
             raise InputError(
-                f"the cache has room for {self.capacity} tokens a text and {max(counts)} are "
-                "needed: make it with a larger capacity"
+                f"the cache has room for {self.capacity} tokens per text and {max(counts)} are "
+                "needed: create it with a larger capacity"
             )
         return counts
 
-    def asking(self, queries: Sequences) -> Sequences:
-        """Who asks each source: the beams of one text are as many queries of one text."""
+    def cross_queries(self, queries: Sequences) -> Sequences:
+        """The queries of each source: the beams of a text count as one text with more queries."""
         if self.beams == 1:
             return queries
         return Sequences(queries.offsets[:: self.beams], (), queries.longest * self.beams)
@@ -96,7 +97,7 @@ class Cache:
     ) -> tuple[Tensor, Tensor]:
         """Write new keys and values (N, H, D) to their (text, slot); return all, (B, H, S, D).
 
-        The first time there is nothing but the new ones: they go on as the flat row they are.
+        When the cache was empty, the new ones are all there are: they are returned as they came.
         """
         text, slot = where
         every_k, every_v = self.keys[layer], self.values[layer]
@@ -110,8 +111,8 @@ class Cache:
         """Keep the source's keys and values: cross attention needs them at every step."""
         if memory.longest > self.memory_capacity:
             raise InputError(
-                f"the cache has room for {self.memory_capacity} tokens of a source and "
-                f"{memory.longest} are needed: make it with a larger memory_capacity"
+                f"the cache has room for {self.memory_capacity} tokens per source and "
+                f"{memory.longest} are needed: create it with a larger memory_capacity"
             )
         text = memory.texts(k)
         slot = memory.positions(k, text)
@@ -120,22 +121,78 @@ class Cache:
         every_v[text, :, slot] = v.to(every_v.dtype)
 
     def recall(self, layer: int, memory: Sequences) -> tuple[Tensor, Tensor]:
+        """The source's keys and values that `remember` has kept."""
         k, v = self.memory_keys[layer], self.memory_values[layer]
         return k[:, :, : memory.longest], v[:, :, : memory.longest]
 
     def advance(self, keys: Sequences) -> None:
-        """The step is done: what was written counts from now on."""
+        """End the step: the new keys and values count from now on."""
         self.lengths.copy_(keys.sizes)
         if self.reach is None:
             self.counts = keys.lengths
 
+    def place(self, other: Cache, texts: Sequence[int]) -> None:
+        """Copy text i of `other` into all beams of text texts[i]."""
+        where = torch.tensor(texts, device=self.lengths.device)
+        slots = (where[:, None] * self.beams + torch.arange(self.beams).to(where)).flatten()
+        for target, source, rows, copies in (
+            (self.keys, other.keys, slots, self.beams),
+            (self.values, other.values, slots, self.beams),
+            (self.memory_keys, other.memory_keys, where, 1),
+            (self.memory_values, other.memory_values, where, 1),
+        ):
+            for mine, its in zip(target, source, strict=True):
+                mine[rows, :, : its.shape[2]] = its.repeat_interleave(copies, 0)
+        self.lengths[slots] = other.lengths.repeat_interleave(self.beams)
+        counts = list(self.counts)
+        for text, count in zip(texts, other.counts, strict=True):
+            counts[text * self.beams : (text + 1) * self.beams] = [count] * self.beams
+        self.counts = tuple(counts)
+
+    def forget(self, text: int) -> None:
+        """Empty this text's slots."""
+        self.lengths[text] = 0
+        self.counts = (*self.counts[:text], 0, *self.counts[text + 1 :])
+
+    def select(self, index: Tensor) -> None:
+        """Text i becomes what text index[i] was: beams fork, finished texts leave."""
+        order = index.tolist()
+        self.keys = self._pick("keys", self.keys, index)
+        self.values = self._pick("values", self.values, index)
+        lengths = self.lengths.index_select(0, index)
+        same = len(order) == len(self.counts)  # then in place: CUDA graphs read it there
+        self.lengths = self.lengths.copy_(lengths) if same else lengths
+        self.counts = tuple(self.counts[i] for i in order)
+        sources = [i // self.beams for i in order[:: self.beams]]
+        if sources != list(range(len(self.memory_keys[0]))):
+            index = torch.tensor(sources, device=index.device)
+            self.memory_keys = [layer[index] for layer in self.memory_keys]
+            self.memory_values = [layer[index] for layer in self.memory_values]
+            if self.memory is not None and self.memory.lengths:
+                counts = [self.memory.lengths[i] for i in sources]
+                longest = self.memory.longest
+                self.memory = Sequences.of(counts, device=index.device, longest=longest)
+
+    def _pick(self, name: str, layers: list[Tensor], index: Tensor) -> list[Tensor]:
+        """The rows `index` of each layer; if as many as before, in the last step's buffers."""
+        if len(index) != len(layers[0]):
+            self.spare.clear()
+            return [layer[index] for layer in layers]
+        spare = self.spare.pop(name, None)
+        if spare is None:
+            spare = [torch.zeros_like(layer) for layer in layers]  # empty could be NaN: 0 · NaN
+        for old, new in zip(layers, spare, strict=True):
+            torch.index_select(old[:, :, : self.longest], 0, index, out=new[:, :, : self.longest])
+        self.spare[name] = layers
+        return spare
+
     @property
     def token_bytes(self) -> int:
-        """What one token takes: its key and its value, in every layer and head."""
-        return sum(each[0, :, 0].nbytes for each in (*self.keys, *self.values))
+        """The size of one token: its key and its value, in every layer and head."""
+        return sum(layer[0, :, 0].nbytes for layer in (*self.keys, *self.values))
 
     @property
     def nbytes(self) -> int:
-        """All of it, in use or not."""
+        """The size of the whole cache, in use or not."""
         everything = (self.keys, self.values, self.memory_keys, self.memory_values)
-        return sum(each.nbytes for layers in everything for each in layers)
+        return sum(layer.nbytes for layers in everything for layer in layers)

@@ -12,7 +12,7 @@ from glassformer.model.sequences import Sequences
 
 
 class Visitor(Protocol):
-    """Somebody who looks inside, and may put another tensor in its place."""
+    """Sees the tensors inside a model, and may replace them."""
 
     def wants(self, module: nn.Module, name: str) -> bool: ...
 
@@ -21,16 +21,16 @@ class Visitor(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Look:
-    """Looking inside costs nothing when nobody looks."""
+    """Shows tensors to a visitor; without one it costs nothing."""
 
     visitor: Visitor | None = None
 
     def see(self, module: nn.Module, name: str, value: Tensor) -> Tensor:
-        """The identity, unless somebody is looking."""
+        """`value`, or what the visitor replaces it with."""
         return value if self.visitor is None else self.visitor.visit(module, name, value)
 
     def opens(self, module: nn.Module) -> bool:
-        """Does somebody want to see between q, k, v and their mixture? No kernel shows that."""
+        """Does the visitor want the scores or weights? No kernel shows them."""
         return self.visitor is not None and (
             self.visitor.wants(module, "scores") or self.visitor.wants(module, "weights")
         )
@@ -38,24 +38,24 @@ class Look:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Context(Look):
-    """Made once by `Stack.forward` and handed down to every layer."""
+    """Created once by `Stack.forward` and passed to every layer."""
 
     queries: Sequences
-    keys: Sequences  # as queries, or longer by what the cache remembers
+    keys: Sequences  # as queries, or longer by what the cache holds
     causal: bool
-    texts: Tensor  # (N,) which text each token is of
-    positions: Tensor  # (N,) and its place there, what the cache remembers counted in
+    texts: Tensor  # (N,) the text that each token belongs to
+    positions: Tensor  # (N,) its position there, counted from the start of the cache
     rotation: Tensor | None = None  # (2, N, D/2) cos and sin at each token's position
     local_rotation: Tensor | None = None  # the same for layers with a window
     bias: Tensor | None = None  # (1 or B, H, T, S) added to the scores: relative positions
-    memory: Tensor | None = None  # (M, C) what the encoder made of the source
+    memory: Tensor | None = None  # (M, C) the encoder's output for the source
     memory_keys: Sequences | None = None
-    asking: Sequences | None = None  # who asks the source: as queries, or a text's beams as one
+    cross_queries: Sequences | None = None  # as queries, or with a text's beams as one text
     cache: Cache | None = None
-    masks: dict[Any, Tensor | None] = field(default_factory=dict)  # made by the first layer
+    masks: dict[Any, Tensor | None] = field(default_factory=dict)  # shared by the layers
 
     def turn(self, *, cross: bool, local: bool) -> Tensor | None:
-        """How queries and keys are turned; between two texts (cross) they are not."""
+        """The rotation of queries and keys; between two texts (cross) there is none."""
         if cross:
             return None
         return self.local_rotation if local else self.rotation

@@ -1,4 +1,4 @@
-"""The three transformers. They differ only in wiring."""
+"""The three transformer families. They differ only in wiring."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Encoder(nn.Module):
         self.encoder = Stack(config, depth=config.depth)
 
     @property
-    def words(self) -> Tensor:
-        """The token table, (V, C): what a tied output layer multiplies with."""
+    def token_embedding(self) -> Tensor:
+        """The token table, (V, C); a tied output layer multiplies by it."""
         return self.encoder.embedding.token.weight
 
     def forward(
@@ -47,7 +47,7 @@ class Decoder(nn.Module):
         self.decoder = Stack(config, depth=config.depth, causal=True)
 
     @property
-    def words(self) -> Tensor:
+    def token_embedding(self) -> Tensor:
         return self.decoder.embedding.token.weight
 
     def forward(
@@ -73,32 +73,33 @@ class Seq2Seq(nn.Module):
         )
 
     @property
-    def words(self) -> Tensor:
+    def token_embedding(self) -> Tensor:
         return self.encoder.embedding.token.weight
 
     def forward(
         self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
     ) -> Tensor:  # (N, C)
-        memory, memory_keys = self._read(batch.source, batch.sequences.count, cache, visitor)
+        memory, memory_keys = None, self._source(batch, cache)
+        if batch.source is not None:
+            memory = self.encoder(batch.source, visitor=visitor)
+            if cache is not None:
+                cache.memory = memory_keys
         hidden: Tensor = self.decoder(
             batch, memory=memory, memory_keys=memory_keys, cache=cache, visitor=visitor
         )
         return hidden
 
-    def _read(
-        self, source: Batch | None, texts: int, cache: Cache | None, visitor: Visitor | None
-    ) -> tuple[Tensor | None, Sequences]:
-        """Encode the source, once: from the second step on, the cache has it."""
-        if source is None:
+    @staticmethod
+    def _source(batch: Batch, cache: Cache | None) -> Sequences:
+        """Where the sources begin and end: in the batch, or after the first step in the cache."""
+        if batch.source is None:
             if cache is None or cache.memory is None:
-                raise InputError("a translation model needs a source text: give one in the batch")
-            return None, cache.memory
-        if source.sequences.count != texts:
-            raise InputError(f"{source.sequences.count} sources for {texts} targets: give one each")
-        memory: Tensor = self.encoder(source, visitor=visitor)
-        if cache is not None:
-            cache.memory = source.sequences
-        return memory, source.sequences
+                raise InputError("a translation model needs a source text: pass source= to Batch")
+            return cache.memory
+        sources, texts = batch.source.sequences, batch.sequences.count
+        if sources.count != texts:
+            raise InputError(f"{sources.count} sources for {texts} targets: pass one for each")
+        return sources
 
 
 Backbone: TypeAlias = Encoder | Decoder | Seq2Seq
@@ -115,8 +116,8 @@ def build(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> Backbone:
-    """A new model with fresh weights."""
-    with torch.device("meta"):  # shapes first, memory once, each weight written once
+    """A new model with random weights, on `device` in `dtype` (float32 on the CPU by default)."""
+    with torch.device("meta"):  # shapes first: memory is allocated and written once
         model = FAMILIES[config.family](config)
     materialise(model, device=device, dtype=dtype)
     initialise(model, config)

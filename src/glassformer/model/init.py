@@ -1,4 +1,4 @@
-"""Fresh weights: one table of rules, the first that fits a parameter's name counts."""
+"""Initial weights: a table of rules; the first pattern that a parameter's name matches applies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 
 from glassformer.config import ModelConfig
 
-# name of the parameter → what it starts as; "normal" has the config's init_std
+# pattern of the name → how it is initialised; "normal" has the config's init_std
 RULES = (
     (r"norm\.weight$", "one"),
     (r"bias$", "zero"),
@@ -20,8 +20,8 @@ RULES = (
 
 
 def initialise(model: nn.Module, config: ModelConfig) -> None:
-    """Draw every parameter anew from torch's random generator."""
-    # Each block adds to the stream twice: smaller steps keep a deep stack's sum at one size.
+    """Initialise every parameter in place, from torch's random generator."""
+    # Each block adds to the residual stream twice: smaller weights keep a deep sum in scale.
     residual = config.init_std / math.sqrt(2 * max(1, config.depth))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -45,10 +45,10 @@ def materialise(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> None:
-    """Give parameters made on the meta device memory; tables (buffers) are real already."""
+    """Allocate memory for parameters on the meta device; buffers have theirs already."""
     for module in model.modules():
         for name, p in module.named_parameters(recurse=False):
-            if p.is_meta:  # empty_like is made in Python then: half a second to load
+            if p.is_meta:  # its empty_like runs in Python: half a second a model
                 real = torch.empty(p.shape, device=device or "cpu", dtype=dtype or p.dtype)
                 setattr(module, name, nn.Parameter(real))
     model.to(device=device, dtype=dtype)

@@ -1,20 +1,20 @@
-"""Which attention kernels this machine has."""
+"""The attention kernels, and which of them this machine has."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend
 
+from glassformer.kernels.spans import spans, transposed, triton_works
 from glassformer.model.sequences import Sequences
 
-# From then on the kernel takes fewer key heads than query heads.
+# Since then the kernel accepts fewer key heads than query heads.
 GROUPED = torch.__version__ >= "2.12"
-# For full rectangles cuDNN's kernel is the fastest to train with, and torch's last choice.
+# For full rectangles cuDNN's kernel trains fastest, but torch would choose it last.
 PREFERRED = [
     SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION,
     SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH,
@@ -42,29 +42,23 @@ def fits_spans(q: Tensor) -> bool:
     return q.shape[-1] <= 128 and triton_works(q)
 
 
-def learns_slowly(q: Tensor) -> bool:
-    """On a CPU the kernel's way back takes up to ten times longer in half precision."""
+def slow_backward(q: Tensor) -> bool:
+    """On a CPU the kernel's backward pass takes up to ten times longer in half precision."""
     return q.dtype in HALF and q.device.type == "cpu" and q.requires_grad
 
 
 def ragged(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    queries: Sequences,
-    keys: Sequences,
-    causal: bool,
-    window: int | None,
-    scale: float,
-    once: Callable[[Any, Callable[[], Any]], Any],
-) -> Tensor:
+    q: Tensor, k: Tensor, v: Tensor, queries: Sequences, keys: Sequences, causal: bool,
+    window: int | None, scale: float, once: Callable[[Any, Callable[[], Any]], Any],
+) -> Tensor:  # fmt: skip
     """Texts of different lengths in one row. `once` keeps what is the same in all layers."""
     before, after = window, 0 if causal else window
     if q.shape[0] < LONG * queries.count and fits_spans(q):
         from glassformer.kernels.span_attention import span_attention
 
         name = (queries, keys, before, after)
-        seen = once(("spans", *name), lambda: spans(q, queries, keys, before, after))
+        rows = queries.texts(q), queries.offsets, keys.offsets
+        seen = once(("spans", *name), lambda: spans(*rows, before, after))
         seen_by = None
         if torch.is_grad_enabled():
             seen_by = once(("seen by", *name), lambda: transposed(seen, k.shape[0]))
@@ -72,54 +66,10 @@ def ragged(
     return _flash(q, k, v, queries, keys, (before, after), scale)
 
 
-def spans(
-    q: Tensor, queries: Sequences, keys: Sequences, before: int | None, after: int | None
-) -> Tensor:  # (2, N) int32
-    """The first key that each query sees, and the first one behind those. Ends are aligned."""
-    texts = queries.texts(q)
-    start, end = keys.offsets[texts], keys.offsets[texts + 1]
-    row = torch.arange(q.shape[0], device=q.device, dtype=torch.int32)
-    own = row + end - queries.offsets[texts + 1]  # the key that stands where the query does
-    low = start if before is None else torch.minimum(torch.maximum(own - before, start), end)
-    high = end if after is None else torch.minimum(torch.maximum(own + after + 1, start), end)
-    return torch.stack([low, high])
-
-
-def transposed(seen: Tensor, keys: int) -> Tensor:  # (2, N) → (2, M)
-    """The span of queries that see each key. Neither bound ever decreases, so it is one span."""
-    low, high = seen
-    column = torch.arange(keys, device=seen.device, dtype=seen.dtype)
-    first = torch.searchsorted(high, column, right=True, out_int32=True)
-    return torch.stack([first, torch.searchsorted(low, column, right=True, out_int32=True)])
-
-
-def triton_works(q: Tensor) -> bool:
-    """Triton is there, and so is the C compiler it needs. A compiled model needs both anyway."""
-    return torch.compiler.is_compiling() or _try_triton(q.device.index)
-
-
-@cache
-def _try_triton(device: int) -> bool:
-    try:
-        from glassformer.kernels.span_attention import span_attention
-
-        q = torch.zeros(1, 1, 16, device=f"cuda:{device}", dtype=torch.float16)
-        spans = torch.tensor([[0], [1]], device=q.device, dtype=torch.int32)
-        span_attention(q, q, q, spans, None, 1.0)
-    except Exception:  # whatever is missing, there is another kernel
-        return False
-    return True
-
-
 def _flash(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    queries: Sequences,
-    keys: Sequences,
-    reach: tuple[int | None, int | None],
-    scale: float,
-) -> Tensor:
+    q: Tensor, k: Tensor, v: Tensor, queries: Sequences, keys: Sequences,
+    reach: tuple[int | None, int | None], scale: float,
+) -> Tensor:  # fmt: skip
     """Torch's flash kernel for ragged rows."""
     from torch.nn.attention.varlen import varlen_attn  # two seconds that only a GPU has to pay
 
@@ -133,5 +83,5 @@ def _flash(
             k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
     rows = (queries.offsets, keys.offsets, queries.longest, keys.longest)
     mixed = varlen_attn(q, k, v, *rows, **options)
-    assert isinstance(mixed, Tensor)  # noqa: S101 - a tuple only where more is asked for
+    assert isinstance(mixed, Tensor)  # noqa: S101 - a tuple only with other options
     return mixed

@@ -1,4 +1,4 @@
-"""How a model knows the order of words. Pure functions; the tables are made once, in float32."""
+"""How a model knows the order of words. Pure functions; tables are computed once, in float32."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sinusoid(
 
 
 def rotation(length: int, width: int, base: float) -> Tensor:
-    """cos and sin of each position's turn, for each pair of entries.   (2, length, width / 2)"""
+    """cos and sin of each position's angle, for each pair of entries.   (2, length, width / 2)"""
     speed = 1.0 / base ** (torch.arange(0, width, 2, dtype=torch.float32, device="cpu") / width)
     angle = torch.arange(length, dtype=torch.float32, device="cpu")[:, None] * speed
     return torch.stack([angle.cos(), angle.sin()])
@@ -42,9 +42,9 @@ def rotate(x: Tensor, turn: Tensor) -> Tensor:
 
 
 def relative_bucket(distance: Tensor, *, both_sides: bool, buckets: int, furthest: int) -> Tensor:
-    """Which learned bias a distance (key − query) has: near ones each their own, far ones shared.
+    """The bucket of a distance (key − query): near distances have their own, far ones share one.
 
-    Half of the buckets are exact; the other half grow logarithmically up to `furthest` (T5).
+    Half of the buckets hold one distance each; the others grow logarithmically up to `furthest`.
     """
     if both_sides:
         buckets //= 2

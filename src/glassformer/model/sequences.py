@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def move(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """Towards a GPU there is no need to wait; away from it there is."""
+    """Copy to `device`: to a GPU without waiting; only the way back has to wait."""
     return tensor.to(device, non_blocking=torch.device(device).type == "cuda")
 
 
@@ -30,8 +30,8 @@ class Sequences:
     """
 
     offsets: Tensor  # (B + 1,) int32
-    lengths: tuple[int, ...]  # the same, as plain numbers
-    longest: int  # at least the longest text; may be rounded up, so that shapes repeat
+    lengths: tuple[int, ...]  # the same, as Python numbers
+    longest: int  # the longest length; may be rounded up, so that shapes repeat
 
     @classmethod
     def of(
@@ -42,7 +42,8 @@ class Sequences:
         texts: int | None = None,
         longest: int | None = None,
     ) -> Sequences:
-        """For static shapes: `texts` appends empty texts, `longest` rounds the length up."""
+        """Texts of these lengths. For static shapes, empty texts are appended up to `texts` in all,
+        and `longest` is the length rounded up."""
         filled = tuple(lengths) + (0,) * ((texts or 0) - len(lengths))
         offsets = torch.tensor([0, *filled], dtype=torch.int32).cumsum(0, dtype=torch.int32)
         return cls(offsets.to(device), filled, longest or max(filled, default=0))
@@ -59,26 +60,26 @@ class Sequences:
         return self.offsets.shape[0] - 1
 
     def even(self, x: Tensor) -> bool:
-        """Are all texts as long as the longest? Then the row is a rectangle already."""
+        """Are all texts as long as the longest? Then the row `x` is a rectangle already."""
         return x.shape[0] == self.count * self.longest
 
     @property
     def exact(self) -> bool:
-        """The same question asked of the lengths alone; unknown (no) inside a compiled graph."""
+        """The same, by the lengths alone; False in a compiled graph, where they are unknown."""
         return not torch.compiler.is_compiling() and set(self.lengths) == {self.longest}
 
     def texts(self, x: Tensor) -> Tensor:
-        """Which text each token of the row `x` belongs to. (N,)"""
+        """The text that each token of the row `x` belongs to. (N,)"""
         row = torch.arange(x.shape[0], device=x.device, dtype=torch.int32)
         return torch.searchsorted(self.offsets, row, right=True) - 1
 
     def positions(self, x: Tensor, texts: Tensor | None = None) -> Tensor:
-        """How far each token of the row `x` is from the start of its text. (N,)"""
+        """The position of each token of the row `x` in its text. (N,)"""
         texts = self.texts(x) if texts is None else texts
         return torch.arange(x.shape[0], device=x.device) - self.offsets[texts]
 
     def pad(self, x: Tensor, fill: float = 0.0) -> Tensor:
-        """(N, …) → (B, longest, …), with `fill` behind the short texts."""
+        """(N, …) → (B, longest, …), with `fill` after the short texts."""
         if self.even(x):
             return x.reshape(self.count, self.longest, *x.shape[1:])
         rectangle = x.new_full((self.count * self.longest, *x.shape[1:]), fill)
@@ -86,12 +87,12 @@ class Sequences:
         return rectangle.reshape(self.count, self.longest, *x.shape[1:])
 
     def unpad(self, rectangle: Tensor, like: Tensor) -> Tensor:
-        """(B, longest, …) → (N, …), the row that `like` has."""
+        """(B, longest, …) → (N, …), a row as long as `like`."""
         flat = rectangle.flatten(0, 1)
         return flat if self.even(like) else flat.index_select(0, self._slots(like))
 
     def joined(self, documents: Sequences) -> Sequences:
-        """The texts of each document as one: it says how many texts each has."""
+        """The texts of each document as one; `documents.lengths` are their numbers of texts."""
         sizes = iter(self.lengths)
         lengths = tuple(sum(islice(sizes, count)) for count in documents.lengths)
         return Sequences(self.offsets[documents.offsets], lengths, max(lengths, default=0))
@@ -103,17 +104,17 @@ class Sequences:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What goes into a model."""
+    """The input of a model, and for training its labels."""
 
     tokens: Tensor  # (N,)
     sequences: Sequences
     segments: Tensor | None = None  # (N,) 0 for sentence A, 1 for sentence B
-    source: Batch | None = None  # seq2seq: the text to read; `tokens` is the text to write
-    labels: Tensor | None = None  # the right answers; -100 where none is wanted
-    wanted: Tensor | None = None  # (P,) the tokens that labels are for; all, if not given
-    smoothing: float = 0.0  # how much of each label is spread over all words
-    follows: Tensor | None = None  # (B,) next sentence: 0 if B follows A, 1 if it is a random one
-    documents: Sequences | None = None  # how many texts make up each document; one, if not given
+    source: Batch | None = None  # seq2seq: the text to read; `tokens` are the target
+    labels: Tensor | None = None  # what the model should predict; -100 where there is no label
+    label_positions: Tensor | None = None  # (P,) the tokens with labels; None: all
+    smoothing: float = 0.0  # the share of each label that is spread over the vocabulary
+    next_sentence_labels: Tensor | None = None  # (B,) 0 if B follows A, 1 if it is random
+    documents: Sequences | None = None  # the number of texts of each document; None: one each
 
     @classmethod
     def of(
@@ -124,31 +125,33 @@ class Batch:
         source: Batch | None = None,
         device: torch.device | str | None = None,
     ) -> Batch:
+        """One text for each list of token ids, with `segments` of the same lengths."""
+
         def row(lists: Sequence[Sequence[int]]) -> Tensor:
             numbers = array("q", list(chain.from_iterable(lists)))
             return torch.frombuffer(numbers, dtype=torch.long) if numbers else torch.zeros(0).long()
 
         batch = cls(
             tokens=row(ids),
-            sequences=Sequences.of([len(each) for each in ids]),
+            sequences=Sequences.of([len(text) for text in ids]),
             segments=None if segments is None else row(segments),
             source=source,
         )
         return batch if device is None else batch.to(device)
 
     def to(self, device: torch.device | str) -> Batch:
-        return self._each(lambda tensor: move(tensor, device))
+        return self._map(lambda tensor: move(tensor, device))
 
     def pin(self) -> Batch:
-        """In memory that a GPU can fetch by itself, while both go on working."""
-        return self._each(Tensor.pin_memory)
+        """In pinned memory, so that copying to a GPU overlaps with computing."""
+        return self._map(Tensor.pin_memory)
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        """A copy with every tensor changed."""
-        parts = {each.name: getattr(self, each.name) for each in fields(self)}
-        found: dict[str, Any] = {n: change(x) for n, x in parts.items() if isinstance(x, Tensor)}
+    def _map(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """A copy with `change` applied to every tensor."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        copies: dict[str, Any] = {n: change(x) for n, x in parts.items() if isinstance(x, Tensor)}
         for name in ("sequences", "documents"):
             if parts[name] is not None:
-                found[name] = replace(parts[name], offsets=change(parts[name].offsets))
-        source = None if self.source is None else self.source._each(change)
-        return replace(self, **found, source=source)
+                copies[name] = replace(parts[name], offsets=change(parts[name].offsets))
+        source = None if self.source is None else self.source._map(change)
+        return replace(self, **copies, source=source)

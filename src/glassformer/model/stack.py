@@ -39,9 +39,9 @@ class Embedding(nn.Module):
         x = self.token(batch.tokens)
         x = ctx.see(self, "tokens", x if self.scale is None else x * self.scale)
         if self.segment is not None:
-            kind = batch.segments
-            kind = torch.zeros_like(batch.tokens) if kind is None else kind
-            x = x + ctx.see(self, "segments", self.segment(kind))
+            segments = batch.segments
+            segments = torch.zeros_like(batch.tokens) if segments is None else segments
+            x = x + ctx.see(self, "segments", self.segment(segments))
         if self.position is not None:
             x = x + ctx.see(self, "positions", self.position(positions + self.offset))
         if self.wave is not None:
@@ -64,7 +64,7 @@ class Relative(nn.Module):
     def forward(self, queries: Sequences, keys: Sequences) -> Tensor:  # (1 or B, H, T, S)
         device = self.table.weight.device
         row = torch.arange(queries.longest, device=device)[:, None]
-        if keys is not queries:  # a cache: query i stands that much further on
+        if keys is not queries:  # with a cache, queries start after its keys
             row = row + (keys.sizes - queries.sizes)[:, None, None]
         distance = torch.arange(keys.longest, device=device) - row  # ([B,] T, S)
         bucket = relative_bucket(
@@ -141,7 +141,7 @@ class Stack(nn.Module):
             bias=bias,
             memory=memory,
             memory_keys=memory_keys,
-            asking=queries if cache is None else cache.asking(queries),
+            cross_queries=queries if cache is None else cache.cross_queries(queries),
             cache=cache,
             visitor=visitor,
         )

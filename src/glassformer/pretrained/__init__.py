@@ -1,4 +1,4 @@
-"""Small models that come with the package, each in a folder of its name, with its card."""
+"""Small models that ship with the package, each in a folder of its name, with a model card."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ HOME = Path(__file__).parent
 
 
 def shipped() -> dict[str, Path]:
-    """Those that are here, by name."""
-    found = sorted(HOME.iterdir()) if HOME.is_dir() else ()  # inside a zip there are no folders
-    return {each.name: each for each in found if (each / "config.json").is_file()}
+    """The folders of the shipped models, by name."""
+    folders = sorted(HOME.iterdir()) if HOME.is_dir() else ()  # a zipped package has none
+    return {path.name: path for path in folders if (path / "config.json").is_file()}
 
 
 def nearly(name: str) -> str:
-    """What an error adds for a name that is nearly one of ours."""
+    """A hint for an error message if `name` is close to that of a shipped model; else empty."""
     near = difflib.get_close_matches(name, shipped(), 1, 0.8)
-    return f"did you mean {near[0]}, which comes with the package?" if near else ""
+    return f"did you mean {near[0]}, which ships with the package?" if near else ""
 
 
 def named(path: str | os.PathLike[str]) -> Path:
-    """A path that is there, as it is; else the folder of the shipped model of this name, if any."""
+    """`path` if it exists, or the folder of the shipped model of this name, or else `path`."""
     path = os.path.expanduser(path)  # noqa: PTH111 - these two take any string, unlike Path's
     if os.path.exists(path):  # noqa: PTH110
         return Path(path)
-    # By the list of names: a file system may find a folder in spite of its case.
+    # By the list of names: some file systems ignore case.
     return shipped().get(path, Path(path))

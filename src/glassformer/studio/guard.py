@@ -1,7 +1,7 @@
-"""The browser's boundary: who may ask, for what, and what a page that we serve may do.
+"""The security boundary: which requests are accepted, and what the served pages may do.
 
-Every web site a user visits can send requests to 127.0.0.1. They carry the site's name as Origin,
-or, where a name server lies about an address, as Host. Only our own page has the right ones.
+Every web site that a user visits can send requests to 127.0.0.1. They carry the site's name as
+Origin, or (DNS rebinding) as Host. Only the studio's own page has the right ones.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-MOST_BODY = 64 << 10  # bytes
-FILES = {"/api/traces": 64 << 20}  # where a file may come, and its most bytes
-SLOWEST = 10.0  # seconds for one to arrive
-ASKING = ("GET", "HEAD")  # these change nothing
+MAX_BODY = 64 << 10  # bytes
+UPLOADS = {"/api/traces": 64 << 20}  # paths that accept a file, and its largest size in bytes
+BODY_TIMEOUT = 10.0  # seconds
+SAFE_METHODS = ("GET", "HEAD")  # these change nothing
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -29,14 +29,14 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-Kinds = tuple[list[str], ...]
-JSON: Kinds = (["application/json"], ["application/json; charset=utf-8"])
-FILE: Kinds = (["application/octet-stream"],)
+ContentTypes = tuple[list[str], ...]
+JSON: ContentTypes = (["application/json"], ["application/json; charset=utf-8"])
+FILE: ContentTypes = (["application/octet-stream"],)
 NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
 class Refused(Exception):
-    """An answer that is an error, in one line."""
+    """An HTTP error with one line of explanation."""
 
     def __init__(self, status: int, line: str) -> None:
         super().__init__(line)
@@ -48,11 +48,11 @@ class Refused(Exception):
 
 
 def no_model() -> Refused:
-    return Refused(404, "there is no such model: ask /api/models")
+    return Refused(404, "there is no such model: /api/models lists them")
 
 
 class Guard:
-    """Stands around the whole app: what it refuses, no route ever sees."""
+    """Middleware around the whole app: no route sees a request that it refuses."""
 
     def __init__(self, app: ASGIApp, *, port: int) -> None:
         self.app = app
@@ -61,7 +61,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             await self._http(scope, receive, send)
-        elif scope["type"] == "websocket":  # there are none here
+        elif scope["type"] == "websocket":  # the studio has none
             await send({"type": "websocket.close", "code": 1008})
         else:
             await self.app(scope, receive, send)
@@ -74,32 +74,35 @@ class Guard:
             await send(message)
 
         try:
-            most = FILES.get(scope["path"]) if scope["method"] == "POST" else None
+            most = UPLOADS.get(scope["path"]) if scope["method"] == "POST" else None
             self.check(scope["method"], _headers(scope), FILE if most else JSON)
-            async with asyncio.timeout(SLOWEST):
-                body = await _body(receive, most or MOST_BODY)
+            async with asyncio.timeout(BODY_TIMEOUT):
+                body = await _body(receive, most or MAX_BODY)
         except Refused as refused:
-            await _answer(refused, guarded)
-        except (TimeoutError, asyncio.CancelledError):  # or the studio ends: it waits for nobody
-            await _answer(Refused(408, "the request does not end: send it again"), guarded)
+            await _respond(refused, guarded)
+        except (TimeoutError, asyncio.CancelledError):  # cancelled: the server shuts down
+            late = Refused(408, "the request did not arrive in time: send it again")
+            await _respond(late, guarded)
         else:
-            await self.app(scope, _again(body, receive), guarded)
+            await self.app(scope, _replayed(body, receive), guarded)
 
-    def check(self, method: str, headers: Mapping[str, list[str]], kinds: Kinds = JSON) -> None:
+    def check(
+        self, method: str, headers: Mapping[str, list[str]], allowed: ContentTypes = JSON
+    ) -> None:
         hosts, origins = headers.get("host", []), headers.get("origin", [])
         if len(hosts) != 1 or hosts[0] not in self.hosts:
             raise Refused(421, f"open the studio at http://{min(self.hosts)}/")
         if any(origin != f"http://{hosts[0]}" for origin in origins):
-            raise Refused(403, "another site's page may not ask here")
-        if method in ASKING:
+            raise Refused(403, "requests from other sites are refused")
+        if method in SAFE_METHODS:
             return
         if len(origins) != 1:
             raise Refused(403, f"write the header Origin: http://{hosts[0]}")
-        if headers.get("content-type") not in kinds:
-            raise Refused(415, f"write the header Content-Type: {kinds[0][0]}")
+        if headers.get("content-type") not in allowed:
+            raise Refused(415, f"write the header Content-Type: {allowed[0][0]}")
 
 
-async def _answer(refused: Refused, send: Send) -> None:
+async def _respond(refused: Refused, send: Send) -> None:
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(refused.body)).encode()),
@@ -109,14 +112,14 @@ async def _answer(refused: Refused, send: Send) -> None:
 
 
 def _headers(scope: Scope) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    headers: dict[str, list[str]] = {}
     for name, value in scope["headers"]:
-        found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-    return found
+        headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    return headers
 
 
 async def _body(receive: Receive, most: int) -> bytes:
-    """All of it, counted as it comes: what a header says about its size is only a promise."""
+    """The whole body, counted as it arrives: its Content-Length may lie."""
     body, more = bytearray(), True
     while more:
         message = await receive()
@@ -129,8 +132,8 @@ async def _body(receive: Receive, most: int) -> bytes:
     return bytes(body)
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
-    """The body once more for the app; after it, whatever comes: that the client leaves."""
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """A receive function that returns the body again, then what follows (the disconnect)."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:

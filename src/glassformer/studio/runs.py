@@ -1,4 +1,4 @@
-"""A run is one text through one model, recorded. The newest are kept, and only those."""
+"""A run is one text through one model, recorded. Only the most recent runs are kept."""
 
 from __future__ import annotations
 
@@ -9,200 +9,119 @@ from threading import Event
 from typing import Any
 
 from glassformer.errors import InputError
-from glassformer.generate.sampling import write
-from glassformer.generate.writing import prepare
+from glassformer.generate.job import prepare
+from glassformer.generate.sampling import generate_tokens
 from glassformer.glass import Edit, Recorder, Trace, stacks
+from glassformer.glass.stacks import StackName
 from glassformer.loaded import Model, record
-from glassformer.studio import whatif
+from glassformer.studio.cache import RecentCache
 from glassformer.studio.guard import no_model
-from glassformer.studio.reading import mask_of, of_ids, read, read_target
-from glassformer.studio.says import says
-from glassformer.studio.shelf import Shelf
-from glassformer.studio.wire import (
-    Ask,
+from glassformer.studio.schemas import (
+    RunRequest,
     RunRow,
     Side,
-    StackName,
     StackShape,
     StackSize,
     Token,
     Tokens,
-)  # fmt: skip
+)
+from glassformer.studio.tokenization import mask_token, tokenize, tokenize_ids, tokenize_target
+from glassformer.studio.views import interventions
+from glassformer.studio.views.predictions import predictions
 
-MOST_RUNS = 16
-MOST_BYTES = 1 << 30  # of all runs together; and of the weights and scores of one
-MOST_WRITTEN = 128  # tokens of a translation
+MAX_RUNS = 16
+MAX_BYTES = 1 << 30  # of all runs together; and of the weights and scores of one
+MAX_TRANSLATION_TOKENS = 128
 
 
-class Stopped(Exception):
-    """Somebody has said that the work is not wanted any more."""
+class Cancelled(Exception):
+    """The client no longer waits for this work."""
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class RecordedRun:
     id: str
-    ask: Ask
-    model: Model | None  # none: a trace that came alone
+    request: RunRequest
+    model: Model | None  # None: an uploaded trace
     trace: Trace
     tokens: dict[StackName, list[Token]]
     row: RunRow
-    edit: Edit  # what was changed inside: heads that are off
-    target: str | None  # what a translator has written
-    what: Any = None  # the text, as `record` takes it
+    edit: Edit  # the interventions of this run
+    target: str | None  # what a translation model has written
+    inputs: Any = None  # the text, as `record` takes it
 
     @property
     def bytes(self) -> int:
         return sum(t.nbytes for t in self.trace.values())
 
     @property
-    def whole(self) -> Model:
-        """The model, for what cannot be said without its weights."""
+    def loaded_model(self) -> Model:
+        """The model; raises InputError for an uploaded trace, which has none."""
         if self.model is None:
-            raise InputError("a trace alone cannot tell: it takes the model's weights")
+            raise InputError("a trace alone is not enough: this needs the model's weights")
         return self.model
 
 
-class Runs(Shelf[Run]):
-    def __init__(self, most: int = MOST_RUNS, most_bytes: int = MOST_BYTES) -> None:
-        super().__init__(most, most_bytes)
-        self.traces: Shelf[Run] = Shelf(most, most_bytes)  # nobody can run these again
+class RecordedRuns(RecentCache[RecordedRun]):
+    """Runs of the served models; uploaded traces apart, because they cannot be run again."""
 
-    def find(self, id: str) -> Run:
-        return self.traces.find(id) if id in self.traces.kept else super().find(id)
+    def __init__(self, max_entries: int = MAX_RUNS, max_bytes: int = MAX_BYTES) -> None:
+        super().__init__(max_entries, max_bytes)
+        self.traces: RecentCache[RecordedRun] = RecentCache(max_entries, max_bytes)
 
-    def alone(self) -> list[Run]:
-        """Traces that came without a model."""
+    def get(self, id: str) -> RecordedRun:
+        return self.traces.get(id) if id in self.traces.entries else super().get(id)
+
+    def uploaded(self) -> list[RecordedRun]:
         with self.traces.lock:
-            return list(self.traces.kept.values())
+            return list(self.traces.entries.values())
 
-    def recorded(self, ask: Ask) -> Run:
-        """The trace that is asked for in place of a model; it has its own text, and no other."""
-        run = next((each for each in self.alone() if each.id == ask.model), None)
+    def uploaded_run(self, request: RunRequest) -> RecordedRun:
+        """The uploaded trace that is named as a model; it has its own text and no other."""
+        run = next((each for each in self.uploaded() if each.id == request.model), None)
         if run is None:
             raise no_model()
-        if ask != run.ask:
-            raise InputError("a trace holds one text as it was recorded: run a model for another")
+        if request != run.request:
+            raise InputError("a trace holds one recorded text: choose a model to run another")
         return run
 
-    def add(self, model: Model, ask: Ask, stop: Event) -> Run:
-        return self.keep(start(model, ask, f"r{self.number()}", stop))
+    def add(self, model: Model, request: RunRequest, stop: Event) -> RecordedRun:
+        return self.put(record_run(model, request, f"r{self.next_number()}", stop))
 
 
-def sizes(model: Model) -> list[StackSize]:
+def stack_sizes(model: Model) -> list[StackSize]:
+    """Layers and heads of each stack of this model."""
     config = model.task.backbone.config
-    deep = {"encoder": config.depth, "decoder": config.depth}
+    depths = {"encoder": config.depth, "decoder": config.depth}
     if config.family == "seq2seq":
-        deep["decoder"] = deep["cross"] = config.decoder_depth or config.depth
+        depths["decoder"] = depths["cross"] = config.decoder_depth or config.depth
     names: dict[str, tuple[StackName, ...]] = {
         "encoder": ("encoder",), "decoder": ("decoder",), "seq2seq": ("encoder", "decoder", "cross")
     }  # fmt: skip
     return [
-        StackSize(name=name, layers=deep[name], heads=config.heads) for name in names[config.family]
+        StackSize(name=name, layers=depths[name], heads=config.heads)
+        for name in names[config.family]
     ]
 
 
-def limit(model: Model) -> int:
-    """The most tokens: what the model reads, and what there is room to record."""
-    heads = sum(each.layers * each.heads for each in sizes(model))
+def max_tokens(model: Model) -> int:
+    """The longest text: limited by the model's length and by memory for the recording.
+
+    Raises InputError for a model without attention heads.
+    """
+    heads = sum(size.layers * size.heads for size in stack_sizes(model))
     if not heads:
         raise InputError(
-            "this model has no attention heads to look at: gf.record shows what else is in it, and "
-            "classify --why what it weighs"
+            "this model has no attention heads to show: use gf.record for what it computes, or "
+            "classify --explain for the words that decide"
         )
-    room = math.isqrt(MOST_BYTES // (heads * 8))  # weights and scores of each pair of tokens
-    return min(model.task.backbone.config.max_length, room)
+    fits = math.isqrt(MAX_BYTES // (heads * 8))  # weights and scores of each pair of tokens
+    return min(model.task.backbone.config.max_length, fits)
 
 
-@dataclass(frozen=True)
-class Given:
-    """What goes in."""
-
-    what: Any  # as `record` takes it
-    shown: dict[StackName, list[Token]]
-    ids: list[int]  # that are answered
-    edit: Edit
-    complete: bool = True
-
-
-def start(model: Model, ask: Ask, id: str, stop: Event) -> Run:
-    def keep(name: str) -> bool:
-        if stop.is_set():
-            raise Stopped
-        return True
-
-    whatif.check(ask, [each.name for each in sizes(model) if each.name != "cross"])
-    translates = model.task.backbone.config.family == "seq2seq"
-    given = (_pair if translates else _text)(model, ask, keep)
-    trace = record(model, given.what, keep=keep, edit=given.edit)
-    spelt = model.tokenizer if translates else None
-    text = None if spelt is None else spelt.decode(given.ids)
-    shapes = stacks(trace)
-    row = RunRow(
-        run=id,
-        stacks=[
-            StackShape(**size.model_dump(), rows=shapes[size.name].T, columns=shapes[size.name].S)
-            for size in sizes(model)
-        ],
-        tokens=Tokens(queries=given.shown),
-        says=says(model, trace, given.ids, text).model_copy(update={"complete": given.complete}),
-    )
-    kept = _without_logits(trace, given.shown)
-    return Run(id, ask, model, kept, given.shown, row, given.edit, text, given.what)
-
-
-def _text(model: Model, ask: Ask, keep: Callable[[str], bool]) -> Given:
-    """A text, or a pair that is read as one."""
-    side: Side = "decoder" if model.task.backbone.config.family == "decoder" else "encoder"
-    source = read(model, ask.text, ask.second)
-    fits(model, source.ids)
-
-    def other() -> Trace:
-        what = read(model, ask.other or "")
-        fits(model, what.ids)
-        return record(model, what.what, keep=f"{side}.blocks.*.out")
-
-    edit = {**whatif.heads_off(ask, sizes(model)), **whatif.of_side(model, ask, side, other)}
-    mask = None if model.tokenizer is None else model.tokenizer.id(mask_of(model.tokenizer) or "")
-    ids = whatif.answered(model, ask, side, source.ids, mask)
-    return Given(source.what, {side: whatif.renamed(model, ask, side, source.shown)}, ids, edit)
-
-
-def _pair(model: Model, ask: Ask, keep: Callable[[str], bool]) -> Given:
-    """A text, and what a translator makes of it. What is changed in the decoder cannot change
-    what it reads: that is written first."""
-    source = read(model, ask.text)
-    fits(model, source.ids)
-
-    def other(side: Side, target: list[int]) -> Callable[[], Trace]:
-        def look() -> Trace:
-            ids = fits(model, read(model, ask.other or "").ids)
-            return record(model, (ids, target), keep=f"{side}.blocks.*.out")
-
-        return look
-
-    begin = [model.task.backbone.config.ids.start or 0]
-    off = whatif.heads_off(ask, sizes(model))
-    edit = {**off, **whatif.of_side(model, ask, "encoder", other("encoder", begin))}
-    written, complete = _target(model, ask, source.ids, edit, keep)
-    target = of_ids(model, fits(model, written))
-    edit = {**edit, **whatif.of_side(model, ask, "decoder", other("decoder", target.ids))}
-    shown: dict[StackName, list[Token]] = {
-        "encoder": whatif.renamed(model, ask, "encoder", source.shown),
-        "decoder": whatif.renamed(model, ask, "decoder", target.shown),
-    }
-    return Given((source.ids, target.ids), shown, target.ids, edit, complete)
-
-
-def _without_logits(trace: Trace, shown: dict[StackName, list[Token]]) -> Trace:
-    """They are as wide as the vocabulary, and asked for once. Words that were swapped are named."""
-    kept = {name: tensor for name, tensor in trace.items() if name != "logits"}
-    pieces = [[token.piece for token in tokens] for tokens in shown.values()]
-    return Trace(kept, pieces[-1], pieces[0] if len(pieces) > 1 else [], trace.config)
-
-
-def fits(model: Model, ids: list[int]) -> list[int]:
-    """The same ids, if there is room for them."""
-    most = limit(model)
+def check_length(model: Model, ids: list[int]) -> list[int]:
+    """The same ids; raises InputError if they are too many."""
+    most = max_tokens(model)
     if len(ids) > most:
         raise InputError(
             f"the text has {len(ids):,} tokens and at most {most:,} fit here: shorten it"
@@ -210,23 +129,128 @@ def fits(model: Model, ids: list[int]) -> list[int]:
     return ids
 
 
-def _target(
-    model: Model, ask: Ask, source: list[int], edit: Edit, keep: Callable[[str], bool]
-) -> tuple[list[int], bool]:
-    """What the decoder reads: its start token and what was given, or what it writes itself.
+@dataclass(frozen=True)
+class RunInput:
+    """The model's inputs and interventions for a request."""
 
-    And whether that came to its end.
+    inputs: Any  # as `record` takes it
+    tokens: dict[StackName, list[Token]]
+    ids: list[int]  # of the positions that have predictions
+    edit: Edit
+    complete: bool = True
+
+
+def record_run(model: Model, request: RunRequest, id: str, stop: Event) -> RecordedRun:
+    """Run a model on a request's text and record it; raises Cancelled once `stop` is set."""
+
+    def keep(name: str) -> bool:
+        if stop.is_set():
+            raise Cancelled
+        return True
+
+    sizes = stack_sizes(model)
+    interventions.check(request, [size.name for size in sizes if size.name != "cross"])
+    is_seq2seq = model.task.backbone.config.family == "seq2seq"
+    run_input = (_seq2seq_input if is_seq2seq else _input)(model, request, keep)
+    trace = record(model, run_input.inputs, keep=keep, edit=run_input.edit)
+    tokenizer = model.tokenizer if is_seq2seq else None
+    text = None if tokenizer is None else tokenizer.decode(run_input.ids)
+    shapes = stacks(trace)
+    row = RunRow(
+        run=id,
+        stacks=[
+            StackShape(**size.model_dump(), rows=shapes[size.name].T, columns=shapes[size.name].S)
+            for size in sizes
+        ],
+        tokens=Tokens(queries=run_input.tokens),
+        predictions=predictions(model, trace, run_input.ids, text).model_copy(
+            update={"complete": run_input.complete}
+        ),
+    )
+    kept = _without_logits(trace, run_input.tokens)
+    return RecordedRun(
+        id, request, model, kept, run_input.tokens, row, run_input.edit, text, run_input.inputs
+    )
+
+
+def _input(model: Model, request: RunRequest, keep: Callable[[str], bool]) -> RunInput:
+    """A text, or a pair that is read as one."""
+    side: Side = "decoder" if model.task.backbone.config.family == "decoder" else "encoder"
+    source = tokenize(model, request.text, request.second)
+    check_length(model, source.ids)
+
+    def donor() -> Trace:
+        text = tokenize(model, request.other or "")
+        check_length(model, text.ids)
+        return record(model, text.inputs, keep=f"{side}.blocks.*.out")
+
+    edit = {
+        **interventions.heads_off(request, stack_sizes(model)),
+        **interventions.of_side(model, request, side, donor),
+    }
+    tokenizer = model.tokenizer
+    mask = None if tokenizer is None else tokenizer.id(mask_token(tokenizer) or "")
+    ids = interventions.swapped_ids(model, request, side, source.ids, mask)
+    tokens = interventions.swapped_tokens(model, request, side, source.tokens)
+    return RunInput(source.inputs, {side: tokens}, ids, edit)
+
+
+def _seq2seq_input(model: Model, request: RunRequest, keep: Callable[[str], bool]) -> RunInput:
+    """A text and its translation.
+
+    The translation is written without the interventions in the decoder: they cannot change it.
+    """
+    source = tokenize(model, request.text)
+    check_length(model, source.ids)
+
+    def donor(side: Side, target: list[int]) -> Callable[[], Trace]:
+        def recorded() -> Trace:
+            ids = check_length(model, tokenize(model, request.other or "").ids)
+            return record(model, (ids, target), keep=f"{side}.blocks.*.out")
+
+        return recorded
+
+    start = [model.task.backbone.config.ids.start or 0]
+    edit = {
+        **interventions.heads_off(request, stack_sizes(model)),
+        **interventions.of_side(model, request, "encoder", donor("encoder", start)),
+    }
+    target_ids, complete = _target(model, request, source.ids, edit, keep)
+    target = tokenize_ids(model, check_length(model, target_ids))
+    edit = {
+        **edit,
+        **interventions.of_side(model, request, "decoder", donor("decoder", target.ids)),
+    }
+    tokens: dict[StackName, list[Token]] = {
+        "encoder": interventions.swapped_tokens(model, request, "encoder", source.tokens),
+        "decoder": interventions.swapped_tokens(model, request, "decoder", target.tokens),
+    }
+    return RunInput((source.ids, target.ids), tokens, target.ids, edit, complete)
+
+
+def _without_logits(trace: Trace, tokens: dict[StackName, list[Token]]) -> Trace:
+    """The trace without logits, which are vocabulary-sized, and with the names of swapped words."""
+    kept = {name: tensor for name, tensor in trace.items() if name != "logits"}
+    pieces = [[token.piece for token in row] for row in tokens.values()]
+    return Trace(kept, pieces[-1], pieces[0] if len(pieces) > 1 else [], trace.config)
+
+
+def _target(
+    model: Model, request: RunRequest, source: list[int], edit: Edit, keep: Callable[[str], bool]
+) -> tuple[list[int], bool]:
+    """The decoder's ids, and whether they are complete.
+
+    They are the start token and the requested translation, or else the model's own one.
     """
     start = model.task.backbone.config.ids.start or 0
-    if ask.second is not None:
-        return [start, *read_target(model, ask.second)], True
-    if model.task.spec.kind != "seq2seq":
-        return [start, *source[:-1]], True  # it cannot write: it reads the source once more
-    room = max(min(MOST_WRITTEN, limit(model) - 1), 1)
-    given = {"max_new_tokens": room}
-    writing = prepare(model.task, model.tokenizer, model.origin, [source], given)
-    visitor = Recorder(model, lambda name: keep(name) and False, edit)
-    ends = writing.settings.eos_token_id
-    chosen = list(write(writing.engine(visitor=visitor), writing.requests(), writing.settings))
-    ids = [*writing.prompts[0], *(each.token for each in chosen if each.token not in ends)]
-    return ids, chosen[-1].stopped == "end"
+    if request.second is not None:
+        return [start, *tokenize_target(model, request.second)], True
+    if model.task.spec.kind != "translation":
+        return [start, *source[:-1]], True  # it cannot generate: the decoder reads the source
+    limit = max(min(MAX_TRANSLATION_TOKENS, max_tokens(model) - 1), 1)
+    job = prepare(model.task, model.tokenizer, model.origin, [source], {"max_new_tokens": limit})
+    recorder = Recorder(model, lambda name: keep(name) and False, edit)
+    ends = job.settings.eos_token_id
+    choices = list(generate_tokens(job.engine(visitor=recorder), job.requests(), job.settings))
+    ids = [*job.prompts[0], *(choice.token for choice in choices if choice.token not in ends)]
+    return ids, choices[-1].stopped == "end"

@@ -1,15 +1,13 @@
-"""The lectures' sentences, so that the first screen is never empty."""
+"""The models that a studio serves, and example texts for each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from glassformer.loaded import Model
-from glassformer.studio.guard import no_model
-from glassformer.studio.reading import mask_of
-from glassformer.studio.wire import Sample
+from glassformer.studio.schemas import Sample
+from glassformer.studio.tokenization import mask_token
 
 TEXTS = (
     "The pizza came out of the oven and it tasted good!",
@@ -31,25 +29,19 @@ SOURCES = ("The cat sat on the mat", "I love to play soccer", "I ate the apple")
 
 
 @dataclass(frozen=True, eq=False)
-class Served:
-    """A model under its name, and texts that it knows, if they are not the usual ones."""
+class ServedModel:
+    """A model, its name, and example texts if the usual ones do not suit it."""
 
     name: str
     model: Model
     texts: tuple[str, ...] = ()
-    run: Path | None = None  # the folder of its training
-    step: int | None = None  # of that, where it is known: the model does not change when it goes on
-    folder: str = ""  # or the name that it was loaded by; none: it was made here
+    run: Path | None = None  # the folder of its training run
+    step: int | None = None  # the checkpoint of that run it was loaded from, if known
+    folder: str = ""  # or the name that it was loaded by; empty: a toy, trained here
 
 
-def served(models: Mapping[str, Served], id: str) -> Served:
-    if id not in models:
-        raise no_model()
-    return models[id]
-
-
-def samples(served: Served) -> list[Sample]:
-    """What fits its kind; numbers, where there is no tokenizer to read with."""
+def samples(served: ServedModel) -> list[Sample]:
+    """Example texts for a model's task; token ids if it has no tokenizer."""
     model = served.model
     if served.texts:
         return [Sample(text=text) for text in served.texts]
@@ -61,11 +53,11 @@ def samples(served: Served) -> list[Sample]:
         return [Sample(text=text) for text in SOURCES]
     if config.family == "decoder":
         return [Sample(text=text) for text in BEGINNINGS + TEXTS]
-    found = [Sample(text=text) for text in TEXTS]
+    texts = [Sample(text=text) for text in TEXTS]
     pairs = [Sample(text=a, second=b) for a, b in PAIRS]
-    mask = mask_of(model.tokenizer)
-    if kind in ("masked_lm", "pretraining") and mask is not None:
-        found = [Sample(text=text.replace("[MASK]", mask)) for text in BLANKS] + found
+    mask = mask_token(model.tokenizer)
+    if kind in ("masked_lm", "masked_lm_nsp") and mask is not None:
+        texts = [Sample(text=text.replace("[MASK]", mask)) for text in BLANKS] + texts
     if kind == "next_sentence":
-        return pairs + found
-    return found + (pairs if config.segments else [])
+        return pairs + texts
+    return texts + (pairs if config.segments else [])

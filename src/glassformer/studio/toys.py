@@ -1,4 +1,4 @@
-"""Three toys that read and write: one of each family, trained in seconds on the lectures' words."""
+"""Three toy models, one of each family, trained in seconds on the lectures' sentences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tokenizers import models, normalizers, pre_tokenizers, processors
 from glassformer.config import Family, ModelConfig, TaskConfig, TaskKind, TokenIds
 from glassformer.loaded import Model
 from glassformer.model import Batch
-from glassformer.studio.samples import Served
+from glassformer.studio.samples import ServedModel
 from glassformer.tasks import Task, build_task
 from glassformer.text import Tokenizer
 from glassformer.toys import one_thread
@@ -32,7 +32,7 @@ ORDERS = ("man ordered the chicken", "woman ordered the beef", "the cat sat on t
 WHO = {"cat": "кот", "dog": "пёс", "man": "мужчина"}
 DOES = {"sat": "сел", "lay": "лёг"}
 WHERE = {"mat": "коврик", "sofa": "диван", "chair": "стул"}
-WHEN = {"": "", "yesterday ": "вчера "}  # so that a word's place does not tell what it means
+WHEN = {"": "", "yesterday ": "вчера "}  # a word's position must not determine its translation
 PAIRS = tuple(
     (
         f"{when}the {who} {does} on the {where}",
@@ -45,65 +45,65 @@ PAIRS = tuple(
 )
 
 
-def toy(name: str) -> Served:
-    """Trained here and now, the same each time."""
+def toy(name: str) -> ServedModel:
+    """Train the toy of this name (a key of TOYS); the result is always the same."""
     with one_thread(), torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
         return TOYS[name]()
 
 
-def toys() -> list[Served]:
+def toys() -> list[ServedModel]:
     return [toy(name) for name in TOYS]
 
 
-def _fills() -> Served:
-    """Every word of every sentence is hidden once."""
+def _encoder() -> ServedModel:
+    """A masked language model: every word of every sentence is masked once."""
     tokenizer = _tokenizer(SENTENCES, (UNKNOWN, FIRST, LAST, BLANK), f"{FIRST} $A {LAST}")
     task = _task("encoder", "masked_lm", tokenizer)
     blank, ids, labels = tokenizer.id(BLANK) or 0, [], []
-    for read in tokenizer.encode_all(SENTENCES):
-        for place in range(1, len(read.ids) - 1):
-            ids.append([blank if i == place else word for i, word in enumerate(read.ids)])
-            labels += [word if i == place else -100 for i, word in enumerate(read.ids)]
-    _teach(task, replace(Batch.of(ids), labels=torch.tensor(labels)), steps=60)
-    return Served(
+    for encoding in tokenizer.encode_all(SENTENCES):
+        for place in range(1, len(encoding.ids) - 1):
+            ids.append([blank if i == place else word for i, word in enumerate(encoding.ids)])
+            labels += [word if i == place else -100 for i, word in enumerate(encoding.ids)]
+    _train(task, replace(Batch.of(ids), labels=torch.tensor(labels)), steps=60)
+    return ServedModel(
         "toy encoder", Model(task, tokenizer).eval(),
         ("I deposited [MASK] in the bank.", "I sat by the river [MASK].",
          "The pizza came out of the [MASK] and it tasted good!"),
     )  # fmt: skip
 
 
-def _goes_on() -> Served:
-    """The next word at each place; the last leads back to the start."""
+def _decoder() -> ServedModel:
+    """A causal language model; after the last word of a sentence comes the start token."""
     tokenizer = _tokenizer(ORDERS, (UNKNOWN, START), f"{START} $A")
     task = _task("decoder", "causal_lm", tokenizer)
-    ids = [read.ids for read in tokenizer.encode_all(ORDERS)]
-    labels = [word for each in ids for word in (*each[1:], each[0])]
-    _teach(task, replace(Batch.of(ids), labels=torch.tensor(labels)), steps=60)
-    return Served(
+    ids = [encoding.ids for encoding in tokenizer.encode_all(ORDERS)]
+    labels = [word for row in ids for word in (*row[1:], row[0])]
+    _train(task, replace(Batch.of(ids), labels=torch.tensor(labels)), steps=60)
+    return ServedModel(
         "toy decoder", Model(task, tokenizer).eval(),
         ("man ordered the", "woman ordered the", "the cat sat on the mat"),
     )  # fmt: skip
 
 
-def _translates() -> Served:
+def _translator() -> ServedModel:
     words = [text for pair in PAIRS for text in pair]
     tokenizer = _tokenizer(words, (UNKNOWN, START, LAST), f"$A {LAST}")
-    task = _task("seq2seq", "seq2seq", tokenizer)
-    read = [each.ids for each in tokenizer.encode_all(source for source, _ in PAIRS)]
-    written = [each.ids for each in tokenizer.encode_all(target for _, target in PAIRS)]
+    task = _task("seq2seq", "translation", tokenizer)
+    sources = [each.ids for each in tokenizer.encode_all(source for source, _ in PAIRS)]
+    targets = [each.ids for each in tokenizer.encode_all(target for _, target in PAIRS)]
     start = tokenizer.id(START) or 0
-    batch = Batch.of([[start, *each[:-1]] for each in written], source=Batch.of(read))
-    labels = torch.tensor([word for each in written for word in each])
-    _teach(task, replace(batch, labels=labels), steps=120)
-    return Served(
+    batch = Batch.of([[start, *each[:-1]] for each in targets], source=Batch.of(sources))
+    labels = torch.tensor([word for each in targets for word in each])
+    _train(task, replace(batch, labels=labels), steps=120)
+    return ServedModel(
         "toy translator", Model(task, tokenizer).eval(),
         ("The cat sat on the mat", "The dog lay on the sofa", "The man sat on the chair"),
     )  # fmt: skip
 
 
 def _tokenizer(texts: Sequence[str], special: Sequence[str], around: str) -> Tokenizer:
-    """A token a word."""
+    """A word-level tokenizer for these texts."""
     known = dict.fromkeys((*special, *(word for text in texts for word in text.split())))
     ids = {word: i for i, word in enumerate(known)}
     backend = tokenizers.Tokenizer(models.WordLevel(ids, unk_token=UNKNOWN))
@@ -124,7 +124,7 @@ def _task(family: Family, kind: TaskKind, tokenizer: Tokenizer) -> Task:
     return build_task(config, TaskConfig(kind=kind))
 
 
-def _teach(task: Task, batch: Batch, *, steps: int) -> None:
+def _train(task: Task, batch: Batch, *, steps: int) -> None:
     optimiser = torch.optim.AdamW(task.parameters(), lr=0.01)
     for step in range(steps):
         optimiser.param_groups[0]["lr"] = 0.01 * min(1, (step + 1) / 20) * (1 - step / steps)
@@ -134,4 +134,4 @@ def _teach(task: Task, batch: Batch, *, steps: int) -> None:
         optimiser.step()
 
 
-TOYS = {"toy encoder": _fills, "toy decoder": _goes_on, "toy translator": _translates}
+TOYS = {"toy encoder": _encoder, "toy decoder": _decoder, "toy translator": _translator}

@@ -1,39 +1,39 @@
-"""The same frame as a widget: Python knows what is chosen in it, and can choose."""
+"""The notebook's frame as a widget: Python reads what is selected, and can select."""
 
 from __future__ import annotations
 
 import anywidget
 import traitlets
 
-# The page tells its address with every click, and follows the one it is told.
+# The page posts its address with every click, and follows the address that is posted to it.
 SCRIPT = """
 function render({ model, el }) {
   const frame = document.createElement("iframe");
   frame.setAttribute("sandbox", "allow-scripts allow-downloads");
   frame.title = `glassformer: ${model.get("name")}`;
   frame.style.cssText = `width: 100%; height: ${model.get("height")}px; border: 0`;
-  const told = ({ source, data }) => {
+  const received = ({ source, data }) => {
     if (source !== frame.contentWindow || typeof data?.glassformer !== "string") return;
-    heard = data.glassformer;
-    model.set("address", heard);
+    latest = data.glassformer;
+    model.set("address", latest);
     model.save_changes();
   };
-  let heard = "";
-  const tell = () => {
-    if (model.get("address") === heard) return;
+  let latest = "";
+  const send = () => {
+    if (model.get("address") === latest) return;
     frame.contentWindow.postMessage({ glassformer: model.get("address") }, "*");
   };
-  addEventListener("message", told);
-  model.on("change:address", tell);
+  addEventListener("message", received);
+  model.on("change:address", send);
   frame.srcdoc = model.get("page");
   el.append(frame);
-  return () => { removeEventListener("message", told); model.off("change:address", tell); };
+  return () => { removeEventListener("message", received); model.off("change:address", send); };
 }
 export default { render };
 """
 
 
-class Frame(anywidget.AnyWidget):
+class StudioFrame(anywidget.AnyWidget):
     _esm = SCRIPT
     page = traitlets.Unicode().tag(sync=True)
     name = traitlets.Unicode().tag(sync=True)

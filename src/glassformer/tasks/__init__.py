@@ -12,53 +12,58 @@ from glassformer.config import ModelConfig, TaskConfig, TaskKind
 from glassformer.errors import ConfigError
 from glassformer.model.families import FAMILIES
 from glassformer.model.init import initialise, materialise
-from glassformer.tasks.base import Ids, Output, Sum, Task, cross_entropy
-from glassformer.tasks.embed import Embed
+from glassformer.tasks.base import Ids, LossSum, Output, Task, cross_entropy
+from glassformer.tasks.embed import SentenceEmbedding
 from glassformer.tasks.heads import pool
-from glassformer.tasks.label import Classify, Features, Span, Tag
-from glassformer.tasks.language import MaskedLM, NextWord
+from glassformer.tasks.label import Classification, Features, QuestionAnswering, TokenClassification
+from glassformer.tasks.language import CausalLM, MaskedLM
 from glassformer.tasks.pooling import Important, ImportantWords
 
 TASKS: dict[TaskKind, type[Task]] = {
     "features": Features,
     "masked_lm": MaskedLM,
-    "pretraining": MaskedLM,
-    "next_sentence": Classify,
-    "causal_lm": NextWord,
-    "seq2seq": NextWord,
-    "classify": Classify,
-    "tag": Tag,
-    "span": Span,
+    "masked_lm_nsp": MaskedLM,
+    "next_sentence": Classification,
+    "causal_lm": CausalLM,
+    "translation": CausalLM,
+    "classification": Classification,
+    "token_classification": TokenClassification,
+    "question_answering": QuestionAnswering,
 }
 FAMILY_OF = {
     "masked_lm": "encoder",
-    "pretraining": "encoder",
+    "masked_lm_nsp": "encoder",
     "next_sentence": "encoder",
     "causal_lm": "decoder",
-    "seq2seq": "seq2seq",
+    "translation": "seq2seq",
 }
 
 
-class Undrawn(TorchFunctionMode):
-    """Weights are drawn or read later. To draw none, torch would load its compiler: seconds."""
+class SkipInit(TorchFunctionMode):
+    """Skip torch.nn.init: weights are initialised or read later.
+
+    `torch.nn.utils.skip_init` would import torch's compiler, which takes seconds.
+    """
 
     def __torch_function__(
         self, call: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        drawn = getattr(call, "__module__", None) == "torch.nn.init"
-        return None if drawn else call(*args, **(kwargs or {}))
+        initialises = getattr(call, "__module__", None) == "torch.nn.init"
+        return None if initialises else call(*args, **(kwargs or {}))
 
 
 def outline(config: ModelConfig, task: TaskConfig) -> Task:
-    """The task's modules and shapes; parameters have no memory yet (meta device)."""
+    """The task's modules and shapes, its parameters on the meta device: they have no memory yet."""
     family = FAMILY_OF.get(task.kind, config.family)
     if family != config.family:
         raise ConfigError(
-            f"kind = {task.kind!r} needs family = {family!r}, and this is {config.family!r}"
+            f"kind = {task.kind!r} needs family = {family!r}, and this one is {config.family!r}"
         )
-    if task.kind in ("classify", "tag", "next_sentence") and not task.labels:
-        raise ConfigError(f"labels: kind = {task.kind!r} needs at least one: write their names")
-    with Undrawn(), torch.device("meta"):
+    if task.kind in ("classification", "token_classification", "next_sentence") and not task.labels:
+        raise ConfigError(
+            f"labels is empty: kind = {task.kind!r} needs at least one: write their names"
+        )
+    with SkipInit(), torch.device("meta"):
         return TASKS[task.kind](FAMILIES[config.family](config), task)
 
 
@@ -69,7 +74,7 @@ def build_task(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> Task:
-    """A new task with fresh weights."""
+    """A new task with random weights, on `device` in `dtype` (float32 on the CPU by default)."""
     model = outline(config, task)
     materialise(model, device=device, dtype=dtype)
     initialise(model, config)
@@ -78,19 +83,19 @@ def build_task(
 
 __all__ = [
     "TASKS",
-    "Classify",
-    "Embed",
+    "CausalLM",
+    "Classification",
     "Features",
     "Ids",
     "Important",
     "ImportantWords",
+    "LossSum",
     "MaskedLM",
-    "NextWord",
     "Output",
-    "Span",
-    "Sum",
-    "Tag",
+    "QuestionAnswering",
+    "SentenceEmbedding",
     "Task",
+    "TokenClassification",
     "build_task",
     "cross_entropy",
     "outline",

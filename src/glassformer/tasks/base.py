@@ -1,4 +1,4 @@
-"""A task is a backbone with a head on it: written once, for every model that can carry it."""
+"""A task is a backbone with a head and a loss: written once, for every model that can have it."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from torch.nn import functional as F
 
 from glassformer.config import TaskConfig
 from glassformer.errors import InputError
+from glassformer.kernels.spans import triton_works
 from glassformer.model import Backbone, Batch, Cache, Sequences, Visitor
-from glassformer.model.kernels import HALF, triton_works
+from glassformer.model.kernels import HALF
 from glassformer.precision import widen
 from glassformer.tasks.heads import pool
 
 Ids = Sequence[Sequence[int]]
 
-# Tokens that go through the model at once. On a CPU what stays in its cache is fastest; a GPU
-# works on one row while the next is laid out.
+# Tokens per forward pass. A CPU is fastest while the activations fit its cache; a GPU computes one
+# row while the next is prepared.
 ROW = {"cpu": 512, "cuda": 65_536}
 
 
 @dataclass(frozen=True, eq=False)
-class Sum:
-    """A loss, summed, so that parts of a batch add up to the loss of the whole."""
+class LossSum:
+    """A summed loss, so that the parts of a batch add up to the loss of the whole."""
 
     total: Tensor
-    count: Tensor  # of how many answers
+    count: Tensor  # of labels
 
     @property
     def mean(self) -> Tensor:
@@ -39,21 +40,21 @@ class Sum:
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    logits: Tensor  # one row a token, or one row a text
-    losses: Mapping[str, Sum] = field(default_factory=dict)  # by the batch's field; empty without
-    pooled: Tensor | None = None  # (B, C) of a bare encoder that comes with a pooler
-    follows: Tensor | None = None  # (B, 2) next sentence, where it is trained beside the words
+    logits: Tensor  # one row per token, or one row per text
+    losses: Mapping[str, LossSum] = field(default_factory=dict)  # by the batch's field of labels
+    pooled: Tensor | None = None  # (B, C) of a bare encoder with a pooler
+    next_sentence_logits: Tensor | None = None  # (B, 2) of a `masked_lm_nsp` model
 
     @property
     def loss(self) -> Tensor:
-        """The mean over the answers; where two things are learnt, the sum of their means."""
+        """The mean over the labels; with several losses, the sum of their means."""
         if not self.losses:
-            raise InputError("loss: the batch came without labels")
-        return torch.stack([each.mean for each in self.losses.values()]).sum()
+            raise InputError("the batch has no labels: pass some to compute a loss")
+        return torch.stack([loss.mean for loss in self.losses.values()]).sum()
 
 
 class Task(nn.Module, ABC):
-    """Abstract; every child is final."""
+    """Abstract; every subclass is final."""
 
     per: ClassVar[Literal["token", "text"]] = "token"
 
@@ -69,12 +70,12 @@ class Task(nn.Module, ABC):
 
     @property
     def device(self) -> torch.device:
-        return self.backbone.words.device
+        return self.backbone.token_embedding.device
 
     def hidden(
         self, ids: Ids, *, segments: Ids | None = None, targets: Ids | None = None
     ) -> list[Tensor]:
-        """The last layer's vectors, one (T, C) a text."""
+        """The last layer's vectors, one (T, C) tensor per text."""
         parts: list[Tensor] = []
         for batch in self.batches(ids, segments=segments, targets=targets):
             parts += widen(self.backbone(batch)).split(batch.sequences.lengths)
@@ -88,7 +89,7 @@ class Task(nn.Module, ABC):
         targets: Ids | None = None,
         documents: Sequence[int] | None = None,
     ) -> list[Tensor]:
-        """What the head says, one tensor a text; or one a document, of so many texts each."""
+        """The head's output, one tensor per text; or per document, of so many texts each."""
         parts: list[Tensor] = []
         for batch in self.batches(ids, segments=segments, targets=targets, documents=documents):
             logits = widen(self(batch).logits)
@@ -97,7 +98,7 @@ class Task(nn.Module, ABC):
         return parts
 
     def vectors(self, ids: Ids, *, segments: Ids | None = None, pool_by: str = "mean") -> Tensor:
-        """One vector a text, (B, C)."""
+        """One vector per text, (B, C)."""
         rows = [
             pool(widen(self.backbone(batch)), batch.sequences, pool_by)
             for batch in self.batches(ids, segments=segments)
@@ -116,26 +117,30 @@ class Task(nn.Module, ABC):
         targets: Ids | None = None,
         documents: Sequence[int] | None = None,
     ) -> Iterator[Batch]:
-        """Checked, and laid end to end in rows of a size this device likes."""
+        """The texts, checked and laid end to end in rows of a size that suits the device."""
         config = self.backbone.config
         self._check_lengths("ids", ids)
         if segments is not None:
             if config.segments == 0:
-                raise InputError("segments: this model knows none, leave them out")
+                raise InputError("segments: this model has none: leave them out")
             self._check_lengths("segments", segments)
-            if [len(each) for each in segments] != [len(each) for each in ids]:
-                raise InputError("segments: give one number for each token of ids")
+            if list(map(len, segments)) != list(map(len, ids)):
+                raise InputError("segments: pass one number for each token of ids")
         if config.family == "seq2seq":
-            if targets is None and self.spec.kind in ("classify", "span"):
-                # It labels what it has read, by writing it once more.
-                targets = [[config.ids.start or 0, *each[:-1]] for each in ids]
+            if targets is None and self.spec.kind in ("classification", "question_answering"):
+                # As BART does: its decoder reads the source once more.
+                targets = [[config.ids.start or 0, *text[:-1]] for text in ids]
             if targets is None:
-                raise InputError("targets: a translation model writes; give it targets=[[…], …]")
+                raise InputError("targets: a translation model needs them: pass targets=[[…], …]")
             if len(targets) != len(ids):
-                raise InputError(f"targets: {len(targets)} lists for {len(ids)} texts: one each")
+                raise InputError(
+                    f"targets: {len(targets)} lists for {len(ids)} texts: pass one for each"
+                )
             self._check_lengths("targets", targets)
         elif targets is not None:
-            raise InputError(f"targets: this {config.family} writes none, leave them out")
+            raise InputError(
+                f"targets: this model is a {config.family}, not a seq2seq: leave them out"
+            )
         counts = [1] * len(ids) if documents is None else list(documents)
         for part, whole in _rows(ids, targets, counts, ROW.get(self.device.type, 16_384)):
             row = _row("ids", ids[part], None if segments is None else segments[part])
@@ -152,15 +157,15 @@ class Task(nn.Module, ABC):
     def _check_lengths(self, name: str, lists: Ids) -> None:
         most = self.backbone.config.max_length
         if isinstance(lists, str) or not hasattr(lists, "__getitem__"):
-            raise InputError(f"{name} is {lists!r:.40}: give a list of lists of token ids")
-        for i, each in enumerate(lists):
-            if isinstance(each, str) or not hasattr(each, "__len__"):
-                raise InputError(f"{name}[{i}] is {each!r:.40}: give a list of token ids")
-            if len(each) == 0:
-                raise InputError(f"{name}[{i}] is empty: give at least one token")
-            if len(each) > most:
+            raise InputError(f"{name} is {lists!r:.40}: pass a list of lists of token ids")
+        for i, text in enumerate(lists):
+            if isinstance(text, str) or not hasattr(text, "__len__"):
+                raise InputError(f"{name}[{i}] is {text!r:.40}: pass a list of token ids")
+            if len(text) == 0:
+                raise InputError(f"{name}[{i}] is empty: pass at least one token")
+            if len(text) > most:
                 raise InputError(
-                    f"{name}[{i}] has {len(each)} tokens and the model reads at most {most}: "
+                    f"{name}[{i}] has {len(text)} tokens and the model reads at most {most}: "
                     "split the text"
                 )
 
@@ -169,29 +174,29 @@ def _row(name: str, ids: Ids, segments: Ids | None = None, source: Batch | None 
     try:
         return Batch.of(ids, segments=segments, source=source)
     except (TypeError, OverflowError):
-        numbers = [number for each in (*ids, *(segments or ())) for number in each]
+        numbers = [number for text in (*ids, *(segments or ())) for number in text]
         odd = [n for n in numbers if not isinstance(n, int) or not 0 <= n < 1 << 63]
         wrong = odd[0] if odd else numbers
-        raise InputError(f"{name}: {wrong!r:.40} is no token id: write whole numbers") from None
+        raise InputError(f"{name}: {wrong!r:.40} is not a token id: pass whole numbers") from None
 
 
 def _check_numbers(name: str, row: Tensor, limit: int) -> None:
     low, high = (int(number) for number in row.aminmax())
     if low < 0 or high >= limit:
         wrong = low if low < 0 else high
-        raise InputError(f"{name}: {wrong} is out of range: write numbers from 0 to {limit - 1}")
+        raise InputError(f"{name}: {wrong} is out of range: pass numbers from 0 to {limit - 1}")
 
 
 def _rows(
     ids: Ids, targets: Ids | None, counts: Sequence[int], budget: int
 ) -> Iterator[tuple[slice, slice]]:
-    """Consecutive texts, and documents of so many of them: as many as fit the budget of tokens; a
-    longer document goes alone."""
+    """Slices of consecutive texts, and of the documents they make up, that fit the token budget; a
+    document that is longer gets a row of its own."""
     begin = start = end = filled = 0
     for i, count in enumerate(counts):
         texts = slice(end, end + count)
         sides = (ids,) if targets is None else (ids, targets)
-        cost = sum(len(each) for side in sides for each in side[texts])
+        cost = sum(len(text) for side in sides for text in side[texts])
         if filled and filled + cost > budget:
             yield slice(start, end), slice(begin, i)
             begin, start, filled = i, end, 0
@@ -200,15 +205,15 @@ def _rows(
         yield slice(start, end), slice(begin, len(counts))
 
 
-def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Sum:
-    """Over the rows that have a label (not -100)."""
+def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> LossSum:
+    """Over the rows that have a label (not -100), with label smoothing."""
     count = (labels != -100).sum()
     large = logits.is_cuda and logits.dtype in HALF and logits.shape[-1] >= 4096
     if large and triton_works(logits):
         from glassformer.kernels.cross_entropy import cross_entropy_sum
 
-        return Sum(cross_entropy_sum(logits, labels, smoothing), count)
+        return LossSum(cross_entropy_sum(logits, labels, smoothing), count)
     total = F.cross_entropy(
         logits.float(), labels, ignore_index=-100, reduction="sum", label_smoothing=smoothing
     )
-    return Sum(total, count)
+    return LossSum(total, count)

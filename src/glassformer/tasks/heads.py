@@ -1,4 +1,4 @@
-"""What stands on a backbone: the last few linear maps."""
+"""The parts of heads: the last few linear layers on a backbone."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from glassformer.model.block import ACTIVATIONS, Dropout
 from glassformer.precision import widen
 
 
-def pool(hidden: Tensor, sequences: Sequences, how: str) -> Tensor:
-    """One vector a text, (N, C) → (B, C): its first token's, its last token's, or the mean."""
-    if how == "first":
+def pool(hidden: Tensor, sequences: Sequences, mode: str) -> Tensor:
+    """One vector per text, (N, C) → (B, C): its "first" or "last" token's, or the "mean"."""
+    if mode == "first":
         return hidden[sequences.offsets[:-1].clamp(max=len(hidden) - 1)]  # an empty text has none
-    if how == "last":
+    if mode == "last":
         return hidden[(sequences.offsets[1:] - 1).clamp(min=0)]
-    # In float32: a long text's sum does not fit into half precision.
+    # In float32: the sum of a long text would overflow half precision.
     wide = widen(hidden)
     sums = wide.new_zeros(sequences.count, hidden.shape[1])
     sums = sums.index_add(0, sequences.texts(hidden), wide)
@@ -35,7 +35,7 @@ POOLERS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class Pooler(nn.Module):
-    """act(W x + b), mostly of the vector that stands for the text."""
+    """act(W x + b), usually of the vector that represents the text."""
 
     def __init__(self, config: ModelConfig, activation: str = "tanh") -> None:
         super().__init__()
@@ -47,11 +47,11 @@ class Pooler(nn.Module):
 
 
 class Transform(nn.Module):
-    """BERT's step before the words: norm(act(W x + b)), as wide as the token table."""
+    """BERT's step before the LM head: norm(act(W x + b)), as wide as the token table."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        bias = config.norm_bias  # those that have none in their norms have none here
+        bias = config.norm_bias  # models without biases in their norms have none here
         self.dense = nn.Linear(config.width, config.table_width, bias=bias)
         self.activation = ACTIVATIONS[config.activation]
         self.norm = Norm(config, config.table_width)
@@ -62,13 +62,14 @@ class Transform(nn.Module):
 
 
 def pooler(config: ModelConfig, task: TaskConfig) -> Pooler | Transform | None:
+    """The pooler that `task.pooler` names, if any."""
     if task.pooler is None:
         return None
     return Transform(config) if task.pooler == "transform" else Pooler(config, task.pooler)
 
 
-class Words(nn.Module):
-    """Back from vectors to words: logits = x · Eᵀ (+ b), E the token table or its own matrix."""
+class LMHead(nn.Module):
+    """From vectors to words: logits = x · Eᵀ (+ b), E the token table or its own matrix."""
 
     def __init__(self, config: ModelConfig, *, bias: bool) -> None:
         super().__init__()
@@ -81,8 +82,8 @@ class Words(nn.Module):
         x = x if self.scale is None else x * self.scale
         table = table if self.weight is None else self.weight
         if x.is_cuda and len(table) % 8 and len(x) % 8 == 0 and not x.requires_grad:
-            # Rows of an odd length have no fast product: 64 times GPT-2's 50,257 words take 158 µs
-            # this way round, 25 the other.
+            # A matrix with an odd number of columns is slow to compute: for 64 vectors and GPT-2's
+            # 50,257 words, F.linear takes 158 µs and this product 25 µs.
             y = (table @ x.T).T
             return y if self.bias is None else y + self.bias
         return F.linear(x, table, self.bias)

@@ -1,4 +1,4 @@
-"""Put labels on texts, on tokens, or on a span of tokens."""
+"""Labels for texts, for tokens, or for a span of tokens."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torch.nn import functional as F
 from glassformer.config import DOCUMENTS, TaskConfig
 from glassformer.errors import InputError
 from glassformer.model import Backbone, Batch, Cache, Look, Visitor
-from glassformer.tasks.base import Ids, Output, Sum, Task, cross_entropy
+from glassformer.tasks.base import Ids, LossSum, Output, Task, cross_entropy
 from glassformer.tasks.heads import Labels, pool, pooler
 from glassformer.tasks.pooling import Important
 
 
 class Features(Task):
-    """A bare backbone: vectors, no answers. Keeps the pooler such checkpoints come with."""
+    """A bare backbone: its output are vectors. It keeps the pooler that such checkpoints have."""
 
     def __init__(self, backbone: Backbone, task: TaskConfig) -> None:
         super().__init__(backbone, task)
@@ -41,15 +41,15 @@ class Features(Task):
         targets: Ids | None = None,
         documents: Sequence[int] | None = None,
     ) -> list[torch.Tensor]:
-        raise InputError("logits: this model has no head to make them; ask for hidden(…)")
+        raise InputError("this model has no head, and so no logits: call hidden(…)")
 
 
-class Classify(Task):
-    """One answer a text or pair of texts, from one vector: `classify` and `next_sentence`.
+class Classification(Task):
+    """One label per text or pair of texts: `classification` and `next_sentence`.
 
-    With a single label it is regression: the loss is the squared error. Where a text may have
-    several labels, each of them is told for itself. Where attention over words makes the vector,
-    several texts may be one document.
+    With a single label it is regression with the squared error. Where a text may have several
+    labels, each is a binary decision. Where the vector comes from attention over words, several
+    texts may form one document.
     """
 
     per: ClassVar[Literal["token", "text"]] = "text"
@@ -77,18 +77,18 @@ class Classify(Task):
         if batch.labels is None:
             return Output(logits)
         if self.spec.several:  # (B, K) of 0 and 1
-            real, wanted = batch.labels != -100, batch.labels.clamp(min=0.0)
-            off = F.binary_cross_entropy_with_logits(logits.float(), wanted, reduction="none")
-            return Output(logits, {"labels": Sum((off * real).sum(), real.sum())})
+            real, labels = batch.labels != -100, batch.labels.clamp(min=0.0)
+            loss = F.binary_cross_entropy_with_logits(logits.float(), labels, reduction="none")
+            return Output(logits, {"labels": LossSum((loss * real).sum(), real.sum())})
         if len(self.spec.labels) == 1:
             real = batch.labels != -100
-            off = torch.where(real, logits[:, 0].float() - batch.labels, 0.0)
-            return Output(logits, {"labels": Sum(off.square().sum(), real.sum())})
+            errors = torch.where(real, logits[:, 0].float() - batch.labels, 0.0)
+            return Output(logits, {"labels": LossSum(errors.square().sum(), real.sum())})
         return Output(logits, {"labels": cross_entropy(logits, batch.labels)})
 
 
-class Tag(Task):
-    """One label a token."""
+class TokenClassification(Task):
+    """One label per token."""
 
     def __init__(self, backbone: Backbone, task: TaskConfig) -> None:
         super().__init__(backbone, task)
@@ -108,8 +108,8 @@ class Tag(Task):
         return Output(logits, {"labels": cross_entropy(logits, batch.labels)})
 
 
-class Span(Task):
-    """Where an answer begins and ends: two scores a token, each a softmax over its text."""
+class QuestionAnswering(Task):
+    """Where an answer begins and ends: two scores per token, each a softmax over its text."""
 
     def __init__(self, backbone: Backbone, task: TaskConfig) -> None:
         super().__init__(backbone, task)

@@ -1,4 +1,4 @@
-"""Important-word pooling: the first and smallest model of the lectures; and hierarchical.
+"""Important-word pooling, the first and smallest model of the lectures; also hierarchical.
 
 A text is the mean of its word vectors, but not all words weigh the same: a learned vector v says
 how important each one is.
@@ -27,10 +27,10 @@ from glassformer.model.sequences import Sequences
 
 
 class ImportantWords(nn.Module):
-    """Vectors of words in, one vector a text out; with several v's, one after the other.
+    """From vectors of words to one vector per text; those of several `heads` are concatenated.
 
-    `mapped` first applies a linear map to x, `activation` a non-linearity after it: the scores are
-    then v · act(W x + b). The mixture is of the x as they came in.
+    With `mapped` (a width) and `activation`, the scores are v · act(W x + b); the weighted sum is
+    over the x as they came in.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ImportantWords(nn.Module):
 
 
 class Important(nn.Module):
-    """One vector a document, by attention over its words; or, with `sentences`, over the words of
+    """One vector per document, by attention over its words; or, with `sentences`, over the words of
     each sentence and then over the sentences.
 
         it was late . │ i loved the movie !        words

@@ -1,4 +1,4 @@
-"""A whole tokenizer.json, looked at before the `tokenizers` library is: parts, pieces, ids."""
+"""Check a whole tokenizer.json before the `tokenizers` library reads it: parts, pieces, ids."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from glassformer.errors import CheckpointError, shown
 from glassformer.text.parts import (
     ADDED,
-    MOST_IDS,
+    MAX_IDS,
     PADDING,
     PARTS,
     PIECE,
@@ -22,33 +22,33 @@ from glassformer.text.parts import (
     word,
 )
 
-MOST_PIECES, MOST_PIECE = 1_000_000, 1000
-MOST_TRIE = 1 << 22  # characters of all pieces of a Unigram model: each is a node of its trie
-MOST_SCORE = 1e9
-MOST_ITEMS = 64  # of a template: what is put around each text
+MAX_PIECES, MAX_PIECE = 1_000_000, 1000
+MAX_TRIE = 1 << 22  # characters of all pieces of a Unigram model: a trie node for each
+MAX_SCORE = 1e9
+MAX_ITEMS = 64  # of a template: the special tokens around a text
 SECTIONS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
 TOP = {"version", "truncation", "padding", "added_tokens", "model", *SECTIONS}
 
 
-def check_json(found: dict[str, Any], source: str) -> list[dict[str, Any]]:
-    """All of a tokenizer.json, before the library sees it; the parts around its model."""
-    if unknown := sorted(found.keys() - TOP):
+def check_json(content: dict[str, Any], source: str) -> list[dict[str, Any]]:
+    """Check the parsed content; return the parts around its model."""
+    if unknown := sorted(content.keys() - TOP):
         raise CheckpointError(f"{source}: field {shown(unknown[0])} is not known: remove it")
-    check_fields({"version": found.get("version")}, {"version": maybe(word("1.0"))}, source)
+    check_fields({"version": content.get("version")}, {"version": maybe(word("1.0"))}, source)
     for name, rules in (("truncation", TRUNCATION), ("padding", PADDING)):
-        if found.get(name) is not None:
-            check_fields(found[name], rules, f"{source}: {name}")
-    added = found.get("added_tokens") or []
+        if content.get(name) is not None:
+            check_fields(content[name], rules, f"{source}: {name}")
+    added = content.get("added_tokens") or []
     if not isinstance(added, list):
         raise CheckpointError(f"{source}: added_tokens = {shown(added)}: write a list")
     for token in added:
         check_fields(token, ADDED, f"{source}: added_tokens")
-    ids = _check_model(found.get("model"), f"{source}: model")
+    ids = _check_model(content.get("model"), f"{source}: model")
     highest = max([*ids, *(token["id"] for token in added)], default=-1)
     parts = []
     for section in SECTIONS:
-        if found.get(section) is not None:
-            parts += check_part(section, found[section], f"{source}: {section}")
+        if content.get(section) is not None:
+            parts += check_part(section, content[section], f"{source}: {section}")
     for part in parts:
         where = f"{source}: post_processor: {part['type']}"
         for name in {"sep", "cls"} & part.keys():
@@ -59,11 +59,11 @@ def check_json(found: dict[str, Any], source: str) -> list[dict[str, Any]]:
 
 
 def _check_model(model: Any, where: str) -> Sequence[int]:
-    """The ids its pieces have."""
+    """Check the model; return the ids of its pieces."""
     if not isinstance(model, dict):
         raise CheckpointError(f"{where} = {shown(model)}: write one of {', '.join(PARTS['model'])}")
-    if "type" not in model:  # as in files of the first years
-        model = {"type": _kind(model), **model}
+    if "type" not in model:  # older files have no type
+        model = {"type": _model_type(model), **model}
     check_part("model", model, where)
     vocab = model["vocab"]
     if model["type"] == "Unigram":
@@ -83,7 +83,8 @@ def _check_model(model: Any, where: str) -> Sequence[int]:
     return [*vocab.values()]
 
 
-def _kind(model: Mapping[str, Any]) -> str:
+def _model_type(model: Mapping[str, Any]) -> str:
+    """The type of a model that does not say it, by its fields."""
     if "merges" in model:
         return "BPE"
     if isinstance(model.get("vocab"), list):
@@ -92,46 +93,47 @@ def _kind(model: Mapping[str, Any]) -> str:
 
 
 def check_vocab(vocab: Any, where: str) -> None:
-    if not isinstance(vocab, dict) or len(vocab) > MOST_PIECES:
+    """Each piece has an id of its own, and both are of a reasonable size."""
+    if not isinstance(vocab, dict) or len(vocab) > MAX_PIECES:
         raise CheckpointError(
-            f"{where}: {shown(vocab)}: write a number for each of at most {MOST_PIECES:,} pieces"
+            f"{where}: {shown(vocab)}: write an id for each of at most {MAX_PIECES:,} pieces"
         )
     for piece, i in vocab.items():
-        if type(i) is not int or not 0 <= i < MOST_IDS or len(piece) > MOST_PIECE:
+        if type(i) is not int or not 0 <= i < MAX_IDS or len(piece) > MAX_PIECE:
             raise CheckpointError(
-                f"{where}: {shown(piece)} = {shown(i)}: write a piece of at most {MOST_PIECE} "
-                f"characters and a number below {MOST_IDS:,}"
+                f"{where}: {shown(piece)} = {shown(i)}: write a piece of at most {MAX_PIECE} "
+                f"characters and an id below {MAX_IDS:,}"
             )
     pieces = {i: piece for piece, i in vocab.items()}
     for piece, i in vocab.items():
         if pieces[i] != piece:
             raise CheckpointError(
-                f"{where}: {shown(piece)} = {i}, and {shown(pieces[i])} has this number too"
+                f"{where}: {shown(piece)} = {i}, and {shown(pieces[i])} has this id, too"
             )
 
 
 def _check_scores(vocab: Any, where: str) -> None:
-    if not isinstance(vocab, list) or not 0 < len(vocab) <= MOST_PIECES:
+    if not isinstance(vocab, list) or not 0 < len(vocab) <= MAX_PIECES:
         raise CheckpointError(f"{where} = {shown(vocab)}: write a list of [piece, score]")
     seen: set[str] = set()
     for item in vocab:
-        fits = isinstance(item, list) and len(item) == 2 and text(0, MOST_PIECE).holds(item[0])
-        if not fits or type(item[1]) not in (int, float) or not abs(item[1]) < MOST_SCORE:
+        fits = isinstance(item, list) and len(item) == 2 and text(0, MAX_PIECE).holds(item[0])
+        if not fits or type(item[1]) not in (int, float) or not abs(item[1]) < MAX_SCORE:
             raise CheckpointError(
-                f"{where}: {shown(item)}: write [piece, score], at most {MOST_PIECE} characters "
-                f"and a number below {MOST_SCORE:,.0f}"
+                f"{where}: {shown(item)}: write [piece, score], at most {MAX_PIECE} characters "
+                f"and a number below {MAX_SCORE:,.0f}"
             )
         if item[0] in seen:
             raise CheckpointError(f"{where}: {shown(item[0])} is there twice")
         seen.add(item[0])
-    if (size := sum(map(len, seen))) > MOST_TRIE:
-        raise CheckpointError(f"{where}: pieces of {size:,} characters, more than {MOST_TRIE:,}")
+    if (size := sum(map(len, seen))) > MAX_TRIE:
+        raise CheckpointError(f"{where}: pieces of {size:,} characters, more than {MAX_TRIE:,}")
 
 
 def check_merges(
     merges: Iterable[tuple[str, Any]], vocab: Mapping[str, int], prefix: str = ""
 ) -> None:
-    """A merge joins two pieces to a third, and all three are in the vocabulary."""
+    """Each merge joins two pieces to a third, and all three are in the vocabulary."""
     for place, pair in merges:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
             raise CheckpointError(f"{place}: {shown(pair)}: write two pieces")
@@ -143,15 +145,15 @@ def check_merges(
                 )
         if len(right) < len(prefix) or left + right[len(prefix) :] not in vocab:
             raise CheckpointError(
-                f"{place}: {shown(pair)}: what they join to is not in the vocabulary"
+                f"{place}: {shown(pair)}: the piece they join to is not in the vocabulary"
             )
 
 
 def _check_template(part: Mapping[str, Any], highest: int, where: str) -> None:
     special = part["special_tokens"]
-    if not isinstance(special, dict) or len(special) > MOST_ITEMS:
+    if not isinstance(special, dict) or len(special) > MAX_ITEMS:
         raise CheckpointError(
-            f"{where}: special_tokens = {shown(special)}: write at most {MOST_ITEMS} tokens"
+            f"{where}: special_tokens = {shown(special)}: write at most {MAX_ITEMS} tokens"
         )
     rules = {"id": PIECE, "ids": several(number(highest)), "tokens": several(PIECE)}
     for name, token in special.items():
@@ -167,9 +169,9 @@ def _check_template(part: Mapping[str, Any], highest: int, where: str) -> None:
     }
     for field in ("single", "pair"):
         items = part[field]
-        if not isinstance(items, list) or not 0 < len(items) <= MOST_ITEMS:
+        if not isinstance(items, list) or not 0 < len(items) <= MAX_ITEMS:
             raise CheckpointError(
-                f"{where}: {field} = {shown(items)}: write a list of at most {MOST_ITEMS} items"
+                f"{where}: {field} = {shown(items)}: write a list of at most {MAX_ITEMS} items"
             )
         for item in items:
             kind = next(iter(item), None) if isinstance(item, dict) and len(item) == 1 else None

@@ -1,4 +1,4 @@
-"""The tokenizer in a model folder: which files hold it, and what may be in them."""
+"""The tokenizer in a model folder: its files, and what they may contain."""
 
 from __future__ import annotations
 
@@ -14,43 +14,46 @@ from glassformer.text.check import check_json, check_merges, check_vocab
 from glassformer.text.parts import FLAG, check_fields, maybe
 
 JSON, SETTINGS = "tokenizer.json", "tokenizer_config.json"
-# A file may be as large as its model's vocabulary gives reason for: Llama 3's has 130 bytes and 8
-# values a word.
-FREE_BYTES, BYTES_A_WORD = 4 << 20, 512
-FREE_VALUES, VALUES_A_WORD, MOST_VALUES = 50_000, 16, 2_500_000
+# The size of a file is limited by its model's vocabulary: Llama 3's has 130 bytes and 8 values per
+# token.
+FREE_BYTES, BYTES_PER_TOKEN = 4 << 20, 512
+FREE_VALUES, VALUES_PER_TOKEN, MAX_VALUES = 50_000, 16, 2_500_000
 
 
-def from_json(files: Mapping[str, bytes], words: int) -> tokenizers.Tokenizer:
+def from_json(files: Mapping[str, bytes], vocab_size: int) -> tokenizers.Tokenizer:
+    """tokenizer.json, the file of the `tokenizers` library."""
     data = files[JSON]
-    found = parse(data, JSON, values=_values(words))
-    for part in check_json(found, JSON):
-        if part.get("precompiled_charsmap", "").encode() not in data:  # it panics at an escape
+    content = parse(data, JSON, values=_values(vocab_size))
+    for part in check_json(content, JSON):
+        if (
+            part.get("precompiled_charsmap", "").encode() not in data
+        ):  # the library panics at an escape
             raise CheckpointError(f"{JSON}: precompiled_charsmap: write it without escapes")
     backend = tokenizers.Tokenizer.from_str(data.decode("utf-8"))
-    for token in found.get("added_tokens") or ():
-        content = token["content"]
+    for token in content.get("added_tokens") or ():
+        text = token["content"]
         if (
             token["normalized"]
             and backend.normalizer
-            and not backend.normalizer.normalize_str(content)
+            and not backend.normalizer.normalize_str(text)
         ):
             raise CheckpointError(
-                f"{JSON}: added_tokens: the normalizer makes {shown(content)} nothing"
+                f"{JSON}: added_tokens: the normalizer turns {shown(text)} into nothing"
             )
-        given = backend.token_to_id(content)
-        if given != token["id"]:  # the library counts on from the vocabulary, whatever is written
+        actual = backend.token_to_id(text)
+        if actual != token["id"]:  # the library ignores the id and counts on from the vocabulary
             raise CheckpointError(
-                f"{JSON}: added_tokens: {shown(content)} has id {token['id']} and would "
-                f"get {given}: number added tokens on from the vocabulary"
+                f"{JSON}: added_tokens: {shown(text)} has id {token['id']} and would "
+                f"get {actual}: number added tokens on from the vocabulary"
             )
     return backend
 
 
-def from_wordpiece(files: Mapping[str, bytes], words: int) -> tokenizers.Tokenizer:
-    """BERT's vocab.txt: one piece a line, its number is its id."""
+def from_wordpiece(files: Mapping[str, bytes], vocab_size: int) -> tokenizers.Tokenizer:
+    """BERT's vocab.txt: one piece per line; the line number, from 0, is its id."""
     settings = _settings(files, "do_lower_case", "strip_accents", "tokenize_chinese_chars")
     vocab: dict[str, int] = {}
-    for i, piece in enumerate(_lines(files, "vocab.txt", words)):
+    for i, piece in enumerate(_lines(files, "vocab.txt", vocab_size)):
         if piece in vocab:
             raise CheckpointError(
                 f"vocab.txt: line {i + 1}: {shown(piece)} is in line {vocab[piece] + 1} already"
@@ -78,11 +81,11 @@ def from_wordpiece(files: Mapping[str, bytes], words: int) -> tokenizers.Tokeniz
     return backend
 
 
-def from_bpe(files: Mapping[str, bytes], words: int) -> tokenizers.Tokenizer:
-    """GPT-2's vocab.json and merges.txt: pieces of bytes."""
-    vocab = parse(files["vocab.json"], "vocab.json", values=_values(words))
+def from_bpe(files: Mapping[str, bytes], vocab_size: int) -> tokenizers.Tokenizer:
+    """GPT-2's vocab.json and merges.txt: byte-level BPE."""
+    vocab = parse(files["vocab.json"], "vocab.json", values=_values(vocab_size))
     check_vocab(vocab, "vocab.json")
-    lines = [(i, line) for i, line in enumerate(_lines(files, "merges.txt", words), 1) if line]
+    lines = [(i, line) for i, line in enumerate(_lines(files, "merges.txt", vocab_size), 1) if line]
     written = [(i, line) for i, line in lines if not line.startswith("#version")]
     check_merges(((f"merges.txt: line {i}", line.split(" ")) for i, line in written), vocab)
     merges = [(left, right) for left, _, right in (line.partition(" ") for _, line in written)]
@@ -96,29 +99,30 @@ def from_bpe(files: Mapping[str, bytes], words: int) -> tokenizers.Tokenizer:
     return backend
 
 
-def check_size(data: bytes, name: str, words: int) -> None:
-    most = FREE_BYTES + BYTES_A_WORD * words
-    if len(data) > most:
+def check_size(data: bytes, name: str, vocab_size: int) -> None:
+    """Refuse a file that is far too large for a vocabulary of this size."""
+    limit = FREE_BYTES + BYTES_PER_TOKEN * vocab_size
+    if len(data) > limit:
         raise CheckpointError(
-            f"{name}: {len(data):,} bytes, more than the {most:,} a model of {words:,} words needs"
+            f"{name}: {len(data):,} bytes, more than the {limit:,} that {vocab_size:,} tokens need"
         )
 
 
-def _values(words: int) -> int:
-    return min(FREE_VALUES + VALUES_A_WORD * words, MOST_VALUES)
+def _values(vocab_size: int) -> int:
+    return min(FREE_VALUES + VALUES_PER_TOKEN * vocab_size, MAX_VALUES)
 
 
-def _lines(files: Mapping[str, bytes], name: str, words: int) -> list[str]:
-    data, most = files[name], _values(words)
-    if data.count(b"\n") > most:
-        raise CheckpointError(f"{name}: more than {most:,} lines")
+def _lines(files: Mapping[str, bytes], name: str, vocab_size: int) -> list[str]:
+    data, limit = files[name], _values(vocab_size)
+    if data.count(b"\n") > limit:
+        raise CheckpointError(f"{name}: more than {limit:,} lines")
     try:
-        found = data.decode("utf-8")
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{name}: not UTF-8 text: {error}") from None
-    if found.startswith("\ufeff"):
-        raise CheckpointError(f"{name}: it begins with a byte order mark: save it without one")
-    lines = [line.removesuffix("\r") for line in found.split("\n")]
+    if text.startswith("\ufeff"):
+        raise CheckpointError(f"{name}: it starts with a byte order mark: save it without one")
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
     for i, line in enumerate(lines, 1):
         if len(line) > 2000:
             raise CheckpointError(f"{name}: line {i} has {len(line):,} characters, more than 2,000")
@@ -126,11 +130,11 @@ def _lines(files: Mapping[str, bytes], name: str, words: int) -> list[str]:
 
 
 def _settings(files: Mapping[str, bytes], *flags: str) -> dict[str, Any]:
-    """Of tokenizer_config.json only these, each true, false or null."""
-    found = parse(files.get(SETTINGS, b"{}"), SETTINGS)
-    wanted = {name: found[name] for name in flags if name in found}
-    check_fields(wanted, dict.fromkeys(flags, maybe(FLAG)), SETTINGS)
-    return wanted
+    """These flags of tokenizer_config.json, each true, false or null."""
+    content = parse(files.get(SETTINGS, b"{}"), SETTINGS)
+    settings = {name: content[name] for name in flags if name in content}
+    check_fields(settings, dict.fromkeys(flags, maybe(FLAG)), SETTINGS)
+    return settings
 
 
 LAYOUTS = {

@@ -1,7 +1,7 @@
-"""What a tokenizer.json may hold: known parts with known settings, each of bounded cost.
+"""What a tokenizer.json may contain: known parts with known fields, each of bounded cost.
 
-The file is somebody else's and the `tokenizers` library believes it: a wrong number makes it panic,
-a pattern can make it work for ever on thirty characters. What is not known here does not reach it.
+The file is untrusted and the `tokenizers` library does not check it: a wrong number makes it panic,
+a pattern can keep it busy for ever on thirty characters. Only what is known here reaches it.
 """
 
 from __future__ import annotations
@@ -15,66 +15,66 @@ from glassformer.errors import CheckpointError, shown
 from glassformer.text.charsmap import wrong_with_charsmap
 from glassformer.text.patterns import bounded, nearest
 
-MOST_PARTS = 16  # of a sequence
-MOST_IDS = 1 << 24
+MAX_PARTS = 16  # of a sequence
+MAX_IDS = 1 << 24
 
 
-class Rule(NamedTuple):
-    """What a field may be."""
+class PartRule(NamedTuple):
+    """What the value of a field may be, and how an error message says it."""
 
     words: str
     holds: Callable[[Any], bool]
     needed: bool = True
 
 
-def text(least: int, most: int) -> Rule:
+def text(least: int, most: int) -> PartRule:
     words = "one character" if most == 1 else f"{least} to {most:,} characters"
-    return Rule(words, lambda v: isinstance(v, str) and least <= len(v) <= most)
+    return PartRule(words, lambda v: isinstance(v, str) and least <= len(v) <= most)
 
 
-def number(most: int) -> Rule:
+def number(most: int) -> PartRule:
     words = f"a number from 0 to {most:,}" if most else "0"
-    return Rule(words, lambda v: type(v) is int and 0 <= v <= most)
+    return PartRule(words, lambda v: type(v) is int and 0 <= v <= most)
 
 
-def word(*words: str) -> Rule:
-    return Rule(f"one of {', '.join(words)}", lambda v: isinstance(v, str) and v in words)
+def word(*words: str) -> PartRule:
+    return PartRule(f"one of {', '.join(words)}", lambda v: isinstance(v, str) and v in words)
 
 
-def maybe(rule: Rule) -> Rule:
-    return Rule(f"{rule.words}, or null", lambda v: v is None or rule.holds(v), needed=False)
+def maybe(rule: PartRule) -> PartRule:
+    return PartRule(f"{rule.words}, or null", lambda v: v is None or rule.holds(v), needed=False)
 
 
-def several(rule: Rule) -> Rule:
-    return Rule(
+def several(rule: PartRule) -> PartRule:
+    return PartRule(
         f"a list, each {rule.words}",
         lambda v: isinstance(v, list) and 0 < len(v) <= 64 and all(map(rule.holds, v)),
     )
 
 
-def _is_pattern(found: Any) -> bool:
-    if not isinstance(found, dict) or len(found) != 1:
+def _is_pattern(value: Any) -> bool:
+    if not isinstance(value, dict) or len(value) != 1:
         return False
-    return bounded(found.get("Regex")) or SHORT.holds(found.get("String"))
+    return bounded(value.get("Regex")) or SHORT.holds(value.get("String"))
 
 
-def _is_token(found: Any) -> bool:
+def _is_token(value: Any) -> bool:
     return (
-        isinstance(found, list) and len(found) == 2 and PIECE.holds(found[0]) and ID.holds(found[1])
+        isinstance(value, list) and len(value) == 2 and PIECE.holds(value[0]) and ID.holds(value[1])
     )
 
 
-def _is_strategy(found: Any) -> bool:
-    fixed = isinstance(found, dict) and found.keys() == {"Fixed"} and LENGTH.holds(found["Fixed"])
-    return fixed or found == "BatchLongest"
+def _is_strategy(value: Any) -> bool:
+    fixed = isinstance(value, dict) and value.keys() == {"Fixed"} and LENGTH.holds(value["Fixed"])
+    return fixed or value == "BatchLongest"
 
 
-FLAG = Rule("true or false", lambda v: type(v) is bool)
+FLAG = PartRule("true or false", lambda v: type(v) is bool)
 LETTER, SHORT, AFFIX, PIECE = text(1, 1), text(1, 64), text(0, 64), text(1, 1000)
-ID, LENGTH = number(MOST_IDS), number(1 << 31)
-PATTERN = Rule('{"String": …}, or a {"Regex": …} that is known', _is_pattern)
-TOKEN = Rule("[token, id]", _is_token)
-ANY = Rule("a value", lambda v: v is not None)  # looked at elsewhere
+ID, LENGTH = number(MAX_IDS), number(1 << 31)
+PATTERN = PartRule('{"String": …}, or a {"Regex": …} that is known', _is_pattern)
+TOKEN = PartRule("[token, id]", _is_token)
+ANY = PartRule("a value", lambda v: v is not None)  # checked elsewhere
 BEHAVIOR = word("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous")
 SIDE = word("Left", "Right")
 BYTES = {"add_prefix_space": FLAG, "trim_offsets": FLAG, "use_regex": maybe(FLAG)}
@@ -82,11 +82,11 @@ META = {
     "replacement": LETTER, "prepend_scheme": maybe(word("always", "first", "never")),
     "split": maybe(FLAG), "add_prefix_space": maybe(FLAG), "str_rep": maybe(LETTER),
 }  # fmt: skip
-NEVER = {"prepend_scheme": word("never")}  # what add_prefix_space = false means
+NEVER = {"prepend_scheme": word("never")}  # the only one that add_prefix_space = false allows
 REPLACE = {"pattern": PATTERN, "content": AFFIX}
 
-Fields = Mapping[str, Rule]
-# section → type → its fields; a Sequence holds others of its section
+Fields = Mapping[str, PartRule]
+# section → type → its fields; a Sequence contains other parts of its section
 PARTS: Mapping[str, Mapping[str, Fields]] = {
     "normalizer": {
         "BertNormalizer": {
@@ -127,14 +127,14 @@ PARTS: Mapping[str, Mapping[str, Fields]] = {
         "BPEDecoder": {"suffix": AFFIX},
         "CTC": {"pad_token": SHORT, "word_delimiter_token": SHORT, "cleanup": FLAG},
         "Fuse": {}, "ByteFallback": {},
-        "Strip": {"content": LETTER, "start": number(64), "stop": number(0)},  # else it panics
+        "Strip": {"content": LETTER, "start": number(64), "stop": number(0)},  # or it panics
         "Replace": REPLACE,
         "Sequence": {"decoders": ANY},
     },
     "model": {
         "BPE": {
             "vocab": ANY, "merges": ANY,
-            "dropout": maybe(Rule("0, for the same text gives the same ids", lambda v: v == 0)),
+            "dropout": maybe(PartRule("0, so that ids are reproducible", lambda v: v == 0)),
             "unk_token": maybe(AFFIX), "continuing_subword_prefix": maybe(AFFIX),
             "end_of_word_suffix": maybe(AFFIX), "fuse_unk": maybe(FLAG),
             "byte_fallback": maybe(FLAG), "ignore_merges": maybe(FLAG),
@@ -148,7 +148,7 @@ PARTS: Mapping[str, Mapping[str, Fields]] = {
     },
 }  # fmt: skip
 INNER = {"normalizers", "pretokenizers", "processors", "decoders"}
-OFTEN = {"Replace", "Split", "Digits", "Punctuation", "Strip"}  # others stand once in a sequence
+OFTEN = {"Replace", "Split", "Digits", "Punctuation", "Strip"}  # the others only once in a sequence
 ADDED: Fields = {
     "id": ID, "content": PIECE, "single_word": FLAG, "lstrip": FLAG, "rstrip": FLAG,
     "normalized": FLAG, "special": FLAG,
@@ -158,60 +158,61 @@ TRUNCATION: Fields = {
     "strategy": word("LongestFirst", "OnlyFirst", "OnlySecond"),
 }  # fmt: skip
 PADDING: Fields = {
-    "strategy": Rule('BatchLongest, or {"Fixed": …}', _is_strategy), "direction": SIDE,
+    "strategy": PartRule('BatchLongest, or {"Fixed": …}', _is_strategy), "direction": SIDE,
     "pad_to_multiple_of": maybe(LENGTH), "pad_id": ID, "pad_type_id": ID, "pad_token": AFFIX,
 }  # fmt: skip
 
 
-def check_part(section: str, found: Any, where: str) -> list[dict[str, Any]]:
-    """The parts of a section that are no sequences, each of them known and its fields right."""
+def check_part(section: str, part: Any, where: str) -> list[dict[str, Any]]:
+    """Check a part of a section; return the parts in it that are not sequences."""
     kinds = PARTS[section]
-    kind = found.get("type") if isinstance(found, dict) else None
+    kind = part.get("type") if isinstance(part, dict) else None
     if not isinstance(kind, str) or kind not in kinds:
         raise CheckpointError(f"{where}: type = {shown(kind)} is not known{_near(kind, kinds)}")
     where = f"{where}: {kind}"
-    check_fields({k: v for k, v in found.items() if k != "type"}, kinds[kind], where)
-    inner = next(iter(INNER & found.keys()), None)
+    check_fields({k: v for k, v in part.items() if k != "type"}, kinds[kind], where)
+    inner = next(iter(INNER & part.keys()), None)
     if inner is None:
-        _check_sense(kind, found, where)
-        return [found]
-    if not isinstance(found[inner], list) or not found[inner]:
-        raise CheckpointError(f"{where}: {inner} = {shown(found[inner])}: write a list of parts")
-    if where.count("Sequence") > 2 or len(found[inner]) > MOST_PARTS:
-        raise CheckpointError(f"{where}: {inner} has too many parts: write at most {MOST_PARTS}")
-    parts = [part for each in found[inner] for part in check_part(section, each, where)]
-    counts = Counter(part["type"] for part in parts if part["type"] not in OFTEN)
+        _check_values(kind, part, where)
+        return [part]
+    if not isinstance(part[inner], list) or not part[inner]:
+        raise CheckpointError(f"{where}: {inner} = {shown(part[inner])}: write a list of parts")
+    if where.count("Sequence") > 2 or len(part[inner]) > MAX_PARTS:
+        raise CheckpointError(f"{where}: {inner} has too many parts: write at most {MAX_PARTS}")
+    parts = [leaf for child in part[inner] for leaf in check_part(section, child, where)]
+    counts = Counter(leaf["type"] for leaf in parts if leaf["type"] not in OFTEN)
     for name, count in counts.items():
         if count > 1:
             raise CheckpointError(f"{where}: {name} is there {count} times: write it once")
     return parts
 
 
-def check_fields(found: Any, rules: Fields, where: str) -> None:
-    if not isinstance(found, dict):
-        raise CheckpointError(f"{where}: {shown(found)}: write an object, {{…}}")
-    for name, value in found.items():
+def check_fields(content: Any, rules: Fields, where: str) -> None:
+    """`content` is an object whose fields follow the `rules`."""
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{where}: {shown(content)}: write an object, {{…}}")
+    for name, value in content.items():
         if name not in rules:
             raise CheckpointError(f"{where}: field {shown(name)} is not known{_near(name, rules)}")
         if not rules[name].holds(value):
             near = ""
             if isinstance(value, dict) and isinstance(value.get("Regex"), str):
-                near = f" (the one most like it is {nearest(value['Regex'])})"
+                near = f" (the most similar one is {nearest(value['Regex'])})"
             raise CheckpointError(
                 f"{where}: {name} = {shown(value)}: write {rules[name].words}{near}"
             )
     for name, rule in rules.items():
-        if rule.needed and name not in found:
+        if rule.needed and name not in content:
             raise CheckpointError(f"{where}: field {name!r} is missing: write {rule.words}")
 
 
-def _check_sense(kind: str, part: Mapping[str, Any], where: str) -> None:
+def _check_values(kind: str, part: Mapping[str, Any], where: str) -> None:
     if kind == "Replace":
         longest = len(part["pattern"].get("String", " "))
-        if len(part["content"]) > longest:  # thirty of them in a row would fill the memory
+        if len(part["content"]) > longest:  # thirty such parts in a row would fill the memory
             raise CheckpointError(
                 f"{where}: content = {shown(part['content'])}: write at most {longest} characters, "
-                "no more than they replace"
+                "no more than it replaces"
             )
     if kind == "Metaspace" and part.get("add_prefix_space") is False:
         check_fields({"prepend_scheme": part.get("prepend_scheme")}, NEVER, where)
@@ -220,5 +221,6 @@ def _check_sense(kind: str, part: Mapping[str, Any], where: str) -> None:
 
 
 def _near(name: object, names: Iterable[str]) -> str:
+    """The end of an error message: the known name that is nearest, or all of them."""
     close = difflib.get_close_matches(str(name)[:40], names, n=1)
     return f": did you mean {close[0]!r}?" if close else f": write one of {', '.join(names)}"

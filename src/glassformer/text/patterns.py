@@ -1,7 +1,7 @@
-"""Which regular expressions a tokenizer may bring: those whose work grows as the text, no faster.
+"""Which regular expressions a tokenizer may have: those that take linear time.
 
-Known ones, word for word; or alternatives that are each a few single characters or classes of
-characters, of which only the last is repeated. `(a+)+b` is neither: it can take for ever.
+These are the known ones, verbatim; and alternatives of a few characters or character classes each,
+of which only the last is repeated. `(a+)+b` is neither: it can take exponential time.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ KNOWN = {
 _ATOM = r"(?:\[\^?(?:\\.|[^\]\[\\])+\]|\\[pP]\{\w{1,9}\}|\\[sSdDwWnrt]|[^\\\[\](){}.*+?^$|])"
 _REPEAT = r"(?:\+|\{[1-9]\d?(?:,\d{0,2})?\})?"
 _SIMPLE = re.compile(rf"(?:{_ATOM}\??){{0,3}}{_ATOM}{_REPEAT}")
-MOST_LENGTH = 400
+MAX_LENGTH = 400
 
 
 def bounded(pattern: object) -> bool:
-    if not isinstance(pattern, str) or not 0 < len(pattern) <= MOST_LENGTH:
+    """Is this a regular expression that takes linear time?"""
+    if not isinstance(pattern, str) or not 0 < len(pattern) <= MAX_LENGTH:
         return False
-    return pattern in KNOWN or all(_SIMPLE.fullmatch(each) for each in pattern.split("|"))
+    return pattern in KNOWN or all(map(_SIMPLE.fullmatch, pattern.split("|")))
 
 
 def nearest(pattern: str) -> str:
-    """Whose pattern looks most like this one."""
-    return KNOWN[difflib.get_close_matches(pattern[:MOST_LENGTH], KNOWN, n=1, cutoff=0)[0]]
+    """The known pattern that is most similar to this one, by the name of its model."""
+    return KNOWN[difflib.get_close_matches(pattern[:MAX_LENGTH], KNOWN, n=1, cutoff=0)[0]]

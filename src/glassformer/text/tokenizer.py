@@ -1,4 +1,4 @@
-"""Between text and token ids, over the `tokenizers` library."""
+"""Text to token ids and back, by the `tokenizers` library."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from dataclasses import dataclass
 import tokenizers
 
 from glassformer.errors import CheckpointError, InputError, shown
-from glassformer.text.check import MOST_PIECES
+from glassformer.text.check import MAX_PIECES
 from glassformer.text.files import LAYOUTS, check_size
 
 Text = str | tuple[str, str]
-HALF = "\ufffd"  # how a tokenizer writes bytes that are no character yet
+REPLACEMENT = "\ufffd"  # what bytes decode to that are not a complete character
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """A text, or a pair of texts, as the model reads it."""
+    """A text, or a pair of texts, as tokens."""
 
     ids: list[int]
     segments: list[int]  # 0 for the first text, 1 for the second
     tokens: list[str]
-    spans: list[tuple[int, int]]  # where each token stands in its text, in characters
-    special: list[bool]  # [CLS] and the like: not in the text
-    texts: list[int | None]  # 0 or 1: which text a token is of
+    spans: list[tuple[int, int]]  # start and end of each token in its text, in characters
+    special: list[bool]  # is it a special token, such as [CLS]?
+    texts: list[int | None]  # 0 or 1: the text that a token belongs to
 
 
 class Tokenizer:
-    """Never cuts and never pads: what is in the text is in the ids."""
+    """A tokenizer that never truncates and never pads."""
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         backend.no_truncation()
@@ -39,11 +39,11 @@ class Tokenizer:
 
     @classmethod
     def from_files(
-        cls, files: Mapping[str, bytes], source: str = "tokenizer", vocab_size: int = MOST_PIECES
+        cls, files: Mapping[str, bytes], source: str = "tokenizer", vocab_size: int = MAX_PIECES
     ) -> Tokenizer | None:
-        """From what a model folder holds; None if it holds no tokenizer.
+        """The tokenizer in the `files` of a model folder; None if there is none.
 
-        A file that is far too large for a model with this `vocab_size` is not read.
+        A file that is far too large for this `vocab_size` is refused. `source` is for messages.
         """
         for names, read in LAYOUTS.items():
             if all(name in files for name in names):
@@ -54,7 +54,7 @@ class Tokenizer:
                 except CheckpointError as error:
                     raise CheckpointError(f"{source}: {error}") from None
                 except BaseException as error:
-                    why = _their_words(error)
+                    why = _message(error)
                     raise CheckpointError(
                         f"{source}: {' and '.join(names)} cannot be read: {why}"
                     ) from None
@@ -65,65 +65,71 @@ class Tokenizer:
 
     @property
     def highest(self) -> int:
-        """The largest id it can give."""
+        """The largest id in its vocabulary."""
         return max(self.backend.get_vocab().values(), default=-1)
 
     @property
     def fingerprint(self) -> str:
-        """Changes with anything that could change how a text is cut."""
-        found = json.loads(self.backend.to_str())
-        whole = json.dumps({k: v for k, v in found.items() if k != "version"}, sort_keys=True)
+        """A hash of everything that affects how a text is tokenized."""
+        content = json.loads(self.backend.to_str())
+        whole = json.dumps({k: v for k, v in content.items() if k != "version"}, sort_keys=True)
         return "sha256:" + hashlib.sha256(whole.encode()).hexdigest()
 
     def encode(self, text: Text) -> Encoding:
+        """Tokenize a text or a pair of texts, with special tokens."""
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: Iterable[Text]) -> list[Encoding]:
-        wanted = list(texts)
-        for i, text in enumerate(wanted):
+        """As `encode`, for many; an InputError says which text is wrong."""
+        texts = list(texts)
+        for i, text in enumerate(texts):
             parts = (text, "") if isinstance(text, str) else text
             if not isinstance(parts, tuple) or [type(part) for part in parts] != [str, str]:
                 raise InputError(f"text {i} is {shown(text)}: write a string, or a pair of strings")
             try:
                 "".join(parts).encode("utf-8")
             except UnicodeEncodeError:
-                raise InputError(f"text {i} is {shown(text)}: it holds half a character") from None
+                raise InputError(
+                    f"text {i} is {shown(text)}: it contains half a character"
+                ) from None
         try:
-            found = self.backend.encode_batch(wanted)
+            encodings = self.backend.encode_batch(texts)
         except BaseException as error:
-            raise InputError(f"the tokenizer cannot read this: {_their_words(error)}") from None
-        return [_encoding(each) for each in found]
+            raise InputError(f"the tokenizer cannot encode this: {_message(error)}") from None
+        return [_encoding(raw) for raw in encodings]
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The bare ids of many texts, nothing put around them: the fast way to prepare data."""
+        """The ids of many texts without special tokens: the fast way to prepare data."""
         try:
-            found = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
+            encodings = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
         except BaseException as error:
-            raise InputError(f"the tokenizer cannot read this: {_their_words(error)}") from None
-        return [each.ids for each in found]
+            raise InputError(f"the tokenizer cannot encode this: {_message(error)}") from None
+        return [raw.ids for raw in encodings]
 
     def decode(self, ids: Sequence[int]) -> str:
         try:
             return self.backend.decode(list(ids))
         except BaseException as error:
-            raise InputError(f"the tokenizer cannot write this: {_their_words(error)}") from None
+            raise InputError(f"the tokenizer cannot decode this: {_message(error)}") from None
 
     def id(self, token: str) -> int | None:
+        """The id of a token; None if it is not in the vocabulary."""
         return self.backend.token_to_id(token)
 
     def token(self, id: int) -> str:
+        """The token with this id, as the vocabulary spells it."""
         return self.backend.id_to_token(id) or f"<{id}>"
 
     def readable(self, id: int) -> str:
-        """As `token`, in letters: where tokens are bytes, Кот is called ÐļÐ¾ÑĤ there.
+        """As `token`, but decoded: a byte-level vocabulary spells Кот as ÐļÐ¾ÑĤ.
 
-        The sign of a space stays, Ġ; what is no whole letter keeps its name.
+        Ġ still stands for a space; bytes that are not a whole character stay as spelled.
         """
         piece = self.token(id)
         if piece.isascii() or "ByteLevel" not in type(self.backend.decoder).__name__:
             return piece
         text = self.decode([id])
-        whole = bool(text) and text.isprintable() and HALF not in text
+        whole = bool(text) and text.isprintable() and REPLACEMENT not in text
         return text.replace(" ", "Ġ") if whole else piece
 
 
@@ -138,8 +144,8 @@ def _encoding(raw: tokenizers.Encoding) -> Encoding:
     )
 
 
-def _their_words(error: BaseException) -> str:
-    """What the library says; when it panics, that is no Exception. Anything else goes on."""
+def _message(error: BaseException) -> str:
+    """The library's message. Its panics are not Exceptions; any other BaseException is raised."""
     if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
         raise error
     return shown(" ".join(str(error).split()))

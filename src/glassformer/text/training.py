@@ -1,13 +1,13 @@
-"""Tokenizers learned from text. The same text gives the same bytes, on every run and machine.
+"""Train tokenizers. The same text gives the same files, on every run and machine.
 
-    kind        its pieces                                          unknown to it
-    bpe         bytes, and their most frequent neighbours joined    nothing
-    wordpiece   words, and parts of words: play ##ing               rare characters
-    unigram     the likeliest parts: ▁play ing                      rare characters
-    chars       the characters of the text                          all others
-    bytes       the 256 bytes                                       nothing
+    kind        its pieces                                    what it cannot encode
+    bpe         bytes, and the most frequent pairs merged     nothing
+    wordpiece   words, and parts of words: play ##ing         rare characters
+    unigram     the most probable parts: ▁play ing            rare characters
+    chars       the characters of the text                    all others
+    bytes       the 256 bytes                                 nothing
 
-`purpose` says which special tokens it gets, and where it puts them by itself.
+`purpose` decides on its special tokens, and where it adds them to a text.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ Kind = Literal["bpe", "wordpiece", "unigram", "chars", "bytes"]
 Purpose = Literal["encoder", "decoder", "translation"]
 Backend = tokenizers.Tokenizer
 
-MOST_CHARACTERS = 1000  # of wordpiece and unigram: rarer ones become the unknown token
-MOST_AT_ONCE = 2**16  # characters
+MAX_CHARACTERS = 1000  # of wordpiece and unigram: rarer ones become the unknown token
+MAX_PART = 2**16  # characters of a text that are processed at once
 
 
 @dataclass(frozen=True)
-class Frame:
-    """The special tokens of a purpose, and where they stand around a text or a pair of texts."""
+class SpecialTokens:
+    """The special tokens of a purpose, and the templates of a text and of a pair of texts."""
 
     tokens: tuple[str, ...]
     single: str | None = None
     pair: str | None = None
 
 
-FRAMES: dict[Purpose, Frame] = {
-    "encoder": Frame(
+TEMPLATES: dict[Purpose, SpecialTokens] = {
+    "encoder": SpecialTokens(
         ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
         "[CLS] $A [SEP]",
         "[CLS] $A [SEP] $B:1 [SEP]:1",
     ),
-    "decoder": Frame(("<|endoftext|>",)),
-    "translation": Frame(("</s>", "<unk>", "<pad>"), "$A </s>", "$A </s> $B </s>"),
+    "decoder": SpecialTokens(("<|endoftext|>",)),
+    "translation": SpecialTokens(("</s>", "<unk>", "<pad>"), "$A </s>", "$A </s> $B </s>"),
 }
-USUAL: dict[Kind, Purpose] = {
+DEFAULT_PURPOSE: dict[Kind, Purpose] = {
     "bpe": "decoder",
     "wordpiece": "encoder",
     "unigram": "translation",
     "chars": "decoder",
     "bytes": "decoder",
 }
-# What transformers calls them, in tokenizer_config.json.
+# Their names in transformers' tokenizer_config.json.
 ROLES = {
     "[PAD]": ["pad_token"],
     "<pad>": ["pad_token"],
@@ -82,41 +82,46 @@ def train_tokenizer(
     lowercase: bool = False,
     special: Sequence[str] = (),
 ) -> Tokenizer:
-    """Read all texts once and learn at most `vocab_size` pieces; chars and bytes know their number.
+    """Train a tokenizer with at most `vocab_size` pieces on one pass over `texts`.
 
-    Special tokens come first: those of the purpose, then `special`. Chars for a decoder have none
-    of their own: their ids are the characters, in order.
+    Chars and bytes take no `vocab_size`. Special tokens come first: those of the purpose, then
+    `special`; chars for a decoder have only the latter, so that ids are sorted characters.
     """
-    for name, value, known in (("kind", kind, USUAL), ("purpose", purpose or "encoder", FRAMES)):
+    for name, value, known in (
+        ("kind", kind, DEFAULT_PURPOSE),
+        ("purpose", purpose or "encoder", TEMPLATES),
+    ):
         if value not in known:
             raise ConfigError(f"{name} = {value!r}: write one of {', '.join(known)}")
-    purpose = purpose or USUAL[kind]
+    purpose = purpose or DEFAULT_PURPOSE[kind]
     if kind == "wordpiece" and purpose != "encoder":
-        raise ConfigError(f"purpose = {purpose!r}: wordpiece forgets spaces: write kind = 'bpe'")
+        raise ConfigError(
+            f"purpose = {purpose!r}: wordpiece does not keep spaces: write kind = 'bpe'"
+        )
     if kind in ("chars", "bytes") and vocab_size is not None:
-        raise ConfigError(f"vocab_size = {vocab_size}: {kind} know their number: leave it out")
+        raise ConfigError(f"vocab_size = {vocab_size}: {kind} do not use it: leave it out")
     if kind not in ("chars", "bytes") and (vocab_size is None or vocab_size < 1):
         raise ConfigError(f"vocab_size = {vocab_size}: write a number for {kind}, such as 8000")
     tokens = _special(kind, purpose, special)
-    backend = _MAKERS[kind](_parts(texts), tokens, vocab_size or 0, lowercase)
+    backend = _TRAINERS[kind](_parts(texts), tokens, vocab_size or 0, lowercase)
     backend.add_special_tokens(tokens)
-    frame = FRAMES[purpose]
-    if frame.single:
+    template = TEMPLATES[purpose]
+    if template.single:
         backend.post_processor = processors.TemplateProcessing(
-            single=frame.single,
-            pair=frame.pair,
-            special_tokens=[(token, tokens.index(token)) for token in frame.tokens],
+            single=template.single,
+            pair=template.pair,
+            special_tokens=[(token, tokens.index(token)) for token in template.tokens],
         )
     return Tokenizer(backend)
 
 
 def tokenizer_files(tokenizer: Tokenizer) -> dict[str, bytes]:
-    """As transformers.AutoTokenizer opens them from a folder."""
+    """The files of a folder that `transformers.AutoTokenizer` can open."""
     added = tokenizer.backend.get_added_tokens_decoder().values()
     roles = {role: token.content for token in added for role in ROLES.get(token.content, ())}
     inputs = ["input_ids", "attention_mask"]
     if "cls_token" in roles:
-        inputs.insert(1, "token_type_ids")  # only an encoder tells segments apart
+        inputs.insert(1, "token_type_ids")  # only an encoder has segments
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "clean_up_tokenization_spaces": False,
@@ -130,46 +135,48 @@ def tokenizer_files(tokenizer: Tokenizer) -> dict[str, bytes]:
 
 
 def _special(kind: Kind, purpose: Purpose, more: Sequence[str]) -> list[str]:
-    tokens = list(FRAMES[purpose].tokens)
+    tokens = list(TEMPLATES[purpose].tokens)
     if purpose == "decoder" and kind == "chars":
         tokens = []
     if purpose == "decoder" and kind == "unigram":
         tokens.append("<unk>")
     if "" in more:
-        raise ConfigError("special: a token is empty: write at least a character")
+        raise ConfigError("special: a token is empty: write at least one character")
     return list(dict.fromkeys([*tokens, *more]))
 
 
 def _unknown(tokens: Sequence[str]) -> str:
-    """A model without one of these refuses what it does not know, and so nothing is lost."""
+    """The unknown token. If the tokenizer has none, it refuses unknown characters."""
     return "[UNK]" if "[UNK]" in tokens else "<unk>"
 
 
 def _parts(texts: Iterable[str]) -> Iterator[str]:
-    """The texts, long ones in parts that end with a line: memory is for one part at a time."""
+    """The texts, long ones split at line ends, so that only one part is in memory."""
     empty = True
     for i, text in enumerate(texts):
         try:
             text.encode("utf-8")
         except UnicodeEncodeError:
-            raise InputError(f"text {i} holds half a character: it is no Unicode text") from None
+            raise InputError(
+                f"text {i} contains half a character: it is not Unicode text"
+            ) from None
         empty = empty and not text.strip()
         start = 0
-        while len(text) - start > MOST_AT_ONCE:
-            line_end = text.rfind("\n", start, start + MOST_AT_ONCE) + 1
-            end = line_end or start + MOST_AT_ONCE
+        while len(text) - start > MAX_PART:
+            line_end = text.rfind("\n", start, start + MAX_PART) + 1
+            end = line_end or start + MAX_PART
             yield text[start:end]
             start = end
         yield text[start:]
     if empty:
-        raise InputError("there is nothing to learn from: write texts that are not empty")
+        raise InputError("there is no text to train on: pass texts that are not empty")
 
 
 @contextmanager
-def _twice(
+def _second_pass(
     parts: Iterable[str], normalizer: normalizers.Normalizer
 ) -> Iterator[tuple[list[str], Iterator[str]]]:
-    """The most frequent characters, and the text once more (from disk) with no others in it."""
+    """The most frequent characters, and the text again (from disk) with only these in it."""
     counts: Counter[str] = Counter()
     with tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n") as disk:
         for part in map(normalizer.normalize_str, parts):
@@ -177,8 +184,8 @@ def _twice(
             disk.write(f"{part}\n")
         disk.seek(0)
         ranked = sorted(counts, key=lambda character: (-counts[character], character))
-        rare = {ord(character): " " for character in ranked[MOST_CHARACTERS:]}
-        yield ranked[:MOST_CHARACTERS], (line.translate(rare) if rare else line for line in disk)
+        rare = {ord(character): " " for character in ranked[MAX_CHARACTERS:]}
+        yield ranked[:MAX_CHARACTERS], (line.translate(rare) if rare else line for line in disk)
 
 
 def _check_size(size: int, least: int) -> None:
@@ -218,18 +225,18 @@ def _byte_level(model: models.Model, lowercase: bool) -> Backend:
 
 
 def _byte_letters() -> list[str]:
-    """GPT-2's letter for each byte: itself where it can be seen, else one from 256 on."""
+    """GPT-2's character for each byte: itself if it is printable, else one from 256 on."""
     spare = iter(range(256, 512))
-    seen = {*range(33, 127), *range(161, 173), *range(174, 256)}
-    return [chr(byte if byte in seen else next(spare)) for byte in range(256)]
+    printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    return [chr(byte if byte in printable else next(spare)) for byte in range(256)]
 
 
 def _chars(parts: Iterator[str], tokens: list[str], size: int, lowercase: bool) -> Backend:
-    found: set[str] = set()
+    characters: set[str] = set()
     lower = normalizers.Lowercase()
     for part in parts:
-        found.update(lower.normalize_str(part) if lowercase else part)
-    vocab = {piece: i for i, piece in enumerate(dict.fromkeys([*tokens, *sorted(found)]))}
+        characters.update(lower.normalize_str(part) if lowercase else part)
+    vocab = {piece: i for i, piece in enumerate(dict.fromkeys([*tokens, *sorted(characters)]))}
     backend = tokenizers.Tokenizer(models.BPE(vocab, [], unk_token=_unknown(tokens)))
     if lowercase:
         backend.normalizer = lower
@@ -240,19 +247,19 @@ def _chars(parts: Iterator[str], tokens: list[str], size: int, lowercase: bool) 
 def _wordpiece(parts: Iterator[str], tokens: list[str], size: int, lowercase: bool) -> Backend:
     backend = tokenizers.Tokenizer(models.WordPiece())
     backend.pre_tokenizer = split = pre_tokenizers.BertPreTokenizer()
-    # Accents stay: BERT's way of taking them off would turn й into и.
+    # Accents stay: BERT's way of stripping them would turn й into и.
     normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=False)
-    with _twice(parts, normalizer) as (characters, text):
+    with _second_pass(parts, normalizer) as (characters, text):
         letters = [c for c in sorted(characters) if _is_one(c, split)]
-        # The trainer numbers ##a, ##b … in the order in which it meets them, another one in every
-        # run, and breaks ties by number. As special tokens they have theirs beforehand.
+        # The trainer numbers ##a, ##b … in an order that differs in every run, and breaks ties by
+        # number. As special tokens they are numbered beforehand.
         inner = [f"##{c}" for c in letters if _is_one(f"a{c}", split)]
         _check_size(size, len(tokens) + len(letters) + len(inner))
         trainer = trainers.WordPieceTrainer(
             vocab_size=size,
             min_frequency=2,
             special_tokens=[*tokens, *inner],
-            limit_alphabet=MOST_CHARACTERS,
+            limit_alphabet=MAX_CHARACTERS,
             show_progress=False,
         )
         backend.train_from_iterator(text, trainer)
@@ -269,14 +276,14 @@ def _is_one(text: str, split: pre_tokenizers.PreTokenizer) -> bool:
 
 def _unigram(parts: Iterator[str], tokens: list[str], size: int, lowercase: bool) -> Backend:
     backend = tokenizers.Tokenizer(models.Unigram())
-    # Punctuation stays with its word: the trainer's first guess are parts that several different
-    # words share, and of "day" alone, without "day," and "day.", it would never make a piece.
+    # Punctuation stays with its word: the trainer starts from substrings that several words share,
+    # and from "day" alone, without "day," and "day.", it would never make a piece.
     backend.pre_tokenizer = pre_tokenizers.Metaspace()
     backend.decoder = decoders.Metaspace()
-    # As SentencePiece reads: all white space is one space.
+    # Like SentencePiece: any white space becomes one space.
     steps = [normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
     normalizer = normalizers.Sequence([*steps, normalizers.Lowercase()] if lowercase else steps)
-    with _twice(parts, normalizer) as (characters, text):
+    with _second_pass(parts, normalizer) as (characters, text):
         _check_size(size, len(tokens) + len({*characters, " "}) + 1)
         trainer = trainers.UnigramTrainer(
             vocab_size=size,
@@ -287,17 +294,17 @@ def _unigram(parts: Iterator[str], tokens: list[str], size: int, lowercase: bool
         backend.train_from_iterator(map(str.strip, text), trainer)
     backend.normalizer = normalizer
     pieces = json.loads(backend.to_str())["model"]["vocab"][len(tokens) :]
-    known = [(token, 0.0) for token in tokens] + _steady(pieces, tokens)
+    known = [(token, 0.0) for token in tokens] + _reproducible(pieces, tokens)
     backend.model = models.Unigram(known, tokens.index(_unknown(tokens)))
     return backend
 
 
-def _steady(pieces: list[tuple[str, float]], tokens: list[str]) -> list[tuple[str, float]]:
-    """The scores without what changes from run to run.
+def _reproducible(pieces: list[tuple[str, float]], tokens: list[str]) -> list[tuple[str, float]]:
+    """The scores without what differs from run to run.
 
-    The trainer adds up in another order every time, so that the last digits differ; and to the
-    characters that are no piece yet it gives the lowest score and little steps above it, in any
-    order: they all get the lowest.
+    The trainer's sums are in a random order, so that their last digits differ; and it gives the
+    characters that are not a piece yet the lowest score plus small steps, in any order: here they
+    all get the lowest.
     """
     single = [score for piece, score in pieces if len(piece) == 1]
     lowest = min(single, default=0.0)
@@ -310,7 +317,7 @@ def _steady(pieces: list[tuple[str, float]], tokens: list[str]) -> list[tuple[st
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
 
 
-_MAKERS: dict[Kind, Callable[[Iterator[str], list[str], int, bool], Backend]] = {
+_TRAINERS: dict[Kind, Callable[[Iterator[str], list[str], int, bool], Backend]] = {
     "bpe": _bpe,
     "wordpiece": _wordpiece,
     "unigram": _unigram,

@@ -1,277 +1,295 @@
-"""From a recipe to a session: tokenizer, data, model and run folder, each made once."""
+"""From a recipe to a trainer: tokenizer, data, model and run folder, each built once."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from glassformer.checkpoint import about_vectors, is_vectors, read_configs
 from glassformer.checkpoint.folder import SIDE_FILES
-from glassformer.data.marking import texts_of
-from glassformer.data.objectives import Objective
-from glassformer.data.prepare import Kind, prepare
-from glassformer.data.rows import Rows
-from glassformer.data.split import Pair
-from glassformer.data.stamps import Stamp, difference, stamps
+from glassformer.data.batches import PackedRows
+from glassformer.data.dataset import Dataset
+from glassformer.data.fingerprints import Fingerprint, difference, fingerprints
+from glassformer.data.label_alignment import texts_of
+from glassformer.data.prepare import prepare
+from glassformer.data.run_paths import RunPaths
 from glassformer.data.store import META, Store, read_meta
+from glassformer.distributed import DistributedContext
 from glassformer.durable import write_whole
 from glassformer.errors import ConfigError, InputError, check_installed
 from glassformer.loaded import FINGERPRINT
+from glassformer.objectives import objective_of
+from glassformer.objectives.base import DatasetParts, Evaluator
+from glassformer.objectives.labelled import LabelledObjective
 from glassformer.pretrained import named
+from glassformer.recipe.schema import Recipe
 from glassformer.strictjson import parse
 from glassformer.tasks import Task
 from glassformer.text import Tokenizer
 from glassformer.text.training import Purpose, tokenizer_files, train_tokenizer
-from glassformer.train import labelled, metrics
-from glassformer.train.auto import settled, timed
-from glassformer.train.distributed import World
-from glassformer.train.judge import Examples, Judge
-from glassformer.train.parts import objective_of, pool_of, task_of
-from glassformer.train.recipe import FAMILY, LABELLED, Recipe
-from glassformer.train.run import Run, check_same, checkpoints
-from glassformer.train.sentences import SENTENCE_FILES, sentence_files
-from glassformer.train.session import Session
-from glassformer.train.start import check_start
+from glassformer.train.batch_size import largest_batch, steps_of_epochs
+from glassformer.train.init_from import build_model, check_model
+from glassformer.train.run_dir import RunDir, check_same, checkpoints
+from glassformer.train.source_files import source_files
 from glassformer.train.state import State
-from glassformer.train.texts import Place, held_out, source_files
+from glassformer.train.trainer import Trainer
 
-STORES: dict[str, Kind] = {
-    "next_word": "text",
-    "masked": "text",
-    "masked_pairs": "sentences",
-    "translate": "pairs",
-}
 PURPOSES: dict[str, Purpose] = {
     "decoder": "decoder",
     "encoder": "encoder",
     "seq2seq": "translation",
 }
+ALGORITHMS = {"decoder": "bpe", "encoder": "wordpiece", "seq2seq": "bpe"}
+NEVER = 1e9  # times its usual norm
 
 
-def build_session(recipe: Recipe, place: Place, world: World) -> Session:
-    if recipe.train.translate:
-        why = f"{place.source}: train.translate = {recipe.train.translate}"
-        check_installed(why, "metrics", "sacrebleu")
-    if recipe.train.rows % world.size:
-        raise ConfigError(
-            f"{place.source}: train.rows = {recipe.train.rows} over {world.size} processes: "
-            "write a multiple of their number"
-        )
-    check_same(recipe, place.out)
-    check_start(recipe, place.source)
-    if recipe.objective.kind in LABELLED:
-        why = f"objective.kind = {recipe.objective.kind!r}"
-        check_installed(why, "metrics", *metrics.PACKAGES)
-        place = replace(place, labels=_labels(recipe, place))
-        recipe = labelled.judged(recipe, place.labels, place.source)
-    if world.leads:
-        if recipe.data.valid is not None and not _ready_made(recipe, place, "valid"):
-            source_files(recipe, place.quiet, "valid")  # a wrong path costs no work
-        tokenizer = _tokenizer(recipe, place)
-        for part in ("train", "valid"):
-            _prepare(recipe, place, tokenizer, part)
-    world.wait()
-    files = _tokenizer_files(recipe, place)
-    found = Tokenizer.from_files(files, str(place.out))
-    assert found is not None  # noqa: S101
-    task = task_of(recipe, found, place.source, place.labels, files, place.say).to(world.device)
-    recipe = settled(recipe, place.out, world, task)
-    train, valid = (_rows(recipe, place, found, task, part) for part in ("train", "valid"))
-    assert train is not None  # noqa: S101
-    judge: Judge | labelled.Measured | None = None
-    if recipe.train.translate and valid is not None:
-        # While a model learns, the likeliest word each time is enough.
-        judge = build_judge(recipe, place, recipe.train.translate, num_beams=1)
-    elif recipe.objective.kind in LABELLED and valid is not None:
-        judge = build_measured(recipe, place, place.labels)
-    recipe = timed(recipe, train)
-    run = Run(place.out, run_files(recipe, files, task.width), {FINGERPRINT: found.fingerprint})
-    losses = labelled.weighted(task, train.objective) if recipe.objective.balanced else None
-    state = State(task, recipe.train)
-    return Session(run, state, train, valid, world, losses=losses, judge=judge)
+class Builder:
+    """Builds the parts of a run. What it resolves on the way, it writes into its `recipe`."""
 
+    def __init__(self, recipe: Recipe, paths: RunPaths) -> None:
+        self.recipe, self.paths = recipe, paths
+        self.objective = objective_of(recipe)
 
-def _labels(recipe: Recipe, place: Place) -> tuple[str, ...]:
-    """Those that the run began with, or those of the training data."""
-    before = read_meta(place.out / "data" / "train") if checkpoints(place.out) else None
-    if before is not None:
-        return tuple(before.labels)
-    return labelled.labels_of(recipe, place.root / recipe.data.train, place.say)
+    def trainer(self, world: DistributedContext) -> Trainer:
+        self._check(world)
+        if self.objective.labelled:
+            self.objective.check_packages()
+            self.paths = replace(self.paths, labels=self._labels())
+            self._resolve_metric()
+        if world.is_main:
+            if self.recipe.data.valid is not None and not self._prepared("valid"):
+                source_files(self.recipe.data, self.paths.silent, "valid")  # a wrong path fails now
+            tokenizer = self.make_tokenizer()
+            for part in ("train", "valid"):
+                self._prepare(part, tokenizer)
+        world.wait()
+        task = self._model(self.tokenizer, self.paths.log).to(world.device)
+        if self.recipe.train.micro_batch_tokens == "auto":
+            tokens = largest_batch(self.recipe, self.objective, task, self.paths.out, world)
+            self._update(micro_batch_tokens=tokens)
+        train, valid = (self._rows(part, self.tokenizer, task) for part in ("train", "valid"))
+        assert train is not None  # noqa: S101
+        evaluator = None if valid is None else self._training_evaluator()
+        self._update(**steps_of_epochs(self.recipe.train, train))
+        files = self.objective.model_files(self.recipe, self.files, task.width)
+        run = RunDir(self.paths.out, files, {FINGERPRINT: self.tokenizer.fingerprint})
+        losses = self.objective.losses(self.recipe, task, train.dataset)
+        state = State(task, self.recipe.train)
+        return Trainer(run, state, train, valid, world, losses=losses, evaluator=evaluator)
 
-
-def build_valid(recipe: Recipe, place: Place, world: World) -> tuple[Task, Rows]:
-    """The model and the validation part alone, to measure the one on the other."""
-    check_start(recipe, place.source)
-    if recipe.start is not None:  # the classes are those that it knows
-        place = replace(place, labels=read_configs(recipe.start)[1].labels)
-    tokenizer = _tokenizer(recipe, place)
-    _prepare(recipe, place, tokenizer, "valid")
-    files = _tokenizer_files(recipe, place)
-    task = task_of(recipe, tokenizer, place.source, place.labels, files).to(world.device)
-    rows = _rows(recipe, place, tokenizer, task, "valid")
-    if rows is None:
-        raise ConfigError(f"{place.source}: nothing is held out: write data.valid or data.held_out")
-    return task, rows
-
-
-def build_judge(recipe: Recipe, place: Place, most: int | None, **search: Any) -> Judge:
-    """Translations of the held-out part."""
-    if _ready_made(recipe, place, "valid"):
-        raise ConfigError(f"{place.source}: data.valid holds ids: BLEU needs its text")
-    pairs = held_out(recipe, place.quiet, "valid")
-    examples = Examples.of(cast("Iterator[Pair]", pairs), most)
-    return Judge(_tokenizer(recipe, place), examples, search)
-
-
-def build_measured(recipe: Recipe, place: Place, labels: tuple[str, ...]) -> labelled.Measured:
-    """What the model says of the held-out part, beside what is right."""
-    quiet = replace(place.quiet, labels=labels)
-    pool = pool_of(recipe, _tokenizer_files(recipe, place))
-    documents = list(held_out(recipe, quiet, "valid"))
-    return labelled.Measured(
-        recipe.objective.kind, _tokenizer(recipe, quiet), documents, labels, pool
-    )
-
-
-def _tokenizer_folder(recipe: Recipe, place: Place) -> Path:
-    if recipe.start is not None:
-        return named(recipe.start)
-    if recipe.tokenizer.path is not None:
-        return place.root / recipe.tokenizer.path
-    return place.out / "tokenizer"
-
-
-def _tokenizer_files(recipe: Recipe, place: Place) -> dict[str, bytes]:
-    folder = _tokenizer_folder(recipe, place)
-    if is_vectors(folder):
-        return about_vectors(folder)[1]
-    names = [n for n in SIDE_FILES if n not in ("README.md", "LICENSE", "generation_config.json")]
-    return {name: (folder / name).read_bytes() for name in names if (folder / name).is_file()}
-
-
-def run_files(recipe: Recipe, files: dict[str, bytes], width: int) -> dict[str, bytes]:
-    """What lies beside the weights: how texts become vectors only where that is learnt."""
-    if recipe.objective.kind == "embed":
-        return sentence_files(files, pool_of(recipe, files), recipe.objective.length, width)
-    return {name: data for name, data in files.items() if name not in SENTENCE_FILES}
-
-
-def _tokenizer(recipe: Recipe, place: Place) -> Tokenizer:
-    """The one that is named or was made before; else one learned from the training text."""
-    folder = _tokenizer_folder(recipe, place)
-    family, settings = FAMILY[recipe.objective.kind][0], recipe.tokenizer
-    own, made_from = folder == place.out / "tokenizer", folder / "made_from.json"
-    told = [family, recipe.data.model_dump(mode="json"), settings.model_dump()]
-    if not own or _is_made(made_from, told, recipe, place):
-        found = Tokenizer.from_files(_tokenizer_files(recipe, place), str(folder))
-        if found is None:
-            raise InputError(f"{folder}: there is no tokenizer in this folder")
-        return found
-    place.tell("learning a tokenizer", None)
-    usual = {"decoder": "bpe", "encoder": "wordpiece", "seq2seq": "bpe"}[family]
-    kind = settings.kind or usual
-    sized = kind not in ("chars", "bytes")
-    # An alphabet must be whole: the held-out part may have letters of its own.
-    whole = kind == "chars" and (recipe.data.valid is not None or recipe.data.splits)
-    quiet = place.quiet
-    parts = (
-        text
-        for part in (("train", "valid") if whole else ("train",))
-        for document in held_out(recipe, quiet, part)
-        for text in texts_of(document)
-    )
-    made = train_tokenizer(
-        parts, kind, settings.vocab_size if sized else None,  # type: ignore[arg-type]
-        purpose=PURPOSES[family], lowercase=settings.lowercase,
-    )  # fmt: skip
-    made_from.unlink(missing_ok=True)
-    for name, data in tokenizer_files(made).items():
-        write_whole(folder / name, data)
-    # Last: before it is there, the tokenizer may be half of one.
-    read = [asdict(stamp) for stamp in stamps(source_files(recipe, place, "train") or {})]
-    write_whole(made_from, json.dumps({"settings": told, "files": read}, indent=2).encode())
-    return made
-
-
-def _is_made(path: Path, told: list[Any], recipe: Recipe, place: Place) -> bool:
-    """Is there a tokenizer of these settings? Before the first step, of the text as it is now?"""
-    found = parse(path.read_bytes(), str(path)) if path.is_file() else {}
-    if found.get("settings") != told:
-        return False
-    files = None if checkpoints(place.out) else source_files(recipe, place, "train")
-    return files is None or not difference([Stamp(**each) for each in found["files"]], files)
-
-
-def _ready_made(recipe: Recipe, place: Place, part: str) -> Path | None:
-    """A store that `glassformer data prepare` has written, where the recipe names one."""
-    data = recipe.data
-    name = data.valid if part == "valid" else data.train
-    folder = None if name is None else place.root / name
-    if folder is None or not (folder / META).is_file():
-        return None
-    if data.more or data.deduplicate or data.text is not None:
-        raise ConfigError(
-            f"{folder}: it is prepared: leave data.more, data.deduplicate and data.text out, or "
-            "name its text"
-        )
-    if data.splits:
-        raise ConfigError(
-            f"{place.source}: data.held_out = {data.held_out}: {folder} is prepared and cannot be "
-            "split: prepare another one and name it data.valid, or write held_out = 0"
-        )
-    return folder
-
-
-def _prepare(recipe: Recipe, place: Place, tokenizer: Tokenizer, part: str) -> None:
-    data = recipe.data
-    if part == "valid" and data.valid is None and not data.splits:
-        return
-    if _ready_made(recipe, place, part):
-        return
-    steps = prepare(
-        held_out(recipe, place, part), tokenizer, place.out / "data" / part,
-        files=source_files(recipe, place, part), again=not checkpoints(place.out),
-        kind=_store_kind(recipe, place), sources=[json.dumps([part, data.model_dump()])],
-        labels=place.labels,
-    )  # fmt: skip
-    for progress in steps:
-        place.tell(f"preparing {part}" if progress.characters else part, progress)
-
-
-def _store_kind(recipe: Recipe, place: Place) -> Kind:
-    if recipe.objective.kind in STORES:
-        return STORES[recipe.objective.kind]
-    return labelled.store_kind(recipe, place.root / recipe.data.train, place.labels)
-
-
-def _rows(recipe: Recipe, place: Place, tokenizer: Tokenizer, task: Task, part: str) -> Rows | None:
-    folder = _ready_made(recipe, place, part) or place.out / "data" / part
-    if not folder.exists():
-        return None
-    store = Store(folder)
-    store.check(tokenizer.fingerprint)
-    seed = -1 if part == "valid" else recipe.train.seed
-    objective = objective_of(recipe, store, tokenizer, task, seed, place.source)
-    budget = recipe.train.tokens
-    assert budget != "auto"  # noqa: S101
-    plan = place.out / "plan" / part
-    # Of one shape is what is compiled, and what is on tape.
-    fixed = recipe.train.compile or (recipe.train.tape and task.device.type == "cuda")
-    rows = Rows(objective, budget=budget, folder=plan, fixed=fixed)
-    _tell_left_out(objective, recipe, place, part)
-    return rows
-
-
-def _tell_left_out(objective: Objective, recipe: Recipe, place: Place, part: str) -> None:
-    left = [each for each in objective.left_out() if each.count]
-    for each in left:
-        if each.too_long and recipe.objective.on_truncate == "error":
-            raise InputError(
-                f"{objective.store.folder}: {each.count:,} {each.what}: raise objective.length = "
-                f"{recipe.objective.length}, or write --on-truncate warn"
+    def validation(self, world: DistributedContext) -> tuple[Task, PackedRows]:
+        """The initial model and the validation data alone, to measure the one on the other."""
+        check_model(self.recipe, self.paths.source)
+        if self.recipe.init_from is not None:  # its classes are those of the data
+            labels = read_configs(self.recipe.init_from)[1].labels
+            self.paths = replace(self.paths, labels=labels)
+        tokenizer = self.make_tokenizer()
+        self._prepare("valid", tokenizer)
+        task = self._model(tokenizer).to(world.device)
+        rows = self._rows("valid", tokenizer, task)
+        if rows is None:
+            raise ConfigError(
+                f"{self.paths.source}: there is no validation data: write data.valid or "
+                "data.valid_fraction"
             )
-    if left:
-        place.tell(f"{part}: " + "; ".join(f"{each.count:,} {each.what}" for each in left), None)
+        return task, rows
+
+    def evaluator(self, **options: Any) -> Evaluator | None:
+        """Computes metrics on the validation data; `options` are the objective's."""
+        if self._prepared("valid"):
+            raise ConfigError(
+                f"{self.paths.source}: data.valid holds token ids: these metrics need its text"
+            )
+        return self.objective.evaluator(
+            self.recipe, self.paths, self.make_tokenizer(), self.files, **options
+        )
+
+    def _check(self, world: DistributedContext) -> None:
+        train, source = self.recipe.train, self.paths.source
+        if train.bleu_sentences:
+            why = f"{source}: train.bleu_sentences = {train.bleu_sentences}"
+            check_installed(why, "metrics", "sacrebleu")
+        if train.micro_batches % world.size:
+            raise ConfigError(
+                f"{source}: train.micro_batches = {train.micro_batches} over {world.size} "
+                "processes: write a multiple of their number"
+            )
+        check_same(self.recipe, self.paths.out)
+        check_model(self.recipe, source)
+
+    def _update(self, **fields: Any) -> None:
+        train = self.recipe.train.model_copy(update=fields)
+        self.recipe = self.recipe.model_copy(update={"train": train})
+
+    def _labels(self) -> tuple[str, ...]:
+        """Those that the run started with, or those of the training data."""
+        out = self.paths.out
+        before = read_meta(out / "data" / "train") if checkpoints(out) else None
+        if before is not None:
+            return tuple(before.labels)
+        return self.objective.labels(self.recipe, self.paths)
+
+    def _resolve_metric(self) -> None:
+        """The metric that chooses the best checkpoint; gradient spikes are not watched."""
+        assert isinstance(self.objective, LabelledObjective)  # noqa: S101
+        names = self.objective.metric_names(self.recipe, self.paths.labels)
+        train = self.recipe.train
+        by = train.best_by or names[0]
+        if by not in ("loss", *names):
+            raise ConfigError(
+                f"{self.paths.source}: train.best_by = {by!r}: for this data write one of loss, "
+                f"{', '.join(names)}"
+            )
+        self._update(best_by=by, grad_spike_factor=train.grad_spike_factor or NEVER)
+
+    def _training_evaluator(self) -> Evaluator | None:
+        if self.objective.labelled:
+            return self.evaluator()
+        if self.recipe.train.bleu_sentences:  # greedy search is enough during training
+            return self.evaluator(sentences=self.recipe.train.bleu_sentences, num_beams=1)
+        return None
+
+    def _model(self, tokenizer: Tokenizer, log: Any = lambda line: None) -> Task:
+        source, labels = self.paths.source, self.paths.labels
+        return build_model(self.recipe, tokenizer, source, labels, self.files, log)
+
+    # ----------------------------------------------------------------------------- the tokenizer
+
+    @property
+    def _tokenizer_folder(self) -> Path:
+        if self.recipe.init_from is not None:
+            return named(self.recipe.init_from)
+        if self.recipe.tokenizer.path is not None:
+            return self.paths.root / self.recipe.tokenizer.path
+        return self.paths.out / "tokenizer"
+
+    @cached_property
+    def files(self) -> dict[str, bytes]:
+        """The tokenizer's files, and those beside the initial model."""
+        folder = self._tokenizer_folder
+        if is_vectors(folder):
+            return about_vectors(folder)[1]
+        skipped = ("README.md", "LICENSE", "generation_config.json")
+        names = [name for name in SIDE_FILES if name not in skipped]
+        return {name: (folder / name).read_bytes() for name in names if (folder / name).is_file()}
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        tokenizer = Tokenizer.from_files(self.files, str(self._tokenizer_folder))
+        if tokenizer is None:
+            raise InputError(f"{self._tokenizer_folder}: there is no tokenizer in this folder")
+        return tokenizer
+
+    def make_tokenizer(self) -> Tokenizer:
+        """The one that the recipe names or that was trained before; else a new one."""
+        folder, settings = self._tokenizer_folder, self.recipe.tokenizer
+        family = self.objective.family
+        made_from = folder / "made_from.json"
+        data = self.recipe.data.model_dump(mode="json")
+        key = [family, data, settings.model_dump()]
+        if folder != self.paths.out / "tokenizer" or self._is_trained(made_from, key):
+            return self.tokenizer
+        self.paths.report("training a tokenizer", None)
+        kind = settings.kind or ALGORITHMS[family]
+        sized = kind not in ("chars", "bytes")
+        # An alphabet must be complete: the validation data may have characters of its own.
+        both = kind == "chars" and (self.recipe.data.valid is not None or self.recipe.data.splits)
+        texts = (
+            text
+            for part in (("train", "valid") if both else ("train",))
+            for document in self.objective.read(self.recipe, self.paths.silent, part)
+            for text in texts_of(document)
+        )
+        tokenizer = train_tokenizer(
+            texts, kind, settings.vocab_size if sized else None,  # type: ignore[arg-type]
+            purpose=PURPOSES[family], lowercase=settings.lowercase,
+        )  # fmt: skip
+        made_from.unlink(missing_ok=True)
+        for name, content in tokenizer_files(tokenizer).items():
+            write_whole(folder / name, content)
+        # Written last: until then the tokenizer may be incomplete.
+        files = source_files(self.recipe.data, self.paths, "train") or {}
+        prints = [asdict(fingerprint) for fingerprint in fingerprints(files)]
+        write_whole(made_from, json.dumps({"settings": key, "files": prints}, indent=2).encode())
+        return tokenizer
+
+    def _is_trained(self, path: Path, key: list[Any]) -> bool:
+        """Whether a tokenizer of these settings is there; before the first step, also of the text
+        as it is now."""
+        made = parse(path.read_bytes(), str(path)) if path.is_file() else {}
+        if made.get("settings") != key:
+            return False
+        if checkpoints(self.paths.out):
+            return True
+        files = source_files(self.recipe.data, self.paths, "train")
+        return files is None or not difference([Fingerprint(**f) for f in made["files"]], files)
+
+    # ---------------------------------------------------------------------------------- the data
+
+    def _prepared(self, part: str) -> Path | None:
+        """A store written by `glassformer data prepare`, where the recipe names one."""
+        data = self.recipe.data
+        name = data.valid if part == "valid" else data.train
+        folder = None if name is None else self.paths.root / name
+        if folder is None or not (folder / META).is_file():
+            return None
+        if data.more or data.deduplicate or data.text is not None:
+            raise ConfigError(
+                f"{folder}: this data is prepared: leave data.more, data.deduplicate and data.text "
+                "out, or name its text"
+            )
+        if data.splits:
+            raise ConfigError(
+                f"{self.paths.source}: data.valid_fraction = {data.valid_fraction}: {folder} is "
+                "prepared and cannot be split: prepare validation data and name it data.valid, or "
+                "write valid_fraction = 0"
+            )
+        return folder
+
+    def _prepare(self, part: str, tokenizer: Tokenizer) -> None:
+        data, paths = self.recipe.data, self.paths
+        if part == "valid" and data.valid is None and not data.splits:
+            return
+        if self._prepared(part):
+            return
+        steps = prepare(
+            self.objective.read(self.recipe, paths, part), tokenizer, paths.out / "data" / part,
+            files=source_files(data, paths, part), again=not checkpoints(paths.out),
+            kind=self.objective.store_kind(self.recipe, paths),
+            sources=[json.dumps([part, data.model_dump()])], labels=paths.labels,
+        )  # fmt: skip
+        for progress in steps:
+            paths.report(f"preparing {part}" if progress.characters else part, progress)
+
+    def _rows(self, part: str, tokenizer: Tokenizer, task: Task) -> PackedRows | None:
+        folder = self._prepared(part) or self.paths.out / "data" / part
+        if not folder.exists():
+            return None
+        store, train = Store(folder), self.recipe.train
+        store.check(tokenizer.fingerprint)
+        seed = -1 if part == "valid" else train.seed
+        parts = DatasetParts(store, tokenizer, task, seed, self.paths.source)
+        dataset = self.objective.dataset(self.recipe, parts)
+        assert train.micro_batch_tokens != "auto"  # noqa: S101
+        # Compiled models and CUDA graphs need rows of one shape.
+        fixed = train.compile or (train.cuda_graphs and task.device.type == "cuda")
+        plan = self.paths.out / "plan" / part
+        rows = PackedRows(dataset, budget=train.micro_batch_tokens, folder=plan, fixed=fixed)
+        self._report_skipped(dataset, part)
+        return rows
+
+    def _report_skipped(self, dataset: Dataset, part: str) -> None:
+        skipped = [each for each in dataset.skipped() if each.count]
+        for each in skipped:
+            if each.too_long and self.recipe.objective.on_truncate == "error":
+                raise InputError(
+                    f"{dataset.store.folder}: {each.count:,} {each.reason}: raise objective.length "
+                    f"= {self.recipe.objective.length}, or write --on-truncate warn"
+                )
+        if skipped:
+            self.paths.log(
+                f"{part}: " + "; ".join(f"{each.count:,} {each.reason}" for each in skipped)
+            )

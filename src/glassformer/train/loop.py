@@ -11,21 +11,21 @@ import torch
 from torch import Tensor
 from torch.nn.attention import sdpa_kernel
 
-from glassformer.data.chance import mix
-from glassformer.data.rows import Row, Rows
+from glassformer.data.batches import PackedRow, PackedRows
+from glassformer.data.hashing import mix
+from glassformer.distributed import DistributedContext
 from glassformer.model import Batch
 from glassformer.model.kernels import PREFERRED
-from glassformer.tasks import Sum, Task
-from glassformer.train.distributed import World
-from glassformer.train.optim import Weights
-from glassformer.train.schedule import share
+from glassformer.tasks import LossSum, Task
+from glassformer.train.cuda_graphs import CapturedGraphs
+from glassformer.train.optim.schedule import share
+from glassformer.train.optim.weights import Weights
 from glassformer.train.state import State
-from glassformer.train.tape import Tapes
 
-Losses = Callable[[Batch], Mapping[str, Sum]]
+Losses = Callable[[Batch], Mapping[str, LossSum]]
 
 
-class Coming:
+class AsyncScalars:
     """Numbers on their way from the device. A GPU that is asked by `item` first does all that is
     queued, the next step included; behind these stands an event of their own."""
 
@@ -48,7 +48,7 @@ class Step:
 
     number: int  # counts from 1
     names: tuple[str, ...]  # of the losses
-    figures: Coming  # the norm, then the losses
+    figures: AsyncScalars  # the norm, then the losses
     rate: float
     tokens: int  # read by this process
     stop: bool  # somebody asked for the end
@@ -70,8 +70,8 @@ class Step:
 
 def fit(
     state: State,
-    rows: Rows,
-    world: World,
+    rows: PackedRows,
+    world: DistributedContext,
     losses: Losses | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Step]:
@@ -79,18 +79,20 @@ def fit(
 
     `losses` is what the task's losses are made by, where it is compiled.
     """
-    train, facts = state.train, state.facts
-    mine = facts.rows // world.size
-    tapes = Tapes(world.device) if train.tape and world.device.type == "cuda" else None
+    train, progress = state.train, state.progress
+    mine = progress.rows // world.size
+    tapes = (
+        CapturedGraphs(world.device) if train.cuda_graphs and world.device.type == "cuda" else None
+    )
 
     def wanted() -> Iterator[int]:
-        for step in range(facts.step, train.steps):
-            first = block(step, facts.skipped) * facts.rows
-            yield from range(first + world.rank, first + facts.rows, world.size)
+        for step in range(progress.step, train.steps):
+            first = block(step, progress.skipped) * progress.rows
+            yield from range(first + world.rank, first + progress.rows, world.size)
 
     stream = rows.stream(wanted(), workers=train.workers)
     try:
-        for _ in range(facts.step, train.steps):
+        for _ in range(progress.step, train.steps):
             taken = [next(stream) for _ in range(mine)]
             yield take_step(state, taken, world, losses, stop(), tapes)
     finally:
@@ -111,20 +113,20 @@ def losses_of(task: Task) -> Losses:
 
 def take_step(
     state: State,
-    rows: Sequence[Row],
-    world: World,
+    rows: Sequence[PackedRow],
+    world: DistributedContext,
     losses: Losses | None = None,
     stop: bool = False,
-    tapes: Tapes | None = None,
+    tapes: CapturedGraphs | None = None,
 ) -> Step:
     """Forward and backward for each row, then one update."""
-    train, facts, weights = state.train, state.facts, state.weights
+    train, progress, weights = state.train, state.progress, state.weights
     counts, tokens, stop = _count(rows, world, stop)
     totals: dict[str, Tensor] = {}
     for i, row in enumerate(rows):
         # Dropout, too, is a function of (seed, step, row): nothing of it has to be saved, and it
         # does not matter which process takes the row.
-        world.seed(int(mix(train.seed, facts.step, i * world.size + world.rank)) >> 1)
+        world.seed(int(mix(train.seed, progress.step, i * world.size + world.rank)) >> 1)
         learn = partial(_learn, weights, losses or losses_of(state.task))
         if tapes is None:
             parts = learn(row.batch.to(world.device), counts, first=i == 0)
@@ -133,10 +135,10 @@ def take_step(
         for name, part in parts.items():
             totals[name] = totals.get(name, 0) + part
     world.sum(weights.gradient)
-    norm = weights.clip(train.clip)
+    norm = weights.clip(train.max_grad_norm)
     rate = train.learning_rate * share(
-        train.schedule, facts.step, steps=train.steps, warmup=train.warmup, decay=train.decay,
-        final=train.final,
+        train.schedule, progress.step, steps=train.steps, warmup=train.warmup,
+        decay=train.decay_fraction, final=train.min_lr_ratio,
     )  # fmt: skip
     weights.lend()
     for optimiser in state.optimisers:
@@ -147,10 +149,10 @@ def take_step(
     weights.publish()
     state.follow()
     means = world.sum(torch.stack(list(totals.values())))
-    figures = Coming(torch.cat([norm[None], means]))
-    facts.step += 1
-    facts.tokens += tokens
-    return Step(facts.step, tuple(totals), figures, rate, sum(row.tokens for row in rows), stop)
+    figures = AsyncScalars(torch.cat([norm[None], means]))
+    progress.step += 1
+    progress.tokens += tokens
+    return Step(progress.step, tuple(totals), figures, rate, sum(row.tokens for row in rows), stop)
 
 
 def _learn(
@@ -165,14 +167,16 @@ def _learn(
     return {name: part.detach() for name, part in parts.items()}
 
 
-def _count(rows: Sequence[Row], world: World, stop: bool) -> tuple[dict[str, int], int, bool]:
+def _count(
+    rows: Sequence[PackedRow], world: DistributedContext, stop: bool
+) -> tuple[dict[str, int], int, bool]:
     """How many answers and tokens the whole step has, over all processes; and whether one of
     them wants to stop.
 
     Each row's loss is divided by this, so that neither the number of rows nor that of processes
     changes the mean.
     """
-    names = ("labels", "follows")
+    names = ("labels", "next_sentence_labels")
     found = [sum(_answers(row.batch, name) for row in rows) for name in names]
     found += [sum(row.tokens for row in rows), int(stop)]
     *answers, tokens, stops = world.sum(torch.tensor(found)).tolist()

@@ -1,4 +1,4 @@
-"""Before the first step and after the last."""
+"""Before the first step and after the last one."""
 
 from __future__ import annotations
 
@@ -17,74 +17,74 @@ from glassformer.durable import write_whole
 from glassformer.errors import CheckpointError
 from glassformer.model.block import Block
 from glassformer.precision import dtype_name
+from glassformer.recipe.paths import map_paths, without_folders
+from glassformer.recipe.schema import Recipe
+from glassformer.recipe.toml import RECIPE, as_toml
 from glassformer.tasks import Task
 from glassformer.train.loop import losses_of
-from glassformer.train.paths import map_paths, without_folders
-from glassformer.train.recipe import Recipe
-from glassformer.train.session import Session
 from glassformer.train.state import PRECISION
-from glassformer.train.toml import RECIPE, as_toml
+from glassformer.train.trainer import Trainer
 
 
-def ready(session: Session, recipe: Recipe, tell: Callable[[str], None]) -> None:
-    """Take up the run where it was broken off, and make the model fast."""
-    state, run, train = session.state, session.run, recipe.train
+def resume(trainer: Trainer, recipe: Recipe, log: Callable[[str], None]) -> None:
+    """Load the last checkpoint, if there is one, and compile the model, if asked to."""
+    state, run_dir, train = trainer.state, trainer.run_dir, recipe.train
     if train.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it
         torch.use_deterministic_algorithms(True)
     if state.compute.dtype != PRECISION[train.precision]:
-        tell(f"train.precision = {train.precision!r}: computing in float32: {state.compute.reason}")
-    last = run.latest(tell)
-    if last is None and (found := run.steps()):
+        log(f"train.precision = {train.precision!r}: computing in float32: {state.compute.reason}")
+    last = run_dir.latest(log)
+    if last is None and (steps := run_dir.steps()):
         raise CheckpointError(
-            f"{run.checkpoints}: none of its {len(found)} checkpoints is whole: move them away, "
-            "then the same command begins afresh"
+            f"{run_dir.checkpoints}: none of its {len(steps)} checkpoints is complete: move them "
+            "away, then the same command starts afresh"
         )
-    if session.world.leads:
-        write_whole(run.folder / RECIPE, as_toml(recipe).encode())
+    if trainer.world.is_main:
+        write_whole(run_dir.folder / RECIPE, as_toml(recipe).encode())
     if last is not None:
         state.load(last)
-        tell(f"going on after step {state.facts.step:,}")
-    if session.world.leads:
-        run.rewind(state.facts.step if last is not None else -1)
-    if train.recompute:
-        recompute(state.task)
+        log(f"resuming after step {state.progress.step:,}")
+    if trainer.world.is_main:
+        run_dir.rewind(state.progress.step if last is not None else -1)
+    if train.activation_checkpointing:
+        checkpoint_activations(state.task)
     if train.compile:
         settings = {"fullgraph": True, "dynamic": False}
-        losses = session.losses or losses_of(state.task)
-        session.losses = torch.compile(losses, **settings)  # type: ignore[call-overload]
-        session.call = torch.compile(state.task, **settings)  # type: ignore[call-overload]
+        losses = trainer.losses or losses_of(state.task)
+        trainer.losses = torch.compile(losses, **settings)  # type: ignore[call-overload]
+        trainer.call = torch.compile(state.task, **settings)  # type: ignore[call-overload]
 
 
-def recompute(task: Task) -> None:
-    """Each block forgets what is inside it and makes it again on the way back."""
+def checkpoint_activations(task: Task) -> None:
+    """Each block drops its activations and computes them again in the backward pass."""
     for module in task.modules():
         if isinstance(module, Block):
             forward = functools.partial(checkpoint, module.forward, use_reentrant=False)
             module.forward = forward  # type: ignore[method-assign]
 
 
-def finish(session: Session, recipe: Recipe) -> dict[str, Any]:
-    """Write the result: the best weights if they were measured, else the last ones."""
-    state, run = session.state, session.run
-    facts = state.facts
-    if session.world.leads:
-        run.forget(state)  # a run that was killed in its last save has not
-    best = run.checkpoints / f"step-{facts.best_step:08d}"
-    if facts.best is not None and facts.best_step != facts.step and _is_whole(best):
+def finish(trainer: Trainer, recipe: Recipe) -> dict[str, Any]:
+    """Write the model: the best weights if they were evaluated, else the last ones."""
+    state, run_dir = trainer.state, trainer.run_dir
+    progress = state.progress
+    if trainer.world.is_main:
+        run_dir.forget(state)  # a run that was killed in its last save has not
+    best = run_dir.checkpoints / f"step-{progress.best_step:08d}"
+    if progress.best is not None and progress.best_step != progress.step and _is_complete(best):
         state.load(best)
-    figures = session.result()
-    if session.world.leads:
-        answer = state.answer()
-        card = model_card(answer, recipe.name, dtype_name(answer.backbone.words.dtype))
-        card += "\n" + training_card(session, recipe, figures)
-        files = {**run.files, "README.md": card.encode()}
-        save_task(answer, run.folder / "model", files=files, notes=run.notes)
-    session.world.wait()
-    return {"model": str(run.folder / "model"), "step": facts.step, "valid": figures}
+    metrics = trainer.result()
+    if trainer.world.is_main:
+        task = state.inference_task()
+        card = model_card(task, recipe.name, dtype_name(task.backbone.token_embedding.dtype))
+        card += "\n" + training_card(trainer, recipe, metrics)
+        files = {**run_dir.files, "README.md": card.encode()}
+        save_task(task, run_dir.folder / "model", files=files, notes=run_dir.notes)
+    trainer.world.wait()
+    return {"model": str(run_dir.folder / "model"), "step": progress.step, "valid": metrics}
 
 
-def _is_whole(folder: Path) -> bool:
+def _is_complete(folder: Path) -> bool:
     try:
         verify(folder)
     except CheckpointError:
@@ -92,20 +92,20 @@ def _is_whole(folder: Path) -> bool:
     return True
 
 
-def training_card(session: Session, recipe: Recipe, figures: dict[str, float]) -> str:
-    facts, learn = session.state.facts, recipe.objective
-    # A place of this machine helps nobody else.
+def training_card(trainer: Trainer, recipe: Recipe, metrics: dict[str, float]) -> str:
+    progress = trainer.state.progress
+    # Full paths of this machine are of no use elsewhere.
     shared = map_paths(Recipe, recipe.model_copy(update={"root": None}), without_folders)
-    rows = "\n".join(f"| {name} | {value:.4f} |" for name, value in figures.items())
+    rows = "\n".join(f"| {name} | {value:.4f} |" for name, value in metrics.items())
     return f"""## How it was trained
 
-Objective `{learn.kind}` on `{shared.data.train}`, {facts.step:,} steps, {facts.tokens:,} tokens,
-{facts.seconds:.0f} s. Recipe:
+Objective `{recipe.objective.kind}` on `{shared.data.train}`, {progress.step:,} steps,
+{progress.tokens:,} tokens, {progress.seconds:.0f} s. Recipe:
 
 ```toml
 {as_toml(shared)}```
 
-On the part that was held out:
+On the validation data:
 
 | | |
 |---|---|

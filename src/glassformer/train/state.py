@@ -15,18 +15,18 @@ from torch import Tensor
 
 from glassformer.checkpoint import load_task
 from glassformer.errors import CheckpointError
+from glassformer.fields import TrainConfig
 from glassformer.precision import compute_dtype
 from glassformer.strictjson import parse
 from glassformer.tasks import Task
-from glassformer.train.optim import Weights, frozen, named_state, optimisers, restore
-from glassformer.train.recipe import Train
+from glassformer.train.optim.weights import Weights, frozen, named_state, optimisers, restore
 
 OPTIMISER, TRAINER = "optimiser.safetensors", "trainer.json"
 PRECISION = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 @dataclass
-class Facts:
+class TrainerState:
     """The plain numbers of a run, as trainer.json holds them."""
 
     step: int = 0  # how many are done
@@ -43,11 +43,13 @@ class Facts:
 
 
 class State:
-    """A task with its masters, its optimisers and the facts."""
+    """A task with its masters, its optimisers and the progress."""
 
-    def __init__(self, task: Task, train: Train, facts: Facts | None = None) -> None:
+    def __init__(
+        self, task: Task, train: TrainConfig, progress: TrainerState | None = None
+    ) -> None:
         self.task, self.train = task, train
-        self.facts = facts or Facts(rows=train.rows)
+        self.progress = progress or TrainerState(rows=train.micro_batches)
         still = set(frozen([name for name, _ in task.named_parameters()], train.freeze))
         for name, parameter in task.named_parameters():
             parameter.requires_grad_(name not in still)
@@ -55,7 +57,7 @@ class State:
         self.weights = Weights(task, self.compute.dtype)
         self.optimisers = optimisers(self.weights, train)
         self.average: dict[str, Tensor] = {}
-        if train.average:
+        if train.ema_decay:
             self.average = {n: p.detach().clone() for n, p in self.weights.masters.items()}
         # The same lists in every step: a step has no time to make them.
         self._averages = list(self.average.values())
@@ -65,7 +67,7 @@ class State:
     def follow(self) -> None:
         """Move the average a little towards the weights."""
         if self.average:
-            torch._foreach_lerp_(self._averages, self._followed, 1 - self.train.average)
+            torch._foreach_lerp_(self._averages, self._followed, 1 - self.train.ema_decay)
 
     def finite(self) -> bool:
         """Is every weight a number?"""
@@ -85,7 +87,7 @@ class State:
             yield
             torch._foreach_copy_(parameters, kept)
 
-    def answer(self) -> Task:
+    def inference_task(self) -> Task:
         """The task with the weights that one would use: in float32, averaged where asked for."""
         if not self.average and not self.weights.copies:
             return self.task
@@ -108,7 +110,7 @@ class State:
         return {name: tensor.contiguous() for name, tensor in found.items()}
 
     def text(self) -> bytes:
-        return (json.dumps(asdict(self.facts), indent=2) + "\n").encode()
+        return (json.dumps(asdict(self.progress), indent=2) + "\n").encode()
 
     def load(self, folder: Path) -> None:
         """Go back to a checkpoint; the task's modules stay the same ones."""
@@ -130,13 +132,13 @@ class State:
                     place = self.weights.masters[name].device
                     states.setdefault(name, {})[what] = tensor.to(place)
             restore(optimiser, states)
-        self.facts = read_facts(folder)
+        self.progress = read_trainer_state(folder)
 
 
-def read_facts(folder: Path) -> Facts:
+def read_trainer_state(folder: Path) -> TrainerState:
     path = folder / TRAINER
     try:
-        return Facts(**parse(path.read_bytes(), str(path)))
+        return TrainerState(**parse(path.read_bytes(), str(path)))
     except (OSError, TypeError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}") from None
 

@@ -1,4 +1,4 @@
-"""Other people's names, as data."""
+"""The names of other libraries' checkpoints, as data."""
 
 from glassformer.checkpoint.architecture import Architecture
 from glassformer.checkpoint.tables.bart import BART
@@ -13,7 +13,7 @@ from glassformer.checkpoint.tables.own import OWN
 from glassformer.checkpoint.tables.roberta import ROBERTA
 from glassformer.checkpoint.tables.t5 import T5
 
-# A new model is written as the first of these that can hold it: the narrower ones come first, and
+# A new model is saved as the first of these that can store it: the narrower ones come first, and
 # ours, which transformers does not open, comes last.
 _ALL = (DISTILBERT, BERT, ROBERTA, ELECTRA, MODERNBERT, GPT2, LLAMA, QWEN2, MARIAN, BART, T5, OWN)
-ARCHITECTURES: dict[str, Architecture] = {each.model_type: each for each in _ALL}
+ARCHITECTURES: dict[str, Architecture] = {table.model_type: table for table in _ALL}

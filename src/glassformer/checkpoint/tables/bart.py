@@ -29,11 +29,16 @@ BART = Architecture(
     ),
     heads={
         "BartModel": Head("features"),
-        "BartForConditionalGeneration": Head("seq2seq", WORDS),
+        "BartForConditionalGeneration": Head("translation", WORDS),
         "BartForSequenceClassification": Head(
-            "classify", LABELS, {"pool": "last", "pooler": "tanh"}, dropout=("classifier_dropout",)
+            "classification",
+            LABELS,
+            {"pool": "last", "pooler": "tanh"},
+            dropout=("classifier_dropout",),
         ),
-        "BartForQuestionAnswering": Head("span", (Row("qa_outputs.*", "labels.linear.*"),)),
+        "BartForQuestionAnswering": Head(
+            "question_answering", (Row("qa_outputs.*", "labels.linear.*"),)
+        ),
     },
     keys=(
         *(key for key in MARIAN.keys if not key.names[0].endswith(("vocab_size", "token_id"))),

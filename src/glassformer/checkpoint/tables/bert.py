@@ -24,9 +24,9 @@ POOLER = Row("pooler.dense.*", "pooler.dense.*", body=True)
 WORDS = (
     Row("cls.predictions.transform.dense.*", "transform.dense.*"),
     Row("cls.predictions.transform.LayerNorm.*", "transform.norm.*"),
-    Row("cls.predictions.bias", "words.bias"),
+    Row("cls.predictions.bias", "lm_head.bias"),
     Row("cls.predictions.decoder.weight", "backbone.encoder.embedding.token.weight", tied=True),
-    Row("cls.predictions.decoder.bias", "words.bias", tied=True),
+    Row("cls.predictions.decoder.bias", "lm_head.bias", tied=True),
 )
 DROPOUT = ("classifier_dropout", "hidden_dropout_prob")
 
@@ -38,7 +38,7 @@ BERT = Architecture(
         "BertModel": Head("features", (POOLER,), {"pooler": "tanh"}),
         "BertForMaskedLM": Head("masked_lm", WORDS),
         "BertForPreTraining": Head(
-            "pretraining", (*WORDS, POOLER, Row("cls.seq_relationship.*", "follows.linear.*"))
+            "masked_lm_nsp", (*WORDS, POOLER, Row("cls.seq_relationship.*", "follows.linear.*"))
         ),
         "BertForNextSentencePrediction": Head(
             "next_sentence",
@@ -46,15 +46,17 @@ BERT = Architecture(
             {"pooler": "tanh", "labels": ("follows", "random")},
         ),
         "BertForSequenceClassification": Head(
-            "classify",
+            "classification",
             (POOLER, Row("classifier.*", "labels.linear.*")),
             {"pooler": "tanh"},
             DROPOUT,
         ),
         "BertForTokenClassification": Head(
-            "tag", (Row("classifier.*", "labels.linear.*"),), dropout=DROPOUT
+            "token_classification", (Row("classifier.*", "labels.linear.*"),), dropout=DROPOUT
         ),
-        "BertForQuestionAnswering": Head("span", (Row("qa_outputs.*", "labels.linear.*"),)),
+        "BertForQuestionAnswering": Head(
+            "question_answering", (Row("qa_outputs.*", "labels.linear.*"),)
+        ),
     },
     keys=(
         Key("vocab_size", "vocab_size", 30522),

@@ -30,22 +30,26 @@ DISTILBERT = Architecture(
             (
                 Row("vocab_transform.*", "transform.dense.*"),
                 Row("vocab_layer_norm.*", "transform.norm.*"),
-                Row("vocab_projector.bias", "words.bias"),
+                Row("vocab_projector.bias", "lm_head.bias"),
                 Row("vocab_projector.weight", TOKENS, tied=True),
             ),
         ),
         "DistilBertForSequenceClassification": Head(
-            "classify",
+            "classification",
             (Row("pre_classifier.*", "pooler.dense.*"), Row("classifier.*", "labels.linear.*")),
             {"pooler": "relu"},
             ("seq_classif_dropout",),
             default_dropout=0.2,
         ),
         "DistilBertForTokenClassification": Head(
-            "tag", (Row("classifier.*", "labels.linear.*"),), {}, ("dropout",), 0.1
+            "token_classification", (Row("classifier.*", "labels.linear.*"),), {}, ("dropout",), 0.1
         ),
         "DistilBertForQuestionAnswering": Head(
-            "span", (Row("qa_outputs.*", "labels.linear.*"),), {}, ("qa_dropout",), 0.1
+            "question_answering",
+            (Row("qa_outputs.*", "labels.linear.*"),),
+            {},
+            ("qa_dropout",),
+            0.1,
         ),
     },
     keys=(

@@ -15,7 +15,7 @@ ELECTRA = Architecture(
     heads={
         "ElectraModel": Head("features"),
         "ElectraForPreTraining": Head(
-            "tag",
+            "token_classification",
             (
                 Row("discriminator_predictions.dense.*", "pooler.dense.*"),
                 Row("discriminator_predictions.dense_prediction.*", "labels.linear.*"),
@@ -27,12 +27,12 @@ ELECTRA = Architecture(
             (
                 Row("generator_predictions.dense.*", "transform.dense.*"),
                 Row("generator_predictions.LayerNorm.*", "transform.norm.*"),
-                Row("generator_lm_head.bias", "words.bias"),
+                Row("generator_lm_head.bias", "lm_head.bias"),
                 Row("generator_lm_head.weight", TOKENS, tied=True),
             ),
         ),
         "ElectraForSequenceClassification": Head(
-            "classify",
+            "classification",
             (
                 Row("classifier.dense.*", "pooler.dense.*"),
                 Row("classifier.out_proj.*", "labels.linear.*"),
@@ -41,9 +41,11 @@ ELECTRA = Architecture(
             DROPOUT,
         ),
         "ElectraForTokenClassification": Head(
-            "tag", (Row("classifier.*", "labels.linear.*"),), dropout=DROPOUT
+            "token_classification", (Row("classifier.*", "labels.linear.*"),), dropout=DROPOUT
         ),
-        "ElectraForQuestionAnswering": Head("span", (Row("qa_outputs.*", "labels.linear.*"),)),
+        "ElectraForQuestionAnswering": Head(
+            "question_answering", (Row("qa_outputs.*", "labels.linear.*"),)
+        ),
     },
     keys=(
         *(key for key in BERT.keys if key.theirs not in SIZES),

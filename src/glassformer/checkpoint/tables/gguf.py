@@ -1,6 +1,6 @@
-"""GGUF, the one file of llama.cpp: how it names a Llama's tensors and sizes.
+"""GGUF, the file format of llama.cpp: its names of a Llama's tensors and sizes.
 
-`file.*` are no fields of it: they say which tensors are there.
+`file.*` are not fields of it: they say which tensors exist.
 """
 
 from dataclasses import replace
@@ -17,9 +17,11 @@ THEIRS = "blk.{}."
 
 def rule(foreign: Json, config: ModelConfig) -> str | None:
     for name in ("llama.rope.dimension_count", "llama.attention.value_length"):
-        found = look_up(foreign, name)
-        if found is not None and found != config.query_width:
-            return f"{name} = {shown(found)}: only the heads' width, {config.query_width}, is known"
+        width = look_up(foreign, name)
+        if width is not None and width != config.query_width:
+            return (
+                f"{name} = {shown(width)}: only the head width, {config.query_width}, is supported"
+            )
     parts = look_up(foreign, "split.count")
     if parts not in (None, 0, 1):
         return f"split.count = {shown(parts)}: join the parts (llama-gguf-split --merge) first"
@@ -44,7 +46,7 @@ GGUF_LLAMA = replace(
     ),
     heads={
         "LlamaForCausalLM": Head(
-            "causal_lm", (Row("output.weight", "words.weight"),), {"bias": False}
+            "causal_lm", (Row("output.weight", "lm_head.weight"),), {"bias": False}
         )
     },
     keys=(
@@ -67,7 +69,7 @@ GGUF_LLAMA = replace(
     ),
     constants={**LLAMA.constants, "activation": "silu"},
     fixed={
-        "general.type": "model",  # an adapter is none
+        "general.type": "model",  # not an adapter
         "llama.attention.causal": True,
         "llama.expert_count": 0,
         "llama.expert_used_count": 0,
@@ -91,7 +93,7 @@ FIELDS = {
     "llama.rope.scaling.original_context_length",
     "split.count",
 }
-# Tensors whose rows llama.cpp has turned for its rotary kernel, and where their heads are counted.
+# Tensors whose rows llama.cpp has permuted for its rotary kernel, and the fields of their heads.
 HEADS = {
     "attn_q": ("llama.attention.head_count",),
     "attn_k": ("llama.attention.head_count_kv", "llama.attention.head_count"),

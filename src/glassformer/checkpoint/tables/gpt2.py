@@ -19,7 +19,7 @@ BODY = (
     Row("ln_f.*", "backbone.decoder.norm.*"),
 )
 WORDS = (
-    Row("lm_head.weight", "words.weight"),
+    Row("lm_head.weight", "lm_head.weight"),
     Row("lm_head.weight", "backbone.decoder.embedding.token.weight", tied=True),
 )
 
@@ -31,15 +31,17 @@ GPT2 = Architecture(
         "GPT2Model": Head("features"),
         "GPT2LMHeadModel": Head("causal_lm", WORDS, {"bias": False}),
         "GPT2ForSequenceClassification": Head(
-            "classify", (Row("score.*", "labels.linear.*"),), {"bias": False, "pool": "last"}
+            "classification", (Row("score.*", "labels.linear.*"),), {"bias": False, "pool": "last"}
         ),
         "GPT2ForTokenClassification": Head(
-            "tag",
+            "token_classification",
             (Row("classifier.*", "labels.linear.*"),),
             dropout=("classifier_dropout", "hidden_dropout"),
             default_dropout=0.1,
         ),
-        "GPT2ForQuestionAnswering": Head("span", (Row("qa_outputs.*", "labels.linear.*"),)),
+        "GPT2ForQuestionAnswering": Head(
+            "question_answering", (Row("qa_outputs.*", "labels.linear.*"),)
+        ),
     },
     keys=(
         Key("vocab_size", "vocab_size", 50257),

@@ -11,7 +11,7 @@ from glassformer.errors import shown
 THEIRS, OURS = "layers.{}.", "backbone.decoder.blocks.{}."
 TOKENS = "backbone.decoder.embedding.token.weight"
 WORDS = (
-    Row("lm_head.weight", "words.weight"),
+    Row("lm_head.weight", "lm_head.weight"),
     Row("lm_head.weight", TOKENS, tied=True),
 )
 THETA = ("rope_parameters.rope_theta", "rope_theta")
@@ -36,7 +36,7 @@ LLAMA = Architecture(
         "LlamaModel": Head("features"),
         "LlamaForCausalLM": Head("causal_lm", WORDS, {"bias": False}),
         "LlamaForSequenceClassification": Head(
-            "classify", (Row("score.*", "labels.linear.*"),), {"bias": False, "pool": "last"}
+            "classification", (Row("score.*", "labels.linear.*"),), {"bias": False, "pool": "last"}
         ),
     },
     keys=(

@@ -23,7 +23,7 @@ def side(name: str) -> tuple[Row, ...]:
 
 TOKENS = "backbone.encoder.embedding.token.weight"
 WORDS = (
-    Row("final_logits_bias", "words.bias", lift=True),
+    Row("final_logits_bias", "lm_head.bias", lift=True),
     Row("lm_head.weight", TOKENS, tied=True),
 )
 
@@ -31,7 +31,7 @@ MARIAN = Architecture(
     model_type="marian",
     prefix="model.",
     rows=(Row("shared.weight", TOKENS), *side("encoder"), *side("decoder")),
-    heads={"MarianModel": Head("features"), "MarianMTModel": Head("seq2seq", WORDS)},
+    heads={"MarianModel": Head("features"), "MarianMTModel": Head("translation", WORDS)},
     keys=(
         Key("vocab_size", "vocab_size", 58101),
         Key("decoder_vocab_size", "vocab_size", lambda foreign: foreign.get("vocab_size", 58101)),

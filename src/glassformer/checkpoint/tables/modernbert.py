@@ -20,7 +20,7 @@ FIELDS = {"pooler": "transform"}
 
 
 def kinds(config: ModelConfig) -> list[str]:
-    """Which layers look everywhere and which nearby, as they list it."""
+    """The attention type of each layer, as their config lists it."""
     every = config.global_every
     return ["sliding_attention" if i % every else "full_attention" for i in range(config.depth)]
 
@@ -30,9 +30,7 @@ def regular(foreign: Json, config: ModelConfig) -> str | None:
     if listed is None or (config.global_every > 0 and listed == kinds(config)):
         return None
     every = config.global_every
-    return (
-        f"layer_types = {shown(listed)}: only full_attention at 0, {every}, {2 * every} … is known"
-    )
+    return f"layer_types = {shown(listed)}: full_attention must be at 0, {every}, {2 * every} …"
 
 
 MODERNBERT = Architecture(
@@ -56,18 +54,20 @@ MODERNBERT = Architecture(
             "masked_lm",
             (
                 *head("transform"),
-                Row("decoder.bias", "words.bias"),
+                Row("decoder.bias", "lm_head.bias"),
                 Row("decoder.weight", TOKENS, tied=True),
             ),
         ),
         "ModernBertForSequenceClassification": Head(
-            "classify",
+            "classification",
             LABELS,
             FIELDS,
             ("classifier_dropout",),
             pool=("classifier_pooling", {"cls": "first", "mean": "mean"}),
         ),
-        "ModernBertForTokenClassification": Head("tag", LABELS, FIELDS, ("classifier_dropout",)),
+        "ModernBertForTokenClassification": Head(
+            "token_classification", LABELS, FIELDS, ("classifier_dropout",)
+        ),
     },
     keys=(
         Key("vocab_size", "vocab_size", 50368),

@@ -1,6 +1,6 @@
-"""Our own: encoders that no other layout holds, with every field and tensor under its own name.
+"""Our own layout, for encoders that no other can store: fields and tensors have our names.
 
-Static vectors, and attention over the words and sentences of documents, are written so.
+It is used for static vectors, and for attention over the words and sentences of documents.
 """
 
 from typing import Any
@@ -10,9 +10,9 @@ from pydantic_core import PydanticUndefined
 from glassformer.checkpoint.architecture import Architecture, Head
 from glassformer.checkpoint.keys import REQUIRED, Key
 from glassformer.checkpoint.rows import Row
-from glassformer.config import Dropout, ModelConfig, Strict, TokenIds
+from glassformer.config import DropoutRates, ModelConfig, Strict, TokenIds
 
-GROUPS: dict[str, type[Strict]] = {"dropout": Dropout, "ids": TokenIds}
+GROUPS: dict[str, type[Strict]] = {"dropout": DropoutRates, "ids": TokenIds}
 BODY = (
     "embedding.token.weight", "embedding.position.weight", "embedding.segment.weight",
     "embedding.norm.*", "embedding.project.*", "relative.table.weight",
@@ -30,16 +30,16 @@ def _rows(names: tuple[str, ...], home: str = "") -> tuple[Row, ...]:
 
 
 def _keys() -> tuple[Key, ...]:
-    """A key for each field, in the order in which they stand in the config."""
-    found = []
+    """A key for each field, in the order of the config."""
+    keys = []
     for name, field in ModelConfig.model_fields.items():
         if name in GROUPS:
             inside = GROUPS[name].model_fields.items()
-            found += [Key(f"{name}.{each}", f"{name}.{each}", f.default) for each, f in inside]
+            keys += [Key(f"{name}.{leaf}", f"{name}.{leaf}", f.default) for leaf, f in inside]
         elif name != "family":
             default: Any = field.default
-            found.append(Key(name, name, REQUIRED if default is PydanticUndefined else default))
-    return tuple(found)
+            keys.append(Key(name, name, REQUIRED if default is PydanticUndefined else default))
+    return tuple(keys)
 
 
 OWN = Architecture(
@@ -48,8 +48,8 @@ OWN = Architecture(
     rows=_rows(BODY, "backbone.encoder."),
     heads={
         "Features": Head("features"),
-        "Classify": Head(
-            "classify",
+        "Classification": Head(
+            "classification",
             _rows(LABELS),
             dropout=("label_dropout",),
             pool=("pool", {name: name for name in ("mean", "words", "hierarchy")}),

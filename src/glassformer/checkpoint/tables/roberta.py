@@ -21,13 +21,13 @@ ROBERTA = Architecture(
             (
                 Row("lm_head.dense.*", "transform.dense.*"),
                 Row("lm_head.layer_norm.*", "transform.norm.*"),
-                Row("lm_head.bias", "words.bias"),
+                Row("lm_head.bias", "lm_head.bias"),
                 Row("lm_head.decoder.weight", "backbone.encoder.embedding.token.weight", tied=True),
-                Row("lm_head.decoder.bias", "words.bias", tied=True),
+                Row("lm_head.decoder.bias", "lm_head.bias", tied=True),
             ),
         ),
         "RobertaForSequenceClassification": Head(
-            "classify",
+            "classification",
             (
                 Row("classifier.dense.*", "pooler.dense.*"),
                 Row("classifier.out_proj.*", "labels.linear.*"),
@@ -36,9 +36,11 @@ ROBERTA = Architecture(
             DROPOUT,
         ),
         "RobertaForTokenClassification": Head(
-            "tag", (Row("classifier.*", "labels.linear.*"),), dropout=DROPOUT
+            "token_classification", (Row("classifier.*", "labels.linear.*"),), dropout=DROPOUT
         ),
-        "RobertaForQuestionAnswering": Head("span", (Row("qa_outputs.*", "labels.linear.*"),)),
+        "RobertaForQuestionAnswering": Head(
+            "question_answering", (Row("qa_outputs.*", "labels.linear.*"),)
+        ),
     },
     keys=(
         *(key for key in BERT.keys if key.theirs not in OWN),

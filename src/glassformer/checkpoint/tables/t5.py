@@ -6,7 +6,7 @@ from glassformer.checkpoint.rows import Row
 
 TOKENS = "backbone.encoder.embedding.token.weight"
 WORDS = (
-    Row("lm_head.weight", "words.weight"),
+    Row("lm_head.weight", "lm_head.weight"),
     Row("lm_head.weight", TOKENS, tied=True),
 )
 FEED_FORWARD = {  # their word → activation, gated
@@ -56,7 +56,7 @@ T5 = Architecture(
     ),
     heads={
         "T5Model": Head("features"),
-        "T5ForConditionalGeneration": Head("seq2seq", WORDS, {"bias": False}),
+        "T5ForConditionalGeneration": Head("translation", WORDS, {"bias": False}),
         "T5EncoderModel": Head("features", body={"family": "encoder", "decoder_depth": None}),
     },
     keys=(

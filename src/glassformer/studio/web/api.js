@@ -1,18 +1,18 @@
-// The server's answers. Some are kept, so that going back is at once.
+// Requests to the server, with a small cache.
 
 const KEPT = 48;
-export const MISSING = -1; // the status of what was not taken along
+export const MISSING = -1; // status: not in the exported file
 const kept = new Map();
 const used = new Set(); // by what is on the screen
-const AT_ONCE = 6; // as many as browsers ask one server
-let gather = null; // while answers are gathered to be taken along: who asks then
-let trial = null; // while it is only looked what would be asked: the questions
-let idle = Promise.resolve(); // when nothing is gathered
+const AT_ONCE = 6; // browsers' limit per server
+let gather = null; // while answers are gathered for export: handles requests
+let trial = null; // during a dry run: the requests
+let idle = Promise.resolve(); // resolves when no export is running
 
-/** Where the studio is one file there is no server: all that it may ask stands in the file. */
+/** The answers in an exported file, which has no server. */
 export const held = JSON.parse(document.getElementById("held")?.textContent ?? "null");
 
-/** What the server says when it cannot: one line. */
+/** An error of the server, in one line. */
 export class Refused extends Error {
   constructor(line, status = 0) {
     super(line);
@@ -28,11 +28,11 @@ async function fetched(path, options) {
     throw new Refused("The studio's server does not answer. Is it still running?");
   }
   if (answer.ok) return answer;
-  const told = await answer.json().catch(() => ({}));
-  throw new Refused(told.error ?? `The server answered ${answer.status}.`, answer.status);
+  const body = await answer.json().catch(() => ({}));
+  throw new Refused(body.error ?? `The server answered ${answer.status}.`, answer.status);
 }
 
-/** Keeps the promise of an answer, and forgets it when it fails or others are wanted more. */
+/** Caches the promise of an answer; drops failed and old ones. */
 function keep(key, ask) {
   if (trial) {
     trial.push(key);
@@ -51,7 +51,7 @@ function keep(key, ask) {
 
 async function here(key) {
   const answer = held.answers[key];
-  if (answer === undefined) throw new Refused("This page holds only what was taken along: the studio has the rest.", MISSING);
+  if (answer === undefined) throw new Refused("This page holds only what was exported: the studio has the rest.", MISSING);
   if (answer.refused) throw new Refused(answer.refused, 400);
   if (!answer.bytes) return answer;
   return { bytes: Uint8Array.from(atob(answer.bytes), (each) => each.charCodeAt(0)), shape: answer.shape };
@@ -66,14 +66,14 @@ export const bytes = (path) => keep(path, async () => {
   return { bytes: new Uint8Array(await answer.arrayBuffer()), shape };
 });
 
-/** Answers to many questions, asked in one. */
+/** Many answers from one request. */
 export function many(path, keys) {
   let all = null;
   const ask = () => (all ??= fetched(path).then((answer) => answer.json()));
   return Promise.all(keys.map((key, i) => keep(key, async () => (await ask())[i])));
 }
 
-/** A question with a body; the same question is asked once. */
+/** A POST request; equal requests are sent once. */
 export function post(path, question) {
   const body = JSON.stringify(question);
   return keep(path + body, async () => {
@@ -82,23 +82,23 @@ export function post(path, question) {
   });
 }
 
-/** A run of a model on a text, with some heads switched off, and what else is changed. */
+/** A run of a model on a text, with its interventions. */
 export const run = (model, text, second, off, more = {}) => post("runs", {
   model, text, second: second || null,
   off: off.map((each) => each.split(".")).map(([stack, layer, head]) => [stack, Number(layer), Number(head)]),
   ...more,
 });
 
-/** The next time this is asked for, the server answers: it may know more by then. */
+/** Drops a cached answer that may be out of date. */
 export const again = (path) => kept.delete(path);
 
-/** What comes is a new screen: what it uses is counted anew. */
+/** A new screen starts: forget what the last one used. */
 export const turn = () => used.clear();
 
-/** Meanwhile no new screen asks: its answers would be taken for those of the old one. */
+/** Wait before drawing a new screen: its requests would mix with the export's. */
 export const quiet = () => idle;
 
-/** Whether all that is asked here has its answer: in the studio always, in one file if it was taken along. */
+/** Whether all that `ask` requests is available: in the studio always, in a file if it was exported. */
 export function holds(ask) {
   if (!held) return true;
   trial = [];
@@ -111,11 +111,11 @@ export function holds(ask) {
 }
 
 /**
- * The answers that the screen was made of, as one file holds them, and those to more questions, up to a limit.
- * They are not kept: they would push out those of the screen.
+ * The answers of the screen and of more requests, up to a limit, in the form of an exported file.
+ * They are not cached: they would displace those of the screen.
  * @param {Iterable<() => Promise>} more
- * @param {{room: number, most: number, tell: (done: number, of: number) => void, signal: AbortSignal}} limits bytes, questions
- * @returns {Promise<{found: object, left: number, of: number}>} `left`: the questions that were not asked
+ * @param {{room: number, most: number, tell: (done: number, of: number) => void, signal: AbortSignal}} limits bytes, requests
+ * @returns {Promise<{all: object, left: number, of: number}>} `left`: requests not sent
  */
 export function answers(more, limits) {
   const own = new Map([...kept].filter(([key]) => used.has(key)));
@@ -130,7 +130,7 @@ async function gathered(asked, asks, { room, most, tell, signal }) {
   const weigh = (answer) => { size += JSON.stringify(plain(answer)).length; };
   const worker = async () => {
     while (next < Math.min(asks.length, most) && size < room && !signal.aborted) {
-      await Promise.resolve(asks[next++]()).catch(() => null); // each answer is looked at below
+      await Promise.resolve(asks[next++]()).catch(() => null); // errors are handled below
       tell(++done, asks.length);
     }
   };
@@ -143,12 +143,12 @@ async function gathered(asked, asks, { room, most, tell, signal }) {
   };
   await Promise.all(Array.from({ length: AT_ONCE }, worker)).finally(() => { gather = null; });
   if (signal.aborted) throw new Refused("It was stopped.");
-  const found = {};
-  for (const [key, answer] of asked) found[key] = plain(await answer.catch(refusal));
-  return { found, left: asks.length - done, of: asks.length };
+  const all = {};
+  for (const [key, answer] of asked) all[key] = plain(await answer.catch(refusal));
+  return { all, left: asks.length - done, of: asks.length };
 }
 
-/** A question that has no answer is refused in the file too. */
+/** A refused request is refused in the file, too. */
 function refusal(error) {
   if (error.status !== 400) throw error;
   return { refused: error.message };
@@ -161,8 +161,8 @@ function plain(answer) {
   return { bytes: btoa(text), shape: answer.shape };
 }
 
-/** A file of the server, as it is. */
+/** A file from the server. */
 export const file = async (path, options) => (await fetched(path, options)).blob();
 
-/** The server keeps few runs: what it has dropped must be asked for again. */
+/** Empties the cache: the server has dropped a run. */
 export const forget = () => kept.clear();

@@ -1,4 +1,4 @@
-// Lines from each token that looks to those it looks at.
+// Lines from each query to its keys.
 
 import { pane } from "./pane.js";
 import { density } from "./picture.js";
@@ -75,12 +75,12 @@ export function arcs(pick) {
 function strongestOf({ bytes, columns, threshold }) {
   const least = Math.max(1, 255 * threshold);
   return (r) => {
-    const found = [];
+    const links = [];
     for (let c = 0; c < columns.length; c++) {
       const byte = bytes[r * columns.length + c];
-      if (byte >= least) found.push([c, byte / 255]);
+      if (byte >= least) links.push([c, byte / 255]);
     }
-    return columns.length <= LONG ? found : found.sort((a, b) => b[1] - a[1]).slice(0, MANY);
+    return columns.length <= LONG ? links : links.sort((a, b) => b[1] - a[1]).slice(0, MANY);
   };
 }
 

@@ -1,10 +1,10 @@
-// A beam search as a tree: every way to go on that was looked at, kept or dropped.
+// A beam search as a tree of candidates.
 
 import { svg } from "./charts.js";
 import { el, exact, swap, table, valued, visible } from "./dom.js";
 
 const [WIDE, HIGH, GAP, EDGE, TOP] = [92, 38, 30, 10, 28]; // of a node, and around it
-const [FAR, APART] = [180, 58]; // the most from one node to the next
+const [FAR, APART] = [180, 58]; // largest distance of two nodes
 const LETTERS = 11;
 
 const clipped = (text) => (text.length > LETTERS ? `${text.slice(0, LETTERS - 1)}…` : text);
@@ -12,9 +12,9 @@ const STATES = { kept: "kept", done: "done", dropped: "dropped" };
 
 /** The nodes from the root to this one. */
 function lineage(nodes, node) {
-  const found = [];
-  for (let i = node; i !== null; i = nodes[i].parent) found.unshift(i);
-  return found;
+  const path = [];
+  for (let i = node; i !== null; i = nodes[i].parent) path.unshift(i);
+  return path;
 }
 
 /** @param {(turn: number) => void} pick */
@@ -31,12 +31,12 @@ export function tree(pick) {
     const [wide, high] = [(columns.length - 1) * far + WIDE + 2 * EDGE, TOP + rows * apart];
     const winner = nodes.findIndex((each, i) => each.state === "done" && lineage(nodes, i).map((n) => nodes[n].token).join() === best[0]?.ids.join());
     const won = new Set(winner < 0 ? [] : lineage(nodes, winner));
-    const shown = svg("svg", { class: "chart", role: "img", "aria-label": `A tree of ${nodes.length} ways to go on, ${columns.length} steps deep`, width: wide, height: high },
+    const shown = svg("svg", { class: "chart", role: "img", "aria-label": `A tree of ${nodes.length} candidates, ${columns.length} steps deep`, width: wide, height: high },
       svg("rect", { class: "turn", x: EDGE + turn * far - 6, y: 2, width: WIDE + 12, height: high - 4, rx: 8 }),
       ...columns.map((_, i) => svg("text", { class: "count", x: EDGE + i * far + WIDE / 2, y: 17, "text-anchor": "middle", text: `step ${i + 1}` })),
       ...nodes.map(({ parent, state }, i) => (parent === null ? null : edge(at(parent), at(i), won.has(i) ? "won" : state))),
       ...nodes.map((each, i) => box(each, at(i), won.has(i), () => pick(each.turn))));
-    shown.shows = [{ name: "Every way that was tried", rows: nodes.map(({ text }) => visible(text)), columns: ["step", "sum"], values: nodes.flatMap((each) => [each.turn + 1, each.sum]) }];
+    shown.shows = [{ name: "All candidates", rows: nodes.map(({ text }) => visible(text)), columns: ["step", "sum"], values: nodes.flatMap((each) => [each.turn + 1, each.sum]) }];
     swap(node, shown);
     const left = EDGE + turn * far;
     if (left < node.scrollLeft || left + WIDE > node.scrollLeft + node.clientWidth) node.scrollLeft = left - node.clientWidth / 2;
@@ -64,20 +64,20 @@ export function candidates({ nodes }, turn) {
   const here = nodes.filter((each) => each.turn === turn);
   const before = ({ parent }) => (parent === null ? "" : lineage(nodes, parent).slice(-2).map((i) => visible(nodes[i].text)).join(" "));
   return el("section", { class: "card", "aria-label": "Candidates of this step" },
-    el("h2", { text: `Step ${turn + 1}: ${here.length} ways to go on` }),
+    el("h2", { text: `Step ${turn + 1}: ${here.length} candidates` }),
     el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of candidates" },
       table(`Candidates of step ${turn + 1}, the best first`, ["word", "after", "sum", ""], here.map((each) => [
         visible(each.text), el("td", { class: "after", text: before(each) }), valued(each.sum, exact), el("td", { class: `state ${each.state}`, text: STATES[each.state] }),
-      ]), { class: "says ways" })));
+      ]), { class: "values ways" })));
 }
 
-/** The texts that were found; one can be walked through. */
+/** The finished texts; each can be stepped through. */
 export function endings({ best, penalty }, walk) {
   const length = penalty === 1 ? " ÷ length" : penalty === 0 ? "" : ` ÷ length^${penalty}`;
-  return el("section", { class: "card", "aria-label": "Texts found" },
-    el("h2", {}, "Texts found", el("span", { class: "quiet", text: `score = sum${length}` })),
-    table("Texts found, the best first", ["text", "score", ""], best.map((each) => [
+  return el("section", { class: "card", "aria-label": "Finished texts" },
+    el("h2", {}, "Finished texts", el("span", { class: "quiet", text: `score = sum${length}` })),
+    table("Finished texts, the best first", ["text", "score", ""], best.map((each) => [
       el("span", { class: "brief", title: each.text, text: visible(each.text) }), valued(each.score, exact),
-      el("button", { type: "button", class: "plain", text: "Walk", asks: true, "aria-label": `Walk through “${visible(each.text)}”`, on: { click: () => walk(each) } }),
-    ]), { class: "says found" }));
+      el("button", { type: "button", class: "plain", text: "Step through", asks: true, "aria-label": `Step through “${visible(each.text)}”`, on: { click: () => walk(each) } }),
+    ]), { class: "values results" }));
 }

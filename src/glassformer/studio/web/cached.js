@@ -1,8 +1,8 @@
-// The cache being filled: what is kept, written and read at one step.
+// The KV cache at one step: what is kept, written and read.
 
 import { el, key, table } from "./dom.js";
 
-const CELLS = 96; // the most that are drawn; of more tokens each stands for several
+const CELLS = 96; // at most; of a longer text each stands for several tokens
 
 const exactly = (value, unit) => `${value.toLocaleString("en-US")} ${unit}${value === 1 ? "" : "s"}`;
 
@@ -20,7 +20,7 @@ function cells(label, kept, fresh, capacity) {
 /**
  * @param {object} now {kept, written, read, source, bytes} of this step
  * @param {object} room of the whole cache
- * @param {number} texts that are written side by side
+ * @param {number} texts generated side by side
  * @param {string} again what it would cost without a cache
  */
 export function cached(now, room, texts, again) {

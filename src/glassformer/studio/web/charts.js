@@ -1,4 +1,4 @@
-// Lines as SVG: every point stands exactly where its number says.
+// Line charts as SVG.
 
 const SVG = "http://www.w3.org/2000/svg";
 const [LEFT, RIGHT, TOP, BOTTOM] = [40, 14, 12, 26]; // room for the scales, in CSS pixels
@@ -16,7 +16,7 @@ export function svg(tag, props = {}, ...children) {
   return node;
 }
 
-/** A step for a scale of about five marks: 1, 2 or 5, with some noughts. */
+/** A step for a scale of about five marks: 1, 2 or 5 times a power of ten. */
 function even(span) {
   const size = 10 ** Math.floor(Math.log10(span / 5));
   return [1, 2, 5, 10].map((n) => n * size).find((step) => span / step <= 6);
@@ -30,7 +30,7 @@ export function ticksOf(count, first = 0) {
 
 const path = (points) => points.map(([x, y]) => `${x.toFixed(2)},${y.toFixed(2)}`).join(" ");
 
-/** What is clicked at: the nearest of `count` places along an axis. */
+/** The clicked place: the nearest of `count` places along an axis. */
 function nearest(event, left, right, count) {
   const box = event.currentTarget.getBoundingClientRect();
   const at = (event.clientX - box.left - left) / (box.width - left - right);
@@ -63,12 +63,12 @@ export function chart({ label, title = label, places, wide, high, low, most, ser
   ...series.flatMap(({ kind, values }) => (marked >= 0 || count <= 40
     ? values.map((value, i) => [value, i]).filter(([, i]) => marked < 0 || i === marked)
       .map(([value, i]) => svg("circle", { class: `dot ${kind}`, cx: x(i), cy: y(value), r: marked < 0 ? 2.5 : 4.5 })) : [])));
-  node.shows = [{ name: title, rows: series.map(({ name = "" }) => name), columns: places ?? series[0].values.map((_, i) => i), values: series.flatMap(({ values }) => values) }]; // for those who take it away
+  node.shows = [{ name: title, rows: series.map(({ name = "" }) => name), columns: places ?? series[0].values.map((_, i) => i), values: series.flatMap(({ values }) => values) }]; // for export
   return node;
 }
 
 /**
- * The squiggles: a lane for each curve, one above the other, and what all of them say at the marked place.
+ * A lane for each curve, and their values at the marked place.
  * @param {{label: string, wide: number, high: number, lanes: {name: string, values: number[], most: number}[],
  *   ticks: [number, string][], marked: number, pick: (place: number) => void}} what
  */

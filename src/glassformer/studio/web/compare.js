@@ -31,7 +31,7 @@ function build(app) {
   const still = el("p", { class: "quiet still", hidden: true });
   between.fit.before(still);
   const list = el("div", { class: "moved" });
-  const spoken = el("section", { class: "card row", "aria-label": "What the two say" });
+  const spoken = el("section", { class: "card row", "aria-label": "Predictions of both" });
   const node = el("div", { class: "page-compare" }, el("div", { class: "tools" }, choose, tools),
     first.node, second.node, between.node,
     el("div", { class: "below" }, list, spoken));
@@ -48,7 +48,7 @@ function build(app) {
     if (!theirs) throw new api.Refused(`The second model has no ${stack}: choose one of the same family.`);
     const [a, b, apart] = await looked(run, other, theirs, [stack, layer, head]);
     if (!fresh()) return;
-    const same = Array.isArray(apart); // as many rows and columns
+    const same = Array.isArray(apart); // equal shapes
     first.title.textContent = named(app.model, state.saved, changes(state), state.text);
     second.title.textContent = named(rivalOf(app), state.rivalAt, "", state.other || state.text);
     between.title.textContent = "The difference";
@@ -64,7 +64,7 @@ function build(app) {
     };
     for (const part of [first, second]) swap(part.foot, legend(theme(), state.faint, "0", "1", "weight"));
     swap(between.foot, signedLegend(theme(), "change"));
-    swap(spoken, ...said(app, run, other)); // before the pictures: it takes room
+    swap(spoken, ...bestAnswers(app, run, other)); // before the pictures: it affects their size
     if (same) swap(list, ...movers(app, "differ most:", apart[1].moved));
     draw(first, a.bytes, run, plain, undefined, [run.run]);
     draw(second, b.bytes, other, plain, undefined, [other.run]);
@@ -75,7 +75,7 @@ function build(app) {
   return { node, show };
 }
 
-/** A head of both, and their difference if they have as many rows and columns. */
+/** A head of both, and their difference if their shapes are equal. */
 function looked(run, other, { layers, heads }, at) {
   const [stack, layer, head] = at;
   return Promise.all([
@@ -95,12 +95,12 @@ function* along(app) {
   }
 }
 
-/** Models that can be compared with this one: heads of other families are others altogether. */
+/** The other models of the same family. */
 export const able = ({ models, model }) => models.filter(({ id, family }) => family === model.family && id !== model.id);
 
 const rivalOf = (app) => able(app).find(({ id }) => id === app.state.rival) ?? app.model;
 
-/** The second run: what is not chosen is as in the first, but nothing is changed in it. */
+/** The second run: like the first where nothing else is chosen, without interventions. */
 export function rivalRun(app) {
   const { rivalAt, other, text, second } = app.state;
   return api.run(rivalOf(app).id, other || text, other ? "" : second, [], atStep(rivalAt));
@@ -108,13 +108,13 @@ export function rivalRun(app) {
 
 const named = ({ name }, saved, more, text) => `${name}${saved < 0 ? "" : `, step ${saved}`}${more}: “${text}”`;
 
-/** What was changed in Lab, or by a click. */
+/** The interventions, in words. */
 function changes({ off, swaps, patches }) {
-  const told = [[off, "head", " off"], [swaps, "word", " changed"], [patches, "vector", " patched"]];
-  return told.filter(([each]) => each.length).map(([{ length }, what, how]) => `, ${length} ${what}${length > 1 ? "s" : ""}${how}`).join("");
+  const counts = [[off, "head", " off"], [swaps, "word", " changed"], [patches, "vector", " patched"]];
+  return counts.filter(([each]) => each.length).map(([{ length }, what, how]) => `, ${length} ${what}${length > 1 ? "s" : ""}${how}`).join("");
 }
 
-/** Which second: its model, its checkpoint, its sentence. */
+/** Choose the second: its model, checkpoint and sentence. */
 function rivals(app) {
   const { state, model } = app;
   const chosen = rivalOf(app);
@@ -130,12 +130,12 @@ function rivals(app) {
 }
 
 /** Their best answers, side by side: at the chosen token, else at the last. */
-function said({ state }, run, other) {
-  const place = ({ says: { at } }) => at.find(({ token }) => token === state.query) ?? at[at.length - 1];
+function bestAnswers({ state }, run, other) {
+  const place = ({ predictions: { at } }) => at.find(({ token }) => token === state.query) ?? at[at.length - 1];
   const [a, b] = [place(run), place(other)];
-  if (!a && !b) return [el("p", { class: "quiet", text: "These say no words: only their attention can be compared." })];
+  if (!a && !b) return [el("p", { class: "quiet", text: "These predict no words: only their attention can be compared." })];
   const best = [0, 1, 2, 3, 4];
   const tell = (guess) => (guess ? [el("b", { text: visible(guess.text) }), valued(guess.p)] : ["", ""]);
-  return [table("Best answers of the two", ["", ...best.flatMap((i) => [i + 1, `p of ${i + 1}`])], [[a, "first"], [b, "second"]].map(([found, name]) =>
-    [`the ${name} says`, ...best.flatMap((i) => tell(found?.top[i]))]), { class: "says two" })];
+  return [table("Best answers of the two", ["", ...best.flatMap((i) => [i + 1, `p of ${i + 1}`])], [[a, "first"], [b, "second"]].map(([answer, name]) =>
+    [name, ...best.flatMap((i) => tell(answer?.top[i]))]), { class: "values two" })];
 }

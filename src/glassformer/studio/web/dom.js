@@ -1,4 +1,4 @@
-// Small hands for building pages. Text always goes in as text, never as markup.
+// Helpers to build pages. Text is always inserted as text, never as markup.
 
 import { held } from "./api.js";
 
@@ -7,7 +7,7 @@ const MATHML = "http://www.w3.org/1998/Math/MathML";
 /**
  * An element: `class`, `text`, `on` (listeners) and `vars` (CSS variables) are special,
  * `true` and `false` set or leave out an attribute, everything else is an attribute.
- * What `asks` needs the server each time: in a page that was taken away it is switched off.
+ * `asks`: it needs the server, and is disabled in an exported page.
  * @returns {HTMLElement}
  */
 export function el(tag, props = {}, ...children) {
@@ -31,7 +31,7 @@ export function math(tag, ...children) {
   return node;
 }
 
-/** A table with a caption for those who listen; the first cell of each row is its heading. */
+/** A table with a caption for screen readers; the first cell of each row is its heading. */
 export function table(caption, heads, rows, props = {}) {
   const cell = (tag, scope) => (content) =>
     content instanceof Node && content.tagName === "TD" ? content
@@ -43,7 +43,7 @@ export function table(caption, heads, rows, props = {}) {
       el("tr", {}, cell("th", "row")(first), ...rest.map(cell("td"))))));
 }
 
-/** A row of buttons of which one is pressed. `asks`: whether that of a value needs the server. */
+/** A row of buttons, one pressed. `asks`: whether a value's button needs the server. */
 export function choice(label, options, chosen, choose, asks = () => false) {
   return el("div", { class: "choice", role: "group", "aria-label": label },
     ...options.map(([value, title, hint]) => el("button", {
@@ -52,26 +52,26 @@ export function choice(label, options, chosen, choose, asks = () => false) {
     })));
 }
 
-/** A box to tick, with its words. */
+/** A checkbox with its label. */
 export function tick(label, checked, change, hint) {
   const box = el("input", { type: "checkbox", checked, on: { change: () => change(box.checked) } });
   return el("label", { class: "tick", title: hint }, box, label);
 }
 
 /**
- * Shows new children in place of the old. What has not changed stays, so that no click is lost
- * between press and release; who had the focus keeps it.
+ * Replaces the children. Unchanged ones stay, so that no click is lost between press and release,
+ * and the focus is kept.
  */
 export function swap(holder, ...children) {
   const open = () => [...holder.querySelectorAll("button, input, select, a, [tabindex]")];
   const at = open().indexOf(document.activeElement);
-  const wanted = children.filter((child) => child !== null);
-  wanted.forEach((child, i) => {
+  const fresh = children.filter((child) => child !== null);
+  fresh.forEach((child, i) => {
     const old = holder.children[i];
     if (!old) holder.append(child);
     else if (!old.isEqualNode(child)) old.replaceWith(child);
   });
-  while (holder.children.length > wanted.length) holder.lastElementChild.remove();
+  while (holder.children.length > fresh.length) holder.lastElementChild.remove();
   if (at >= 0 && !holder.contains(document.activeElement)) open()[at]?.focus({ preventScroll: true });
 }
 
@@ -82,7 +82,7 @@ export function select(options, chosen, choose, props = {}) {
   return node;
 }
 
-/** A number in two or three digits, with a true minus. */
+/** Two or three digits, with a real minus sign. */
 export function number(value) {
   if (value === null || value === undefined) return "−∞";
   const size = Math.abs(value);
@@ -98,7 +98,7 @@ export function share(value) {
 /** A number in three digits after the point. */
 export const exact = (value) => value.toFixed(3).replace("-", "−");
 
-/** A cell of a table: a number in a few digits; who takes it away gets all of them. */
+/** A table cell: a rounded number; the export has all digits. */
 export const valued = (value, say = share, props = {}) => el("td", { ...props, "data-value": value, text: say(value) });
 
 /** What the marks in a picture mean: [its class, text] each. */
@@ -112,7 +112,7 @@ export function count(value) {
   return String(value);
 }
 
-/** Spaces and line ends that stand alone can still be seen. */
+/** Makes lone spaces and line ends visible. */
 export function visible(text) {
   return text.trim() === "" ? text.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥") || "∅" : text;
 }

@@ -1,4 +1,4 @@
-// The formulas of the walk, as the slides write them.
+// The formulas of the slides.
 
 import { math } from "./dom.js";
 
@@ -11,7 +11,7 @@ const exp = (power) => math("msup", i("e"), power);
 const bold = (name) => { const node = i(name); node.setAttribute("class", "bold"); return node; };
 const boldSub = (a, b) => math("msub", bold(a), i(b));
 
-/** One formula a step; `cross` says that keys and values come from the other side. */
+/** One formula a step; `cross`: keys and values come from the encoder. */
 const FORMULAS = {
   input: () => [bold("x"), o("="), i("embed"), o("("), i("token"), o(")"), o("+"), i("embed"), o("("), i("position"), o(")")],
   qkv: (cross) => [
@@ -32,7 +32,7 @@ const FORMULAS = {
   mlp: () => [bold("y"), o("="), sub("W", "2"), i("f"), o("("), sub("W", "1"), bold("n"), o(")")],
 };
 
-/** @returns {Element} the formula of a step, large, with words for those who listen */
+/** @returns {Element} the formula of a step, with a label for screen readers */
 export function formula(step, spoken, cross = false) {
   const node = math("math", row(...FORMULAS[step](cross)));
   node.setAttribute("display", "block");

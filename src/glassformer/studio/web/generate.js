@@ -12,7 +12,7 @@ import { intoSight } from "./tokens.js";
 
 const WAYS = [
   ["greedy", "greedy", "Always the likeliest"],
-  ["chance", "by chance", "Drawn, by the chances that are left"],
+  ["sample", "sample", "Drawn from the probabilities that are left"],
   ["beam", "beam search", "The best whole text among a few that run side by side"],
 ];
 export const HOWS = WAYS.map(([id]) => id);
@@ -20,14 +20,14 @@ const LENGTHS = [4, 8, 12, 16, 24, 32, 48, 64];
 const KEPT = [0, 1, 2, 3, 5, 8, 10, 20, 40, 100];
 const ROWS = 3; // of the table of weights
 const MOST_BEAMS = 8;
-const HEAT = [0.1, 2]; // the coldest and the hottest
+const HEAT = [0.1, 2]; // lowest and highest temperature
 
 export const generate = {
   id: "generate",
   name: "Generate",
   question: "Why this word next?",
-  lead: "One step is one word: what the model says, what the settings leave of it, what is chosen. Take another word, and the text goes on from there.",
-  caveat: "Chances are the model's, not the truth's: a likely word can be wrong, and an unlikely one right.",
+  lead: "One step is one word: what the model predicts, what the settings leave of it, what is chosen. Choose another word, and the text continues from there.",
+  caveat: "Probabilities are the model's: a likely word can be wrong, and an unlikely one right.",
   build, along,
 };
 
@@ -43,7 +43,7 @@ function build(app) {
   const attention = el("section", { class: "card looking", "aria-label": "What the new token looks at" },
     which, el("div", { class: "fit" }, cells.node), looks);
   const branches = tree((turn) => app.update({ at: turn }));
-  const search = el("section", { class: "card searching", "aria-label": "The search" }, el("h2", {}, "Every way that was tried",
+  const search = el("section", { class: "card searching", "aria-label": "The search" }, el("h2", {}, "All candidates",
     el("span", { class: "quiet", text: "sums of log-probabilities; the nearer to 0 the better" })), branches.node);
   const right = el("div", { class: "right" });
   const body = el("div", { class: "page-generate" }, tools, text, step, attention, search, right);
@@ -54,104 +54,104 @@ function build(app) {
     const fresh = app.fresh();
     const able = writes(model);
     [none.hidden, body.hidden] = [able, !able];
-    app.wrote = null;
+    app.output = null;
     if (!able) {
       swap(none, ...others(app));
       return app.say("This model writes no text");
     }
     if (!HOWS.includes(state.how)) state.how = "greedy";
-    state.heat = Math.max(HEAT[0], Math.min(HEAT[1], state.heat)); // an address may say anything
+    state.heat = Math.max(HEAT[0], Math.min(HEAT[1], state.heat)); // an address may hold anything
     state.beams = Math.max(2, Math.min(MOST_BEAMS, state.beams));
     const beams = state.how === "beam";
     body.classList.toggle("beamed", beams);
     [step.hidden, attention.hidden, search.hidden] = [beams, beams, !beams];
     swap(tools, ...toolbar());
-    const wrote = await api.post("writings", question(app)).catch((error) => {
-      if (state.taken) swap(text, el("button", { type: "button", class: "plain", text: "Without the words taken", on: { click: () => app.update({ taken: "", at: 0 }) } }));
+    const output = await api.post("generations", question(app)).catch((error) => {
+      if (state.taken) swap(text, el("button", { type: "button", class: "plain", text: "Reset", on: { click: () => app.update({ taken: "", at: 0 }) } }));
       throw error;
     });
     if (!fresh()) return undefined;
-    app.wrote = wrote;
-    const last = (beams ? wrote.beams.caches.length : wrote.steps.length) - 1;
+    app.output = output;
+    const last = (beams ? output.beams.caches.length : output.steps.length) - 1;
     state.at = Math.max(0, Math.min(last, state.at));
-    swap(text, written(app, wrote, beams));
+    swap(text, textOf(app, output, beams));
     intoSight(text.querySelector(".strip"));
-    return beams ? searched(wrote) : stepped(wrote, fresh);
+    return beams ? searched(output) : stepped(output, fresh);
   }
 
-  function searched(wrote) {
+  function searched(output) {
     const { state } = app;
     const walk = ({ ids }) => app.update({ how: "greedy", taken: ids.map((id, i) => `${i}-${id}`).join("."), at: 0 });
-    branches.show(wrote.beams, state.at);
-    swap(right, endings(wrote.beams, walk), candidates(wrote.beams, state.at), cached(wrote.beams.caches[state.at], wrote.room, state.beams, ""));
-    const [best] = wrote.beams.best;
-    app.say(`step ${state.at + 1} of ${wrote.beams.caches.length}; the best text is “${best.text}”, score ${best.score.toFixed(2)}`);
+    branches.show(output.beams, state.at);
+    swap(right, endings(output.beams, walk), candidates(output.beams, state.at), cached(output.beams.caches[state.at], output.room, state.beams, ""));
+    const [best] = output.beams.best;
+    app.say(`step ${state.at + 1} of ${output.beams.caches.length}; the best text is “${best.text}”, score ${best.score.toFixed(2)}`);
   }
 
-  async function stepped(wrote, fresh) {
+  async function stepped(output, fresh) {
     const { state } = app;
-    const now = wrote.steps[state.at];
+    const now = output.steps[state.at];
     state.word = Math.max(0, Math.min(now.top.length - 1, state.word));
-    swap(step, ...choosing(app, wrote, now));
-    swap(right, cached(now.cache, wrote.room, 1, again(wrote, state.at)));
+    swap(step, ...choosing(app, output, now));
+    swap(right, cached(now.cache, output.room, 1, again(output, state.at)));
     const place = at(app);
-    swap(which, el("h2", { text: "The last word looks at" }), ...whichRow(app, place));
-    const [seen, { weights }] = await looked(wrote, place);
+    swap(which, el("h2", { text: "Attention of the last token" }), ...whichRow(app, place));
+    const [seen, { weights }] = await looked(output, place);
     if (!fresh()) return;
-    const before = [...wrote.prompt, ...wrote.written];
+    const before = [...output.prompt, ...output.generated];
     const name = (token) => ({ text: visible(token.text), special: token.special });
-    const rows = wrote.steps.map((_, i) => name(before[wrote.prompt.length - 1 + i]));
-    const columns = (place.stack === "cross" ? wrote.source : before.slice(0, seen.shape[1])).map(name);
+    const rows = output.steps.map((_, i) => name(before[output.prompt.length - 1 + i]));
+    const columns = (place.stack === "cross" ? output.source : before.slice(0, seen.shape[1])).map(name);
     swap(looks, rowTable(rows[state.at], columns, weights[state.at], legend(app.theme(), state.faint, "0", "1", "colour")));
     cells.show({ bytes: seen.bytes, rows, columns, chosen: state.at, zoom: 0, stretch: true, palette: words(colours(app.theme(), state.faint)) });
-    cells.view.canvas.dataset.drawn = [wrote.writing, place.stack, place.layer, place.head ?? "mean", app.theme(), state.faint].join();
-    app.say(`step ${state.at + 1} of ${wrote.steps.length}: “${visible(wrote.written[state.at].text)}”, ${share(now.top.find(({ id }) => id === now.token).p[0])}`);
+    cells.view.canvas.dataset.drawn = [output.generation, place.stack, place.layer, place.head ?? "mean", app.theme(), state.faint].join();
+    app.say(`step ${state.at + 1} of ${output.steps.length}: “${visible(output.generated[state.at].text)}”, ${share(now.top.find(({ id }) => id === now.token).p[0])}`);
   }
 
   return { node, show };
 }
 
-/** What every step looked at, in colours and in numbers. */
-function looked({ writing }, { stack, layer, head }) {
+/** The attention of every step, as bytes and as numbers. */
+function looked({ generation }, { stack, layer, head }) {
   const place = `${stack}/${layer}${head === null ? "" : `?head=${head}`}`;
-  return Promise.all([api.bytes(`writings/${writing}/attention/${place}`), api.json(`writings/${writing}/rows/${place}`)]);
+  return Promise.all([api.bytes(`generations/${generation}/attention/${place}`), api.json(`generations/${generation}/rows/${place}`)]);
 }
 
 /** The visible head first, then the others. */
 function* along(app) {
-  const { model, wrote } = app;
-  if (!writes(model) || !wrote || wrote.beams) return;
+  const { model, output } = app;
+  if (!writes(model) || !output || output.beams) return;
   const place = at(app);
-  yield () => looked(wrote, place);
+  yield () => looked(output, place);
   for (const { name, layers, heads } of place.stacks) {
     for (let layer = 0; layer < layers; layer++) {
-      for (const head of [null, ...Array(heads).keys()]) yield () => looked(wrote, { stack: name, layer, head });
+      for (const head of [null, ...Array(heads).keys()]) yield () => looked(output, { stack: name, layer, head });
     }
   }
 }
 
-const writes = ({ kind }) => kind === "causal_lm" || kind === "seq2seq";
+const writes = ({ kind }) => kind === "causal_lm" || kind === "translation";
 
-/** What the state asks the server for. */
+/** The request for this state. */
 function question(app) {
   const { state, model } = app;
   const asked = { model: model.id, ...app.saved(), text: state.text, max_new_tokens: Math.max(1, Math.min(64, state.most)) };
   if (state.how === "beam") return { ...asked, num_beams: state.beams };
   asked.taken = branches(state.taken).slice(0, 64);
-  if (state.how !== "chance") return asked;
+  if (state.how !== "sample") return asked;
   return { ...asked, do_sample: true, temperature: state.heat, top_k: state.best, top_p: state.mass || 1, seed: state.seed };
 }
 
-/** The settings. Sliders are made once, so that dragging is not interrupted. */
+/** The settings. Sliders are built once, so that dragging is not interrupted. */
 function settings(app) {
   const change = (name) => (value) => app.update({ [name]: Number(value), at: 0 });
   const slider = (label, name, min, max) => {
     const box = el("input", { type: "range", min, max, step: "0.05", "aria-label": label, asks: true, on: { input: () => change(name)(box.value) } });
-    const told = el("output", {});
-    const node = el("label", { class: "field short" }, label, box, told);
+    const shown = el("output", {});
+    const node = el("label", { class: "field short" }, label, box, shown);
     return () => {
       box.value = String(app.state[name]);
-      told.textContent = app.state[name].toFixed(2);
+      shown.textContent = app.state[name].toFixed(2);
       return node;
     };
   };
@@ -161,11 +161,11 @@ function settings(app) {
     const { how, best, beams, most } = app.state;
     return [
       choice("How to choose", WAYS, how, (to) => app.update({ how: to, at: 0 }), () => true),
-      ...(how === "chance" ? [
+      ...(how === "sample" ? [
         heat(),
         el("label", { class: "field" }, "top-k", select(options(KEPT, best, (n) => (n ? String(n) : "all")), String(best), change("best"), { asks: true })),
         mass(),
-        el("button", { type: "button", class: "plain", text: "Draw again", asks: true, on: { click: () => app.update({ seed: app.state.seed + 1 }) } }),
+        el("button", { type: "button", class: "plain", text: "Resample", asks: true, on: { click: () => app.update({ seed: app.state.seed + 1 }) } }),
       ] : []),
       ...(how === "beam" ? [stepper("beams", beams, MOST_BEAMS, change("beams"), 2, () => true)] : []),
       el("label", { class: "field" }, "at most", select(options(LENGTHS, most, (n) => `${n} tokens`), String(most), change("most"), { asks: true })),
@@ -175,30 +175,30 @@ function settings(app) {
 }
 
 /** The prompt, then a button for each generated token. */
-function written(app, wrote, beams) {
+function textOf(app, output, beams) {
   const { state } = app;
-  const ended = { end: "ends here", length: "goes on …", stop: "ends here" }[wrote.stopped];
+  const ended = { end: "ends here", length: "length limit", stop: "ends here" }[output.stopped];
   return el("div", { class: "strip", role: "group", "aria-label": "The text: choose a word to see how it was chosen" },
-    ...wrote.prompt.map((token) => el("span", { class: token.special ? "given special" : "given", text: visible(token.text) })),
-    ...wrote.written.map((token, i) => el("button", {
-      type: "button", class: `${token.special ? "special" : ""} ${!beams && wrote.steps[i].chosen ? "asked" : ""}`,
+    ...output.prompt.map((token) => el("span", { class: token.special ? "prompt special" : "prompt", text: visible(token.text) })),
+    ...output.generated.map((token, i) => el("button", {
+      type: "button", class: `${token.special ? "special" : ""} ${!beams && output.steps[i].chosen ? "asked" : ""}`,
       "aria-current": i === state.at ? "step" : null, "aria-pressed": String(i === state.at), title: `step ${i + 1}`,
       text: visible(token.text), on: { click: () => app.update({ at: i }) },
     })),
     el("span", { class: "quiet ended", text: ended }));
 }
 
-/** The choices in the address: 2-17.5-9 is token 17 at step 2, 9 at step 5. */
+/** The user's choices in the address: 2-17.5-9 is token 17 at step 2, then 9 at step 5. */
 const branches = (text) => text.split(".").filter((each) => /^\d{1,3}-\d{1,9}$/.test(each)).map((each) => each.split("-").map(Number));
 
-/** With one more choice; those of later steps are dropped. */
-const taking = ({ taken: text, at }, id) => [...branches(text).filter(([step]) => step < at), [at, id]].map((each) => each.join("-")).join(".");
+/** The same with one more choice; choices for later steps are dropped. */
+const withChoice = ({ taken: text, at }, id) => [...branches(text).filter(([step]) => step < at), [at, id]].map((each) => each.join("-")).join(".");
 
-function choosing(app, wrote, now) {
+function choosing(app, output, now) {
   const { state } = app;
-  const before = [...wrote.prompt, ...wrote.written][wrote.prompt.length - 1 + state.at];
+  const before = [...output.prompt, ...output.generated][output.prompt.length - 1 + state.at];
   const turn = (by, name) => el("button", {
-    type: "button", class: by > 0 ? "main" : "plain", text: name, disabled: !wrote.steps[state.at + by], on: { click: () => app.update({ at: state.at + by }) },
+    type: "button", class: by > 0 ? "main" : "plain", text: name, disabled: !output.steps[state.at + by], on: { click: () => app.update({ at: state.at + by }) },
   });
   const titles = now.rules.map(({ name, value }) => (value === null ? name : `${name} ${Number(value.toFixed(2))}`));
   return [
@@ -207,9 +207,9 @@ function choosing(app, wrote, now) {
       el("div", { class: "buttons" }, turn(-1, "Back"), turn(1, "Next"))),
     el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of candidates" },
       table("Candidates, the likeliest first: chances before and after each setting", ["word", "model", ...titles, "", ""],
-        now.top.map((each, i) => candidate(app, now, each, i)), { class: "says chances", "data-of": `${wrote.writing}.${state.at}` })),
-    el("p", { class: "quiet", text: told(app, wrote, now) }),
-    el("div", { class: "buttons", "data-of": `${wrote.writing}.${state.at}` }, ...taken(app, now)),
+        now.top.map((each, i) => candidate(app, now, each, i)), { class: "values chances", "data-of": `${output.generation}.${state.at}` })),
+    el("p", { class: "quiet", text: summary(app, output, now) }),
+    el("div", { class: "buttons", "data-of": `${output.generation}.${state.at}` }, ...taken(app, now)),
   ];
 }
 
@@ -218,25 +218,25 @@ function candidate(app, now, each, i) {
   const chosen = each.id === now.token;
   const gone = each.cut !== null;
   const left = each.p[each.p.length - 1];
-  const told = chosen ? (now.chosen ? "your choice" : "chosen") : gone ? `cut by ${now.rules[each.cut].name}` : "";
+  const note = chosen ? (now.chosen ? "your choice" : "chosen") : gone ? `cut by ${now.rules[each.cut].name}` : "";
   const word = el("button", {
     type: "button", class: `word ${chosen ? "chosen" : ""} ${gone ? "gone" : ""}`, "aria-pressed": String(i === state.word), text: visible(each.text),
-    title: `Take “${visible(each.text)}” at this step`, asks: true, on: { click: () => app.update({ word: i, taken: taking(state, each.id) }) },
+    title: `Choose “${visible(each.text)}” at this step`, asks: true, on: { click: () => app.update({ word: i, taken: withChoice(state, each.id) }) },
   });
   return [
     word, ...each.p.map((p, n) => (gone && n > each.cut ? el("td", { class: "gone", text: "–" }) : valued(p))),
     now.rules.length
       ? el("span", { class: "bars" }, el("span", { class: "bar then", vars: { p: String(each.p[0]) } }), el("span", { class: "bar now", vars: { p: String(left) } }))
       : el("span", { class: "bar now", vars: { p: String(left) } }),
-    el("td", { class: chosen ? "told now" : "told", text: told }),
+    el("td", { class: chosen ? "note now" : "note", text: note }),
   ];
 }
 
 /** One sentence about the choice. */
-function told({ state }, wrote, now) {
-  const name = `“${visible(wrote.written[state.at].text)}”`;
+function summary({ state }, output, now) {
+  const name = `“${visible(output.generated[state.at].text)}”`;
   const lefts = now.rules.filter(({ name: rule }) => rule !== "temperature").map((rule) => `${rule.name} leaves ${rule.left.toLocaleString("en-US")}`);
-  const how = now.chosen ? `${name} is your choice` : state.how === "chance" ? `${name} was drawn` : `${name} is the likeliest`;
+  const how = now.chosen ? `${name} is your choice` : state.how === "sample" ? `${name} was drawn` : `${name} is the likeliest`;
   return [`${how}; its log-probability is ${now.logprob.toFixed(3).replace("-", "−")}`, ...lefts].join("; ");
 }
 
@@ -245,12 +245,12 @@ function taken(app, now) {
   const marked = now.top[state.word];
   return [
     el("button", { type: "button", class: "plain", "data-take": true, asks: true, disabled: marked.id === now.token && now.chosen,
-      text: `Take “${visible(marked.text)}” here`, on: { click: () => app.update({ taken: taking(state, marked.id) }) } }),
-    state.taken ? el("button", { type: "button", class: "plain", text: "The model's own words again", asks: true, on: { click: () => app.update({ taken: "" }) } }) : null,
+      text: `Choose “${visible(marked.text)}”`, on: { click: () => app.update({ taken: withChoice(state, marked.id) }) } }),
+    state.taken ? el("button", { type: "button", class: "plain", text: "Reset", asks: true, on: { click: () => app.update({ taken: "" }) } }) : null,
   ].filter(Boolean);
 }
 
-/** The shown attention: a head, or (null) a layer's mean. */
+/** Which attention is shown: a head, or (null) the mean of a layer's. */
 function at({ state, model }) {
   const stacks = model.stacks.filter(({ name }) => name !== "encoder");
   const stack = stacks.find(({ name }) => name === state.stack) ?? stacks[0];
@@ -275,10 +275,10 @@ function rowTable(row, columns, weights, colour) {
   const best = weights.map((_, i) => i).sort((a, b) => weights[b] - weights[a]).slice(0, ROWS);
   return table(`“${row.text}” looks at, the most first`, [`“${row.text}” looks at`, "weight", colour], best.map((i) => [
     columns[i].text, valued(weights[i]), el("span", { class: "bar now", vars: { p: String(weights[i]) } }),
-  ]), { class: "says" });
+  ]), { class: "values" });
 }
 
-/** What the same text would have cost without a cache. */
+/** The cost without a cache. */
 function again({ prompt, steps }, step) {
   const counts = steps.slice(0, step + 1).map((_, i) => prompt.length + i);
   const all = counts.reduce((a, b) => a + b, 0);

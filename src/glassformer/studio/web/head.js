@@ -15,9 +15,9 @@ const VIEWS = [
   ["rollout", "rollout", "All layers up to this one, multiplied (Abnar & Zuidema 2020)"],
   ["mean", "mean", "The mean over this layer's heads"],
 ];
-/** Rollout multiplies layers of one stack: between two there is none. Values take the model's weights. */
+/** Rollout multiplies layers of one stack, so cross-attention has none. Values need the model's weights. */
 export const viewsOf = (stack, { kind }) => VIEWS.map(([id]) => id).filter((id) => !(id === "rollout" && stack === "cross" || id === "value" && kind === "trace"));
-const AT_ONCE = 32; // rows that are asked for in one
+const AT_ONCE = 32; // rows in one request
 const ROWS = 14; // of the table of one token's weights
 
 export const head = {
@@ -52,7 +52,7 @@ function* rowsOf(run, at) {
   }
 }
 
-/** Pictures first, then all their numbers, then the other ways to look. */
+/** Pictures first, then all rows, then the other views. */
 function* along(app) {
   const { run, state, model } = app;
   const heads = everyHead(app);
@@ -124,7 +124,7 @@ function build(app) {
     shown.columns = groups(asked, state);
     shown.bytes = gather(bytes, width, shown.rows, shown.columns);
     const chosen = shown.rows.findIndex(({ of }) => of.includes(query));
-    hover(-1, -1); // first: it takes room
+    hover(-1, -1); // first: it affects the size
     lines.show({ ...shown, threshold: state.threshold, chosen });
     app.scale = cells.show({ ...shown, chosen, zoom: state.zoom, palette: words(colours(app.theme(), state.faint)) });
     cells.view.canvas.dataset.drawn = [run.run, stack, layer, h, state.view, app.theme(), state.faint].join();
@@ -150,7 +150,7 @@ function rowTable(app, token, asked, { weights: all, scores }, best) {
       table(`Weights of “${visible(token.text)}”, largest first`, ["token", ...(scores.length ? ["score"] : []), "weight", ""], some.map((i) => [
         visible(asked[i].text), ...(scores.length ? [valued(scores[i], number)] : []), valued(all[i]),
         el("span", { class: "bar now", vars: { p: String(all[i]) } }),
-      ]), { class: "says" }),
+      ]), { class: "values" }),
       rest > 0 ? el("p", { class: "quiet", text: `and ${rest} more, with ${share(best.slice(ROWS).reduce((sum, i) => sum + all[i], 0))} together` }) : null),
     !app.has("numbers") || app.model.kind === "trace" ? null : el("div", { class: "buttons" }, el("button", { type: "button", class: "main", text: "How are these computed?", on: { click: () => app.update({ page: "numbers" }) } })),
   ];

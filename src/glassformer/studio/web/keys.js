@@ -1,4 +1,4 @@
-// The one table of shortcuts: it is what the keys do, and what `?` shows.
+// The shortcuts, and the dialog that lists them.
 
 import { able } from "./compare.js";
 import { el, table } from "./dom.js";
@@ -39,14 +39,14 @@ export const KEYS = [
   ["-", "smaller cells", (app) => app.zoom(-1), ["head"]],
   ["n", "next step", move("step", 1), ["numbers"]],
   ["b", "step before", move("step", -1), ["numbers"]],
-  ["g", "greedy, by chance, beam search", (app) => app.update({ how: next(HOWS, app.state.how, 1), at: 0 }), ["generate"]],
+  ["g", "greedy, sample, beam search", (app) => app.update({ how: next(HOWS, app.state.how, 1), at: 0 }), ["generate"]],
   ["n", "next step", move("at", 1), ["generate"]],
   ["b", "step before", move("at", -1), ["generate"]],
   ["k", "candidate before", move("word", -1), ["generate"]],
   ["j", "candidate after", move("word", 1), ["generate"]],
-  ["t", "take this candidate", () => document.querySelector("[data-take]")?.click(), ["generate"]],
-  ["o", "the model's own words again", (app) => app.update({ taken: "" }), ["generate"]],
-  ["r", "draw again", (app) => app.update({ seed: app.state.seed + 1, how: "chance" }), ["generate"]],
+  ["t", "choose this candidate", () => document.querySelector("[data-take]")?.click(), ["generate"]],
+  ["o", "reset the chosen words", (app) => app.update({ taken: "" }), ["generate"]],
+  ["r", "resample", (app) => app.update({ seed: app.state.seed + 1, how: "sample" }), ["generate"]],
   ["w", "one head, or the mean of its layer", (app) => app.update({ view: app.state.view === "mean" ? "raw" : "mean" }), ["generate"]],
   ["s", "attention: to its own text, or to the source", (app) => app.update({ stack: app.state.stack === "cross" ? "decoder" : "cross" }), ["generate"]],
   ["b", "word before, in the other sentence", move("mate", -1), ["layers"]],
@@ -69,27 +69,27 @@ export const KEYS = [
   ["f", "show faint weights too", (app) => app.update({ faint: !app.state.faint })],
   ["d", "light or dark", (app) => app.update({ theme: app.theme() === "dark" ? "light" : "dark" })],
   ["l", "large type", (app) => app.update({ large: !app.state.large })],
-  ["S", "take it away: picture, table, page, link, Python", (app) => app.take()],
+  ["S", "export: picture, table, page, link, Python", (app) => app.export()],
   ["?", "these shortcuts", (app) => app.help()],
   ["Escape", "up: from numbers to the head, from the head to the map", (app) => app.update({ page: { numbers: "head" }[app.state.page] ?? "map" })],
 ];
 
 const IN_THE_GRID = [["← ↑ → ↓", "from head to head, in the map"], ["Enter", "open the head, in the map"]];
 
-/** Keys do what the table says, except where somebody writes. */
+/** Handles keys, except in text fields. */
 export function listen(app) {
   document.addEventListener("keydown", (event) => {
     const writing = event.target.matches("input:not([type=checkbox], [type=range]), select, textarea");
     if (event.key === "Escape" && writing) return event.target.blur();
     if (writing || event.ctrlKey || event.metaKey || event.altKey || app.asking()) return undefined;
-    const found = KEYS.find(([key, , , pages]) => key === event.key && (!pages || pages.includes(app.state.page)));
-    if (!found || !app.run) return undefined;
+    const shortcut = KEYS.find(([key, , , pages]) => key === event.key && (!pages || pages.includes(app.state.page)));
+    if (!shortcut || !app.run) return undefined;
     event.preventDefault();
-    return found[2](app);
+    return shortcut[2](app);
   });
 }
 
-/** Fills the dialog with the table. What is for other pages than these is left out. */
+/** Fills the dialog with the shortcuts of these pages. */
 export function describe(dialog, names) {
   const here = Object.values(names);
   const where = (pages) => (pages ? pages.map((id) => names[id]).filter(Boolean).join(", ") : "everywhere");

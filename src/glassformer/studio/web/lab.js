@@ -1,11 +1,11 @@
-// What if? Words, heads and vectors are changed, and the answer is asked again.
+// Interventions: change words, heads and vectors, and run again.
 
 import * as api from "./api.js";
 import { words } from "./colour.js";
 import { el, share, swap, visible } from "./dom.js";
 import { everyHead, movers, whichHead } from "./head.js";
 import { matrix } from "./matrix.js";
-import { says } from "./says.js";
+import { predictions } from "./predictions.js";
 import { changeOf, diverging, signedLegend } from "./signed.js";
 import { groups, sides, strip } from "./tokens.js";
 
@@ -20,13 +20,13 @@ export const lab = {
 
 export const NONE = { off: [], swaps: [], patches: [] };
 
-/** What is changed in a state; patches belong to the sentence that they come from. */
+/** The interventions of a state. */
 export const changesOf = ({ off, swaps, patches, donor }) => ({ off, swaps, patches, ...(patches.length && { donor }) });
 
-/** Which checkpoint is asked, as the server takes it: less than 0 is the model itself. */
+/** The checkpoint for a request: less than 0 is the model itself. */
 export const atStep = (step) => (step < 0 ? {} : { step });
 
-/** The changes besides heads, as the server takes them. */
+/** The changes besides heads, for a request. */
 export function changed({ swaps, patches, donor }) {
   const parts = (each, count) => each.split(".", count);
   return {
@@ -35,7 +35,7 @@ export function changed({ swaps, patches, donor }) {
   };
 }
 
-/** The word of encoder.5.river; commas and such are written as in addresses. */
+/** The word of encoder.5.river; URL-encoded. */
 function wordOf(swap) {
   const text = swap.slice(swap.indexOf(".", swap.indexOf(".") + 1) + 1);
   try {
@@ -72,7 +72,7 @@ function build(app) {
     app.update(JSON.parse(time.now));
   }
 
-  /** Changes that came from elsewhere (another page, the address) can be undone too. */
+  /** Changes from elsewhere (another page, the address) can be undone, too. */
   function remember(state) {
     const now = JSON.stringify(changesOf(state));
     const text = [state.model, state.text, state.second].join("\n");
@@ -97,28 +97,28 @@ function build(app) {
     if (!fresh()) return;
     swap(left, ...controls(app, other));
     swap(tools, ...whichHead(app));
-    const python = await written(run);
+    const python = await pythonOf(run);
     if (!fresh()) return;
-    swap(right, says(run, before, answering(app), model), history(app, time), code(python.code));
+    swap(right, predictions(run, before, answering(app), model), history(app, time), code(python.code));
     await picture(app, fresh);
     if (fresh()) app.say(before ? spoken(run, before) : "nothing is changed");
   }
 
   async function picture({ state, run, before, theme }, fresh) {
     const { stack, layer, head } = state;
-    const found = before ? await Promise.all([
+    const parts = before ? await Promise.all([
       difference(before, run, [stack, layer, head]),
       moves(before, run, stack),
     ]).catch((error) => { if (error.status !== 400) throw error; return error; }) : null;
     if (!fresh()) return;
-    still.hidden = Array.isArray(found);
+    still.hidden = Array.isArray(parts);
     [fit.hidden, moved.hidden, readout.hidden] = [!still.hidden, !still.hidden, !still.hidden];
     swap(scale, signedLegend(theme(), "change of weight"));
-    if (!Array.isArray(found)) {
-      still.textContent = found ? found.message : "Here you will see where this head looks more, and where less. Nothing is changed yet.";
+    if (!Array.isArray(parts)) {
+      still.textContent = parts ? parts.message : "Nothing is changed yet. Here you will see where this head attends more, and where less.";
       return;
     }
-    const [{ bytes }, { moved: by }] = found;
+    const [{ bytes }, { moved: by }] = parts;
     [shown.rows, shown.columns] = sides(run, stack).map((tokens) => groups(tokens, { special: true, pieces: true }));
     shown.bytes = bytes;
     hover(-1, -1);
@@ -130,17 +130,17 @@ function build(app) {
   return { node, show };
 }
 
-export const written = ({ run }) => api.json(`runs/${run}/python`);
+export const pythonOf = ({ run }) => api.json(`runs/${run}/python`);
 
-/** What one run's head looks at more than another's, and less. */
-export const difference = (one, other, at) => api.bytes(`between/${one.run}/${other.run}/head/${at.join("/")}`);
+/** The difference of a head's weights in two runs. */
+export const difference = (one, other, at) => api.bytes(`difference/${one.run}/${other.run}/head/${at.join("/")}`);
 
 /** How much of each head's attention has moved. */
-export const moves = (one, other, stack) => api.json(`between/${one.run}/${other.run}/changes/${stack}`);
+export const moves = (one, other, stack) => api.json(`difference/${one.run}/${other.run}/changes/${stack}`);
 
 function* along(app) {
   const { run, before } = app;
-  yield () => written(run);
+  yield () => pythonOf(run);
   if (!before) return;
   for (const { name } of run.stacks) yield () => moves(before, run, name);
   for (const at of everyHead(app)) yield () => difference(before, run, at);
@@ -148,7 +148,7 @@ function* along(app) {
 
 const signed = (text) => (text.startsWith("-") ? `−${text.slice(1)}` : `+${text}`);
 
-/** The side whose words can be changed here: of cross attention, the one that looks. */
+/** The side whose words can be changed: of cross-attention, the queries'. */
 const sideOf = ({ stack }) => (stack === "encoder" ? "encoder" : "decoder");
 
 function answering({ state, model }) {
@@ -156,7 +156,7 @@ function answering({ state, model }) {
 }
 
 function spoken(run, before) {
-  const [now, then] = [run, before].map(({ says: said }) => said.at[said.at.length - 1]?.top[0]);
+  const [now, then] = [run, before].map(({ predictions: { at } }) => at[at.length - 1]?.top[0]);
   return now && then ? `before “${visible(then.text)}” ${share(then.p)}, now “${visible(now.text)}” ${share(now.p)}` : "changed";
 }
 
@@ -202,22 +202,22 @@ function patching(app, side, name, other) {
       on: { click: () => app.update({ patches: [...state.patches.filter((each) => !each.startsWith(`${side}.${state.layer}.${state.query}.`)), `${side}.${state.layer}.${state.query}.${mate}`] }) } }))];
 }
 
-/** What was changed, each to be taken back. */
+/** The list of changes, each with a button to undo it. */
 function history(app, time) {
   const { state, before } = app;
   const drop = (kind, each) => app.update({ [kind]: state[kind].filter((other) => other !== each) });
-  const told = {
+  const sentences = {
     off: ([stack, layer, head]) => `${stack}: layer ${layer}, head ${head} is off`,
     swaps: ([side, place], each) => `token ${place} of the ${side} is “${wordOf(each)}”`,
     patches: ([side, layer, token, mate]) => `${side}: after layer ${layer}, token ${token} is the other sentence’s ${mate}`,
   };
-  const rows = Object.entries(told).flatMap(([kind, tell]) => state[kind].map((each) => el("li", {},
+  const rows = Object.entries(sentences).flatMap(([kind, tell]) => state[kind].map((each) => el("li", {},
     el("span", { text: tell(each.split("."), each) }),
-    el("button", { type: "button", class: "drop", asks: true, "aria-label": `take back: ${tell(each.split("."), each)}`, text: "×", on: { click: () => drop(kind, each) } }))));
+    el("button", { type: "button", class: "drop", asks: true, "aria-label": `remove: ${tell(each.split("."), each)}`, text: "×", on: { click: () => drop(kind, each) } }))));
   const button = (text, act, able) => el("button", { type: "button", class: "plain", text, asks: true, disabled: !able, on: { click: act } });
   return el("section", { class: "card changes", "aria-label": "Changes" },
     el("div", { class: "step-head" }, el("h2", { text: before ? "Changes" : "No changes yet" }), el("div", { class: "buttons small" }, button("Undo", app.undo, time.past.length), button("Redo", app.redo, time.future.length),
-      button("All back", () => app.update(NONE), before))),
+      button("Reset", () => app.update(NONE), before))),
     rows.length ? el("ul", {}, ...rows) : null);
 }
 

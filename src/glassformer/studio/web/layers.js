@@ -12,32 +12,32 @@ export const layers = {
   id: "layers",
   name: "Layers",
   question: "When is the answer decided?",
-  lead: "Every vector on its way is read as if it were the last: what would the model say there, and how far is that from the end?",
-  caveat: "The lens reads early layers with the last layer's eyes: what it cannot read there may be written all the same, in other words.",
+  lead: "Every vector is decoded as if it came from the last layer: what would the model predict there, and how far is that from its final output?",
+  caveat: "The logit lens decodes early layers with the last layer's weights: information in another form stays invisible.",
   build, along,
 };
 
-const SPEAKERS = ["masked_lm", "pretraining", "causal_lm", "seq2seq"];
-const WAY = [["s0", "to embedding"], ["s2", "to end"], ["s1", "to the other word"]];
+const SPEAKERS = ["masked_lm", "masked_lm_nsp", "causal_lm", "translation"];
+const COSINES = [["s0", "to embedding"], ["s2", "to end"], ["s1", "to the other word"]];
 
 function build(app) {
   const tools = el("div", { class: "tools" });
-  const cells = matrix({ name: "Chance of the final answer: rows are tokens, columns points on their way", pick: (query) => app.update({ query }) });
+  const cells = matrix({ name: "Probability of the final answer: rows are tokens, columns are layers", pick: (query) => app.update({ query }) });
   const scale = el("div", { class: "foot" });
   const mute = el("p", { class: "quiet" });
-  const lens = el("section", { class: "card lens", "aria-label": "The lens" },
-    el("h2", {}, "The final answer's chance, by point"), mute, el("div", { class: "fit" }, cells.node), scale);
-  const told = el("div", {});
+  const lens = el("section", { class: "card lens", "aria-label": "Logit lens" },
+    el("h2", {}, "Probability of the final answer by layer (logit lens)"), mute, el("div", { class: "fit" }, cells.node), scale);
+  const guesses = el("div", {});
   const distance = el("div", { class: "plot" });
-  const said = el("section", { class: "card said", "aria-label": "What would be said" }, told, el("h3", { text: "How far from the end, in bits" }), distance);
+  const atToken = el("section", { class: "card lens-at", "aria-label": "Logit lens at this token" }, guesses, el("h3", { text: "KL to final output (bits)" }), distance);
   const box = el("input", { "aria-label": "Another sentence", placeholder: "another sentence with the same word", spellcheck: "false", asks: true,
     on: { change: () => app.update({ other: box.value, mate: -1 }) } });
   const mates = el("div", {});
   const plot = el("div", { class: "plot" });
   const numbers = el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of cosines" });
   const title = el("h2", {});
-  const way = el("section", { class: "card way", "aria-label": "A word's way" }, title, box, mates, plot, numbers);
-  const node = el("div", { class: "page-layers" }, tools, lens, said, way);
+  const trajectory = el("section", { class: "card trajectory", "aria-label": "Trajectory of a word" }, title, box, mates, plot, numbers);
+  const node = el("div", { class: "page-layers" }, tools, lens, atToken, trajectory);
 
   async function show() {
     const { run, model } = app;
@@ -49,51 +49,51 @@ function build(app) {
     swap(tools, both ? choice("Stack", [["decoder", "decoder"], ["encoder", "encoder"]], side, (to) => app.update({ side: to })) : null,
       strip("The word", tokens, token, (query) => app.update({ query })));
     intoSight(tools.querySelector(".strip"));
-    const { found, mate, refused, steps, tops } = await asked(app, side, token);
+    const { curves, mate, refused, steps, tops } = await asked(app, side, token);
     if (!fresh()) return;
-    const missing = typeof found === "string";
-    mute.textContent = missing ? found : "";
-    [mute.hidden, cells.node.hidden, scale.hidden, said.hidden] = [!missing, missing, missing, missing];
+    const missing = typeof curves === "string";
+    mute.textContent = missing ? curves : "";
+    [mute.hidden, cells.node.hidden, scale.hidden, atToken.hidden] = [!missing, missing, missing, missing];
     node.classList.toggle("mute", missing);
-    if (!missing) drawLens(found, tokens, token);
+    if (!missing) drawLens(curves, tokens, token);
     if (!missing) {
-      swap(told, ...saying(found, tops, tokens[token], token));
-      const values = found.kl.map((row) => row[token]);
-      swap(distance, chart({ label: `Bits from each point to the end: ${values.map((each) => each.toFixed(2)).join(", ")}`, title: "Bits from each point to the end", places: found.points.map(({ name }) => name), wide: Math.max(180, distance.clientWidth), high: distance.clientHeight,
-        low: 0, most: Math.max(...values, 0.1), series: [{ kind: "s0", values }], ticks: named(found.points), slanted: true }));
+      swap(guesses, ...saying(curves, tops, tokens[token], token));
+      const values = curves.kl.map((row) => row[token]);
+      swap(distance, chart({ label: `KL to final output in bits: ${values.map((each) => each.toFixed(2)).join(", ")}`, title: "KL to final output (bits)", places: curves.points.map(({ name }) => name), wide: Math.max(180, distance.clientWidth), high: distance.clientHeight,
+        low: 0, most: Math.max(...values, 0.1), series: [{ kind: "s0", values }], ticks: named(curves.points), slanted: true }));
     }
-    drawWay(steps, tokens[token], mate, refused);
+    drawTrajectory(steps, tokens[token], mate, refused);
     const last = steps.points.length - 1;
     const turned = `“${visible(tokens[token].text)}”: cosine ${steps.to_start[last].toFixed(2)} from its embedding to its end`;
     const beside = mate ? `; ${steps.between[last].toFixed(2)} to “${visible(mate.tokens[mate.token].text)}” of the other sentence` : "";
     app.say(turned + beside);
   }
 
-  function drawLens(found, tokens, token) {
+  function drawLens(curves, tokens, token) {
     const { state, run } = app;
-    const bytes = Uint8Array.from(tokens.flatMap((_, t) => found.p.map((row) => Math.round(255 * Math.min(1, row[t])))));
-    swap(scale, legend(app.theme(), state.faint, "0", "1", "chance"));
-    cells.show({ bytes, values: tokens.flatMap((_, t) => found.p.map((row) => row[t])), rows: tokens.map(({ text, special }) => ({ text: visible(text), special })),
-      columns: found.points.map(({ name }) => ({ text: name, special: false })), chosen: token, zoom: 0, stretch: true,
+    const bytes = Uint8Array.from(tokens.flatMap((_, t) => curves.p.map((row) => Math.round(255 * Math.min(1, row[t])))));
+    swap(scale, legend(app.theme(), state.faint, "0", "1", "probability"));
+    cells.show({ bytes, values: tokens.flatMap((_, t) => curves.p.map((row) => row[t])), rows: tokens.map(({ text, special }) => ({ text: visible(text), special })),
+      columns: curves.points.map(({ name }) => ({ text: name, special: false })), chosen: token, zoom: 0, stretch: true,
       palette: words(colours(app.theme(), state.faint)) });
     cells.view.canvas.dataset.drawn = [run.run, "lens", app.theme(), state.faint].join();
   }
 
-  function drawWay(steps, own, mate, refused) {
+  function drawTrajectory(steps, own, mate, refused) {
     const name = `“${visible(own.text)}”`;
-    swap(title, el("span", { text: `${name} on its way` }), el("span", { class: "quiet", text: "cosines of its vector" }));
+    swap(title, el("span", { text: `${name} through the layers` }), el("span", { class: "quiet", text: "cosines of its vector" }));
     if (box !== document.activeElement) box.value = mate?.text ?? app.state.other;
     swap(mates, mate ? strip("The word of the other sentence", mate.tokens, mate.token, (to) => app.update({ mate: to, other: mate.text }), {}, true) : el("p", { class: "quiet", text: refused }),
-      key(...WAY.slice(0, mate ? 3 : 2)));
+      key(...COSINES.slice(0, mate ? 3 : 2)));
     intoSight(mates.querySelector(".strip"));
     const lines = [steps.to_start, steps.to_end, steps.between];
-    const series = WAY.map(([kind, told], i) => ({ kind, name: told, values: lines[i] })).filter(({ values }) => values);
+    const series = COSINES.map(([kind, to], i) => ({ kind, name: to, values: lines[i] })).filter(({ values }) => values);
     const low = Math.min(0, ...series.flatMap(({ values }) => values));
     const ticks = named(steps.points);
     swap(plot, chart({ label: `Cosines of ${name} at ${steps.points.length} points`, places: steps.points.map(({ name: at }) => at), wide: Math.max(180, plot.clientWidth), high: plot.clientHeight, low, most: 1, series, ticks, slanted: true }));
     swap(numbers, table(`Cosines of ${name}`, ["point", "embedding", "end", ...(mate ? ["other word"] : [])], steps.points.map(({ name: at }, i) => [
       at, ...lines.filter(Boolean).map((values) => valued(values[i], exact)),
-    ]), { class: "says cosines" }));
+    ]), { class: "values cosines" }));
   }
 
   return { node, show };
@@ -105,37 +105,37 @@ function named(points) {
   return points.map(({ name }, i) => [i, name]).filter(([i]) => i % every === 0);
 }
 
-/** The stack that is shown: by default the one with the words. */
+/** The stack to show: the one that predicts words, unless the other is chosen. */
 export function sideOf({ state, model }) {
   if (model.family === "seq2seq") return state.side === "encoder" ? "encoder" : "decoder";
   return model.family === "decoder" ? "decoder" : "encoder";
 }
 
-/** The token that is looked at, of this side. */
+/** The selected token of this side. */
 export const tokenOf = ({ state, run }, side) => Math.max(0, Math.min(run.tokens.queries[side].length - 1, state.query));
 
-/** Why the lens sees nothing, if it does not. */
+/** Why there is no lens, or an empty string. */
 export function whyMute({ model }, side) {
-  if (model.family === "seq2seq" && side === "encoder") return "An encoder only reads: its words are said by the decoder.";
-  return SPEAKERS.includes(model.kind) ? "" : "This model has no words to say at a token, so there is no lens. Its vectors' way can be seen all the same.";
+  if (model.family === "seq2seq" && side === "encoder") return "An encoder predicts no words: the decoder does.";
+  return SPEAKERS.includes(model.kind) ? "" : "This model predicts no words, so it has no logit lens; its vectors can still be compared.";
 }
 
-/** What the lens sees; or one line why there is nothing to see. */
-const decided = async (app, side) => whyMute(app, side) || api.json(`runs/${app.run.run}/decided`);
+/** The lens, or one line why there is none. */
+const lensOf = async (app, side) => whyMute(app, side) || api.json(`runs/${app.run.run}/lens`);
 
-/** All that is shown of one token; `refused`: why there is no other word beside it. */
+/** All that is shown of a token; `refused`: why there is no other word to compare. */
 async function asked(app, side, token) {
   const { run } = app;
   const own = run.tokens.queries[side][token];
   const refusal = (error) => { if (error.status !== 400) throw error; return error; };
-  const [found, other] = await Promise.all([decided(app, side), partner(app, own, side).catch(refusal)]);
+  const [curves, other] = await Promise.all([lensOf(app, side), partner(app, own, side).catch(refusal)]);
   const refused = other instanceof api.Refused ? other.message : "";
   const mate = refused ? null : other;
   const beside = mate ? `?other=${mate.run.run}&mate=${mate.token}` : "";
   const [steps, tops] = await Promise.all([
-    api.json(`runs/${run.run}/way/${side}/${token}${beside}`),
-    typeof found === "string" ? null : api.json(`runs/${run.run}/decided/${token}`)]);
-  return { found, mate, refused, steps, tops };
+    api.json(`runs/${run.run}/trajectory/${side}/${token}${beside}`),
+    typeof curves === "string" ? null : api.json(`runs/${run.run}/lens/${token}`)]);
+  return { curves, mate, refused, steps, tops };
 }
 
 function* along(app) {
@@ -143,7 +143,7 @@ function* along(app) {
   for (const side of sides) for (const token of app.run.tokens.queries[side].keys()) yield () => asked(app, side, token);
 }
 
-/** The word of another sentence beside this one; by default the same. */
+/** A token of another sentence to compare; the same word if possible. */
 export async function partner(app, own, side) {
   const { state, model } = app;
   const word = own.text.toLowerCase();
@@ -163,10 +163,10 @@ function saying({ points, words: last, p, kl }, { tops }, own, token) {
   return [
     el("h2", {}, `At “${visible(own.text)}” it ends with “${visible(last[token])}”`),
     el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of the lens" },
-      table("What would be said at each point, and how far that is from the end", ["point", "says", "p", `p of “${visible(last[token])}”`, "bits to end", ""], points.map(({ name }, i) => [
+      table("Logit lens at each point", ["point", "top", "p", `p of “${visible(last[token])}”`, "KL (bits)", ""], points.map(({ name }, i) => [
         name, el("td", { class: "guess", title: tops[i].map(({ text, p: chance }) => `${visible(text)} ${share(chance)}`).join(", "), text: visible(tops[i][0].text) }),
         valued(tops[i][0].p), valued(p[i][token]), valued(kl[i][token], (bits) => bits.toFixed(2)),
         el("span", { class: "bar now", vars: { p: String(kl[i][token] / most) } }),
-      ]), { class: "says lensed" })),
+      ]), { class: "values lensed" })),
   ];
 }

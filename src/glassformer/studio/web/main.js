@@ -12,7 +12,7 @@ import { map } from "./map.js";
 import { numbers } from "./numbers.js";
 import { positions } from "./positions.js";
 import { read, write } from "./state.js";
-import { drops, take } from "./take.js";
+import { drops, showExport } from "./export.js";
 import { training } from "./training.js";
 import { translate } from "./translate.js";
 
@@ -32,13 +32,13 @@ const app = {
   state: understood(),
   address: write,
   seen: new Set(), // pages that showed this run
-  models: [], model: null, run: null, before: null, known: null, wrote: null, scale: 1,
+  models: [], model: null, run: null, before: null, known: null, output: null, scale: 1,
   settled: null, // a promise: when the screen is done
 
   /** Changes the state, the address and the screen. */
   update(change) {
     const next = { ...app.state, ...change };
-    if (!app.has(next.page)) return; // it was not taken along
+    if (!app.has(next.page)) return; // not exported
     if (next.text !== app.state.text || next.model !== app.state.model) Object.assign(next, { swaps: [], patches: [] }); // their places are of that text
     if (next.model !== app.state.model) next.saved = -1;
     const turned = next.page !== app.state.page;
@@ -49,17 +49,17 @@ const app = {
   },
   theme: () => app.state.theme || (dark.matches ? "dark" : "light"),
   say(text) { at("live").textContent = text; },
-  /** A question to ask after waiting: is this still what is wanted? */
+  /** Returns a function: is this still the current screen? */
   fresh() { const mine = turn; return () => mine === turn; },
   isOff: ({ layer, head: h }) => app.state.off.includes(`${app.state.stack}.${layer}.${h}`),
-  /** Whether nothing here can be run again: a trace, or a page that was taken away. */
+  /** Whether nothing here can be run again: a trace, or an exported page. */
   fixed: () => api.held !== null || app.model.kind === "trace",
-  /** Which checkpoint is asked, if not the model itself. */
+  /** The chosen checkpoint, if not the model itself. */
   saved() { return atStep(this.state.saved); },
   has: (id) => PAGES.some((page) => page.id === id),
-  /** Whether this page can show a change: what was taken away may lack the answers. */
+  /** Whether this page can show a change: an exported one may lack the answers. */
   holds: (change) => api.holds(() => PAGES.find(({ id }) => id === app.state.page).needs?.({ ...app, state: fit({ ...app.state, ...change }) })),
-  /** What the pages seen may still ask, the one in sight first. */
+  /** Further requests of the pages seen, the visible one first. */
   *along() {
     const first = (page) => page.id !== this.state.page;
     for (const page of PAGES.toSorted((a, b) => first(a) - first(b))) if (this.seen.has(page.id)) yield* page.along(this);
@@ -84,20 +84,20 @@ const app = {
   },
   write() { const box = at("text"); box.focus(); box.select(); },
   help() { at("help").showModal(); },
-  async take() { await app.settled; take(app, at("take")); },
-  asking: () => at("help").open || at("take").open,
+  async export() { await app.settled; showExport(app, at("export")); },
+  asking: () => at("help").open || at("export").open,
 };
 
-/** What belonged to the text before: the words chosen for it, the place looked at. */
+/** Resets what belonged to the text before. */
 const afresh = () => ({ taken: "", at: 0, mate: -1 });
 
-/** The address says what is shown. */
+/** Writes the state into the address. */
 function tell(turned = false) {
   if (!framed) history[turned ? "pushState" : "replaceState"](null, "", write(app.state));
   if (parent !== window) parent.postMessage({ glassformer: write(app.state) }, "*");
 }
 
-/** Layer, head, token and stack exist in this run. */
+/** Limits layer, head, token and stack to those of this run. */
 function fit(state = app.state) {
   const { run } = app;
   const stack = run.stacks.find(({ name }) => name === state.stack) ?? run.stacks[0];
@@ -110,15 +110,15 @@ function fit(state = app.state) {
   return state;
 }
 
-/** The token to begin with: a blank, the last of a text that goes on, else the first word. */
-function telling({ says, tokens }, { name }) {
-  if (says.kind === "masked") return says.at[0].token;
-  if (says.kind === "next") return says.at[says.at.length - 1].token;
+/** The token to begin with: a mask, the last token of a decoder, else the first word. */
+function telling({ predictions: { kind, at: places }, tokens }, { name }) {
+  if (kind === "masked") return places[0].token;
+  if (kind === "next") return places[places.length - 1].token;
   return tokens.queries[name === "cross" ? "decoder" : name].findIndex(({ special }) => !special);
 }
 
 const room = () => `${innerWidth} ${innerHeight} ${document.body.clientWidth > 0}`;
-let fitted = ""; // the room that was there when the page was last drawn
+let fitted = ""; // the window's size when last drawn
 
 function show() {
   app.settled = draw();
@@ -128,12 +128,12 @@ function show() {
 async function draw() {
   const mine = ++turn;
   fitted = room();
-  at("page").ariaBusy = "true"; // seen if it takes long
+  at("page").ariaBusy = "true"; // visible after a delay
   dress();
   await api.quiet();
   if (mine !== turn) return;
   api.turn();
-  if (current?.id !== app.state.page) api.again("models"); // a run that goes on has new checkpoints
+  if (current?.id !== app.state.page) api.again("models"); // a running training has new checkpoints
   try {
     const refused = await ready();
     if (mine !== turn) return;
@@ -147,14 +147,14 @@ async function draw() {
     complain(refused);
   } catch (error) {
     if (mine !== turn) return;
-    if (error.status === 404 && !show.again) { // the server has dropped the run: once more
+    if (error.status === 404 && !show.again) { // the server has dropped the run: run again
       show.again = true;
       api.forget();
       await show();
       show.again = false;
       return;
     }
-    if (error.status === api.MISSING && shown && shown !== app.state) { // nothing but what was taken along
+    if (error.status === api.MISSING && shown && shown !== app.state) { // it has only what was exported
       app.state = shown;
       tell();
       await show();
@@ -169,7 +169,7 @@ async function draw() {
 
 const PLAIN = { ...NONE, saved: -1 };
 const tried = (state) => ({ ...changesOf(state), saved: state.saved });
-let sound = { of: "", changes: PLAIN }; // the changes that could be run last, and of what
+let sound = { of: "", changes: PLAIN }; // the last changes that could be run
 
 /** The run of a state, and the one before its changes, if it has some. */
 function runs({ model, text, second, off, saved, ...state }) {
@@ -181,7 +181,7 @@ function runs({ model, text, second, off, saved, ...state }) {
 }
 
 /**
- * The models and the run that the state asks for. Changes that cannot be are taken back.
+ * The models and the run of this state. Changes that the server refuses are undone.
  * @returns {Promise<string>} why they were
  */
 async function ready() {
@@ -198,9 +198,9 @@ async function ready() {
   let refused = "";
   const [run, before = null] = await runs(state).catch(async (error) => {
     if (error.status !== 400 || JSON.stringify(back) === JSON.stringify(tried(state))) throw error;
-    const found = await runs({ ...state, ...back }).catch(() => { throw error; });
+    const again = await runs({ ...state, ...back }).catch(() => { throw error; });
     refused = error.message;
-    return found;
+    return again;
   });
   if (mine !== turn) return "";
   if (refused) {
@@ -252,7 +252,7 @@ function bar() {
     el("div", { class: "rounds" },
       button(app.theme() === "dark" ? "☀" : "☾", "Light or dark", () => app.update({ theme: app.theme() === "dark" ? "light" : "dark" })),
       button("A", "Large type", () => app.update({ large: !state.large }), String(state.large)),
-      button("↓", "Take it away: picture, table, page, link, Python", app.take),
+      button("↓", "Export: picture, table, page, link, Python", app.export),
       button("?", "Shortcuts", app.help)));
 }
 
@@ -271,7 +271,7 @@ function ask() {
       el("input", { id: "text", name: "text", "aria-label": "Sentence", placeholder: "a sentence", spellcheck: "false" }),
       ...(second ? [el("input", { id: "second", name: "second", "aria-label": "Second text", placeholder: second, spellcheck: "false" })] : []),
       ...(model.samples.length ? [samples] : []),
-      el("button", { class: "main", text: "Look" }));
+      el("button", { class: "main", text: "Run" }));
   }
   for (const box of form.querySelectorAll("input")) {
     if (box !== document.activeElement) box.value = state[box.name];
@@ -288,8 +288,8 @@ function complain(text) {
 
 at("ask").addEventListener("submit", (event) => {
   event.preventDefault();
-  const given = new FormData(event.target);
-  app.update({ text: given.get("text"), second: given.get("second") ?? "", query: -1, ...afresh() });
+  const fields = new FormData(event.target);
+  app.update({ text: fields.get("text"), second: fields.get("second") ?? "", query: -1, ...afresh() });
 });
 // A new address: from the bar, from the back button, or written by hand.
 const follow = () => {
@@ -298,7 +298,7 @@ const follow = () => {
   show();
 };
 addEventListener("popstate", follow);
-addEventListener("message", ({ source, data }) => { // from the notebook that this page stands in
+addEventListener("message", ({ source, data }) => { // from the notebook around this page
   if (source === window || source !== parent || typeof data?.glassformer !== "string") return;
   app.state = understood(data.glassformer);
   show();
@@ -318,7 +318,7 @@ const refit = () => {
   settle = setTimeout(show, 120);
 };
 addEventListener("resize", refit);
-// A notebook may load its frame before there is room for it, and gives the room without an event.
+// A notebook may load its frame before it has a size, and give it one without an event.
 new ResizeObserver(refit).observe(document.documentElement);
 describe(at("help"), Object.fromEntries(PAGES.map(({ id, name }) => [id, name])));
 listen(app);

@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { colours, ink, words } from "./colour.js";
 import { choice, el, number, select, swap, table, tick, valued } from "./dom.js";
 import { density, legend, paint, scaleFor, weightOf } from "./picture.js";
-import { says } from "./says.js";
+import { predictions } from "./predictions.js";
 import { sides, strip } from "./tokens.js";
 
 const GAP = 4; // CSS pixels between two pictures, as in style.css
@@ -80,7 +80,7 @@ function build(app) {
     const palette = colours(app.theme(), state.faint && !values);
     draw(canvas, stack, heads, size, values && ((l, h) => scale.byte(values[l][h])), words(palette));
     canvas.shows = shows(run, stack.name, canvas.shows, values);
-    Object.assign(canvas.dataset, { scale: size.scale, gap: gapOf(size) }); // for those who read the pixels
+    Object.assign(canvas.dataset, { scale: size.scale, gap: gapOf(size) }); // for tests that read pixels
     canvas.dataset.drawn = [run.run, stack.name, state.colour, app.theme(), state.faint].join();
     label(app, grid, stack, values, scale, palette);
     placeKnob();
@@ -122,7 +122,7 @@ function onKey(app, event) {
   app.update({ layer: app.state.layer + by[0], head: app.state.head + by[1] });
 }
 
-/** How large a head's picture is on the screen and on the canvas, so that all fit if they can. */
+/** The size of a head's picture, so that all fit if possible. */
 function room(centre, stack, [, , rows, columns]) {
   const holder = centre.firstElementChild;
   const em = parseFloat(getComputedStyle(document.documentElement).fontSize);
@@ -133,7 +133,7 @@ function room(centre, stack, [, , rows, columns]) {
   const k = density();
   const most = Math.max(rows, columns);
   const whole = scaleFor(rows, columns, target * k, target * k);
-  const scale = most * whole < 0.8 * target * k ? whole + 1 : whole; // rather a little soft than small
+  const scale = most * whole < 0.8 * target * k ? whole + 1 : whole; // slightly blurred rather than small
   const shrink = Math.min(1, (target * k) / (most * scale));
   return { scale, shrink, wide: (columns * scale * shrink) / k, high: (rows * scale * shrink) / k };
 }
@@ -166,7 +166,7 @@ function draw(canvas, { layers, heads }, { bytes, shape: [, , rows, columns] }, 
   pen.putImageData(image, 0, 0);
 }
 
-/** For those who take it away: each head's cells by their tokens; of a long text, by their numbers. */
+/** For export: each head's cells by their tokens; of a long text, by numbers. */
 export function shows(run, stack, heads, values = null) {
   const [rows, columns] = sides(run, stack).map((tokens) => tokens.map(({ text }) => text));
   return heads.map((each) => ({
@@ -215,7 +215,7 @@ function label(app, grid, stack, values, scale, palette) {
 
 function tokenStrips(app) {
   const { run, state } = app;
-  const asked = new Set(run.says.kind === "masked" ? run.says.at.map(({ token }) => token) : []);
+  const asked = new Set(run.predictions.kind === "masked" ? run.predictions.at.map(({ token }) => token) : []);
   return Object.entries(run.tokens.queries).flatMap(([name, tokens], _, all) => {
     const own = sides(run, state.stack)[0] === tokens;
     const marks = Object.fromEntries([...asked].map((i) => [i, "asked"]));
@@ -240,10 +240,10 @@ function toolbar(app, all, scale) {
   ];
 }
 
-/** What is said at the chosen token, if it is one of those that speak. */
+/** The predictions at the chosen token, if it has any. */
 function answer({ run, before, state, model }) {
   const listens = model.family === "seq2seq" && state.stack === "encoder";
-  return says(run, before, listens ? -1 : state.query, model);
+  return predictions(run, before, listens ? -1 : state.query, model);
 }
 
 function headCard(app, all) {

@@ -1,4 +1,4 @@
-// A matrix of weights with its tokens along two sides; any size, only what is in sight is drawn.
+// A matrix of weights with its tokens along two sides; only the visible part is drawn.
 
 import { el } from "./dom.js";
 import { pane } from "./pane.js";
@@ -10,7 +10,7 @@ const LABEL = 15; // CSS pixels a label needs
 const THIN = 10; // CSS pixels of a cell too small for a frame inside it
 
 /**
- * @param {{name: string, pick?: (row: number, column: number) => void, hover?: (row: number, column: number) => void}} wishes
+ * @param {{name: string, pick?: (row: number, column: number) => void, hover?: (row: number, column: number) => void}} options
  */
 export function matrix(wishes) {
   let now = null;
@@ -36,7 +36,7 @@ export function matrix(wishes) {
     if (!now) return;
     const { bytes, rows, columns, scale, tall, palette } = now;
     const texts = (names) => names.map(({ text }) => text);
-    view.canvas.shows = [{ // for those who take it away
+    view.canvas.shows = [{ // for export
       name: wishes.name, bytes, rows: texts(rows), columns: texts(columns), palette, scale, tall, left: -x, top: -y, values: now.values, value: now.value ?? weightOf,
     }];
     const [r0, c0] = [Math.floor(y / tall), Math.floor(x / scale)];
@@ -54,11 +54,11 @@ export function matrix(wishes) {
     labels(top, columns, c0, c1, x, "left", now.size);
   }
 
-  /** Names of what is in sight; where cells are small, of every few. */
+  /** Names of the visible rows; of small cells, of every few. */
   function labels(holder, names, from, to, offset, edge, size) {
     const least = Math.max(1, Math.ceil(LABEL / size));
     const every = now.round ? [1, 2, 5, 10, 20, 50, 100].find((n) => n >= least) : least;
-    const middle = now.round ? 0 : Math.floor(every / 2); // so that no half label stands at the edge
+    const middle = now.round ? 0 : Math.floor(every / 2); // no cut label at the edge
     const first = Math.ceil((from - middle) / every) * every + middle;
     const shown = [];
     for (let i = first; i < to; i += every) {
@@ -112,7 +112,7 @@ export function matrixCard(label, wishes) {
 
 const rem = () => parseFloat(getComputedStyle(document.documentElement).fontSize);
 
-/** Where the page gives the box a height of its own, that is the room; else (small screens) there is none. */
+/** The box's own height, if the page gives it one (not on small screens). */
 function boundedHeight(box) {
   return getComputedStyle(box).overflowY === "hidden" ? box.clientHeight : 0;
 }

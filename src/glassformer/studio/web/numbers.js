@@ -1,4 +1,4 @@
-// How is this weight computed? The lecture's walk, with this model's numbers.
+// How is this weight computed? The lecture's steps with this model's numbers.
 
 import * as api from "./api.js";
 import { el, number, share, swap, table, valued, visible } from "./dom.js";
@@ -60,7 +60,7 @@ function build(app) {
   const tokens = el("div", { class: "card flat" });
   const list = el("ol", { class: "steps", "aria-label": "Steps" });
   const step = el("section", { class: "card step", "aria-label": "This step" });
-  const node = el("div", { class: "page-numbers" }, tools, tokens, el("nav", { class: "card", "aria-label": "The walk" }, list), step);
+  const node = el("div", { class: "page-numbers" }, tools, tokens, el("nav", { class: "card", "aria-label": "All steps" }, list), step);
 
   async function show() {
     const { state, run } = app;
@@ -71,14 +71,14 @@ function build(app) {
     swap(tools, ...whichHead(app));
     swap(tokens, strip("The token that looks", asking, query, (to) => app.update({ query: to })));
     intoSight(tokens.querySelector(".strip"));
-    const found = await walked(run, [stack, layer, head], query);
+    const steps = await walked(run, [stack, layer, head], query);
     if (!fresh()) return;
-    const at = ordered(found, asked);
+    const at = ordered(steps, asked);
     swap(list, ...STEPS.map(([name, title], i) => el("li", {}, el("button", {
       type: "button", "aria-current": i === state.step ? "step" : null, on: { click: () => app.update({ step: i }) },
-    }, el("span", { class: "name", text: title }), preview(name, found, at)))));
+    }, el("span", { class: "name", text: title }), preview(name, steps, at)))));
     intoSight(list);
-    swap(step, ...detail(app, found, at, stack === "cross"));
+    swap(step, ...detail(app, steps, at, stack === "cross"));
     app.say(`step ${state.step + 1} of ${STEPS.length}: ${STEPS[state.step][1]}`);
   }
 
@@ -93,21 +93,21 @@ function* along(app) {
   for (const at of [[stack, layer, head], ...everyHead(app)]) for (const query of sides(run, at[0])[0].keys()) yield () => walked(run, at, query);
 }
 
-/** The keys, strongest first, and those shown, in text order. */
-function ordered(found, asked) {
-  const strongest = found.weights.map((_, j) => j).sort((a, b) => found.weights[b] - found.weights[a]);
+/** The keys, strongest first, and the few that are shown, in the order of the text. */
+function ordered(steps, asked) {
+  const strongest = steps.weights.map((_, j) => j).sort((a, b) => steps.weights[b] - steps.weights[a]);
   return {
-    strongest, best: strongest[0], all: found.weights.length,
+    strongest, best: strongest[0], all: steps.weights.length,
     shown: strongest.slice(0, KEYS_SHOWN).sort((a, b) => a - b),
     name: (j) => visible(asked[j].text),
   };
 }
 
-function detail(app, found, at, cross) {
+function detail(app, steps, at, cross) {
   const { step } = app.state;
   const [name, title, inWords, shown] = STEPS[step];
-  const made = { qkv: "q", input: "x" }[name] ?? name;
-  const here = found.formulas[made];
+  const result = { qkv: "q", input: "x" }[name] ?? name;
+  const here = steps.formulas[result];
   const turn = (by, text) => el("button", {
     type: "button", class: by > 0 ? "main" : "plain", text, disabled: !STEPS[step + by], on: { click: () => app.update({ step: step + by }) },
   });
@@ -117,14 +117,14 @@ function detail(app, found, at, cross) {
       el("div", { class: "buttons" }, turn(-1, "Back"), turn(1, "Next"))),
     el("p", { text: inWords }),
     el("div", { class: "formula" }, formula(name, inWords, cross),
-      here ? el("p", { class: "quiet", text: `in this model: ${made} = ${here}` }) : null),
-    el("div", { class: "scroll shown", tabindex: "0", role: "group", "aria-label": "Numbers of this step" }, ...shown(found, at).filter(Boolean)),
+      here ? el("p", { class: "quiet", text: `in this model: ${result} = ${here}` }) : null),
+    el("div", { class: "scroll shown", tabindex: "0", role: "group", "aria-label": "Numbers of this step" }, ...shown(steps, at).filter(Boolean)),
   ];
 }
 
 const largest = (values) => Math.max(...values.map(Math.abs), 1e-9);
 
-/** The first entries of a vector, coloured by sign and size up to `most`. */
+/** The first entries of a vector, coloured by sign and size; `most` is where colours end. */
 function cells({ values, most = largest(values) }) {
   return values.map((value) => el("span", {
     class: value < 0 ? "cell minus" : "cell", vars: { p: (Math.abs(value) / most).toFixed(3) }, "data-value": value, text: number(value),
@@ -150,29 +150,29 @@ function keyed(name, of, at) {
 
 const more = (at) => (at.all > at.shown.length ? ` ${at.shown.length} of ${at.all}: those with the most weight` : "");
 
-/** From scores to weights; this step's column stands out. */
-function scoreTable(found, at, now) {
-  const heads = ["key", "score", "scaled", ...(found.bias ? ["bias"] : []), "masked", "weight"];
+/** Scores on their way to weights; the column of this step stands out. */
+function scoreTable(steps, at, now) {
+  const heads = ["key", "score", "scaled", ...(steps.bias ? ["bias"] : []), "masked", "weight"];
   const until = heads.indexOf(now);
   const cell = (column, value, say = number) => valued(value, say, { class: column === now ? "now" : heads.indexOf(column) > until ? "later" : "" });
   const barred = now === "weight";
   const node = table(`From scores to weights${more(at)}`, barred ? [...heads, ""] : heads, at.shown.map((j) => [
-    at.name(j), cell("score", found.scores[j]), cell("scaled", found.scaled[j]),
-    ...(found.bias ? [cell("bias", found.bias[j])] : []),
-    cell("masked", found.masked[j]), cell("weight", found.weights[j], share),
-    ...(barred ? [el("span", { class: "bar now", vars: { p: String(found.weights[j]) } })] : []),
-  ]), { class: barred ? "says scores barred" : "says scores" });
+    at.name(j), cell("score", steps.scores[j]), cell("scaled", steps.scaled[j]),
+    ...(steps.bias ? [cell("bias", steps.bias[j])] : []),
+    cell("masked", steps.masked[j]), cell("weight", steps.weights[j], share),
+    ...(barred ? [el("span", { class: "bar now", vars: { p: String(steps.weights[j]) } })] : []),
+  ]), { class: barred ? "values scores barred" : "values scores" });
   return el("div", {}, node, more(at) ? el("p", { class: "quiet", text: more(at) }) : el("span"));
 }
 
-/** What a step gives, in little. */
-function preview(name, found, at) {
+/** A step's result, small. */
+function preview(name, steps, at) {
   if (RESULT[name]) {
-    const { values } = found[RESULT[name]];
+    const { values } = steps[RESULT[name]];
     const most = largest(values);
     return el("span", { class: "strip-of", "aria-hidden": "true" }, ...values.map((value) =>
       el("i", { class: value < 0 ? "minus" : "", vars: { p: (Math.abs(value) / most).toFixed(3) } })));
   }
-  const value = { scores: found.scores, scaled: found.scaled, masked: found.masked, weights: found.weights }[name][at.best];
+  const value = { scores: steps.scores, scaled: steps.scaled, masked: steps.masked, weights: steps.weights }[name][at.best];
   return el("span", { class: "quiet", text: name === "weights" ? share(value) : number(value) });
 }

@@ -29,7 +29,7 @@ export function pane(draw, props = {}) {
     draw(pen, { x: Math.round(node.scrollLeft * k), y: Math.round(node.scrollTop * k), wide, high });
   }
 
-  canvas.again = (pen) => { // for those who draw it elsewhere
+  canvas.again = (pen) => { // for export
     const k = density();
     draw(pen, { x: Math.round(node.scrollLeft * k), y: Math.round(node.scrollTop * k), wide: canvas.width, high: canvas.height });
   };
@@ -43,7 +43,7 @@ export function pane(draw, props = {}) {
       stage.style.height = `${high}px`;
       redraw();
     },
-    /** Scrolls, if it must, so that what stands at this height is in sight. */
+    /** Scrolls if needed, so that this height is visible. */
     reveal(top, high) {
       if (top >= node.scrollTop && top + high <= node.scrollTop + node.clientHeight) return;
       node.scrollTop = top - node.clientHeight / 2;

@@ -1,4 +1,4 @@
-// From bytes to pixels: nothing between them but the colour table.
+// From bytes to pixels by the colour table.
 
 import { colours, css } from "./colour.js";
 import { el } from "./dom.js";

@@ -26,7 +26,7 @@ export const positions = {
 const KINDS = {
   sinusoidal: ["Sines and cosines", "Index 2i of a position is sin(pos / 10000^(2i/d)), index 2i + 1 its cosine: ever slower waves, added to the word's vector."],
   learned: ["Learned", "Each position has a vector of its own, learned like a word's, and added to it."],
-  rotary: ["Rotary", "Nothing is added: each pair of a query's and a key's entries is turned, further at each position. Shown are the cosines of the angles."],
+  rotary: ["RoPE", "Nothing is added: each pair of a query's and a key's entries is turned, further at each position. Shown are the cosines of the angles."],
   relative: ["Relative", "Nothing is added to the words: each head adds a learned number to its scores, by how far the key is from the query. Far distances share one (buckets)."],
 };
 
@@ -57,9 +57,9 @@ function build(app) {
     if (!SHOWN.includes(state.show)) state.show = "lecture";
     const mixing = state.show === "shuffle";
     const stack = state.stack === "encoder" ? "encoder" : "decoder";
-    const found = mixing ? null : await (state.show === "lecture" ? lecture() : placesOf(app, stack));
+    const data = mixing ? null : await (state.show === "lecture" ? lecture() : placesOf(app, stack));
     if (!fresh()) return undefined;
-    const empty = found?.kind === "none";
+    const empty = data?.kind === "none";
     [pictures.hidden, mixed.node.hidden, none.hidden, about.hidden] = [mixing || empty, !mixing, !empty, mixing || empty];
     const sides = state.show === "model" && model.family === "seq2seq";
     swap(tools, choice("Show", TABS, state.show, (to) => app.update({ show: to })),
@@ -67,64 +67,64 @@ function build(app) {
       ...(mixing ? mixed.tools() : empty ? [] : [field]));
     if (mixing) return mixed.show(fresh);
     if (empty) return app.say("This model has no positions");
-    return draw(found);
+    return draw(data);
   }
 
-  function draw(found) {
+  function draw(data) {
     const { state } = app;
-    const relative = found.kind === "relative";
-    const count = found.values.length;
+    const relative = data.kind === "relative";
+    const count = data.values.length;
     const row = Math.max(0, Math.min(count - 1, state.place));
-    const called = (i) => String(i + found.first).replace("-", "−");
+    const called = (i) => String(i + data.first).replace("-", "−");
     const name = `${relative ? "distance" : "position"} ${called(row)}`;
     slider.max = String(count - 1);
     slider.value = String(row);
     shown.textContent = called(row);
     field.firstChild.textContent = relative ? "distance" : "position";
-    const [kind, text] = KINDS[found.kind];
+    const [kind, text] = KINDS[data.kind];
     about.textContent = `${kind}. ${text}`;
-    const ticks = ticksOf(count, found.first);
-    const all = found.values.flat();
+    const ticks = ticksOf(count, data.first);
+    const all = data.values.flat();
     const sizes = Float64Array.from(all, Math.abs).sort();
     const most = Math.max(sizes[Math.floor(INSIDE * (sizes.length - 1))], 1e-9);
     const over = sizes.at(-1) > 1.01 * most;
     const pick = (place) => app.update({ place });
-    const lanes = laned(found).map((c) => laneOf(found, c));
-    swap(titles[0], el("span", { text: relative ? "What each head adds, by distance" : "A few of the curves" }), el("span", { class: "quiet", text: `${name} is marked${OWN.includes(found.kind) ? ", each curve has its own scale" : ""}` }));
+    const lanes = laned(data).map((c) => laneOf(data, c));
+    swap(titles[0], el("span", { text: relative ? "What each head adds, by distance" : "A few of the curves" }), el("span", { class: "quiet", text: `${name} is marked${OWN.includes(data.kind) ? ", each curve has its own scale" : ""}` }));
     swap(waves, squiggles({ label: `${lanes.length} curves; at ${name}: ${lanes.map(({ name: lane, values }) => `${lane} ${number(values[row])}`).join(", ")}`,
       wide: Math.max(260, waves.clientWidth), high: Math.max(240, Math.min(460, waves.clientHeight)), lanes, ticks, marked: row, pick }));
     swap(titles[1], el("span", { text: relative ? "All heads" : "All numbers of all positions" }));
     const bytes = Uint8Array.from(all, (value) => Math.round((255 * (Math.max(-1, Math.min(1, value / most)) + 1)) / 2));
     swap(scale, legend(app.theme(), false, `${over ? "≤ " : ""}${number(-most)}`, `${over ? "≥ " : ""}${number(most)}`, over ? `value, ${100 * INSIDE} % are between` : "value"));
-    cells.show({ bytes, values: all, rows: found.values.map((_, i) => ({ text: called(i), special: false })), columns: found.columns.map((each) => ({ text: each, special: false })),
+    cells.show({ bytes, values: all, rows: data.values.map((_, i) => ({ text: called(i), special: false })), columns: data.columns.map((each) => ({ text: each, special: false })),
       chosen: row, zoom: 0, stretch: true, round: true, palette: words(colours(app.theme())) });
-    cells.view.canvas.dataset.drawn = [state.show, found.kind, app.theme()].join();
-    if (relative) buckets(found, row, ticks, called, pick);
-    else similar(found, row, ticks, pick);
+    cells.view.canvas.dataset.drawn = [state.show, data.kind, app.theme()].join();
+    if (relative) buckets(data, row, ticks, called, pick);
+    else similar(data, row, ticks, pick);
     app.say(`${name}: ${lanes.map(({ name: lane, values }) => `${lane} ${number(values[row])}`).join(", ")}`);
   }
 
   const room = () => ({ wide: Math.max(200, curve.clientWidth), high: Math.max(150, Math.min(420, curve.clientHeight)) });
 
   /** How like this position is to all others. */
-  function similar(found, row, ticks, pick) {
-    const values = found.similar[row];
-    const low = Math.min(0, ...found.similar.flat());
+  function similar(data, row, ticks, pick) {
+    const values = data.similar[row];
+    const low = Math.min(0, ...data.similar.flat());
     const order = values.map((_, i) => i).filter((i) => i !== row).sort((a, b) => values[b] - values[a]).slice(0, NEAREST);
     swap(titles[2], el("span", { text: `How like position ${row} are the others?` }), el("span", { class: "quiet", text: "cosine" }));
     swap(near, table(`Most like position ${row}`, ["position", "cosine", ""], order.map((i) => [
       i, valued(values[i], exact), el("span", { class: "bar now", vars: { p: String(Math.max(0, values[i])) } }),
-    ]), { class: "says" }));
+    ]), { class: "values" }));
     swap(curve, chart({ label: `Cosine of position ${row} to all others`, ...room(), low, most: 1, series: [{ kind: "s0", values }], ticks, marked: row, pick }));
   }
 
   /** Which distances share one number. */
-  function buckets(found, row, ticks, called, pick) {
-    const same = found.buckets.map((_, i) => i).filter((i) => found.buckets[i] === found.buckets[row]);
+  function buckets(data, row, ticks, called, pick) {
+    const same = data.buckets.map((_, i) => i).filter((i) => data.buckets[i] === data.buckets[row]);
     swap(titles[2], el("span", { text: "Which distances share a number?" }), el("span", { class: "quiet", text: "bucket" }));
-    swap(near, el("p", { text: same.length > 1 ? `Distances ${called(same[0])} to ${called(same[same.length - 1])} share bucket ${found.buckets[row]}.` : `Distance ${called(row)} has bucket ${found.buckets[row]} for itself.` }));
-    swap(curve, chart({ label: "Bucket of each distance", ...room(), low: 0, most: Math.max(...found.buckets, 1),
-      series: [{ kind: "s0", values: found.buckets }], ticks, marked: row, pick }));
+    swap(near, el("p", { text: same.length > 1 ? `Distances ${called(same[0])} to ${called(same[same.length - 1])} share bucket ${data.buckets[row]}.` : `Distance ${called(row)} has bucket ${data.buckets[row]} for itself.` }));
+    swap(curve, chart({ label: "Bucket of each distance", ...room(), low: 0, most: Math.max(...data.buckets, 1),
+      series: [{ kind: "s0", values: data.buckets }], ticks, marked: row, pick }));
   }
 
   return { node, show };

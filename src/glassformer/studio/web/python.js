@@ -1,25 +1,25 @@
-// The Python that gives the same: what was run comes from the server, the page from here.
+// The same in Python: the run's code comes from the server, the page's from here.
 
 import * as api from "./api.js";
 import { rivalRun } from "./compare.js";
-import { written } from "./lab.js";
+import { pythonOf } from "./lab.js";
 import { partner, sideOf, tokenOf, whyMute } from "./layers.js";
 import { shuffled } from "./shuffle.js";
 import { ownRun } from "./training.js";
 
-const codeOf = async (run) => (await written(run)).code;
+const codeOf = async (run) => (await pythonOf(run)).code;
 
-/** Two runs: the first is `first` then, the second `trace`; what both need is written once. */
+/** Two runs: the first is `first` then, the second `trace`; shared lines come once. */
 async function both(one, other) {
   const [code, more] = await Promise.all([one, other].map(codeOf));
   const known = code.split("\n");
   return [code, "first = trace", ...more.split("\n").filter((line) => line && !(/^(import|from|model|text)\b/.test(line) && known.includes(line)))].join("\n");
 }
 
-/** The code, and what it takes from elsewhere in its second line. */
+/** The code with one more import in its second line. */
 const using = (from, names, code, ...lines) => [code.replace("\n", `\nfrom glassformer.${from} import ${names}\n`), ...lines];
 
-const unchanged = ({ before }) => (before ? ["# what was changed is not in this"] : []);
+const unchanged = ({ before }) => (before ? ["# without the interventions"] : []);
 
 async function viewed({ run, state: { page, stack, layer, head, query, view } }) {
   const code = await codeOf(run);
@@ -30,7 +30,7 @@ async function viewed({ run, state: { page, stack, layer, head, query, view } })
   return [code, `trace.view("${page === "map" ? "map" : "head"}", stack="${stack}", layer=${layer}, head=${head}, token=${query}${weighed})`];
 }
 
-/** A head in two runs, and their difference if they have as many rows and columns. */
+/** A head in two runs, and their difference if their shapes are equal. */
 async function apart({ state: { stack, layer, head } }, one, other) {
   const shapes = [one, other].map(({ stacks }) => JSON.stringify(stacks.find(({ name }) => name === stack)));
   return using("glass", "weights", await both(one, other),
@@ -45,36 +45,36 @@ async function layers(app) {
   const decides = !whyMute(app, side);
   return using("glass", [...(mate ? ["between"] : []), ...(decides ? ["decided"] : []), "word_path"].join(", "), await (mate ? both(mate.run, run) : codeOf(run)),
     ...(decides ? ["answer = decided(model, trace)"] : []),
-    `way = word_path(trace, ${token}, "${side}", inside=True)`,
+    `path = word_path(trace, ${token}, "${side}", inside=True)`,
     ...(mate ? [`cosines = between((trace, ${token}), (first, ${mate.token}), "${side}", inside=True)`] : []));
 }
 
 async function positions(app) {
   const { state, run, model } = app;
-  if (state.show === "lecture") return ["from glassformer.studio.positions import lecture", "", "positions = lecture()"];
+  if (state.show === "lecture") return ["from glassformer.studio.views.positions import lecture_positions", "", "positions = lecture_positions()"];
   const code = await codeOf(run);
-  if (state.show === "model") return using("studio.positions", "places", code, `positions = places(model, "${state.stack === "encoder" ? "encoder" : "decoder"}")`);
+  if (state.show === "model") return using("studio.views.positions", "model_positions", code, `positions = model_positions(model, "${state.stack === "encoder" ? "encoder" : "decoder"}")`);
   const { order } = await shuffled(app, state.flat);
   const translates = model.family === "seq2seq";
   const moved = "[ids[i] for i in order]";
-  return using("studio.positions", state.flat ? "ids_of, no_positions" : "ids_of", code, ...unchanged(app),
-    `order = ${JSON.stringify(order)}`, `ids = ids_of(model, trace.${translates ? "source_tokens" : "tokens"})`,
-    `shuffled = gf.record(model, ${translates ? `(${moved}, ids_of(model, trace.tokens))` : moved}${state.flat ? ", edit=no_positions(model)" : ""})`);
+  return using("studio.views.shuffle", state.flat ? "no_positions, token_ids" : "token_ids", code, ...unchanged(app),
+    `order = ${JSON.stringify(order)}`, `ids = token_ids(model, trace.${translates ? "source_tokens" : "tokens"})`,
+    `shuffled = gf.record(model, ${translates ? `(${moved}, token_ids(model, trace.tokens))` : moved}${state.flat ? ", edit=no_positions(model)" : ""})`);
 }
 
 async function training(app) {
   const { run, state } = app;
-  const { folder } = await written(run);
+  const { folder } = await pythonOf(run);
   const lines = state.saved < 0 ? await viewed(app) : await apart(app, await ownRun(app), run);
   return folder ? using("train.curves", "read", lines.join("\n"), `losses = read(${JSON.stringify(folder)})`) : lines;
 }
 
 const PAGES = {
   layers, positions, training,
-  numbers: async ({ run, state: { stack, layer } }) => [await codeOf(run), `walk = {name: each for name, each in trace.items() if ".blocks.${layer}." in name and name.startswith("${stack === "encoder" ? "encoder" : "decoder"}")}`],
-  translate: async (app) => (app.run.says.text ? using("generate.align", "align", await codeOf(app.run), ...unchanged(app),
-    `links = align(model.task, model.tokenizer, ${JSON.stringify(app.state.text)}, ${JSON.stringify(app.run.says.text)})`) : [await codeOf(app.run)]),
-  generate: async ({ run, wrote }) => [wrote ? (await api.json(`writings/${wrote.writing}/python`)).code : await codeOf(run)],
+  numbers: async ({ run, state: { stack, layer } }) => [await codeOf(run), `steps = {name: tensor for name, tensor in trace.items() if ".blocks.${layer}." in name and name.startswith("${stack === "encoder" ? "encoder" : "decoder"}")}`],
+  translate: async (app) => (app.run.predictions.text ? using("generate.align", "align", await codeOf(app.run), ...unchanged(app),
+    `links = align(model.task, model.tokenizer, ${JSON.stringify(app.state.text)}, ${JSON.stringify(app.run.predictions.text)})`) : [await codeOf(app.run)]),
+  generate: async ({ run, output }) => [output ? (await api.json(`generations/${output.generation}/python`)).code : await codeOf(run)],
   lab: (app) => (app.before ? apart(app, app.before, app.run) : viewed(app)),
   compare: async (app) => apart(app, app.run, await rivalRun(app)),
 };

@@ -1,5 +1,4 @@
-// Differences: two arms of colour that meet in the paper. Blue is more, orange is less. Most
-// differences are small: the arms go by their square roots.
+// Colours of differences: blue is more, orange is less, by square roots, because most are small.
 
 import { css, even } from "./colour.js";
 import { el } from "./dom.js";

@@ -1,8 +1,8 @@
-// Everything that a page shows follows from this one object, and all of it stands in the address.
+// The whole state of the page; all of it is in the address.
 
 const LARGEST = 2 ** 31 - 1;
 
-/** name: [name in the address, value when it is not there, what else is understood: a pattern; of a number the most, and whether it is whole] */
+/** name: [name in the address, default, valid values: a pattern; of a number its maximum, and whether it is an integer] */
 const FIELDS = {
   model: ["m", ""],
   text: ["x", ""],
@@ -51,18 +51,18 @@ const FIELDS = {
   large: ["large", false],
 };
 
-/** @returns {object} the state that an address like #/head?l=3&h=7 stands for */
+/** @returns {object} the state of an address such as #/head?l=3&h=7 */
 export function read(hash, pages) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
-  const given = new URLSearchParams(query);
+  const params = new URLSearchParams(query);
   const state = { page: pages.includes(path) ? path : pages[0] };
   for (const [name, [short, usual, rule]] of Object.entries(FIELDS)) {
-    state[name] = given.has(short) ? like(usual, given.get(short), rule) : usual;
+    state[name] = params.has(short) ? like(usual, params.get(short), rule) : usual;
   }
   return state;
 }
 
-/** What an address says where it can be so; else what is usual. */
+/** The value in an address if it is valid, else the default. */
 function like(usual, text, rule) {
   if (Array.isArray(usual)) return text.split(",").filter((each) => rule.test(each));
   if (typeof usual === "boolean") return text === "1";
@@ -72,14 +72,14 @@ function like(usual, text, rule) {
   return value >= 0 && value <= most && (!whole || Number.isInteger(value)) ? value : usual;
 }
 
-/** The address of a state; what is as usual is left out. */
+/** The address of a state, without defaults. */
 export function write(state) {
-  const given = new URLSearchParams();
+  const params = new URLSearchParams();
   for (const [name, [short, usual]] of Object.entries(FIELDS)) {
     const value = state[name];
     if (String(value) === String(usual)) continue;
-    given.set(short, typeof value === "boolean" ? String(Number(value)) : String(value));
+    params.set(short, typeof value === "boolean" ? String(Number(value)) : String(value));
   }
-  const query = given.toString();
+  const query = params.toString();
   return `#/${state.page}${query ? `?${query}` : ""}`;
 }

@@ -1,5 +1,5 @@
-// A page as SVG: the same boxes, words and pictures, at the same places, read from the screen.
-// Pictures of numbers become one rectangle a cell with its value; lines are drawn by the code that draws them.
+// A page as SVG, read from the screen: the same boxes, words and pictures at the same places.
+// Pictures of numbers become one rectangle a cell with its value.
 
 import { valueAt } from "./picture.js";
 
@@ -20,7 +20,7 @@ function shape(parent, tag, props, text) {
   return node;
 }
 
-/** What a canvas's pen does, as shapes. It knows what our pages draw with; more it refuses. */
+/** A canvas context that draws shapes; only what our pages use. */
 function pen(into, scale, real) {
   let path = "";
   const at = (...numbers) => numbers.map((each) => tenth(each / scale)).join(" ");
@@ -71,7 +71,7 @@ function clip(group, box) {
   return group;
 }
 
-/** What scrolls is seen as far as its window goes; whole pixels, so that no edge is blurred. */
+/** The visible part of a scrolling element; whole pixels, so that no edge is blurred. */
 function frame(parent, { x, y, width, height }) {
   const [left, top] = [x, y].map(Math.floor);
   return clip(shape(parent, "g", {}), { x: left, y: top, width: Math.ceil(x + width) - left, height: Math.ceil(y + height) - top });
@@ -125,18 +125,18 @@ function lines(node) {
   const range = document.createRange();
   range.selectNodeContents(node);
   if (range.getClientRects().length < 2) return [[node.data, range.getBoundingClientRect()]];
-  const found = [];
+  const lines = [];
   for (const { 0: word, index } of node.data.matchAll(/\S+\s*/g)) {
     range.setStart(node, index);
     range.setEnd(node, index + word.trimEnd().length);
     const box = range.getBoundingClientRect();
-    const last = found[found.length - 1];
+    const last = lines[lines.length - 1];
     if (last && Math.abs(last[1].top - box.top) < 2) {
       last[0] += word;
       last[1].width = box.right - last[1].left;
-    } else found.push([word, box]);
+    } else lines.push([word, box]);
   }
-  return found;
+  return lines;
 }
 
 /** How the words of an element look. */
@@ -169,7 +169,7 @@ function write(parent, node, origin) {
 
 const LOOKS = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "opacity", "fill-opacity", "stroke-opacity", "font-size", "font-weight", "text-anchor", "dominant-baseline"];
 
-/** A drawing that is SVG already: its shapes, with the looks that the style sheet gives them. */
+/** A drawing that is SVG already: its shapes, with the computed styles. */
 function copied(parent, node, { x, y, width, height }) {
   const copy = shape(parent, "svg", { x, y, width, height, viewBox: node.getAttribute("viewBox"), preserveAspectRatio: node.getAttribute("preserveAspectRatio") });
   const add = (from, into) => {
@@ -177,8 +177,8 @@ function copied(parent, node, { x, y, width, height }) {
       const style = getComputedStyle(child);
       const own = [...child.attributes].filter(({ name }) => !["class", "style", "id"].includes(name) && !name.startsWith("on"));
       const words = [...child.childNodes].filter((each) => each instanceof Text).map(({ data }) => data).join("");
-      const made = shape(into, child.localName, { ...Object.fromEntries(own.map(({ name, value }) => [name, value])), ...Object.fromEntries(LOOKS.map((name) => [name, style.getPropertyValue(name)])) }, words);
-      add(child, made);
+      const copy = shape(into, child.localName, { ...Object.fromEntries(own.map(({ name, value }) => [name, value])), ...Object.fromEntries(LOOKS.map((name) => [name, style.getPropertyValue(name)])) }, words);
+      add(child, copy);
     }
   };
   add(node, copy);
@@ -212,7 +212,7 @@ function typed(parent, node, style, { x, y, height }) {
   shape(parent, "text", { ...lettered(style), ...at, fill }, text || node.placeholder || "");
 }
 
-/** Whether any of it can be seen in the windows that it stands in. */
+/** Whether any of it is visible. */
 function inSight(box, windows) {
   return windows.every((each) => box.right > each.left && box.left < each.right && box.bottom > each.top && box.top < each.bottom);
 }
@@ -228,7 +228,7 @@ function walk(parent, node, origin, windows, pixels) {
     for (const child of node.childNodes) walk(parent, child, origin, windows, pixels);
     return;
   }
-  if (!node.checkVisibility() || style.clipPath !== "none") return; // this for those who listen
+  if (!node.checkVisibility() || style.clipPath !== "none") return; // for screen readers
   const real = node.getBoundingClientRect();
   if (!inSight(real, windows)) return;
   const box = { x: real.x - origin.x, y: real.y - origin.y, width: real.width, height: real.height };

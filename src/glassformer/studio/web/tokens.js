@@ -2,7 +2,7 @@
 
 import { el, visible } from "./dom.js";
 
-/** The tokens that look (rows) and those looked at (columns). */
+/** The queries (rows) and the keys (columns). */
 export function sides(run, stack) {
   const { encoder, decoder } = run.tokens.queries;
   if (stack === "cross") return [decoder, encoder];
@@ -32,7 +32,7 @@ export function groups(tokens, { special, pieces }) {
 }
 
 /**
- * The matrix of groups: weights are added over the pieces looked at, and averaged over those that look.
+ * The matrix of groups: weights are summed over keys and averaged over queries.
  * @param {Uint8Array} bytes of all tokens, `width` columns
  */
 export function gather(bytes, width, rows, columns) {
@@ -46,7 +46,7 @@ export function gather(bytes, width, rows, columns) {
   return gathered;
 }
 
-/** A strip of buttons, one a token; `marks`: classes of some. */
+/** A strip of buttons, one a token. `marks` are classes for some of them. */
 export function strip(label, tokens, chosen, choose, marks = {}, asks = false) {
   return el("div", { class: "strip", role: "group", "aria-label": label },
     ...tokens.map((token, i) => el("button", {
@@ -60,7 +60,10 @@ export function strip(label, tokens, chosen, choose, marks = {}, asks = false) {
     })));
 }
 
-/** Scrolls a list to its chosen entry: `scrollIntoView` would also move the start of Tab. */
+/**
+ * Scrolls a list just as far as its chosen entry needs; the page stays where it is. `scrollIntoView` would
+ * scroll the page as well, and in Chromium it also moves the place from which the Tab key goes on.
+ */
 export function intoSight(list) {
   const chosen = list?.querySelector("[aria-pressed=true], [aria-current]");
   if (!chosen) return;
@@ -70,4 +73,5 @@ export function intoSight(list) {
   list.scrollLeft += nearest(box.left - left, box.right - left - list.clientWidth);
 }
 
+/** How far to scroll so that an entry is inside. */
 const nearest = (start, end) => (start < 0 ? start : Math.max(0, Math.min(start, end)));

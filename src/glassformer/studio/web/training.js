@@ -7,10 +7,10 @@ import { everyHead, weights, whichHead } from "./head.js";
 import { matrixCard } from "./matrix.js";
 import { pane } from "./pane.js";
 import { density, legend } from "./picture.js";
-import { says } from "./says.js";
+import { predictions } from "./predictions.js";
 import { groups, sides } from "./tokens.js";
 
-const AGAIN = 2000; // milliseconds between two looks at a run that goes on
+const AGAIN = 2000; // milliseconds between two requests while a run is training
 const EDGE = { left: 44, right: 14, top: 10, bottom: 22 }; // CSS pixels around the curve
 
 export const training = {
@@ -18,7 +18,7 @@ export const training = {
   name: "Training",
   question: "How did it learn this?",
   lead: "The loss as it fell, and the sentence as the model read it at each checkpoint that was kept: move the slider.",
-  caveat: "Only the newest checkpoints and the best are kept, unless train.keep says more.",
+  caveat: "Only the newest checkpoints and the best are kept, unless train.keep_checkpoints says more.",
   build, along, needs: ({ run, state: { stack, layer, head } }) => weights(run, [stack, layer, head]),
 };
 
@@ -53,24 +53,24 @@ function build(app) {
     if (holder.firstElementChild !== (able ? node : none)) holder.replaceChildren(able ? node : none);
     if (!able) { app.say("no training"); return; }
     clearTimeout(waiting);
-    const found = await curves(model);
+    const progress = await curves(model);
     if (!fresh()) return;
-    steps = found.steps;
+    steps = progress.steps;
     const chosen = steps.indexOf(state.saved);
     slider.max = String(Math.max(0, steps.length - 1));
     slider.value = String(chosen < 0 ? steps.length - 1 : chosen);
     slider.disabled = !steps.length || api.held !== null;
-    const own = found.shown === null ? "the model" : `model, step ${found.shown}`;
-    const step = state.saved < 0 ? found.shown : state.saved;
+    const own = progress.shown === null ? "the model" : `model, step ${progress.shown}`;
+    const step = state.saved < 0 ? progress.shown : state.saved;
     at.textContent = state.saved < 0 ? own : `step ${state.saved}`;
-    curve.show({ ...found, at: step ?? -1 });
-    curve.canvas.dataset.drawn = [model.id, found.losses.length, state.saved, theme()].join();
-    swap(tools, ...whichHead(app), el("span", { class: "quiet", text: found.ended ? "the run has ended" : "the run goes on: this page follows it" }));
+    curve.show({ ...progress, at: step ?? -1 });
+    curve.canvas.dataset.drawn = [model.id, progress.losses.length, state.saved, theme()].join();
+    swap(tools, ...whichHead(app), el("span", { class: "quiet", text: progress.ended ? "the run has ended" : "the run is training: this page follows it" }));
     const { stack, layer, head } = state;
     const runs = await bothRuns(app);
     const pictures = await Promise.all(runs.map((each) => weights(each, [stack, layer, head])));
     if (!fresh()) return;
-    swap(right, says(run, before, state.query, model));
+    swap(right, predictions(run, before, state.query, model));
     last.node.hidden = state.saved < 0;
     [then.title.textContent, last.title.textContent] = [state.saved < 0 ? named(own) : `After step ${state.saved}`, named(own)];
     for (const [i, part] of [then, last].entries()) {
@@ -80,9 +80,9 @@ function build(app) {
       part.cells.show({ bytes: pictures[i].bytes, rows, columns, chosen: state.query < rows.length ? state.query : -1, zoom: 0, palette: words(colours(theme(), state.faint)) });
       part.cells.view.canvas.dataset.drawn = [runs[i].run, stack, layer, head, theme(), i ? -1 : state.saved].join();
     }
-    const loss = step === null ? undefined : nearest(found.losses, step);
+    const loss = step === null ? undefined : nearest(progress.losses, step);
     app.say(`${at.textContent}${loss === undefined ? "" : `, loss ${number(loss)}`}`);
-    if (!found.ended && !api.held) waiting = setTimeout(() => { if (fresh()) { api.again(`models/${model.id}/training`); api.again("models"); app.update({}); } }, AGAIN);
+    if (!progress.ended && !api.held) waiting = setTimeout(() => { if (fresh()) { api.again(`models/${model.id}/training`); api.again("models"); app.update({}); } }, AGAIN);
   }
 
   return { node: holder, show };
@@ -90,7 +90,7 @@ function build(app) {
 
 const curves = ({ id }) => api.json(`models/${id}/training`);
 
-/** The model's own run, whatever checkpoint is looked at. */
+/** The run of the model itself, not of a checkpoint. */
 export const ownRun = ({ model, state }) => api.run(model.id, state.text, state.second, []);
 
 /** The run at the checkpoint, and the model's own. */
@@ -105,7 +105,7 @@ function* along(app) {
 const named = (text) => text[0].toUpperCase() + text.slice(1);
 const nearest = (losses, step) => losses.findLast(([at]) => at <= step)?.[1];
 
-/** Loss by step: what was trained on as a line, what was held out as points; the chosen step is marked. */
+/** Loss by step: training as a line, validation as points; the chosen step is marked. */
 function chart() {
   let now = null;
   const view = pane(draw, { role: "img", "aria-label": "Loss by step", class: "losses" });
@@ -146,7 +146,7 @@ function chart() {
     node: view.node, canvas: view.canvas,
     show(what) {
       now = what;
-      view.canvas.shows = [["on what it learns from", what.losses], ["on what is held out", what.evaluations]].map(([name, points]) => ({ // for those who take it away
+      view.canvas.shows = [["on what it learns from", what.losses], ["on what is held out", what.evaluations]].map(([name, points]) => ({ // for export
         name: `Loss ${name}`, rows: points.map(([step]) => `step ${step}`), columns: ["loss"], values: points.map(([, loss]) => loss),
       }));
       const loss = what.losses.at(-1);

@@ -7,7 +7,7 @@ import { el, swap, table, valued, visible } from "./dom.js";
 import { shows, small } from "./map.js";
 import { matrix } from "./matrix.js";
 import { legend, paint } from "./picture.js";
-import { cut } from "./says.js";
+import { cut } from "./predictions.js";
 
 const GAP = 1; // cells between two heads of a minimap
 const MINI = 100; // its width, if that is enough
@@ -41,25 +41,25 @@ function build(app) {
       swap(none, ...message);
     };
     if (model.family !== "seq2seq") return only(...others(app));
-    const [found, ...maps] = await Promise.all(asked(run)).catch((error) => {
+    const [alignment, ...maps] = await Promise.all(asked(run)).catch((error) => {
       if (error.status !== 400) throw error;
       return [error]; // a model that cannot be aligned: without a tokenizer there are no words
     });
     if (!fresh()) return undefined;
-    if (found instanceof api.Refused) return only(el("h2", { text: "No words to align" }), el("p", { text: found.message }));
+    if (alignment instanceof api.Refused) return only(el("h2", { text: "No words to align" }), el("p", { text: alignment.message }));
     only();
-    const [rows, columns] = [found.target, found.source].map((side) => side.map((text) => ({ text: visible(text), special: false })));
-    const bytes = Uint8Array.from(found.soft.flat(), (weight) => Math.round(255 * Math.min(1, Math.max(0, weight))));
+    const [rows, columns] = [alignment.target, alignment.source].map((side) => side.map((text) => ({ text: visible(text), special: false })));
+    const bytes = Uint8Array.from(alignment.soft.flat(), (weight) => Math.round(255 * Math.min(1, Math.max(0, weight))));
     const linked = new Uint8Array(bytes.length);
-    for (const [t, s] of found.hard) linked[t * columns.length + s] = Math.max(128, bytes[t * columns.length + s]);
+    for (const [t, s] of alignment.hard) linked[t * columns.length + s] = Math.max(128, bytes[t * columns.length + s]);
     state.word = Math.max(0, Math.min(rows.length - 1, state.word));
     const palette = words(colours(app.theme(), state.faint));
     swap(scale, legend(app.theme(), state.faint, "0", "1", "weight"));
     lines.show({ bytes: linked, rows, columns, threshold: 0, chosen: state.word });
-    cells.show({ bytes, values: found.soft.flat(), rows, columns, chosen: state.word, zoom: 0, palette });
+    cells.show({ bytes, values: alignment.soft.flat(), rows, columns, chosen: state.word, zoom: 0, palette });
     cells.view.canvas.dataset.drawn = [run.run, "alignment", app.theme()].join();
-    swap(right, written(app), linkTable(found, state.word), minimaps(app, maps, palette));
-    return app.say(spoken(found, state.word));
+    swap(right, written(app), linkTable(alignment, state.word), minimaps(app, maps, palette));
+    return app.say(spoken(alignment, state.word));
   }
 
   return { node, show };
@@ -77,22 +77,22 @@ function spoken({ source, target, hard }, word) {
 }
 
 function written({ run, before }) {
-  const now = run.says.text ?? "";
-  const changed = before && before.says.text !== now;
+  const now = run.predictions.text ?? "";
+  const changed = before && before.predictions.text !== now;
   return el("section", { class: "card", "aria-label": "The translation" },
     el("h2", { text: changed ? "The translation, before and after" : "The translation" }),
-    changed ? el("p", { class: "quote then", text: before.says.text }) : null,
+    changed ? el("p", { class: "quote then", text: before.predictions.text }) : null,
     el("p", { class: "quote", text: now }), ...cut(run));
 }
 
-function linkTable(found, word) {
-  const weights = found.soft[word] ?? [];
+function linkTable(alignment, word) {
+  const weights = alignment.soft[word] ?? [];
   const best = weights.map((_, s) => s).sort((a, b) => weights[b] - weights[a]).slice(0, 5);
   return el("section", { class: "card", "aria-label": "The chosen word" },
-    el("h2", { text: `“${visible(found.target[word] ?? "")}” comes from` }),
+    el("h2", { text: `“${visible(alignment.target[word] ?? "")}” comes from` }),
     table("Source words, the strongest first", ["source", "weight", ""], best.map((s) => [
-      visible(found.source[s]), valued(weights[s]), el("span", { class: "bar now", vars: { p: String(weights[s]) } }),
-    ]), { class: "says" }));
+      visible(alignment.source[s]), valued(weights[s]), el("span", { class: "bar now", vars: { p: String(weights[s]) } }),
+    ]), { class: "values" }));
 }
 
 function minimaps(app, maps, palette) {

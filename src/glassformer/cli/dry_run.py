@@ -1,0 +1,101 @@
+"""`--dry-run` of `pretrain` and `finetune`: the facts of `gf.dry_run`, printed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from glassformer.cli.common import grid, safe, size, visible
+
+CHARACTERS = 240  # of each text
+
+
+def show(facts: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+    else:
+        _print(facts, Console(highlight=False))
+
+
+def _print(facts: dict[str, Any], console: Console) -> None:
+    origin = f"from {facts['init_from']}" if facts["init_from"] else "from random weights"
+    title = Text.assemble((facts["name"], "bold cyan"), f"  {facts['objective']}, {origin}")
+    console.print(title, soft_wrap=True)
+    console.print(grid(_rows(facts)))
+    batch = facts["first_batch"]
+    many = "1 text" if batch["texts"] == 1 else f"{batch['texts']:,} texts"
+    summary = f"{many}, {batch['tokens']:,} tokens, {batch['answers']:,} labels (input←label)"
+    console.print(Text.assemble(("\nThe first micro-batch: ", "bold"), summary), soft_wrap=True)
+    table = Table.grid(padding=(0, 0, 0, 2))
+    for number, text in enumerate(batch["shown"], 1):
+        lines = [_shown(text)]
+        if "source" in text:
+            lines.insert(0, _line(text["source"], [None] * len(text["source"])))
+        table.add_row(Text(f"{number}", "cyan"), Text("\n").join(lines))
+    console.print(table)
+    console.print("\nNothing was trained.", style="dim")
+
+
+def _rows(facts: dict[str, Any]) -> dict[str, str]:
+    config, memory = facts["config"], dict(facts["memory_bytes"])
+    depths = " + ".join(str(d) for d in (config["depth"], config["decoder_depth"]) if d)
+    total = memory.pop("total")
+    parts = " + ".join(f"{name} {size(count)}" for name, count in memory.items())
+    step = f"{facts['micro_batches']:,} × {facts['micro_batch_tokens']:,} tokens"
+    step += " on each side" if facts["sides"] == 2 else ""
+    rows = {
+        "model": f"{config['family']}, {depths} blocks, width {config['width']}, "
+        f"{config['heads']} heads, {config['vocab_size']:,} pieces",
+        "parameters": f"{facts['parameters']['with_head']:,} with the head, "
+        f"{facts['parameters']['bare']:,} without",
+        "memory": f"about {size(total)}: {parts} (activations are estimated)",
+    }
+    for name, part in facts["data"].items():
+        many = "1 document" if part["documents"] == 1 else f"{part['documents']:,} documents"
+        rows[name] = f"{many}, {part['tokens']:,} tokens"
+    rows |= {
+        "a step": f"{step}, {facts['tokens_per_step']:,} of them real "
+        f"({facts['filler_fraction']:.1%} of a micro-batch is filler)",
+        "steps": f"{facts['steps']:,}: {facts['epochs']:.2f} epochs of "
+        f"{facts['micro_batches_per_epoch']:,} micro-batches",
+    }
+    skipped = [f"{count:,} {reason}" for reason, count in facts["skipped"].items()]
+    rows["note"] = "; ".join(skipped) or "nothing"
+    return rows | {"folder": facts["out"]}
+
+
+def _shown(text: dict[str, Any]) -> Text:
+    """cat←dog: the model reads cat and has to predict dog."""
+    ahead = all(
+        answer is not None for answer in text["answers"]
+    )  # each token predicts the next one
+    line = _line(text["tokens"], [None if ahead else a for a in text["answers"]])
+    if ahead:
+        line.append(f" → {visible(text['answers'][-1])}", "bold")
+    if "label" in text:
+        line.append(f"  → {safe(text['label'])}", "bold green")
+    if "follows" in text:
+        line.append("  (it follows)" if text["follows"] else "  (it does not follow)", "dim")
+    return line
+
+
+def _line(tokens: list[str], answers: list[str | None]) -> Text:
+    line = Text()
+    spaces = any(" " in token for token in tokens)
+    between = "|" if spaces else " "
+    if all(len(token) == 1 for token in tokens):  # characters
+        between = ""
+    for i, (token, answer) in enumerate(zip(tokens, answers, strict=True)):
+        if len(line) > CHARACTERS:
+            line.append(f" … ({len(tokens):,} tokens)", "dim")
+            break
+        line.append(between if i else "", "dim")
+        line.append(safe(token), "" if answer is None else "bold")
+        if answer is not None:
+            line.append(f"←{safe(answer)}", "bold green")
+    return line

@@ -1,0 +1,162 @@
+"""The fields of a recipe, group by group: [data], [tokenizer], [objective], [train]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import Field, PositiveInt
+
+from glassformer.config import Pool, Strict
+
+
+@dataclass(frozen=True)
+class PathField:
+    """Marks a field of the schema that holds a path."""
+
+    of_model: bool = False  # it may also be the name of a model that comes with the package
+
+
+DataPath = Annotated[str, PathField()]
+ModelPath = Annotated[str, PathField(of_model=True)]
+
+
+class SourceConfig(Strict):
+    train: DataPath = Field(min_length=1)  # a file or folder, below the data root
+    # What ends a document: a blank line, the end of the file, or each line (also of tables).
+    document: Literal["blank", "file", "line"] = "blank"
+    field: str = "text"  # the text column of JSONL, CSV and TSV files
+
+
+class DataConfig(SourceConfig):
+    more: tuple[SourceConfig, ...] = ()  # further sources, read after the first one
+    valid: DataPath | None = None  # validation data; without it a part of train is held out
+    valid_fraction: float = Field(default=0.05, ge=0.0, lt=1.0)  # the size of that part
+    deduplicate: bool = False  # skip repeated documents and lines, and those in the validation data
+    languages: tuple[str, ...] = ()  # parallel files: ("en", "ru") reads train.en and train.ru
+    # Columns of labelled data; guessed from their names, and logged, if not given. Objectives
+    # without labels read the text columns of such a table if `text` is given, with the same split.
+    text: str | None = None
+    text_pair: str | None = None  # the second text of a pair
+    label: str | None = None
+    header: tuple[str, ...] = ()  # column names, for files without a header line
+    separator: str | None = None  # for files other than .tsv, .csv, .jsonl and .parquet
+    label_prefix_separator: str | None = None  # cut the label here: DESC of DESC:manner
+    label_separator: str | None = Field(default=None, min_length=1)  # several labels a text: a|b
+    tag: int | str | None = None  # column of CoNLL files; the last one (or upos) if not given
+    skip_bad: bool = False  # count and log unusable rows instead of stopping
+    fold: str | None = None  # hold out part 3/10 …
+    fold_by: Literal["text", "name"] = "text"  # … chosen by hash, or by file name in each label
+
+    @property
+    def sources(self) -> tuple[SourceConfig, ...]:
+        """All training sources."""
+        return (self, *self.more)
+
+    @property
+    def splits(self) -> bool:
+        """Whether a part of train is held out."""
+        return self.valid is None and (self.valid_fraction > 0.0 or self.fold is not None)
+
+    @property
+    def held(self) -> tuple[float, float]:
+        """The range of hashes, as shares of all hashes, that is held out."""
+        if self.fold is None:
+            return 0.0, self.valid_fraction
+        number, count = map(int, self.fold.split("/"))
+        return (number - 1) / count, number / count
+
+    def part(self, name: str) -> tuple[SourceConfig, ...]:
+        """The sources that "train" or "valid" is read from."""
+        if name == "valid" and self.valid is not None:
+            return (SourceConfig(train=self.valid, document=self.document, field=self.field),)
+        return self.sources
+
+
+class TokenizerConfig(Strict):
+    path: DataPath | None = None  # a folder with a tokenizer; without it one is trained
+    kind: Literal["bpe", "wordpiece", "unigram", "chars", "bytes"] | None = None
+    vocab_size: PositiveInt = 8_000
+    lowercase: bool = False
+
+
+class ObjectiveConfig(Strict):
+    kind: str  # the name of a module in objectives/
+    length: PositiveInt  # the longest text in tokens, special tokens included
+    mask_rate: float = Field(default=0.15, gt=0.0, lt=1.0)
+    mask_unit: Literal["token", "word", "span"] = "token"
+    sentence_order: bool = False  # swap the two texts, instead of drawing a random second one
+    short_pair_fraction: float = Field(default=0.1, ge=0.0, le=1.0)  # of pairs below `length`
+    label_smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)
+    class_weights: Literal["balanced"] | None = None  # rare classes count as much as common ones
+    pool: Pool | None = None  # how token vectors become one vector; the model's way if not given
+    token_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)  # for pool = "words", "hierarchy"
+    overlap: int = Field(default=64, ge=0)  # tokens that neighbouring windows of a context share
+    scale: float = Field(default=20.0, gt=0.0)  # of cosines, in the contrastive loss
+    symmetric: bool = False  # contrastive loss in both directions
+    max_score: float = Field(default=1.0, gt=0.0)  # the label that means a cosine of 1
+    # Texts longer than `length` are counted and logged. warn: plain text is read in parts, pairs
+    # are skipped. error: the run does not start. window: nothing may be skipped.
+    on_truncate: Literal["warn", "error", "window"] = "warn"
+
+
+class TrainConfig(Strict):
+    steps: int = Field(default=0, ge=0)  # either steps …
+    epochs: float | None = Field(default=None, gt=0)  # … or passes over the data
+    micro_batch_tokens: PositiveInt | Literal["auto"] = 4_096  # in one forward pass
+    micro_batches: PositiveInt = 1  # in a step, over all processes
+    learning_rate: float = Field(default=1e-3, gt=0)
+    schedule: Literal["constant", "linear", "cosine", "wsd", "inverse_sqrt"] = "cosine"
+    warmup: int | float = Field(default=100, ge=0)  # steps; below 1: a fraction of all steps
+    decay_fraction: float = Field(default=0.2, ge=0.0, le=1.0)  # wsd: the decaying part at the end
+    min_lr_ratio: float = Field(default=0.1, ge=0.0, le=1.0)  # of the learning rate, at the end
+    optimiser: Literal["adamw", "muon"] = "adamw"
+    betas: tuple[float, float] = (0.9, 0.95)
+    eps: float = Field(default=1e-8, gt=0)
+    weight_decay: float = Field(default=0.1, ge=0)
+    layerwise_lr_decay: float = Field(
+        default=1.0, gt=0.0, le=1.0
+    )  # from each block to the one below
+    freeze: int = Field(default=0, ge=0)  # the embeddings and this many of the lowest blocks
+    max_grad_norm: float = Field(default=1.0, gt=0)
+    ema_decay: float = Field(default=0.0, ge=0.0, lt=1.0)  # moving average of weights; 0: none
+    precision: Literal["float32", "bfloat16"] = "float32"
+    compile: bool = False
+    cuda_graphs: bool = False  # capture a micro-batch once, then replay it
+    activation_checkpointing: bool = False  # less memory, more time
+    deterministic: bool = False
+    workers: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0)
+    evaluate_every: PositiveInt = 250  # steps; with epochs, one epoch if not given
+    bleu_sentences: int = Field(default=0, ge=0)  # validation sentences translated for BLEU, chrF
+    # The validation metric that chooses the best checkpoint; without it the loss, or the first
+    # metric of labelled data.
+    best_by: str | None = None
+    save_every: PositiveInt = 250  # steps; with epochs, one epoch if not given
+    keep_checkpoints: PositiveInt = 2  # besides the best one
+    patience: PositiveInt | None = None  # evaluations without improvement before stopping
+    # A gradient this many times its usual norm is skipped. 10 if not given; never for labelled
+    # data, where one wrong label among memorised texts gives such a gradient.
+    grad_spike_factor: float | None = Field(default=None, gt=1.0)
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    tensorboard: bool = False  # curves in the run's folder, for `tensorboard --logdir`
+
+
+class RecipeFields(Protocol):
+    """What an objective may read of a recipe."""
+
+    @property
+    def data(self) -> DataConfig: ...
+    @property
+    def tokenizer(self) -> TokenizerConfig: ...
+    @property
+    def model(self) -> Mapping[str, Any]: ...
+    @property
+    def objective(self) -> ObjectiveConfig: ...
+    @property
+    def train(self) -> TrainConfig: ...
+    @property
+    def init_from(self) -> str | None: ...
+    @property
+    def random_init(self) -> bool: ...

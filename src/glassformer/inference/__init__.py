@@ -1,0 +1,41 @@
+"""Inference: one file per task, written once for every model that has the head for it."""
+
+from glassformer.inference.answer import Answer, answer
+from glassformer.inference.checks import check_kind, check_tokenizer
+from glassformer.inference.classify import Classified, classify, follows
+from glassformer.inference.embed import (
+    EmbeddingConfig,
+    cosines,
+    embed,
+    embedding_config,
+    nearest,
+    word,
+)
+from glassformer.inference.fill import Blank, Candidate, fill
+from glassformer.inference.recording import record_batch
+from glassformer.inference.tag import Span, Tagged, Word, chunks, tag
+
+__all__ = [
+    "Answer",
+    "Blank",
+    "Candidate",
+    "Classified",
+    "EmbeddingConfig",
+    "Span",
+    "Tagged",
+    "Word",
+    "answer",
+    "check_kind",
+    "check_tokenizer",
+    "chunks",
+    "classify",
+    "cosines",
+    "embed",
+    "embedding_config",
+    "fill",
+    "follows",
+    "nearest",
+    "record_batch",
+    "tag",
+    "word",
+]  # fmt: skip

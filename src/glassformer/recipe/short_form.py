@@ -1,0 +1,47 @@
+"""Fine-tuning without a recipe: sensible settings for a model and a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from glassformer.checkpoint import read_configs
+from glassformer.data.readers.files import find_files
+from glassformer.errors import ConfigError
+from glassformer.objectives import OBJECTIVES
+from glassformer.recipe.paths import model_path
+from glassformer.recipe.schema import Recipe, recipe_from
+
+BYTES, FEW = 5, 100  # bytes of a token, roughly; micro-batches that are few for an epoch
+RATES = ((512, 5e-5), (768, 3e-5))  # up to this width; wider models need lower rates
+
+
+def short_recipe(kind: str, model: str, data: Path, changes: Mapping[str, str]) -> Recipe:
+    """A few epochs with a short warm-up and linear decay; a tenth of the texts is held out.
+
+    Little data gets more epochs in smaller micro-batches: training needs some hundred steps.
+    """
+    forms = {name: each.short_form for name, each in OBJECTIVES.items() if each.short_form}
+    form = forms.get(kind)
+    if form is None:
+        raise ConfigError(f"--objective {kind}: write one of {', '.join(forms)}")
+    config, _ = read_configs(model)
+    length, tokens = min(form.length, config.max_length), form.micro_batch_tokens
+    read = sum(file.stat().st_size for file in find_files(data)) / BYTES
+    if read < FEW * tokens:
+        tokens = tokens // 4
+    epochs = float(min(10, max(3, round(2 * FEW * tokens / max(1.0, read)))))
+    rate = next((rate for width, rate in RATES if config.width <= width), 2e-5)
+    fields: dict[str, Any] = {
+        "name": f"{kind}-{data.name.partition('.')[0]}",
+        "init_from": model_path(model),
+        "data": {"train": data.name, "valid_fraction": 0.1},
+        "objective": {"kind": kind, "length": length},
+        "train": {
+            "epochs": epochs, "micro_batch_tokens": max(tokens, length), "learning_rate": rate,
+            "warmup": 0.1,
+            "schedule": "linear", "min_lr_ratio": 0.0, "weight_decay": 0.01, "betas": [0.9, 0.999],
+        },
+    }  # fmt: skip
+    return recipe_from(fields, changes, f"finetune {kind}")

@@ -1,0 +1,76 @@
+"""Recipes as files: read, and written again."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import BaseModel
+
+from glassformer.errors import ConfigError
+from glassformer.recipe.paths import full_path
+
+RECIPE = "recipe.toml"  # in the folder of a run
+ROOT = "GLASSFORMER_DATA"
+
+
+class RootedRecipe(Protocol):
+    @property
+    def root(self) -> str | None: ...
+
+
+def read_fields(path: Path) -> dict[str, Any]:
+    """What a file says, or the one in a run's folder."""
+    try:
+        file = path / RECIPE if path.is_dir() else path
+        if path.is_dir() and not file.is_file():
+            raise ConfigError(
+                f"{path}: there is no {RECIPE} in it: write a recipe (TOML), or the folder of a run"
+            )
+        return tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}: write the path of a recipe (TOML)") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        hint = ': a text stands in quotes, as "mine"' if "Invalid value" in str(error) else ""
+        raise ConfigError(f"{path}: this is no TOML: {error}{hint}") from None
+
+
+def root_of(recipe: RootedRecipe, data: Path | None, path: Path) -> Path:
+    """Where its data lies: as somebody says, the recipe, the environment; or beside it."""
+    if data is None and recipe.root is not None:
+        data = path.parent / recipe.root
+    return full_path(data or os.environ.get(ROOT) or path.parent)
+
+
+def as_toml(recipe: BaseModel) -> str:
+    """All that decides the run, also what was found or is as usual; `read_recipe` takes it back.
+
+    Where epochs are wanted, the steps follow from them.
+    """
+    fields = recipe.model_dump(mode="json", exclude_none=True)
+    if "epochs" in fields["train"]:
+        del fields["train"]["steps"]
+    groups = {name: value for name, value in fields.items() if isinstance(value, Mapping)}
+    written = _lines({name: value for name, value in fields.items() if name not in groups})
+    for name, group in groups.items():
+        if group:
+            written += f"\n[{name}]\n{_lines(group)}"
+    return written
+
+
+def _lines(fields: Mapping[str, Any]) -> str:
+    return "".join(f"{name} = {_value(value)}\n" for name, value in fields.items())
+
+
+def _value(value: Any) -> str:
+    """Numbers, texts and lists are written as in JSON; a group in a group stands on one line."""
+    if isinstance(value, Mapping):
+        inside = (f"{name} = {_value(each)}" for name, each in value.items())
+        return f"{{ {', '.join(inside)} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

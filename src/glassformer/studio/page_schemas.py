@@ -1,0 +1,191 @@
+"""JSON of the API: the pages Generate, Layers and Positions."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from glassformer.config import Position, Strict
+from glassformer.generate.generation import Stopped
+from glassformer.glass.stacks import StackName
+from glassformer.studio.schemas import Guess, Predictions, Token
+
+BlockPart = Literal["embedding", "attention", "cross", "block"]
+MAX_NEW_TOKENS = 64
+MAX_BEAMS = 8
+MIN_TEMPERATURE = 0.01  # logits divided by less overflow
+
+
+class GenerationRequest(Strict):
+    """Continue a text, and record every step."""
+
+    model: str = Field(max_length=64)
+    step: int | None = None  # a checkpoint; None: the served model
+    text: str
+    taken: tuple[tuple[int, int], ...] = Field(
+        default=(), max_length=MAX_NEW_TOKENS
+    )  # (step, token)
+    max_new_tokens: int = Field(default=12, ge=1, le=MAX_NEW_TOKENS)
+    do_sample: bool = False
+    temperature: float | None = Field(default=None, ge=MIN_TEMPERATURE)
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    num_beams: int = Field(default=1, ge=1, le=MAX_BEAMS)
+
+
+class SamplingRule(BaseModel):
+    """A setting that changes the logits."""
+
+    name: str  # temperature, top-k, …
+    value: float | None
+    left: int  # how many tokens are still possible
+
+
+class CandidateRow(BaseModel):
+    id: int
+    text: str
+    p: list[float]  # the model's probability, then after each rule
+    cut: int | None  # the rule that excluded it
+
+
+class CacheRow(BaseModel):
+    """The KV cache when a token is chosen, and what the last forward pass wrote and read."""
+
+    kept: int  # tokens of all beams
+    written: int
+    read: int
+    source: int  # tokens of the source: written once, read in every step
+    bytes: int  # in use
+
+
+class GenerationStep(BaseModel):
+    token: int
+    logprob: float  # before any sampling rule
+    chosen: bool  # by the user
+    rules: list[SamplingRule]
+    top: list[CandidateRow]
+    cache: CacheRow
+
+
+class CacheSize(BaseModel):
+    """Memory of the KV cache: a token takes layers × heads × (key + value) × item bytes."""
+
+    layers: int
+    heads: int
+    key: int
+    value: int
+    item: int
+    token: int  # bytes of one token
+    capacity: int  # tokens of each text
+    source: int
+    reserved: int  # bytes
+
+
+class BeamNode(BaseModel):
+    """A candidate of a beam search."""
+
+    turn: int
+    parent: int | None  # the node that it continues
+    text: str
+    token: int
+    sum: float  # of the log-probabilities up to here
+    logprob: float
+    state: Literal["kept", "done", "dropped"]
+    score: float | None  # of a finished text, with its length penalty
+
+
+class BeamResult(BaseModel):
+    """A finished text of a beam search."""
+
+    ids: list[int]
+    text: str
+    score: float
+    stopped: Stopped
+
+
+class BeamSearch(BaseModel):
+    nodes: list[BeamNode]
+    best: list[BeamResult]
+    caches: list[CacheRow]  # one for each step
+    penalty: float  # score = sum / length ** penalty
+
+
+class GenerationRow(BaseModel):
+    generation: str  # its id
+    prompt: list[Token]  # of the decoder
+    source: list[Token]  # of a translation
+    generated: list[Token]
+    text: str
+    stopped: Stopped
+    steps: list[GenerationStep]
+    room: CacheSize
+    beams: BeamSearch | None
+
+
+class StepAttention(BaseModel):
+    """The attention weights of each step over the tokens before it."""
+
+    weights: list[list[float]]
+
+
+class LayerPoint(BaseModel):
+    """A point of the residual stream."""
+
+    name: str
+    layer: int | None  # None: before the first block
+    part: BlockPart
+
+
+class LensCurves(BaseModel):
+    """The logit lens at every point and token; p and kl are (points, tokens)."""
+
+    points: list[LayerPoint]
+    words: list[str]  # the final prediction of each token
+    p: list[list[float]]  # the probability of that word
+    kl: list[list[float]]  # KL divergence from the final output, in bits
+
+
+class LensPredictions(BaseModel):
+    """The likeliest words of one token at each point."""
+
+    tops: list[list[Guess]]
+
+
+class WordTrajectory(BaseModel):
+    """A token's vector through the layers; every list has one number for each point."""
+
+    points: list[LayerPoint]
+    norm: list[float]
+    to_start: list[float]
+    to_end: list[float]
+    between: list[float] | None  # cosine with a token of another text
+
+
+class PositionTable(BaseModel):
+    """How a model represents positions: a row for each position."""
+
+    kind: Position
+    first: int  # the first row: position 0, or a distance
+    columns: list[str]
+    values: list[list[float]]
+    similar: list[list[float]]  # cosine of each row with each; empty for relative positions
+    buckets: list[int]  # of each distance; only for relative positions
+
+
+class ShuffleRequest(Strict):
+    """Run the words of a run in another order."""
+
+    run: str = Field(max_length=64)
+    seed: int = Field(ge=0, lt=1 << 31)
+    positions: bool = True  # False: without position information
+
+
+class ShuffleRow(BaseModel):
+    shuffle: str
+    order: list[int]  # the token at each position
+    after: list[Token]  # the text in its new order
+    predictions: Predictions  # before; tokens are numbered as in the run
+    predictions_after: Predictions
+    moved: dict[StackName, float]  # the share of attention that moved

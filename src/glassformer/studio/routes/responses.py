@@ -1,0 +1,39 @@
+"""Request bodies to schemas, results to HTTP responses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from fastapi import Response
+from pydantic import BaseModel, ValidationError
+from torch import Tensor
+
+from glassformer.errors import InputError
+
+T = TypeVar("T", bound=BaseModel)
+
+
+def parse_body(schema: type[T], body: bytes) -> T:
+    """Validate a JSON body; raises InputError with one line for the first problem."""
+    try:
+        return schema.model_validate_json(body)
+    except ValidationError as error:
+        raise InputError(first_error(error.errors())) from None
+
+
+def first_error(errors: Sequence[Any], skip: int = 0) -> str:
+    """The first validation error as `field: message`; `skip` drops leading parts of its path."""
+    field = ".".join(map(str, errors[0]["loc"][skip:]))
+    return f"{field}: {errors[0]['msg']}" if field else str(errors[0]["msg"])
+
+
+def as_json(content: BaseModel) -> Response:
+    return Response(content.model_dump_json(), media_type="application/json")
+
+
+def as_bytes(values: Tensor) -> Response:
+    """The raw bytes of a tensor; its shape is in the header X-Shape."""
+    shape = ",".join(map(str, values.shape))
+    media_type = "application/octet-stream"
+    return Response(values.numpy().tobytes(), media_type=media_type, headers={"X-Shape": shape})

@@ -1,0 +1,191 @@
+"""JSON of the API: models, runs, and the pages Map, Head, Numbers, Translate, Compare."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, Field, RootModel
+
+from glassformer.config import Strict
+from glassformer.glass.stacks import StackName
+
+WeightsView = Literal["raw", "value", "rollout", "mean"]
+Side = Literal["encoder", "decoder"]
+MAX_HEADS_OFF = 1_024
+MAX_EDITS = 64  # swapped words, and patched vectors
+
+
+class Sample(BaseModel):
+    text: str
+    second: str | None = None
+
+
+class StackSize(BaseModel):
+    name: StackName
+    layers: int
+    heads: int
+
+
+class ModelRow(BaseModel):
+    id: str
+    name: str
+    family: str
+    kind: str
+    mask: str | None  # how a mask is written
+    max_length: int  # in tokens: what can be recorded here
+    parameters: int
+    stacks: list[StackSize]
+    samples: list[Sample]
+    note: str | None  # shown before the user writes a text
+    steps: list[int] | None = None  # checkpoints of its training run, if it has one
+
+
+class Models(BaseModel):
+    models: list[ModelRow]
+
+
+class RunRequest(Strict):
+    """Run a model on a text."""
+
+    model: str = Field(max_length=64)
+    text: str
+    second: str | None = None  # the second text of a pair, or the translation to read
+    off: tuple[tuple[StackName, int, int], ...] = Field(default=(), max_length=MAX_HEADS_OFF)
+    swaps: tuple[tuple[Side, int, str], ...] = Field(default=(), max_length=MAX_EDITS)
+    patches: tuple[tuple[Side, int, int, int], ...] = Field(default=(), max_length=MAX_EDITS)
+    other: str | None = None  # the text that patched vectors come from
+    step: int | None = None  # a checkpoint; None: the served model
+
+
+class Token(BaseModel):
+    text: str  # as it is read
+    piece: str  # as the vocabulary spells it
+    special: bool
+    word: int | None  # the same for all pieces of one word
+
+
+class Guess(BaseModel):
+    """A word (or label) and its probability."""
+
+    text: str
+    p: float
+
+
+class TokenPrediction(BaseModel):
+    """The likeliest words at one token, best first."""
+
+    token: int
+    top: list[Guess]
+
+
+class Predictions(BaseModel):
+    kind: Literal["masked", "next", "translation", "label", "none"]
+    at: list[TokenPrediction] = []
+    text: str | None = None
+    complete: bool = True  # False: a translation that was cut off at the length limit
+
+
+class StackShape(StackSize):
+    rows: int
+    columns: int
+
+
+class Tokens(BaseModel):
+    queries: dict[StackName, list[Token]]
+
+
+class RunRow(BaseModel):
+    run: str
+    stacks: list[StackShape]
+    tokens: Tokens
+    predictions: Predictions
+
+
+class AttentionRow(BaseModel):
+    """The attention of one query of one head."""
+
+    weights: list[float]
+    scores: list[float | None]  # None: masked; an empty list: not recorded
+
+
+class AttentionRows(RootModel[list[AttentionRow]]):
+    pass
+
+
+class HeadChanges(BaseModel):
+    moved: list[list[float]]  # (layers, heads): the share of attention that moved
+
+
+class TrainingProgress(BaseModel):
+    steps: list[int]  # of the checkpoints there are
+    losses: list[tuple[float, float]]  # (step, loss), smoothed
+    evaluations: list[tuple[float, float]]  # (step, validation loss)
+    ended: bool
+    shown: int | None  # the step of the served model, if known
+
+
+class PythonCode(BaseModel):
+    code: str
+    folder: str | None = None  # of its training run, if it has one
+
+
+class UploadedTrace(BaseModel):
+    model: str  # the id of the trace in the list of models
+
+
+class Measure(BaseModel):
+    id: str
+    title: str
+    paper: str
+
+
+class Measures(BaseModel):
+    names: list[Measure]
+    values: dict[StackName, dict[str, list[list[float]]]]
+    types: dict[StackName, list[list[str]]]
+
+
+class Vector(BaseModel):
+    """The first entries of a vector, and how long it is."""
+
+    values: list[float]
+    length: int
+
+
+class VectorRows(BaseModel):
+    values: list[list[float]]
+    length: int  # of each row
+
+
+class Numbers(BaseModel):
+    """The computation of one query of one head, from the embedding to the end of its block."""
+
+    token: str
+    embedding: Vector
+    segment: Vector | None
+    position: Vector | None  # None: rotary or relative positions add no vector
+    before: Vector  # the residual stream before the attention
+    x: Vector  # the input of W_Q: `before`, or its norm (pre-norm)
+    q: Vector
+    k: VectorRows  # a row for each key
+    v: VectorRows
+    scores: list[float]  # q · k
+    scaled: list[float]  # q · k / scale
+    bias: list[float] | None  # of relative positions
+    masked: list[float | None]  # None: −∞
+    weights: list[float]
+    mixed: Vector  # Σ weights · v
+    out: Vector  # W_O of all heads' mixed
+    residual: Vector  # before + out
+    norm: Vector  # the input of the next part
+    mlp: Vector
+    block: Vector  # the output of the block
+    scale: float
+    formulas: dict[str, str]
+
+
+class AlignmentView(BaseModel):
+    source: list[str]
+    target: list[str]
+    soft: list[list[float]]  # (target words, source words)
+    hard: list[tuple[int, int]]  # (target, source)

@@ -1,0 +1,128 @@
+"""Texts of a request to token ids, with what a page shows of each token."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from glassformer.data.special_tokens import MASK, find_id
+from glassformer.errors import InputError, shown
+from glassformer.glass.measures import SPACES
+from glassformer.loaded import Model
+from glassformer.studio.schemas import Token
+from glassformer.text import Encoding, Text, Tokenizer
+from glassformer.text.tokenizer import REPLACEMENT
+
+SPECIAL = re.compile(r"\[[A-Z]+\]|<[^<>\s]{1,40}>")  # [CLS], </s>, <|endoftext|>
+NO_TOKENIZER = "this model came without a tokenizer: write token ids, such as 5 7 9"
+
+
+@dataclass(frozen=True)
+class TokenizedText:
+    ids: list[int]
+    tokens: list[Token]
+    inputs: Text | list[int]  # as `record` takes it
+
+
+def mask_token(tokenizer: Tokenizer | None) -> str | None:
+    """How this tokenizer writes a mask, None if it has none."""
+    id = None if tokenizer is None else find_id(tokenizer, MASK)
+    return None if tokenizer is None or id is None else tokenizer.token(id)
+
+
+def tokenize(model: Model, text: str, second: str | None = None) -> TokenizedText:
+    """A text or a pair of texts; for a model without a tokenizer, numbers.
+
+    Raises InputError if there are no tokens in it.
+    """
+    if model.tokenizer is None:
+        first = _numbers(text)
+        return tokenize_ids(model, first + ([] if second is None else _numbers(second)))
+    mask = mask_token(model.tokenizer)
+    if mask is not None:  # users write [MASK], whatever the model calls it
+        text = text.replace(MASK[0], mask)
+    inputs = text if second is None else (text, second)
+    encoding = model.tokenizer.encode(inputs)
+    if not encoding.ids:
+        raise InputError(f"the tokenizer finds no token in {shown(text)}: write a text")
+    tokens = _tokens(model.tokenizer, encoding, (text, second or ""))
+    return TokenizedText(encoding.ids, tokens, inputs)
+
+
+def tokenize_target(model: Model, text: str) -> list[int]:
+    """The ids of a text without special tokens."""
+    if model.tokenizer is None:
+        return _numbers(text)
+    encoding = model.tokenizer.encode(text)
+    return [i for i, special in zip(encoding.ids, encoding.special, strict=True) if not special]
+
+
+def tokenize_ids(model: Model, ids: Sequence[int]) -> TokenizedText:
+    """Ids that a model has generated or a user has typed: their text is what they decode to."""
+    tokenizer, ids = model.tokenizer, list(ids)
+    if tokenizer is None:
+        tokens = [
+            Token(text=str(i), piece=str(i), special=False, word=n) for n, i in enumerate(ids)
+        ]
+        return TokenizedText(ids, tokens, ids)
+    added = tokenizer.backend.get_added_tokens_decoder()
+    ends = [len(tokenizer.decode(ids[:n]).rstrip(REPLACEMENT)) for n in range(len(ids) + 1)]
+    encoding = Encoding(
+        ids=ids,
+        segments=[],
+        tokens=[tokenizer.token(i) for i in ids],
+        spans=[(start, max(start, end)) for start, end in pairwise(ends)],
+        special=[i in added and added[i].special for i in ids],
+        texts=[0] * len(ids),
+    )
+    return TokenizedText(ids, _tokens(tokenizer, encoding, (tokenizer.decode(ids), "")), ids)
+
+
+def tokens_from_pieces(pieces: Sequence[str]) -> list[Token]:
+    """Tokens of which only the vocabulary's spelling is known: ##ing, Ġcat, ▁cat, [SEP]."""
+    spaced = any(piece.startswith(tuple(SPACES)) for piece in pieces)
+    tokens: list[Token] = []
+    word, inside = -1, False
+    for piece in pieces:
+        special = SPECIAL.fullmatch(piece) is not None
+        bare = piece.removeprefix("##").strip(SPACES)
+        continues = piece.startswith("##") or (spaced and piece == bare and bare.isalnum())
+        if not special and not (inside and continues):
+            word += 1
+        inside = not special
+        number = None if special else word
+        tokens.append(Token(text=bare or piece, piece=piece, special=special, word=number))
+    return tokens
+
+
+def _numbers(text: str) -> list[int]:
+    words = text.split()
+    if not words or not all(word.isascii() and word.isdigit() for word in words):
+        raise InputError(NO_TOKENIZER)
+    if max(map(len, words)) > 9:
+        raise InputError(f"{shown(max(words, key=len))} is no token id: write smaller numbers")
+    return [int(word) for word in words]
+
+
+def _tokens(tokenizer: Tokenizer, encoding: Encoding, texts: tuple[str, str]) -> list[Token]:
+    unknown = getattr(tokenizer.backend.model, "unk_token", None)
+    tokens: list[Token] = []
+    word = -1
+    before: tuple[int | None, int] = (None, 0)  # the last piece: its text, and where it ended
+    for piece, (start, end), special, home in zip(
+        encoding.tokens, encoding.spans, encoding.special, encoding.texts, strict=True
+    ):
+        text = texts[home or 0]
+        raw = text[start:end]
+        visible = "" if special or piece == unknown else raw.strip() or raw  # shows a line end
+        inside = start < before[1] or (
+            start == before[1] > 0 and text[start - 1 : start + 1].isalnum()
+        )
+        if not special and not (before[0] == home and inside):
+            word += 1
+        before = (home, end)
+        number = None if special else word
+        tokens.append(Token(text=visible or piece, piece=piece, special=special, word=number))
+    return tokens

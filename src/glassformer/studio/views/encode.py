@@ -1,0 +1,45 @@
+"""Attention weights as bytes, round(255 · weight): indices into a colour table."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import adaptive_max_pool2d
+
+from glassformer.glass import rollout, weights
+from glassformer.glass.stacks import StackName, attentions, place
+from glassformer.glass.values import layer_values
+from glassformer.precision import widen
+from glassformer.studio.runs import RecordedRun
+from glassformer.studio.schemas import WeightsView
+
+THUMBNAIL = 48  # the most rows and columns of a head on the map
+
+
+def to_bytes(values: Tensor) -> Tensor:
+    """Numbers from 0 to 1 → uint8."""
+    return (values.float() * 255).round().clamp(0, 255).to(torch.uint8).cpu()
+
+
+def all_heads(run: RecordedRun, stack: StackName) -> Tensor:  # (L, H, r, c)
+    """Every head of a stack; a long text is max-pooled to THUMBNAIL rows and columns."""
+    layers = []
+    for here in attentions(run.trace, stack):
+        heads = widen(run.trace[f"{here}.weights"])  # (H, T, S)
+        size = (min(heads.shape[-2], THUMBNAIL), min(heads.shape[-1], THUMBNAIL))
+        layers.append(to_bytes(adaptive_max_pool2d(heads, size)))
+    return torch.stack(layers)
+
+
+def one_head(
+    run: RecordedRun, stack: StackName, layer: int, head: int, view: WeightsView
+) -> Tensor:  # (T, S)
+    """One head; `mean` is over the heads of its layer, `rollout` over all layers up to it."""
+    here = place(run.trace, stack, layer, head)
+    heads = widen(run.trace[f"{here}.weights"])  # (H, T, S)
+    if view == "value":
+        norms = layer_values(run.loaded_model, run.trace, here)[head]
+        return to_bytes(norms / norms.sum(-1, keepdim=True).clamp(min=1e-30))
+    if view == "rollout":
+        return to_bytes(rollout(weights(run.trace, stack)[: layer + 1])[-1])
+    return to_bytes(heads.mean(0) if view == "mean" else heads[head])

@@ -1,0 +1,87 @@
+"""The logit lens at every layer, and a token's vector through the layers."""
+
+from __future__ import annotations
+
+import re
+
+from glassformer.errors import InputError
+from glassformer.glass import between, decided, lens, word_path
+from glassformer.glass.stacks import StackName, sides
+from glassformer.studio.page_schemas import (
+    BlockPart,
+    LayerPoint,
+    LensCurves,
+    LensPredictions,
+    WordTrajectory,
+)
+from glassformer.studio.runs import RecordedRun
+from glassformer.studio.schemas import Guess
+from glassformer.studio.views.predictions import TOP, readable
+
+BLOCK = re.compile(r"\w+\.blocks\.(\d+)\.(attention|cross)?")
+
+
+def lens_curves(run: RecordedRun) -> LensCurves:
+    """How close each point is to the final output, for all tokens."""
+    decision = decided(run.loaded_model, run.trace)
+    return LensCurves(
+        points=[_point(name) for name in decision.points],
+        words=[readable(run.loaded_model, word) for word in decision.words],
+        p=decision.probabilities.tolist(),
+        kl=decision.distances.tolist(),
+    )
+
+
+def lens_at(run: RecordedRun, token: int) -> LensPredictions:
+    """The likeliest words of one token at every point."""
+    _check(run, run.row.stacks[-1].name, token)
+    by_point = lens(run.loaded_model, run.trace, top_k=TOP, inside=True, at=[token])
+    return LensPredictions(
+        tops=[
+            [
+                Guess(text=readable(run.loaded_model, word), p=p)
+                for word, p in zip(point.words[0], point.probabilities[0].tolist(), strict=True)
+            ]
+            for point in by_point.values()
+        ]
+    )
+
+
+def trajectory(
+    run: RecordedRun, stack: StackName, token: int, mate: tuple[RecordedRun, int] | None
+) -> WordTrajectory:
+    """A token's vector through the layers; `mate` is a token of another run to compare it with."""
+    _check(run, stack, token)
+    path = word_path(run.trace, token, stack, inside=True)
+    cosines = None
+    if mate is not None:
+        other, other_token = mate
+        if (other.request.model, other.request.step) != (run.request.model, run.request.step):
+            raise InputError("only two texts of the same model can be compared")
+        _check(other, stack, other_token)
+        cosines = between(
+            (run.trace, token), (other.trace, other_token), stack, inside=True
+        ).tolist()
+    return WordTrajectory(
+        points=[_point(name) for name in path.points],
+        norm=path.norm.tolist(),
+        to_start=path.to_start.tolist(),
+        to_end=path.to_end.tolist(),
+        between=cosines,
+    )
+
+
+def _check(run: RecordedRun, stack: str, token: int) -> None:
+    count = len(sides(run.trace, stack)[0])
+    if not 0 <= token < count:
+        raise InputError(f"token {token}: this text has tokens 0 to {count - 1}")
+
+
+def _point(name: str) -> LayerPoint:
+    """decoder.blocks.3.attention_sum → after the attention of layer 3."""
+    match = BLOCK.match(name)
+    if match is None:
+        return LayerPoint(name="embedding", layer=None, part="embedding")
+    parts: dict[str | None, BlockPart] = {"attention": "attention", "cross": "cross", None: "block"}
+    layer, part = int(match[1]), parts[match[2]]
+    return LayerPoint(name=f"{part} {layer}", layer=layer, part=part)

@@ -1,0 +1,95 @@
+"""Python code that reproduces a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from glassformer.studio.checkpoints import at_step
+from glassformer.studio.runs import RecordedRun
+from glassformer.studio.samples import ServedModel
+from glassformer.studio.tokenization import tokenize
+from glassformer.studio.views.generation import RecordedGeneration
+
+
+def run_code(run: RecordedRun, served: ServedModel | None) -> str:
+    """Code that ends with `trace`, which the pages show. `served` is None for an uploaded trace."""
+    if served is None:
+        return 'import glassformer as gf\n\ntrace = gf.Trace.load("run.gftrace")'
+    return "\n".join(
+        [
+            "import glassformer as gf",
+            *_imports(run, served),
+            "",
+            _load_line(run, served),
+            f"text = {run.inputs!r}",
+            *_record_lines(run),
+        ]
+    )
+
+
+def _imports(run: RecordedRun, served: ServedModel) -> list[str]:
+    request = run.request
+    calls = {"heads_off": request.off, "patched": request.patches, "swapped": request.swaps}
+    used = [name for name, changes in calls.items() if changes]
+    lines = [f"from glassformer.glass import {', '.join(used)}"] if used else []
+    if not served.folder:
+        lines.append("from glassformer.studio.toys import toy")
+    return lines
+
+
+def _load_line(run: RecordedRun | RecordedGeneration, served: ServedModel) -> str:
+    if not served.folder:
+        return f"model = toy({served.name!r}).model"
+    if served.run is not None and run.request.step is not None:
+        return f"model = gf.load({at_step(served.run, run.request.step).as_posix()!r})"
+    return f"model = gf.load({served.folder!r})"
+
+
+def _record_lines(run: RecordedRun) -> list[str]:
+    request = run.request
+    if not (request.off or request.swaps or request.patches):
+        return ["trace = gf.record(model, text)"]
+    lines = ["before = gf.record(model, text)"] if request.off else []
+    if request.patches:
+        lines.append(f"other = gf.record(model, {_other(run)!r})")
+    changes = [f"heads_off(before, {list(request.off)!r})"] if request.off else []
+    for side in ("encoder", "decoder"):
+        words = {place: word for at, place, word in request.swaps if at == side}
+        if words:
+            changes.append(f"swapped(model, {side!r}, {words!r})")
+        places = [tuple(each) for at, *each in request.patches if at == side]
+        if places:
+            changes.append(f"patched(other, {side!r}, {places!r})")
+    return [
+        *lines,
+        "trace = gf.record(model, text, edit={",
+        *(f"    **{change}," for change in changes),
+        "})",
+    ]
+
+
+def _other(run: RecordedRun) -> Any:
+    """The donor text, as `record` takes it: with the same target if there is one."""
+    text = tokenize(run.loaded_model, run.request.other or "")
+    return (text.ids, run.inputs[1]) if run.trace.source_tokens else text.inputs
+
+
+def generation_code(recorded: RecordedGeneration, served: ServedModel) -> str:
+    """Code that ends with `generation`: its text and log-probabilities."""
+    request = recorded.request
+    options = request.model_dump(
+        exclude={"model", "step", "text", "taken"}, exclude_unset=True, exclude_none=True
+    )
+    settings = [f"{name}={value!r}" for name, value in options.items()]
+    toy = ["from glassformer.studio.toys import toy"] if not served.folder else []
+    return "\n".join(
+        [
+            "import glassformer as gf",
+            *toy,
+            "",
+            _load_line(recorded, served),
+            f"text = {tokenize(served.model, request.text).inputs!r}",
+            *(["# without the tokens that were chosen by hand"] if request.taken else []),
+            f"(generation,) = model.generate({', '.join(['text', *settings, 'logprobs=True'])})",
+        ]
+    )

@@ -1,0 +1,192 @@
+"""`gf.compare`: several models on one task, each with several seeds, in one table."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glassformer.checkpoint import read_configs
+from glassformer.data.run_paths import Report, RunPaths
+from glassformer.durable import write_whole
+from glassformer.errors import ConfigError
+from glassformer.presets import PRESETS
+from glassformer.recipe.paths import expanded
+from glassformer.recipe.schema import recipe_fields
+from glassformer.recipe.toml import root_of
+from glassformer.sizes import measure as count_parameters
+from glassformer.train.compare_plan import (
+    RANDOM,
+    Line,
+    PlannedRun,
+    RunResult,
+    as_csv,
+    metric_of,
+    plan,
+    summary,
+)  # fmt: skip
+from glassformer.train.compare_results import check, keep
+from glassformer.train.dry_run import memory
+from glassformer.train.evaluation import measure, recipe_for
+from glassformer.train.fit import Run, open_run
+
+SEEDS = 3
+TABLE = "table.csv"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One line for each model; `metric` is the one that the models are compared by."""
+
+    lines: list[Line]
+    metric: str
+    table: Path  # a CSV file with all metrics
+    runs: list[PlannedRun]
+
+    def as_dict(self) -> dict[str, Any]:
+        models = []
+        for line in self.lines:
+            planned = [run for run in self.runs if run.model == line.model]
+            runs = [
+                {"folder": str(run.folder), "label": run.label, **asdict(result)}
+                for run, result in zip(planned, line.runs, strict=True)
+            ]
+            models.append({**asdict(line), "runs": runs})
+        return {"metric": self.metric, "models": models, "table": str(self.table)}
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What a caller may watch: lines about the data, each run, and the events of a run."""
+
+    report: Report = lambda line, progress: None
+    start: Callable[[str], None] = lambda line: None
+    train: Callable[[Run], None] = lambda run: deque(run.events(), maxlen=0).clear()
+
+
+def compare(
+    models: Sequence[str],
+    recipe: str | Path,
+    *,
+    seeds: int | None = None,
+    folds: int | None = None,
+    test: str | None = None,
+    evaluate_only: bool = False,
+    data: str | Path | None = None,
+    out: str | Path | None = None,
+    changes: Mapping[str, str] | None = None,
+    hooks: Hooks | None = None,
+) -> Comparison:
+    """Fine-tune several models on one task: mean and standard deviation of its metrics.
+
+    models: presets (random weights and the recipe's tokenizer), model folders, files of static
+    vectors; FOLDER:random is a folder's network and tokenizer with random weights. recipe: a TOML
+    file, or a run's folder. seeds: runs of each model, 3 if not given, with folds 1. folds: hold
+    out each of so many parts of the training data in turn. test: data to report the metrics of.
+    evaluate_only: train nothing. out: the folder of the runs. Finished runs are reused, and an
+    interrupted comparison is resumed by the same call.
+    """
+    hooks = hooks or Hooks()
+    _check(models, seeds, evaluate_only=evaluate_only)
+    path = Path(recipe)
+    folder = expanded(Path(out)) if out else Path("runs") / f"compare-{path.stem}"
+    times = None if evaluate_only else seeds or (SEEDS if folds is None else 1)
+    runs = plan(models, recipe_fields(path), changes or {}, str(recipe), folder, times, folds, test)
+    root = root_of(runs[0].recipe, None if data is None else Path(data), path)
+    paths = RunPaths(root, Path(), str(recipe), hooks.report)
+    results = _results(runs, paths, hooks, evaluate_only=evaluate_only)
+    pairs = [(run.model, result) for run, result in zip(runs, results, strict=True)]
+    lines = summary(pairs)
+    write_whole(folder / TABLE, as_csv(lines).encode())
+    return Comparison(lines, metric_of(runs[0].recipe, lines[0].means), folder / TABLE, runs)
+
+
+def _check(models: Sequence[str], seeds: int | None, *, evaluate_only: bool) -> None:
+    if not models:
+        raise ConfigError("compare: write the models: compare --task RECIPE bert-tiny FOLDER")
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        raise ConfigError("compare: runs in one process: start it without torchrun")
+    if not evaluate_only:
+        return
+    if seeds is not None:
+        raise ConfigError("--seeds: --evaluate-only is not random: leave one of them out")
+    for name in models:
+        if name in PRESETS or name.endswith(RANDOM):
+            raise ConfigError(
+                f"{name}: random weights have learnt nothing: write a model folder, or leave out "
+                "--evaluate-only"
+            )
+
+
+def _results(
+    runs: Sequence[PlannedRun], paths: RunPaths, hooks: Hooks, *, evaluate_only: bool
+) -> list[RunResult]:
+    """All runs are checked first; then those that are not finished are run."""
+    if evaluate_only:
+        for run in runs:
+            recipe_for(run.recipe, run.model)
+    finished = [check(run, paths) for run in runs]
+    results = []
+    for number, (run, result) in enumerate(zip(runs, finished, strict=True), 1):
+        done = "" if result is None else ": finished"
+        hooks.start(f"{run.model}, {run.label} ({number} of {len(runs)}){done}")
+        if result is None:
+            result = _evaluate(run, paths) if evaluate_only else _train(run, paths, hooks)
+            keep(run, paths, result)
+        results.append(result)
+    return results
+
+
+def _train(planned: PlannedRun, paths: RunPaths, hooks: Hooks) -> RunResult:
+    """An ordinary run, to its end."""
+    if planned.recipe.train.compile:
+        torch.compiler.reset()  # earlier models must not count towards the recompile limit
+    _reset_peak()
+    place = RunPaths(paths.root, planned.folder, paths.source, paths.report)
+    with open_run(planned.recipe, place) as run:
+        hooks.train(run)
+        state = run.trainer.state
+        parameters = sum(p.numel() for p in state.task.parameters())
+        taken = _peak(run.trainer.world.device.type) or memory(run.trainer, run.recipe)["total"]
+        metrics, seconds = _floats(run.result["valid"]), state.progress.seconds
+    if planned.test is not None:
+        metrics = _measure(planned, paths, planned.folder / "model")
+    return RunResult(parameters, seconds, taken, metrics)
+
+
+def _evaluate(planned: PlannedRun, paths: RunPaths) -> RunResult:
+    """The model as it is."""
+    _reset_peak()
+    start = time.monotonic()
+    metrics = _measure(planned, paths, Path(planned.model))
+    seconds = time.monotonic() - start
+    parameters = count_parameters(*read_configs(planned.model)).with_head
+    width = 2 if planned.recipe.train.precision == "bfloat16" else 4
+    taken = _peak(planned.recipe.train.device) or width * parameters
+    return RunResult(parameters, seconds, taken, metrics)
+
+
+def _measure(planned: PlannedRun, paths: RunPaths, model: Path) -> dict[str, float]:
+    return _floats(measure(recipe_for(planned.measuring, str(model)), paths))
+
+
+def _floats(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Metrics, without the number of labels that they are of."""
+    return {n: x for n, x in metrics.items() if isinstance(x, float) and n != "answers"}
+
+
+def _reset_peak() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+
+
+def _peak(device: str) -> int:
+    """The most bytes of tensors at once; 0 on a CPU, where it is not counted."""
+    on_gpu = device in ("auto", "cuda") and torch.cuda.is_available()
+    return torch.cuda.max_memory_allocated() if on_gpu else 0

@@ -1,0 +1,73 @@
+"""The results of a comparison's runs: kept beside each run, so that finished runs are reused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from glassformer.data.fingerprints import Fingerprint, difference, fingerprints
+from glassformer.data.run_paths import RunPaths
+from glassformer.durable import write_whole
+from glassformer.errors import ConfigError, InputError
+from glassformer.pretrained import named
+from glassformer.strictjson import parse
+from glassformer.train.compare_plan import PlannedRun, RunResult
+from glassformer.train.init_from import check_model
+from glassformer.train.run_dir import check_same
+from glassformer.train.source_files import source_files
+
+RESULT = "result.json"
+
+
+def check(planned: PlannedRun, paths: RunPaths) -> RunResult | None:
+    """Check that it can be run; returns its result if it is finished."""
+    recipe = planned.recipe
+    if recipe.data.valid is None and not recipe.data.splits:
+        raise ConfigError(
+            f"{paths.source}: there is no validation data: write data.valid or data.valid_fraction"
+        )
+    check_model(recipe, paths.source)
+    check_same(recipe, planned.folder)
+    files = _files(planned, paths)
+    path = planned.folder / RESULT
+    kept = parse(path.read_bytes(), str(path)) if path.is_file() else {}
+    if kept.pop("request", None) != _request(planned):
+        return None  # the recipe asks for more steps than before: the run is resumed
+    changed = difference([Fingerprint(**each) for each in kept.pop("files")], files)
+    if changed is not None:
+        raise InputError(
+            f"{changed} since {planned.folder} was made: choose another --out, or delete it"
+        )
+    return RunResult(**kept)
+
+
+def keep(planned: PlannedRun, paths: RunPaths, result: RunResult) -> None:
+    record = {
+        **asdict(result),
+        "request": _request(planned),
+        "files": [asdict(fingerprint) for fingerprint in fingerprints(_files(planned, paths))],
+    }
+    write_whole(planned.folder / RESULT, (json.dumps(record, indent=2) + "\n").encode())
+
+
+def _request(planned: PlannedRun) -> dict[str, Any]:
+    """What the result depends on; the data root may move."""
+    recipe = planned.recipe.model_dump(mode="json", exclude={"root"})
+    return {"recipe": recipe, "test": planned.test}
+
+
+def _files(planned: PlannedRun, paths: RunPaths) -> dict[str, Path]:
+    """The data and the initial weights, which decide the metrics besides the recipe."""
+    recipe, files = planned.recipe, dict[str, Path]()
+    parts = {"train": recipe, "valid": recipe, "test": planned.measuring}
+    for part, of in parts.items():
+        side = "train" if part == "train" else "valid"
+        read = source_files(of.data, replace(paths, out=planned.folder), side) or {}
+        files |= {f"{part} {name}": file for name, file in read.items()}
+    if recipe.init_from is not None:
+        start = named(recipe.init_from)
+        weights = [start] if start.is_file() else sorted(start.glob("*.safetensors"))
+        files |= {file.name: file for file in weights}
+    return files

@@ -1,0 +1,208 @@
+"""`gf.dry_run`: what a run would do, down to its first micro-batch; nothing is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glassformer.config import TaskConfig
+from glassformer.data.batches import PackedRows
+from glassformer.data.dataset import NO_LABEL, Dataset
+from glassformer.data.run_paths import RunPaths
+from glassformer.data.store import OTHERS
+from glassformer.model import Batch
+from glassformer.objectives import objective_of
+from glassformer.recipe.schema import Recipe, read_recipe
+from glassformer.recipe.toml import root_of
+from glassformer.sizes import measure
+from glassformer.text import Tokenizer
+from glassformer.train.fit import Run, open_run
+from glassformer.train.trainer import Trainer
+
+SHOWN = 3  # texts of the first micro-batch
+
+
+def dry_run(
+    recipe: str | Path, *, data: str | Path | None = None, out: str | Path | None = None,
+    changes: dict[str, str] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Prepare the data, build the model, and describe the run: sizes, memory, skipped texts and the
+    first micro-batch. The arguments are those of `fit`."""
+    path = Path(recipe)
+    resolved = read_recipe(path, changes or {})
+    root = root_of(resolved, None if data is None else Path(data), path)
+    folder = Path("runs") / resolved.name if out is None else Path(out)
+    with open_run(resolved, RunPaths(root, folder, str(recipe))) as run:
+        return describe(run)
+
+
+def describe(run: Run) -> dict[str, Any]:
+    """The facts of a run that was opened; see `dry_run`."""
+    trainer, recipe = run.trainer, run.recipe
+    task, rows, train = trainer.state.task, trainer.rows, recipe.train
+    out = trainer.run_dir.folder
+    tokenizer = Tokenizer.from_files(trainer.run_dir.files, str(out))
+    assert tokenizer is not None  # noqa: S101
+    sizes = measure(task.backbone.config, task.spec)
+    plan = rows.plan(0)
+    real = int(rows.dataset.costs(plan.samples).sum())
+    room = len(plan) * rows.budget * objective_of(recipe).sides
+    return {
+        "name": recipe.name,
+        "out": str(out),
+        "objective": recipe.objective.kind,
+        "init_from": recipe.init_from,
+        "config": task.backbone.config.model_dump(),
+        "parameters": {"bare": sizes.bare, "with_head": sizes.with_head},
+        "memory_bytes": memory(trainer, recipe),
+        "data": {
+            name: _size(part)
+            for name, part in (("train", rows), ("valid", trainer.valid))
+            if part is not None
+        },
+        "steps": train.steps,
+        "micro_batches": train.micro_batches,
+        "micro_batch_tokens": rows.budget,
+        "tokens_per_step": round(real / len(plan) * train.micro_batches),
+        "micro_batches_per_epoch": len(plan),
+        "epochs": train.steps * train.micro_batches / len(plan),
+        "filler_fraction": 1 - real / room,
+        "skipped": _skipped(rows.dataset),
+        "sides": objective_of(recipe).sides,
+        "first_batch": _first(rows, tokenizer, task.spec),
+    }
+
+
+def memory(trainer: Trainer, recipe: Recipe) -> dict[str, int]:
+    """Bytes of a step's tensors. Activations are a rough estimate: they depend on the kernels."""
+    state, train = trainer.state, recipe.train
+    parameters = list(state.task.parameters())
+    count = sum(p.numel() for p in parameters)
+    moments_bytes = 0
+    for optimiser in state.optimisers:
+        moments = 1 if isinstance(optimiser, torch.optim.Muon) else 2
+        held = [p.numel() for group in optimiser.param_groups for p in group["params"]]
+        moments_bytes += 4 * moments * sum(held)
+    parts = {
+        "weights": sum(p.numel() * p.element_size() for p in parameters),
+        "masters": 4 * count if state.weights.copies else 0,
+        "gradients": 4 * count * min(2, train.micro_batches // trainer.world.size),
+        "optimiser": moments_bytes,
+        "ema": 4 * count if state.average else 0,
+        "activations": _activations(trainer, recipe),
+    }
+    return {name: size for name, size in parts.items() if size} | {"total": sum(parts.values())}
+
+
+def _activations(trainer: Trainer, recipe: Recipe) -> int:
+    """For each block, what the backward pass needs of norms, linear maps and MLP; for each logit 12
+    bytes: itself and its gradient, in the model's precision and in float32."""
+    config = trainer.state.task.backbone.config
+    size = next(trainer.state.task.parameters()).element_size()
+    mlp = config.mlp_width * (4 if config.gated else 2)
+    block = 10 * config.width + mlp
+    blocks = config.depth * block
+    if config.decoder_depth:
+        blocks += config.decoder_depth * (block + 6 * config.width)
+    if recipe.train.activation_checkpointing:
+        blocks = (config.depth + (config.decoder_depth or 0)) * config.width + 2 * block
+    objective, labels = objective_of(recipe), trainer.state.task.spec.labels
+    choices = len(labels) if objective.labelled else config.vocab_size
+    logits = objective.label_share(recipe) * choices * 12
+    return int(trainer.rows.budget * (size * blocks + logits))
+
+
+def _size(rows: PackedRows) -> dict[str, int]:
+    store = rows.dataset.store
+    tokens = sum(sum(count) for name, count in store.meta.tokens.items() if name not in OTHERS)
+    return {"documents": store.documents, "tokens": tokens}
+
+
+def _skipped(dataset: Dataset) -> dict[str, int]:
+    """What the model will not see, or not in one piece."""
+    return {each.reason: each.count for each in dataset.skipped() if each.count}
+
+
+def _first(rows: PackedRows, tokenizer: Tokenizer, spec: TaskConfig) -> dict[str, Any]:
+    row = rows[0]
+    batch = row.batch
+    assert batch.labels is not None  # noqa: S101
+    real = len(rows.plan(0).row(0))
+    return {
+        "texts": real,
+        "tokens": row.tokens,
+        "answers": int((batch.labels != NO_LABEL).sum()),
+        "shown": [
+            _text(batch, i, tokenizer, spec)
+            for i in range(min(SHOWN, real * rows.dataset.texts_per_sample))
+        ],
+    }
+
+
+def _text(batch: Batch, number: int, tokenizer: Tokenizer, spec: TaskConfig) -> dict[str, Any]:
+    """One text of the batch: its tokens, and the label of each or of all."""
+    begin, end = batch.sequences.offsets[number : number + 2].tolist()
+    piece = _pieces(tokenizer)
+    answers = _answers(batch, number, spec, piece)
+    facts: dict[str, Any] = {
+        "tokens": [piece(i) for i in batch.tokens[begin:end].tolist()],
+        "answers": [answers.get(place) for place in range(begin, end)],
+    }
+    if spec.kind in ("classification", "features"):
+        facts["label"] = _label(batch, number, spec)
+    if (
+        batch.next_sentence_labels is not None
+        and int(batch.next_sentence_labels[number]) != NO_LABEL
+    ):
+        facts["follows"] = int(batch.next_sentence_labels[number]) == 0
+    if batch.source is not None:
+        begin, end = batch.source.sequences.offsets[number : number + 2].tolist()
+        facts["source"] = [piece(i) for i in batch.source.tokens[begin:end].tolist()]
+    return facts
+
+
+def _answers(
+    batch: Batch, number: int, spec: TaskConfig, piece: Callable[[int], str]
+) -> dict[int, str]:
+    """By their positions in the row."""
+    assert batch.labels is not None  # noqa: S101
+    if spec.kind in ("classification", "features"):
+        return {}
+    if spec.kind == "question_answering":
+        begin = int(batch.sequences.offsets[number])
+        ends = zip(batch.labels[number].tolist(), ("first", "last"), strict=True)
+        return {begin + place: what for place, what in ends if place != NO_LABEL}
+    name = spec.labels.__getitem__ if spec.kind == "token_classification" else piece
+    places = (
+        range(len(batch.tokens))
+        if batch.label_positions is None
+        else batch.label_positions.tolist()
+    )
+    labels = zip(places, batch.labels.tolist(), strict=True)
+    return {place: name(label) for place, label in labels if label != NO_LABEL}
+
+
+def _label(batch: Batch, number: int, spec: TaskConfig) -> str:
+    """The label of a whole text, or of its pair."""
+    assert batch.labels is not None  # noqa: S101
+    label = batch.labels[number // 2 if spec.kind == "features" else number]
+    if spec.several:
+        names = zip(spec.labels, label.tolist(), strict=True)
+        return ", ".join(name for name, has in names if has == 1) or "(none)"
+    if batch.labels.is_floating_point():
+        return f"{label:.4g}"
+    return f"pair {label}" if spec.kind == "features" else spec.labels[int(label)]
+
+
+def _pieces(tokenizer: Tokenizer) -> Callable[[int], str]:
+    """A token as it appears in a text; a part of a character by its name in the tokenizer."""
+    of_bytes = "ByteLevel" in type(tokenizer.backend.decoder).__name__
+
+    def piece(i: int) -> str:
+        text = tokenizer.decode([i]) if of_bytes else tokenizer.token(i)
+        return text if text and "\ufffd" not in text else tokenizer.token(i)
+
+    return piece

@@ -1,0 +1,113 @@
+"""The model of a run: checked before the data is prepared, built after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+
+from glassformer.checkpoint import layout_of, load_task, read_configs
+from glassformer.config import ModelConfig, TokenIds
+from glassformer.data.special_tokens import END, PAD, find_id
+from glassformer.errors import CheckpointError, ConfigError, shown
+from glassformer.objectives import objective_of
+from glassformer.pretrained import named, nearly
+from glassformer.recipe.schema import Recipe, model_config, with_dropout
+from glassformer.tasks import Task, build_task
+from glassformer.text import Tokenizer
+
+# Which tokens these are, the tokenizer will say; a model that generates must have them.
+STAND_INS = {"seq2seq": TokenIds(pad=0, start=0, end=0), "decoder": TokenIds(start=0, end=0)}
+TWO_CLASSES = ("a", "b")  # stand for classes that are not known yet
+
+
+def check_model(recipe: Recipe, source: str) -> None:
+    """Whether the recipe's model can be trained on its objective, and saved then."""
+    objective = objective_of(recipe)
+    if recipe.init_from is None:
+        ids = STAND_INS.get(objective.family, TokenIds())
+        config = model_config(recipe, recipe.tokenizer.vocab_size, ids, source)
+        try:
+            layout_of(config, objective.task_config(recipe, config, TWO_CLASSES))
+        except CheckpointError as error:
+            raise ConfigError(f"{source}: model: {error}") from None
+        return
+    folder = named(recipe.init_from)
+    if not folder.exists():
+        hint = nearly(recipe.init_from) or "write the folder of a model"
+        raise ConfigError(f"{folder}: no such folder: {hint}")
+    stored = read_configs(folder)[0]
+    config = with_dropout(recipe, stored, source)
+    if not objective.accepts(config):
+        raise ConfigError(
+            f"{folder}: this model is of the family {config.family!r}, and objective.kind = "
+            f"{objective.name!r} needs {objective.family!r}"
+        )
+    if config.max_length < recipe.objective.length:
+        raise ConfigError(
+            f"{source}: objective.length = {recipe.objective.length}: the model reads at most "
+            f"{config.max_length} tokens"
+        )
+    if recipe.model and _layout(recipe, config) != _layout(recipe, stored):
+        raise ConfigError(
+            f"model.dropout = {shown(recipe.model['dropout'])}: no known layout of this model "
+            "holds it: give embedding and residual the same rate"
+        )
+    objective.task_config(recipe, config, TWO_CLASSES)
+    try:
+        objective.check_initial(recipe)
+    except ValueError as error:
+        raise ConfigError(f"{source}: {error}") from None
+
+
+def _layout(recipe: Recipe, config: ModelConfig) -> str | None:
+    """The model type of the folder that it would be saved as."""
+    try:
+        spec = objective_of(recipe).task_config(recipe, config, TWO_CLASSES)
+        return layout_of(config, spec)[0].model_type
+    except (CheckpointError, ConfigError):
+        return None
+
+
+def build_model(
+    recipe: Recipe,
+    tokenizer: Tokenizer,
+    source: str,
+    labels: tuple[str, ...],
+    files: Mapping[str, bytes],
+    log: Callable[[str], None] = lambda line: None,
+) -> Task:
+    """The task to train: with random weights, or from the initial model; `files` lie beside it."""
+    objective = objective_of(recipe)
+    torch.manual_seed(recipe.train.seed)
+    if recipe.init_from is not None:
+        task = _load(recipe, source, labels, log)
+    else:
+        pad, end = find_id(tokenizer, PAD), find_id(tokenizer, END)
+        start = pad if objective.family == "seq2seq" else end
+        ids = TokenIds(pad=pad, start=start, end=end)
+        config = model_config(recipe, tokenizer.highest + 1, ids, source)
+        task = build_task(config, objective.task_config(recipe, config, labels)).train()
+    return objective.wrap(recipe, task, files)
+
+
+def _load(recipe: Recipe, source: str, labels: tuple[str, ...], log: Callable[[str], None]) -> Task:
+    """The initial model with the recipe's dropout. A head for another task is replaced by a new
+    one; with random_init only the network is taken."""
+    objective, folder = objective_of(recipe), named(str(recipe.init_from))
+    if recipe.random_init:
+        config = with_dropout(recipe, read_configs(folder)[0], source)
+        return build_task(config, objective.task_config(recipe, config, labels)).train()
+    task, _ = load_task(folder)
+    config = with_dropout(recipe, task.backbone.config, source)
+    spec = objective.task_config(recipe, config, labels)
+    same = objective.keeps_head(recipe, task.spec, spec)
+    if same and config == task.backbone.config:
+        return task.float().train()
+    new = build_task(config, task.spec if same else spec)
+    if same:
+        new.load_state_dict(task.state_dict())
+    else:
+        new.backbone.load_state_dict(task.backbone.state_dict())
+        log(f"{recipe.init_from}: new head for {spec.kind} (the model came with {task.spec.kind})")
+    return new.train()

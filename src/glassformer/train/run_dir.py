@@ -1,0 +1,181 @@
+"""A run is one folder: its recipe, its metrics, its checkpoints. It survives what kills it.
+
+runs/NAME/
+  recipe.toml           the recipe as it was resolved: a recipe like any other
+  metrics.jsonl         one line an event, in order; a resumed run takes back what it redoes
+  skipped.json          rows that made the run diverge, and how often it went back
+  data/, plan/          the text as ids, and which text stands in which row
+  checkpoints/step-00000250/   a model folder (`load` opens it), with optimiser and manifest
+  tensorboard/          curves, where train.tensorboard asks for them
+  model/                the result
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from glassformer.checkpoint import save_task
+from glassformer.checkpoint.folder import verify
+from glassformer.durable import remove, sweep, sync, write_whole, writing
+from glassformer.errors import CheckpointError, ConfigError, InputError
+from glassformer.recipe.schema import Recipe, read_recipe
+from glassformer.recipe.toml import RECIPE
+from glassformer.safe_files import kind_of
+from glassformer.strictjson import parse
+from glassformer.train.state import OPTIMISER, TRAINER, State, read_trainer_state
+
+PLACES = ("checkpoints", "tokenizer", "data/train", "data/valid", "plan/train", "plan/valid")
+STEP = re.compile(r"step-(\d{8})")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Two writers would ruin each other's files: the second one is refused."""
+    with writing(folder, 0):
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / ".lock"
+        kind = kind_of(path)
+        if kind not in ("a file", None):  # nothing is opened through a link
+            raise InputError(f"{path}: this is {kind}: remove it")
+        # The system releases it when the process ends, however it ends.
+        try:
+            lock = FileLock(path, blocking=False).acquire()
+        except Timeout:
+            raise InputError(
+                f"{folder}: another process trains here: wait for it, or choose another folder "
+                "with --out"
+            ) from None
+    with lock:
+        for each in (folder, *(folder / name for name in PLACES)):
+            sweep(each)
+        yield
+
+
+# What may change when a run goes on: how it is shown, kept and spread, not what is learnt.
+FREE = {
+    "objective.on_truncate", "train.workers", "train.keep_checkpoints", "train.save_every",
+    "train.patience", "train.evaluate_every", "train.device", "train.steps", "train.epochs",
+    "train.tensorboard", "train.cuda_graphs", "root",
+}  # fmt: skip
+
+
+def check_same(recipe: Recipe, folder: Path) -> None:
+    """A run that has begun goes on with the recipe it began with: before anything is touched."""
+    path = folder / RECIPE
+    if not path.is_file() or not checkpoints(folder):
+        return
+    # Read as a recipe: the run may be older than a field.
+    before, now = (each.model_dump(mode="json") for each in (read_recipe(path), recipe))
+    for name, value in now["train"].items():  # what was found then is kept
+        if value is None or value == "auto":
+            now["train"][name] = before["train"][name]
+    for name in _changed(before, now):
+        if name not in FREE:
+            raise ConfigError(
+                f"{folder}: a run with another {name} is here: choose another --out, or delete it"
+            )
+
+
+def _changed(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
+    """Fields, or what stands in no group."""
+    for group in before | now:
+        old, new = before.get(group), now.get(group)
+        if isinstance(old, dict) or isinstance(new, dict):
+            old, new = old or {}, new or {}
+            yield from (f"{group}.{k}" for k in old | new if old.get(k) != new.get(k))
+        elif old != new:
+            yield group
+
+
+def checkpoints(folder: Path) -> list[int]:
+    """The steps that a run has saved."""
+    place = folder / "checkpoints"
+    found = (STEP.fullmatch(each.name) for each in (place.iterdir() if place.is_dir() else ()))
+    return sorted(int(match[1]) for match in found if match)
+
+
+class RunDir:
+    def __init__(self, folder: Path, files: dict[str, bytes], notes: dict[str, str]) -> None:
+        self.folder = folder
+        self.files, self.notes = files, notes  # of the tokenizer, for every checkpoint
+        self.metrics = folder / "metrics.jsonl"
+        self.checkpoints = folder / "checkpoints"
+
+    def save(self, state: State) -> Path:
+        """Whole or absent: beside, made durable, renamed."""
+        folder = self.checkpoints / f"step-{state.progress.step:08d}"
+        if self.metrics.exists():  # they must not end before the checkpoint does
+            with writing(self.metrics, 0):
+                sync(self.metrics)
+        if folder.exists():  # one that was found damaged
+            remove(folder)
+        files = {**self.files, TRAINER: state.text()}
+        save_task(
+            state.inference_task(), folder, files=files, notes=self.notes,
+            beside={OPTIMISER: state.tensors()},
+        )  # fmt: skip
+        self.forget(state)
+        return folder
+
+    def forget(self, state: State) -> None:
+        """Only the newest checkpoints stay, and the best. Later ones than this were damaged."""
+        progress, found = state.progress, self.steps()
+        stay = [step for step in found if step <= progress.step][-state.train.keep_checkpoints :]
+        if progress.best is not None:
+            stay.append(progress.best_step)
+        for step in set(found) - set(stay):
+            remove(self.checkpoints / f"step-{step:08d}")
+
+    def steps(self) -> list[int]:
+        return checkpoints(self.folder)
+
+    def latest(self, tell: Callable[[str], None] = lambda line: None) -> Path | None:
+        """The newest checkpoint that is whole; damaged ones are named."""
+        for step in reversed(self.steps()):
+            folder = self.checkpoints / f"step-{step:08d}"
+            try:
+                verify(folder)
+                read_trainer_state(folder)
+            except CheckpointError as error:
+                tell(f"{error}; the checkpoint before it is used")
+                continue
+            return folder
+        return None
+
+    def log(self, event: dict[str, Any]) -> None:
+        line = json.dumps(event).encode() + b"\n"
+        with writing(self.metrics, len(line)), self.metrics.open("ab") as file:
+            file.write(line)
+
+    def rewind(self, step: int) -> None:
+        """Take back the lines of steps that will be done again."""
+        if not self.metrics.exists():
+            return
+        lines = self.metrics.read_text("utf-8").splitlines()
+        kept = [line for line in lines if _step(line) <= step]
+        write_whole(self.metrics, "".join(line + "\n" for line in kept).encode())
+
+    def bad_rows(self) -> tuple[list[int], int]:
+        path = self.folder / "skipped.json"
+        if not path.exists():
+            return [], 0
+        found = parse(path.read_bytes(), str(path))
+        return list(found["skipped"]), int(found["rollbacks"])
+
+    def skip(self, skipped: list[int], rollbacks: int) -> None:
+        told = json.dumps({"skipped": skipped, "rollbacks": rollbacks})
+        write_whole(self.folder / "skipped.json", told.encode())
+
+
+def _step(line: str) -> float:
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return float("inf")  # a line that was cut off

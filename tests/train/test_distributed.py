@@ -1,0 +1,180 @@
+"""One process or two: the same batches, the same loss; a run may change between them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import End, Life, at_step, damaged, live, metrics, result, signal_self, write_recipe
+
+from ports import free_port
+
+CLOSE = 1e-6
+
+
+def as_rank(rank: int, port: int, mischief: Any) -> None:
+    """What torchrun tells its processes."""
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    os.environ.update(place, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2")
+    if mischief is not None:
+        mischief()
+
+
+def two(recipe: Path, out: Path, *words: object, mischief: Any = None) -> tuple[End, End]:
+    """Two ranks; `mischief` is for the second one."""
+    port = free_port()
+    ranks = [
+        Life(
+            "pretrain", recipe, "--out", out, *words,
+            mischief=partial(as_rank, rank, port, mischief if rank else None),
+        )
+        for rank in (0, 1)
+    ]  # fmt: skip
+    first, second = (life.end() for life in ranks)
+    return first, second
+
+
+def check_close(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
+    assert [each["step"] for each in found] == [each["step"] for each in expected]
+    for one, other in zip(found, expected, strict=True):
+        if "loss" in other:
+            assert one["loss"] == pytest.approx(other["loss"], rel=CLOSE)
+            assert one["norm"] == pytest.approx(other["norm"], rel=1e-4)
+        else:
+            assert one["valid"]["loss"] == pytest.approx(other["valid"]["loss"], rel=CLOSE)
+            assert one["valid"]["answers"] == other["valid"]["answers"]
+
+
+def facts(run: Path, step: int) -> dict[str, Any]:
+    path = run / "checkpoints" / f"step-{step:08d}" / "trainer.json"
+    return {name: each for name, each in json.loads(path.read_text()).items()
+            if name in ("step", "tokens", "rows", "skipped")}  # fmt: skip
+
+
+# With dropout: it is a row's own, whoever takes the row. The part for testing is one row:
+# the second process has nothing to evaluate.
+@pytest.mark.parametrize("family", ["decoder", "encoder", "seq2seq"])
+def test_two_processes_learn_the_same(family: str, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, family, micro_batches=4, valid=1)
+    assert live("pretrain", recipe, "--out", tmp_path / "one").status == 0
+    ends = two(recipe, tmp_path / "two")
+    assert [end.status for end in ends] == [0, 0], ends
+    check_close(metrics(tmp_path / "two"), metrics(tmp_path / "one"))
+    assert facts(tmp_path / "two", 12) == facts(tmp_path / "one", 12)
+    again = two(recipe, tmp_path / "again")
+    assert [end.status for end in again] == [0, 0]
+    assert result(tmp_path / "again") == result(tmp_path / "two"), "not the same bits"
+
+
+def test_other_batches_would_be_seen(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, micro_batches=4)
+    live("pretrain", recipe, "--out", tmp_path / "one")
+    live("pretrain", recipe, "--out", tmp_path / "other", "--train.micro_batches", 2)
+    with pytest.raises(AssertionError):
+        check_close(metrics(tmp_path / "other"), metrics(tmp_path / "one"))
+
+
+def test_a_run_may_change_its_number_of_processes(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, micro_batches=2)
+    live("pretrain", recipe, "--out", tmp_path / "one")
+    expected = metrics(tmp_path / "one")
+    die = partial(at_step, 5, partial(signal_self, signal.SIGKILL))
+    out = tmp_path / "more"
+    assert live("pretrain", recipe, "--out", out, mischief=die).status == -9
+    assert [end.status for end in two(recipe, out)] == [0, 0]
+    check_close(metrics(out), expected)
+    fewer = tmp_path / "fewer"
+    assert [e.status for e in two(recipe, fewer, "--train.steps", 6)] == [0, 0]
+    assert live("pretrain", recipe, "--out", tmp_path / "six", "--train.steps", 6).status == 0
+    assert live("pretrain", recipe, "--out", fewer).status == 0
+    assert live("pretrain", recipe, "--out", tmp_path / "six").status == 0
+    check_close(metrics(fewer), metrics(tmp_path / "six"))
+
+
+def stop_in_step(step: int) -> None:
+    """The second process never logs: it counts its own steps."""
+    from glassformer.train import trainer as session
+
+    fit = session.fit
+
+    def counted(*given: Any) -> Any:
+        for done in fit(*given):
+            if done.number == step:
+                signal_self(signal.SIGTERM)
+            yield done
+
+    session.fit = counted
+
+
+def test_one_that_is_asked_stops_all(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, micro_batches=2, save_every=100)
+    ends = two(recipe, tmp_path / "run", mischief=partial(stop_in_step, 4))
+    assert [end.status for end in ends] == [75, 75], ends
+    assert (tmp_path / "run" / "checkpoints" / "step-00000005").is_dir()
+    assert [end.status for end in two(recipe, tmp_path / "run")] == [0, 0]
+
+
+def test_rows_that_do_not_divide(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, micro_batches=3)
+    for end in two(recipe, tmp_path / "run"):
+        assert end.status == 2 and "train.micro_batches = 3 over 2 processes" in end.said
+    assert not (tmp_path / "run" / "data").exists(), "it was prepared in vain"
+
+
+PUNISHED = """
+import os, signal, sys
+from pathlib import Path
+import warnings; warnings.simplefilter("error")
+from glassformer.train import trainer as session
+fit, flag = session.fit, Path(sys.argv.pop(1))
+def once(*given):
+    for done in fit(*given):
+        if done.number == 5 and os.environ["RANK"] == "1" and not flag.exists():
+            flag.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield done
+session.fit = once
+from glassformer.cli.main import main
+main()
+"""
+
+
+def test_torchrun_starts_again_by_itself(tmp_path: Path) -> None:
+    """Real torchrun; its second process kills itself in step 5, once."""
+    recipe = write_recipe(tmp_path, micro_batches=2)
+    script, out = tmp_path / "punished.py", tmp_path / "run"
+    script.write_text(PUNISHED)
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts",
+        "1", "--standalone", str(script), str(tmp_path / "flag"), "pretrain", str(recipe), "--out",
+        str(out),
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=240,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "flag").exists() and "resuming after step 4" in done.stderr
+    assert damaged(out) == []
+    assert [end.status for end in two(recipe, tmp_path / "whole")] == [0, 0]
+    assert result(out) == result(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_the_command_of_the_readme(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, micro_batches=2)
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone",
+        "-m", "glassformer", "pretrain", str(recipe), "--out", str(tmp_path / "run"),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert live("pretrain", recipe, "--out", tmp_path / "one").status == 0
+    check_close(metrics(tmp_path / "run"), metrics(tmp_path / "one"))
