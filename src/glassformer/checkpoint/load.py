@@ -124,7 +124,7 @@ def save_task(
         }
         shards[file] = (tensors, metadata)
     config = origin.architecture.write(task.backbone.config, task.spec, origin.config)
-    dtype = storage_dtype(task, origin)
+    dtype = _embedding_dtype(task, state)
     if dtype != origin.dtype:  # the dtype that transformers loads them in
         config = {k: v for k, v in config.items() if k != "torch_dtype"}
         config["dtype"] = dtype_name(dtype)
@@ -281,7 +281,11 @@ def widened(task: Task, origin: Origin, dtype: torch.dtype) -> Origin:
 
 def storage_dtype(task: Task, origin: Origin | None) -> torch.dtype:
     """The dtype in which `save_task` writes the token embeddings, taken as that of the model."""
-    tensors = _in_storage_dtype(_tensors(task), {} if origin is None else origin.stored)
+    stored: Mapping[str, torch.dtype] = {} if origin is None else origin.stored
+    return _embedding_dtype(task, _in_storage_dtype(_tensors(task), stored))
+
+
+def _embedding_dtype(task: Task, tensors: Mapping[str, Tensor]) -> torch.dtype:
     table = task.backbone.token_embedding
     return next(tensors[name].dtype for name, p in task.named_parameters() if p is table)
 
