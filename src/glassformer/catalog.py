@@ -118,7 +118,6 @@ def _model_folders(folder: Path) -> Iterator[Path]:
 
 def _summary(folder: Path) -> dict[str, Any]:
     from glassformer.checkpoint import read_configs
-    from glassformer.checkpoint.card import OUTPUTS
     from glassformer.sizes import measure
 
     try:
@@ -128,5 +127,5 @@ def _summary(folder: Path) -> dict[str, Any]:
         return {"problem": str(error)}
     weights = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     return {
-        "family": config.family, "parameters": count, "bytes": weights, "gives": OUTPUTS[task.kind]
+        "family": config.family, "parameters": count, "bytes": weights, "gives": task.traits.gives
     }  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
@@ -190,6 +191,51 @@ class ModelConfig(Named):
         return self.key_heads or self.heads
 
 
+@dataclass(frozen=True)
+class TaskTraits:
+    """What a task predicts and which calls use it."""
+
+    gives: str  # for model cards and lists of models
+    calls: tuple[str, ...]  # methods of a loaded model
+    family: Family | None = None  # of the backbone; None: any
+    predicts: Literal["vectors", "masked_tokens", "next_token", "label", "token_labels", "span"] = (
+        "vectors"
+    )
+    named_labels: bool = False  # its labels have names, which the data or config.json gives
+    repeats_source: bool = False  # the decoder of a seq2seq model reads the source once more
+
+    @property
+    def predicts_tokens(self) -> bool:
+        """Whether it predicts tokens of the vocabulary."""
+        return self.predicts in ("masked_tokens", "next_token")
+
+
+TRAITS: dict[TaskKind, TaskTraits] = {
+    "features": TaskTraits("vectors for texts and tokens", ("embed",)),
+    "masked_lm": TaskTraits("masked words", ("fill",), "encoder", "masked_tokens"),
+    "masked_lm_nsp": TaskTraits(
+        "masked words and whether one text follows another", ("fill", "follows"), "encoder",
+        "masked_tokens",
+    ),
+    "next_sentence": TaskTraits(
+        "whether one text follows another", ("follows",), "encoder", "label"
+    ),
+    "causal_lm": TaskTraits("the next word", ("generate",), "decoder", "next_token"),
+    "translation": TaskTraits(
+        "a text for a text, such as a translation", ("translate",), "seq2seq", "next_token"
+    ),
+    "classification": TaskTraits(
+        "a label for a text", ("classify",), None, "label", named_labels=True, repeats_source=True
+    ),
+    "token_classification": TaskTraits(
+        "a label for each token", ("tag",), None, "token_labels", named_labels=True
+    ),
+    "question_answering": TaskTraits(
+        "the span of an answer in a text", ("answer",), None, "span", repeats_source=True
+    ),
+}  # fmt: skip
+
+
 class TaskConfig(Named):
     """The head on a backbone, and its labels."""
 
@@ -200,6 +246,10 @@ class TaskConfig(Named):
     bias: bool = True  # in the last linear layer
     dropout: float = Rate
     several: bool = False  # classification: a text may have any number of labels
+
+    @property
+    def traits(self) -> TaskTraits:
+        return TRAITS[self.kind]
 
 
 C = TypeVar("C", bound=Named)

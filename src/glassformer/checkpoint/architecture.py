@@ -8,7 +8,7 @@ from typing import Any
 
 from glassformer.checkpoint.keys import Json, Key, check_fixed, names, put, read_keys, write_keys
 from glassformer.checkpoint.rows import Row
-from glassformer.config import ModelConfig, TaskConfig, TaskKind, read
+from glassformer.config import TRAITS, ModelConfig, TaskConfig, TaskKind, read
 from glassformer.errors import CheckpointError, shown
 
 PROBLEM, SEVERAL = "problem_type", "multi_label_classification"
@@ -68,9 +68,10 @@ class Architecture:
         head = self.heads[self.head_name(foreign, source)]
         fields = read_keys(self.keys, foreign, source) | {**self.constants, **head.body}
         task: Json = {"kind": head.kind, **head.fields, **head.pooled(foreign, source)}
-        if head.kind in ("classification", "token_classification") and "labels" not in head.fields:
+        if TRAITS[head.kind].named_labels and "labels" not in head.fields:
             task["labels"] = _labels(foreign, source)
-            task["several"] = head.kind == "classification" and foreign.get(PROBLEM) == SEVERAL
+            one_text = TRAITS[head.kind].predicts == "label"
+            task["several"] = one_text and foreign.get(PROBLEM) == SEVERAL
         task["dropout"] = head.rate(foreign)
         config = read(ModelConfig, fields, source, self.spelling)
         self._check_numbers(config, source)  # before a rule makes a list of that length
@@ -109,7 +110,7 @@ class Architecture:
         head = self.heads[self.head_name(written, "config.json")]
         if (
             "labels" not in head.fields
-            and task.kind in ("classification", "token_classification")
+            and task.traits.named_labels
             and (not foreign or _labels(foreign, "config.json") != task.labels)
         ):
             written = {

@@ -9,18 +9,6 @@ from glassformer.config import ModelConfig, TaskConfig
 from glassformer.tasks import Task
 from glassformer.version import __version__
 
-OUTPUTS = {
-    "features": "vectors for texts and tokens",
-    "masked_lm": "masked words",
-    "masked_lm_nsp": "masked words and whether one text follows another",
-    "next_sentence": "whether one text follows another",
-    "causal_lm": "the next word",
-    "translation": "a text for a text, such as a translation",
-    "classification": "a label for a text",
-    "token_classification": "a label for each token",
-    "question_answering": "the span of an answer in a text",
-}
-
 
 def model_card(task: Task, title: str, precision: str, folder: str | None = None) -> str:
     """The README.md of a model folder.
@@ -37,7 +25,7 @@ library_name: glassformer
 
 # {title}
 
-{kind} with {count:,} parameters ({precision}) that gives {OUTPUTS[spec.kind]}.
+{kind} with {count:,} parameters ({precision}) that gives {spec.traits.gives}.
 
 | | |
 |---|---|

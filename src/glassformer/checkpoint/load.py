@@ -27,7 +27,7 @@ from glassformer.checkpoint.rows import Link, check_known, links, pair
 from glassformer.checkpoint.tables import ARCHITECTURES
 from glassformer.checkpoint.tables.gguf import GGUF_LLAMA
 from glassformer.checkpoint.vectors import about_vectors, is_vectors, open_vectors
-from glassformer.config import ModelConfig, TaskConfig, TaskKind
+from glassformer.config import TRAITS, ModelConfig, TaskConfig, TaskKind
 from glassformer.errors import CheckpointError, ConfigError, shown
 from glassformer.precision import dtype_name
 from glassformer.pretrained import named
@@ -255,7 +255,7 @@ def layout_of(config: ModelConfig, spec: TaskConfig) -> tuple[Architecture, Json
 def fitting(config: ModelConfig, kind: TaskKind, labels: Sequence[str] = ()) -> list[TaskConfig]:
     """The heads of this kind that known layouts have for such a backbone, the preferred first."""
     tasks = []
-    named = tuple(labels) if kind in ("classification", "token_classification") else ()
+    named = tuple(labels) if TRAITS[kind].named_labels else ()
     for architecture in ARCHITECTURES.values():
         for head in architecture.heads.values():
             if head.kind != kind or "labels" in head.fields:

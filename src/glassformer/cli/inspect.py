@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 TOYS = ("toy decoder", "toy encoder", "toy translator")  # the first one, if no model is given
 MAX_TRANSLATION_TOKENS = 64
 FIGURES = ("map", "head", "lens", "path", "alignment")
-PREDICTS_TOKENS = ("masked_lm", "masked_lm_nsp", "causal_lm", "translation", "token_classification")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +40,13 @@ class Inspection:
     top_k: int
 
     @property
-    def predicts_tokens(self) -> bool:
-        return self.model.task.spec.kind in PREDICTS_TOKENS
+    def predicts_at_tokens(self) -> bool:
+        traits = self.model.task.spec.traits
+        return traits.predicts_tokens or traits.predicts == "token_labels"
+
+    @property
+    def classifies(self) -> bool:
+        return "classify" in self.model.task.spec.traits.calls and self.model.tokenizer is not None
 
     @property
     def head_options(self) -> dict[str, Any]:
@@ -145,7 +149,7 @@ def _target(model: Model, source: list[int], text: str | None) -> list[int]:
     start = config.ids.start or 0
     if text is not None:
         return [start, *tokenize_target(model, text)]
-    if model.task.spec.kind != "translation":
+    if "translate" not in model.task.spec.traits.calls:
         return [start, *source[:-1]]
     limit = max(1, min(MAX_TRANSLATION_TOKENS, config.max_length - 1))
     (translation,) = model.generate([source], max_new_tokens=limit)
@@ -156,10 +160,10 @@ def _target(model: Model, source: list[int], text: str | None) -> list[int]:
 def _tables(view: Inspection, measure: str, lens: bool, width: int) -> Iterator[Table]:
     trace, stack = view.trace, view.stack
     yield trace.table("tokens", width=width)
-    if view.predicts_tokens:
+    if view.predicts_at_tokens:
         at = _predicted(view)
         yield trace.table("predictions", model=view.model, top_k=view.top_k, at=at, width=width)
-    elif view.model.task.spec.kind == "classification" and view.model.tokenizer is not None:
+    elif view.classifies:
         yield listing(("label", "score"), _labels(view).items())
     yield trace.table("heads", stack=stack, measure=measure, width=width)
     yield trace.table("weights", **view.head_options, width=width)
@@ -176,7 +180,7 @@ def _predicted(view: Inspection) -> list[int] | None:
     from glassformer.studio.tokenization import mask_token
 
     tokens = view.trace.tokens
-    if view.model.task.spec.kind == "causal_lm":
+    if "generate" in view.model.task.spec.traits.calls:
         return [len(tokens) - 1]
     mask = mask_token(view.model.tokenizer)
     return [i for i, token in enumerate(tokens) if token == mask] or None
@@ -200,9 +204,9 @@ def _as_json(view: Inspection, lens: bool) -> dict[str, Any]:
         "measures": {k: x.tolist() for k, x in glass.head_measures(trace, stack).items()},
         "types": glass.head_types(trace, stack),
     }
-    if view.predicts_tokens:
+    if view.predicts_at_tokens:
         report["predictions"] = _rows(glass.predictions(model, trace, top_k=view.top_k))
-    elif model.task.spec.kind == "classification" and model.tokenizer is not None:
+    elif view.classifies:
         report["labels"] = _labels(view)
     if lens:
         points = glass.lens(model, trace, top_k=view.top_k)

@@ -83,7 +83,7 @@ def run(
 
 def _open(folder: str, device: str, int8: bool) -> Model:
     model = open_model(folder, device, int8=int8)
-    if model.task.spec.kind != "translation":
+    if "translate" not in model.task.spec.traits.calls:
         raise InputError(
             f"{folder}: this is a {model.task.spec.kind} model: give a translation model"
         )

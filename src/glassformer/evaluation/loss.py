@@ -17,7 +17,6 @@ from glassformer.model import Batch
 from glassformer.tasks import Output, Task
 
 NAMES = ("next_sentence_labels", "labels")  # what a batch may ask for
-WORDS = ("masked_lm", "masked_lm_nsp", "causal_lm", "translation")  # tasks that tell words
 
 
 @torch.no_grad()
@@ -35,7 +34,7 @@ def loss_metrics(
     task.eval()
     plan = rows.plan(0)
     found: dict[str, list[Tensor]] = {name: [torch.zeros(3)] for name in NAMES}
-    words = task.spec.kind in WORDS
+    words = task.spec.traits.predicts_tokens
     for row in rows.stream(range(world.rank, len(plan), world.size), workers=1):
         batch = row.batch.to(world.device)
         output = (task if call is None else call)(batch)

@@ -15,24 +15,6 @@ PACKAGES = ("torchmetrics", "nervaluate")  # of the extra `metrics`
 OUTSIDE, INSIDE = "O", re.compile(r"[BI]-.+", re.DOTALL)
 
 
-def names_of(
-    kind: str, labels: Sequence[str], *, valued: bool = True, several: bool = False
-) -> tuple[str, ...]:
-    """Which figures such data has, the most telling first. `valued`: pairs have a likeness;
-    `several`: a text has any number of labels."""
-    match kind:
-        case "classification":
-            if several:
-                return ("micro_f1", "macro_f1", "exact_match")
-            one = ("accuracy", "f1" if len(labels) == 2 else "macro_f1", "mcc")
-            return ("spearman", "pearson") if len(labels) == 1 else one
-        case "token_classification":
-            return ("entity_f1", "accuracy") if are_entities(labels) else ("accuracy",)
-        case "question_answering":
-            return ("f1", "exact_match")
-    return ("spearman", "pearson") if valued else ("accuracy",)
-
-
 def are_entities(labels: Sequence[str]) -> bool:
     """B-person, I-person, O: names are found, not only words tagged."""
     inside = [label for label in labels if label != OUTSIDE]

@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
-from glassformer.config import TaskKind
+from glassformer.config import TRAITS
 from glassformer.errors import InputError
 from glassformer.tasks import Task
 from glassformer.text import Tokenizer
 
-NEEDS: dict[str, tuple[TaskKind, ...]] = {
-    "fill": ("masked_lm", "masked_lm_nsp"),
-    "follows": ("next_sentence", "masked_lm_nsp"),
-    "classify": ("classification",),
-    "tag": ("token_classification",),
-    "answer": ("question_answering",),
-}
-FITS: dict[TaskKind, str] = {
-    "features": "embed",
-    "masked_lm": "fill",
-    "masked_lm_nsp": "fill or follows",
-    "next_sentence": "follows",
-    "causal_lm": "generate",
-    "translation": "translate",
-    "classification": "classify",
-    "token_classification": "tag",
-    "question_answering": "answer",
-}
-
 
 def check_kind(task: Task, call: str) -> None:
     """InputError if the model does not have the head that `call` needs."""
-    kind = task.spec.kind
-    if call not in NEEDS:  # vectors: a model of two stacks has two kinds
+    if call in ("embed", "word"):  # any single stack gives vectors
         if task.backbone.config.family == "seq2seq":
             raise InputError(
                 f"{call}: a translation model has no single stack: load another kind of model"
             )
-    elif kind not in NEEDS[call]:
+    elif call not in task.spec.traits.calls:
+        kinds = [kind for kind, traits in TRAITS.items() if call in traits.calls]
         raise InputError(
-            f"{call}: this is a {kind} model: use {FITS[kind]}, "
-            f"or load a model of kind {' or '.join(NEEDS[call])}"
+            f"{call}: this is a {task.spec.kind} model: use "
+            f"{' or '.join(task.spec.traits.calls)}, or load a model of kind {' or '.join(kinds)}"
         )
 
 

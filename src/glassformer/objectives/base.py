@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from glassformer.config import Family, ModelConfig, TaskConfig, TaskKind
-from glassformer.data.dataset import Dataset
+from glassformer.data.dataset import NO_LABEL, Dataset
 from glassformer.data.label_alignment import Document
 from glassformer.data.prepare import StoreKind
 from glassformer.data.run_paths import RunPaths
@@ -154,6 +154,15 @@ class Objective(ABC):
         """Computes metrics on the validation data; None if the loss says all."""
         return None
 
+    def describe_labels(
+        self, batch: Batch, number: int, spec: TaskConfig, piece: Callable[[int], str]
+    ) -> str | dict[int, str]:
+        """The label of one text of a batch, or those of its tokens by their positions in the row.
+
+        `piece` spells a token id.
+        """
+        return token_labels(batch, piece)
+
     def label_share(self, recipe: RecipeFields) -> float:
         """The share of tokens that have a label, for an estimate of memory."""
         return 1.0
@@ -163,6 +172,16 @@ class Objective(ABC):
         import torch
 
         return {"labels": torch.zeros(tokens, dtype=torch.long)}
+
+
+def token_labels(batch: Batch, name: Callable[[int], str]) -> dict[int, str]:
+    """The labels of a batch's tokens by position; `name` spells a label."""
+    if batch.labels is None:
+        return {}
+    at = batch.label_positions
+    positions = range(len(batch.tokens)) if at is None else at.tolist()
+    labels = zip(positions, batch.labels.tolist(), strict=True)
+    return {position: name(label) for position, label in labels if label != NO_LABEL}
 
 
 def _nothing(data: DataConfig, part: str) -> str:

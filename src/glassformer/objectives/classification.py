@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -306,6 +306,16 @@ class ClassificationObjective(TableObjective):
         predictions = torch.tensor([labels.index(each.label) for each in answers])
         classes = torch.tensor([int(each.label or 0) for each in documents])
         return metrics.of_classes(predictions, classes, len(labels))
+
+    def describe_labels(
+        self, batch: Batch, number: int, spec: TaskConfig, piece: Callable[[int], str]
+    ) -> str | dict[int, str]:
+        assert batch.labels is not None  # noqa: S101
+        label = batch.labels[number]
+        if spec.several:
+            names = zip(spec.labels, label.tolist(), strict=True)
+            return ", ".join(name for name, has in names if has == 1) or "(none)"
+        return f"{label:.4g}" if label.is_floating_point() else spec.labels[int(label)]
 
     def probe(self, recipe: RecipeFields, task: Task, tokens: int, texts: int) -> dict[str, Tensor]:
         import torch

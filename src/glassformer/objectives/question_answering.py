@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glassformer.config import TaskConfig
 from glassformer.data.dataset import (
     NO_LABEL,
     BatchShape,
@@ -138,6 +139,14 @@ class QuestionAnsweringObjective(LabelledObjective):
         answers = answer(task, tokenizer, asked, no_answer=some_impossible)
         texts = [best[0].text if best else "" for best in answers]
         return metrics.of_answers(texts, [[text for text, _ in e.answers] for e in documents])
+
+    def describe_labels(
+        self, batch: Batch, number: int, spec: TaskConfig, piece: Callable[[int], str]
+    ) -> str | dict[int, str]:
+        assert batch.labels is not None  # noqa: S101
+        begin = int(batch.sequences.offsets[number])
+        ends = zip(batch.labels[number].tolist(), ("first", "last"), strict=True)
+        return {begin + position: name for position, name in ends if position != NO_LABEL}
 
     def probe(self, recipe: RecipeFields, task: Task, tokens: int, texts: int) -> dict[str, Tensor]:
         import torch

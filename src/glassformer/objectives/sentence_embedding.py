@@ -3,14 +3,14 @@ similar to each other than to all other texts of the row."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.config import DOCUMENTS
+from glassformer.config import DOCUMENTS, TaskConfig
 from glassformer.data.dataset import (
     NO_LABEL,
     BatchShape,
@@ -158,6 +158,13 @@ class SentenceEmbeddingObjective(TableObjective):
             return metrics.of_values((first * second).sum(-1), values)
         chosen = cosines(first, second).argmax(-1)
         return metrics.of_classes(chosen, torch.arange(len(documents)), max(3, len(documents)))
+
+    def describe_labels(
+        self, batch: Batch, number: int, spec: TaskConfig, piece: Callable[[int], str]
+    ) -> str | dict[int, str]:
+        assert batch.labels is not None  # noqa: S101
+        label = batch.labels[number // 2]  # of the pair
+        return f"{label:.4g}" if label.is_floating_point() else f"pair {label}"
 
     def probe(self, recipe: RecipeFields, task: Task, tokens: int, texts: int) -> dict[str, Tensor]:
         import torch

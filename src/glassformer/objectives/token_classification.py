@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glassformer.config import TaskConfig
 from glassformer.data.dataset import (
     NO_LABEL,
     BatchShape,
@@ -30,7 +31,7 @@ from glassformer.data.readers.examples import number_of
 from glassformer.data.readers.files import Bad, stop
 from glassformer.data.run_paths import RunPaths
 from glassformer.fields import RecipeFields
-from glassformer.objectives.base import DatasetParts, Losses, ShortForm
+from glassformer.objectives.base import DatasetParts, Losses, ShortForm, token_labels
 from glassformer.objectives.classification import balanced_losses
 from glassformer.objectives.labelled import FIELDS, LabelledObjective, Raw
 from glassformer.text import Tokenizer
@@ -135,6 +136,11 @@ class TokenClassificationObjective(LabelledObjective):
         answers = tag(task, tokenizer, [list(each.words) for each in documents])
         right = [[labels[number] for number in each.tags] for each in documents]
         return metrics.of_tags([each.labels for each in answers], right, labels)
+
+    def describe_labels(
+        self, batch: Batch, number: int, spec: TaskConfig, piece: Callable[[int], str]
+    ) -> str | dict[int, str]:
+        return token_labels(batch, spec.labels.__getitem__)
 
 
 OBJECTIVE = TokenClassificationObjective()

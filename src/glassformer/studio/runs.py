@@ -245,7 +245,7 @@ def _target(
     start = model.task.backbone.config.ids.start or 0
     if request.second is not None:
         return [start, *tokenize_target(model, request.second)], True
-    if model.task.spec.kind != "translation":
+    if "translate" not in model.task.spec.traits.calls:
         return [start, *source[:-1]], True  # it cannot generate: the decoder reads the source
     limit = max(min(MAX_TRANSLATION_TOKENS, max_tokens(model) - 1), 1)
     job = prepare(model.task, model.tokenizer, model.origin, [source], {"max_new_tokens": limit})

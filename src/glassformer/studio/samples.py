@@ -45,7 +45,7 @@ def samples(served: ServedModel) -> list[Sample]:
     model = served.model
     if served.texts:
         return [Sample(text=text) for text in served.texts]
-    config, kind = model.task.backbone.config, model.task.spec.kind
+    config, calls = model.task.backbone.config, model.task.spec.traits.calls
     if model.tokenizer is None:
         count = min(7, config.max_length, config.vocab_size)
         return [Sample(text=" ".join(str(config.vocab_size * i // count) for i in range(count)))]
@@ -56,8 +56,8 @@ def samples(served: ServedModel) -> list[Sample]:
     texts = [Sample(text=text) for text in TEXTS]
     pairs = [Sample(text=a, second=b) for a, b in PAIRS]
     mask = mask_token(model.tokenizer)
-    if kind in ("masked_lm", "masked_lm_nsp") and mask is not None:
+    if "fill" in calls and mask is not None:
         texts = [Sample(text=text.replace("[MASK]", mask)) for text in BLANKS] + texts
-    if kind == "next_sentence":
+    if calls == ("follows",):
         return pairs + texts
     return texts + (pairs if config.segments else [])

@@ -31,6 +31,8 @@ class ModelRow(BaseModel):
     name: str
     family: str
     kind: str
+    calls: tuple[str, ...] = ()  # what it can be used for; a trace has none
+    predicts_tokens: bool = False  # of the vocabulary: it has a logit lens
     mask: str | None  # how a mask is written
     max_length: int  # in tokens: what can be recorded here
     parameters: int

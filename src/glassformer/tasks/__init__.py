@@ -30,13 +30,6 @@ TASKS: dict[TaskKind, type[Task]] = {
     "token_classification": TokenClassification,
     "question_answering": QuestionAnswering,
 }
-FAMILY_OF = {
-    "masked_lm": "encoder",
-    "masked_lm_nsp": "encoder",
-    "next_sentence": "encoder",
-    "causal_lm": "decoder",
-    "translation": "seq2seq",
-}
 
 
 class SkipInit(TorchFunctionMode):
@@ -54,12 +47,12 @@ class SkipInit(TorchFunctionMode):
 
 def outline(config: ModelConfig, task: TaskConfig) -> Task:
     """The task's modules and shapes, its parameters on the meta device: they have no memory yet."""
-    family = FAMILY_OF.get(task.kind, config.family)
-    if family != config.family:
+    family = task.traits.family
+    if family not in (None, config.family):
         raise ConfigError(
             f"kind = {task.kind!r} needs family = {family!r}, and this one is {config.family!r}"
         )
-    if task.kind in ("classification", "token_classification", "next_sentence") and not task.labels:
+    if task.traits.predicts in ("label", "token_labels") and not task.labels:
         raise ConfigError(
             f"labels is empty: kind = {task.kind!r} needs at least one: write their names"
         )

@@ -127,7 +127,7 @@ class Task(nn.Module, ABC):
             if list(map(len, segments)) != list(map(len, ids)):
                 raise InputError("segments: pass one number for each token of ids")
         if config.family == "seq2seq":
-            if targets is None and self.spec.kind in ("classification", "question_answering"):
+            if targets is None and self.spec.traits.repeats_source:
                 # As BART does: its decoder reads the source once more.
                 targets = [[config.ids.start or 0, *text[:-1]] for text in ids]
             if targets is None:

@@ -15,6 +15,7 @@ from glassformer.data.run_paths import RunPaths
 from glassformer.data.store import OTHERS
 from glassformer.model import Batch
 from glassformer.objectives import objective_of
+from glassformer.objectives.base import Objective
 from glassformer.recipe.schema import Recipe, read_recipe
 from glassformer.recipe.toml import root_of
 from glassformer.sizes import measure
@@ -43,13 +44,14 @@ def describe(run: Run) -> dict[str, Any]:
     """The facts of a run that was opened; see `dry_run`."""
     trainer, recipe = run.trainer, run.recipe
     task, rows, train = trainer.state.task, trainer.rows, recipe.train
+    objective = objective_of(recipe)
     out = trainer.run_dir.folder
     tokenizer = Tokenizer.from_files(trainer.run_dir.files, str(out))
     assert tokenizer is not None  # noqa: S101
     sizes = measure(task.backbone.config, task.spec)
     plan = rows.plan(0)
     real = int(rows.dataset.costs(plan.samples).sum())
-    room = len(plan) * rows.budget * objective_of(recipe).sides
+    room = len(plan) * rows.budget * objective.sides
     return {
         "name": recipe.name,
         "out": str(out),
@@ -71,8 +73,8 @@ def describe(run: Run) -> dict[str, Any]:
         "epochs": train.steps * train.micro_batches / len(plan),
         "filler_fraction": 1 - real / room,
         "skipped": _skipped(rows.dataset),
-        "sides": objective_of(recipe).sides,
-        "first_batch": _first(rows, tokenizer, task.spec),
+        "sides": objective.sides,
+        "first_batch": _first(rows, tokenizer, objective, task.spec),
     }
 
 
@@ -126,7 +128,9 @@ def _skipped(dataset: Dataset) -> dict[str, int]:
     return {each.reason: each.count for each in dataset.skipped() if each.count}
 
 
-def _first(rows: PackedRows, tokenizer: Tokenizer, spec: TaskConfig) -> dict[str, Any]:
+def _first(
+    rows: PackedRows, tokenizer: Tokenizer, objective: Objective, spec: TaskConfig
+) -> dict[str, Any]:
     row = rows[0]
     batch = row.batch
     assert batch.labels is not None  # noqa: S101
@@ -136,23 +140,26 @@ def _first(rows: PackedRows, tokenizer: Tokenizer, spec: TaskConfig) -> dict[str
         "tokens": row.tokens,
         "answers": int((batch.labels != NO_LABEL).sum()),
         "shown": [
-            _text(batch, i, tokenizer, spec)
+            _text(batch, i, tokenizer, objective, spec)
             for i in range(min(SHOWN, real * rows.dataset.texts_per_sample))
         ],
     }
 
 
-def _text(batch: Batch, number: int, tokenizer: Tokenizer, spec: TaskConfig) -> dict[str, Any]:
+def _text(
+    batch: Batch, number: int, tokenizer: Tokenizer, objective: Objective, spec: TaskConfig
+) -> dict[str, Any]:
     """One text of the batch: its tokens, and the label of each or of all."""
     begin, end = batch.sequences.offsets[number : number + 2].tolist()
     piece = _pieces(tokenizer)
-    answers = _answers(batch, number, spec, piece)
+    labels = objective.describe_labels(batch, number, spec, piece)
+    by_position = {} if isinstance(labels, str) else labels
     facts: dict[str, Any] = {
         "tokens": [piece(i) for i in batch.tokens[begin:end].tolist()],
-        "answers": [answers.get(place) for place in range(begin, end)],
+        "answers": [by_position.get(i) for i in range(begin, end)],
     }
-    if spec.kind in ("classification", "features"):
-        facts["label"] = _label(batch, number, spec)
+    if isinstance(labels, str):
+        facts["label"] = labels
     if (
         batch.next_sentence_labels is not None
         and int(batch.next_sentence_labels[number]) != NO_LABEL
@@ -162,39 +169,6 @@ def _text(batch: Batch, number: int, tokenizer: Tokenizer, spec: TaskConfig) -> 
         begin, end = batch.source.sequences.offsets[number : number + 2].tolist()
         facts["source"] = [piece(i) for i in batch.source.tokens[begin:end].tolist()]
     return facts
-
-
-def _answers(
-    batch: Batch, number: int, spec: TaskConfig, piece: Callable[[int], str]
-) -> dict[int, str]:
-    """By their positions in the row."""
-    assert batch.labels is not None  # noqa: S101
-    if spec.kind in ("classification", "features"):
-        return {}
-    if spec.kind == "question_answering":
-        begin = int(batch.sequences.offsets[number])
-        ends = zip(batch.labels[number].tolist(), ("first", "last"), strict=True)
-        return {begin + place: what for place, what in ends if place != NO_LABEL}
-    name = spec.labels.__getitem__ if spec.kind == "token_classification" else piece
-    places = (
-        range(len(batch.tokens))
-        if batch.label_positions is None
-        else batch.label_positions.tolist()
-    )
-    labels = zip(places, batch.labels.tolist(), strict=True)
-    return {place: name(label) for place, label in labels if label != NO_LABEL}
-
-
-def _label(batch: Batch, number: int, spec: TaskConfig) -> str:
-    """The label of a whole text, or of its pair."""
-    assert batch.labels is not None  # noqa: S101
-    label = batch.labels[number // 2 if spec.kind == "features" else number]
-    if spec.several:
-        names = zip(spec.labels, label.tolist(), strict=True)
-        return ", ".join(name for name, has in names if has == 1) or "(none)"
-    if batch.labels.is_floating_point():
-        return f"{label:.4g}"
-    return f"pair {label}" if spec.kind == "features" else spec.labels[int(label)]
 
 
 def _pieces(tokenizer: Tokenizer) -> Callable[[int], str]:

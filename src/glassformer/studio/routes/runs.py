@@ -90,6 +90,8 @@ def _model_row(id: str, served: ServedModel) -> schemas.ModelRow:
         name=served.name,
         family=config.family,
         kind=model.task.spec.kind,
+        calls=model.task.spec.traits.calls,
+        predicts_tokens=model.task.spec.traits.predicts_tokens,
         mask=mask_token(model.tokenizer),
         max_length=max_tokens(model),
         parameters=sum(parameter.numel() for parameter in model.parameters()),

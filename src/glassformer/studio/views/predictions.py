@@ -22,20 +22,20 @@ def predictions(model: Model, trace: Trace, ids: Sequence[int], text: str | None
 
     `ids` are the model's input tokens (of a translation, the decoder's); `text` is the translation.
     """
-    kind = model.task.spec.kind
-    if kind in ("masked_lm", "masked_lm_nsp"):
+    predicts = model.task.spec.traits.predicts
+    if predicts == "masked_tokens":
         name = mask_token(model.tokenizer)
         mask = None if model.tokenizer is None or name is None else model.tokenizer.id(name)
         masks = [place for place, i in enumerate(ids) if i == mask]
         if not masks:
             return Predictions(kind="none")
         return Predictions(kind="masked", at=_at_tokens(model, trace, masks))
-    if kind in ("causal_lm", "translation", "token_classification"):
+    if predicts in ("next_token", "token_labels"):
         at = _at_tokens(model, trace, range(len(ids)))
-        if kind == "translation":
+        if model.task.backbone.config.family == "seq2seq":
             return Predictions(kind="translation", at=at, text=text)
-        return Predictions(kind="next" if kind == "causal_lm" else "label", at=at)
-    if kind in ("classification", "next_sentence"):
+        return Predictions(kind="next" if predicts == "next_token" else "label", at=at)
+    if predicts == "label":
         return Predictions(
             kind="label", at=[TokenPrediction(token=0, top=_labels(model, trace["logits"]))]
         )
@@ -60,7 +60,7 @@ def _at_tokens(model: Model, trace: Trace, tokens: Sequence[int]) -> list[TokenP
 def readable(model: Model, word: str) -> str:
     """A piece of the vocabulary as readable text: Ġcat is cat."""
     id = None if model.tokenizer is None else model.tokenizer.id(word)
-    if model.tokenizer is None or id is None or model.task.spec.kind == "token_classification":
+    if model.tokenizer is None or id is None or model.task.spec.traits.predicts == "token_labels":
         return word
     return model.tokenizer.decode([id]).strip() or word
 

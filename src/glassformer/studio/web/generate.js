@@ -130,7 +130,7 @@ function* along(app) {
   }
 }
 
-const writes = ({ kind }) => kind === "causal_lm" || kind === "translation";
+const writes = ({ calls }) => calls.includes("generate") || calls.includes("translate");
 
 /** The request for this state. */
 function question(app) {

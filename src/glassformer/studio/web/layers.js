@@ -17,7 +17,6 @@ export const layers = {
   build, along,
 };
 
-const SPEAKERS = ["masked_lm", "masked_lm_nsp", "causal_lm", "translation"];
 const COSINES = [["s0", "to embedding"], ["s2", "to end"], ["s1", "to the other word"]];
 
 function build(app) {
@@ -117,7 +116,7 @@ export const tokenOf = ({ state, run }, side) => Math.max(0, Math.min(run.tokens
 /** Why there is no lens, or an empty string. */
 export function whyMute({ model }, side) {
   if (model.family === "seq2seq" && side === "encoder") return "An encoder predicts no words: the decoder does.";
-  return SPEAKERS.includes(model.kind) ? "" : "This model predicts no words, so it has no logit lens; its vectors can still be compared.";
+  return model.predicts_tokens ? "" : "This model predicts no words, so it has no logit lens; its vectors can still be compared.";
 }
 
 /** The lens, or one line why there is none. */

@@ -78,7 +78,7 @@ function where({ kind, at }, { token }, text) {
 
 function nothing(model) {
   if (model.kind === "trace") return "A trace holds no predictions.";
-  return model.mask && model.kind === "masked_lm"
+  return model.mask && model.calls.includes("fill")
     ? `Write ${model.mask} in place of a word, and the model guesses it.`
     : "This model has no word predictions; its heads can still be shown.";
 }
