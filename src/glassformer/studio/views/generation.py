@@ -101,9 +101,8 @@ class _StepRecorder:
     job: GenerationJob
     taken: dict[int, int]  # step to token: what the user has chosen
     stop: Event
-    scores: list[Tensor] = field(
-        default_factory=list
-    )  # (V,) of this step: before any rule, after each
+    # (V,) of this step: before any processor, and after each.
+    scores: list[Tensor] = field(default_factory=list)
     steps: list[GenerationStep] = field(default_factory=list)
 
     def __post_init__(self) -> None:
