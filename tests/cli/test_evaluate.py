@@ -109,4 +109,4 @@ def test_refused_in_one_line(trained, tmp_path):
     other = write_recipe(tmp_path / "o", "masked_lm" if kind != "masked_lm" else "causal_lm")
     assert "this model is for " in refused("evaluate", model, other, code=2)
     nothing = write_recipe(tmp_path / "n", kind, data={"valid_fraction": 0.0})
-    assert "nothing is held out" in refused("evaluate", model, nothing, code=2)
+    assert "there is no validation data" in refused("evaluate", model, nothing, code=2)

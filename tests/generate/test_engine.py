@@ -180,5 +180,5 @@ def test_there_is_no_room() -> None:
     with pytest.raises(InputError, match="at least one"):
         engine.read([[]])
     engine.read([[1, 2, 3]])
-    with pytest.raises(InputError, match="room for 3 tokens a text and 4 are needed"):
+    with pytest.raises(InputError, match="room for 3 tokens per text and 4 are needed"):
         engine.step(torch.tensor([1]))
