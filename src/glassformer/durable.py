@@ -56,9 +56,8 @@ def sync(path: Path) -> None:
     """Flush a file, or the names in a folder, to the disk."""
     folder = path.is_dir()
     try:
-        handle = os.open(
-            path, os.O_RDONLY if folder else os.O_RDWR
-        )  # Windows syncs only what is open for writing
+        # Windows syncs only what is open for writing.
+        handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
     except PermissionError:
         if folder:  # Windows cannot open folders; it journals their names
             return

@@ -115,9 +115,8 @@ class TrainConfig(Strict):
     betas: tuple[float, float] = (0.9, 0.95)
     eps: float = Field(default=1e-8, gt=0)
     weight_decay: float = Field(default=0.1, ge=0)
-    layerwise_lr_decay: float = Field(
-        default=1.0, gt=0.0, le=1.0
-    )  # from each block to the one below
+    # The factor from each block's learning rate to that of the block below.
+    layerwise_lr_decay: float = Field(default=1.0, gt=0.0, le=1.0)
     freeze: int = Field(default=0, ge=0)  # the embeddings and this many of the lowest blocks
     max_grad_norm: float = Field(default=1.0, gt=0)
     ema_decay: float = Field(default=0.0, ge=0.0, lt=1.0)  # moving average of weights; 0: none

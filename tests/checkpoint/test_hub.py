@@ -112,8 +112,8 @@ def test_a_name_is_fetched_once_and_then_opened_offline(
 @pytest.mark.parametrize("more", [{"HF_HUB_OFFLINE": "1"}, {}], ids=["offline", "unreachable"])
 def test_offline_one_line_says_what_to_do(more: dict[str, str], tmp_path: Path) -> None:
     done = load("someone/small", home=tmp_path / "home", endpoint=NOBODY, **more)
-    assert done.stdout.startswith("someone/small: no such folder here")
-    assert done.stdout.count("\n") == 1 and "give its path" in done.stdout
+    assert done.stdout.startswith("someone/small: no such folder, and the hub did not provide it")
+    assert done.stdout.count("\n") == 1 and "use its path" in done.stdout
 
 
 def test_an_unknown_name_is_said_to_be_unknown(hub: tuple[str, list[str]], tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_each_document_for_itself(tmp_path):
     masked = write_recipe(tmp_path / "m", "masked_lm")
     glassformer("pretrain", masked, "--out", tmp_path / "m/run")
     said = refused("evaluate", tmp_path / "m/run/model", masked, "--per-document", code=2)
-    assert "knows no documents" in said
+    assert "has no documents" in said
 
 
 def test_a_recipe_on_tape_measures_documents(tmp_path):
@@ -104,9 +104,9 @@ def test_refused_in_one_line(trained, tmp_path):
     assert "there is no recipe.toml in it" in refused("evaluate", model, tmp_path, code=2)
     assert "there is no model in it" in refused("list", tmp_path)
     assert str(tmp_path) in refused("evaluate", tmp_path, recipe)
-    assert f"the folder of a run: write {model}" in refused("evaluate", run, recipe)
+    assert f"the folder of a run: use {model}" in refused("evaluate", run, recipe)
     assert "no such" in refused("evaluate", model, recipe, "--data", tmp_path)
     other = write_recipe(tmp_path / "o", "masked_lm" if kind != "masked_lm" else "causal_lm")
     assert "this model is for " in refused("evaluate", model, other, code=2)
     nothing = write_recipe(tmp_path / "n", kind, data={"valid_fraction": 0.0})
-    assert "nothing is held out" in refused("evaluate", model, nothing, code=2)
+    assert "there is no validation data" in refused("evaluate", model, nothing, code=2)

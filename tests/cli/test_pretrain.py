@@ -12,15 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import glassformer as gf
-from glassformer.cli.dry_run import gather
 from glassformer.config import TokenIds
 from glassformer.data.run_paths import RunPaths
 from glassformer.distributed import DistributedContext
 from glassformer.errors import GlassformerError
-from glassformer.recipe.schema import model_config, read_recipe, task_config
+from glassformer.objectives import objective_of
+from glassformer.recipe.schema import model_config, read_recipe
 from glassformer.sizes import measure
 from glassformer.train import batch_size as auto
 from glassformer.train.build import Builder
+from glassformer.train.dry_run import memory
 from glassformer.train.init_from import check_model
 from glassformer.train.loop import take_step
 from glassformer.train.state import State
@@ -30,6 +31,10 @@ from verbs import glassformer, refused
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 SMALL = [path for path in RECIPES if path.stem.endswith("-cpu")]
 PUBLISHED = {"gpt2-124m": 124_439_808 + 47 * 768, "bert-base": 109_482_240}
+
+
+def head_of(recipe, config):
+    return objective_of(recipe).task_config(recipe, config, ())
 
 
 def dry(recipe, out, *words, **settings):
@@ -45,7 +50,7 @@ def test_every_recipe_can_be_read(path):
     assert recipe.name == path.stem
     config = model_config(recipe, 50_257 if "gpt" in path.stem else 30_522, TokenIds(pad=0), "")
     if path.stem in PUBLISHED:
-        assert measure(config, task_config(recipe, config)).bare == PUBLISHED[path.stem]
+        assert measure(config, head_of(recipe, config)).bare == PUBLISHED[path.stem]
 
 
 def test_there_are_small_and_large_recipes():
@@ -101,10 +106,11 @@ def test_a_dry_run_counts(described):
     assert (memory["weights"], memory["gradients"], memory["optimiser"]) == (
         4 * count, 4 * count, 8 * count,
     )  # fmt: skip
-    assert facts["steps"] == 6 and facts["rows_a_step"] == 1 and facts["row_tokens"] == 96
-    assert facts["epochs"] == pytest.approx(6 / facts["rows_an_epoch"])
-    assert 0 < facts["filler_share"] < 0.5
-    assert 0 < facts["tokens_a_step"] <= 96 * (2 if kind == "translation" else 1)
+    assert facts["steps"] == 6 and facts["micro_batches"] == 1
+    assert facts["micro_batch_tokens"] == 96
+    assert facts["epochs"] == pytest.approx(6 / facts["micro_batches_per_epoch"])
+    assert 0 < facts["filler_fraction"] < 0.5
+    assert 0 < facts["tokens_per_step"] <= 96 * (2 if kind == "translation" else 1)
     documents = facts["data"]["train"]["documents"] + facts["data"]["valid"]["documents"]
     assert documents == (120 if kind == "translation" else 50)
 
@@ -113,11 +119,9 @@ def test_a_dry_run_counts(described):
 def test_activations_are_about_what_a_row_keeps_for_the_way_back(tmp_path, kind):
     wide = {"width": 64, "depth": 3, "heads": 4, "mlp_width": 256}
     recipe = write_recipe(tmp_path, kind, model=wide, train={"micro_batch_tokens": 320})
-    place = RunPaths(tmp_path, tmp_path / "run", "")
-    session = Builder(read_recipe(recipe), place).trainer(
-        DistributedContext(0, 1, torch.device("cpu"))
-    )
-    row, task = session.rows[0], session.state.task
+    builder = Builder(read_recipe(recipe), RunPaths(tmp_path, tmp_path / "run", ""))
+    trainer = builder.trainer(DistributedContext(0, 1, torch.device("cpu")))
+    row, task = trainer.rows[0], trainer.state.task
     weights = {p.untyped_storage().data_ptr() for p in task.parameters()}
     kept = {}
 
@@ -128,11 +132,11 @@ def test_activations_are_about_what_a_row_keeps_for_the_way_back(tmp_path, kind)
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         output = task(row.batch)  # held: no address is used twice
-    found = sum(size for place, size in kept.items() if place not in weights)
-    found += 2 * 4 * output.logits.numel()  # logits and their gradient stand beside
-    share = row.tokens / session.rows.budget / (2 if kind == "translation" else 1)
-    told = gather(session, read_recipe(recipe), tmp_path)["memory_bytes"]["activations"]
-    assert 0.6 < share * told / found < 1.6
+    measured = sum(size for address, size in kept.items() if address not in weights)
+    measured += 2 * 4 * output.logits.numel()  # logits and their gradient
+    share = row.tokens / trainer.rows.budget / (2 if kind == "translation" else 1)
+    estimated = memory(trainer, builder.recipe)["activations"]
+    assert 0.6 < share * estimated / measured < 1.6
 
 
 def test_the_first_batch_is_shown(described):
@@ -160,11 +164,11 @@ def test_a_dry_run_is_read_at_eighty_columns(described):
     for columns in (80, 120):
         said = dry(recipe, recipe.parent / "run", columns=columns)
         assert max(map(len, said.splitlines())) <= columns
-        assert kind in said and "The first row" in said and "Nothing was trained." in said
+        assert kind in said and "The first micro-batch" in said and "Nothing was trained." in said
     assert "←" in said
 
 
-def test_what_is_left_out_is_told(tmp_path):
+def test_skipped_texts_are_counted(tmp_path):
     found = {}
     for kind, whole in (
         ("causal_lm", "the cat\n\n" + "the dog sat on a mat " * 20),
@@ -174,7 +178,7 @@ def test_what_is_left_out_is_told(tmp_path):
         recipe = write_recipe(tmp_path / kind, kind, data={"valid_fraction": 0.0})
         (tmp_path / kind / "text.txt").write_text(whole)
         said = dry(recipe, tmp_path / kind / "run", "--tokenizer.vocab_size=290", "--json")
-        found[kind] = json.loads(said)["left_out"]
+        found[kind] = json.loads(said)["skipped"]
     assert found == {
         "causal_lm": {"documents of more than 32 tokens, read in parts": 1},
         "masked_lm_nsp": {
@@ -182,8 +186,8 @@ def test_what_is_left_out_is_told(tmp_path):
             "tokens in no pair (in the first epoch)": pytest.approx(25, abs=25),
         },
         "translation": {
-            "pairs with an empty side, left out": 1,
-            "pairs with a side of more than 32 tokens, left out": 1,
+            "pairs with an empty side, skipped": 1,
+            "pairs with a side of more than 32 tokens, skipped": 1,
         },
     }
 
@@ -274,7 +278,7 @@ def test_auto_holds_at_least_the_longest_text(tmp_path):
         tmp_path, objective={"length": 1500}, train={"micro_batch_tokens": "auto"}
     )
     facts = json.loads(dry(recipe, tmp_path / "run", "--json"))
-    assert facts["row_tokens"] == 1500
+    assert facts["micro_batch_tokens"] == 1500
 
 
 class Card:
@@ -319,28 +323,32 @@ class Card:
         pass
 
 
-@pytest.mark.parametrize("recompute", [False, True])
-def test_rows_grow_until_the_card_is_nearly_full(tmp_path, monkeypatch, recompute):
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_rows_grow_until_the_card_is_nearly_full(tmp_path, monkeypatch, checkpointing):
     recipe = read_recipe(
         write_recipe(
-            tmp_path, train={"micro_batch_tokens": "auto", "activation_checkpointing": recompute}
+            tmp_path,
+            train={"micro_batch_tokens": "auto", "activation_checkpointing": checkpointing},
         )
     )
     config = model_config(recipe, 31, TokenIds(), "")
-    task = gf.build_task(config, task_config(recipe, config)).train()
+    task = gf.build_task(config, head_of(recipe, config)).train()
     before = {name: tensor.clone() for name, tensor in task.state_dict().items()}
     card = Card(monkeypatch, total=7_000_000, each=1_000)
-    found = auto._largest(recipe, task, torch.device("cpu"))
+    found = auto._largest(recipe, objective_of(recipe), task, torch.device("cpu"))
     assert card.tried == [1024, 2048, 4096, 8192]  # the last one did not fit
     assert found == 5 * 1024 and 0.7 < 1_000 * found / 7e6 <= auto.SHARE
     assert all(torch.equal(before[name], tensor) for name, tensor in task.state_dict().items())
-    for tape, more in ((False, ""), (True, " --train.cuda_graphs false")):
-        train = recipe.train.model_copy(update={"cuda_graphs": tape})
+    for graphs, more in ((False, ""), (True, " --train.cuda_graphs false")):
+        train = recipe.train.model_copy(update={"cuda_graphs": graphs})
         Card(monkeypatch, total=900_000, each=1_000)
         with pytest.raises(
-            GlassformerError, match=f"not even a row .*activation_checkpointing true{more}$"
+            GlassformerError, match=f"not even .*activation_checkpointing true{more}$"
         ):
-            auto._largest(recipe.model_copy(update={"train": train}), task, torch.device("cpu"))
+            auto._largest(
+                recipe.model_copy(update={"train": train}), objective_of(recipe), task,
+                torch.device("cpu"),
+            )  # fmt: skip
 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**9), st.floats(1e6, 1e11))
@@ -355,7 +363,7 @@ def test_a_row_fills_what_is_there(each, base, limit):
         known.append((tokens, need(tokens)))
         tokens *= 2
     if len(known) == 1:
-        with pytest.raises(GlassformerError, match="not even a row of 1,024 tokens fits"):
+        with pytest.raises(GlassformerError, match="not even 1,024 tokens fit"):
             auto._fill(known, limit, tokens, "")
         return
     found = auto._fill(known, limit, tokens, "")
@@ -368,8 +376,8 @@ def test_a_row_fills_what_is_there(each, base, limit):
 def test_rows_to_try_are_rows_that_can_be_learnt_from(tmp_path, kind):
     recipe = read_recipe(write_recipe(tmp_path, kind))
     config = model_config(recipe, 31, TokenIds(pad=0, start=0, end=1), "")
-    state = State(gf.build_task(config, task_config(recipe, config)).train(), recipe.train)
-    row = auto._row(recipe, state.task, 100)
+    state = State(gf.build_task(config, head_of(recipe, config)).train(), recipe.train)
+    row = auto._row(recipe, objective_of(recipe), state.task, 100)
     assert len(row.batch.tokens) == 100 and row.batch.sequences.longest == 32
     step = take_step(state, [row, row], DistributedContext(0, 1, torch.device("cpu")))
     assert math.isfinite(step.norm) and set(step.losses) == (

@@ -207,7 +207,7 @@ REFUSED = {
     "one text to compare": (("similarity", MINILM, "a"), 2, ("two texts",)),
     "a word that is not there": (("word", MINILM, "a cat", "dog"), 1, ("'dog'", "0 times")),
     "an unknown device": (("embed", MINILM, "a", "--device", "tpu"), 2, ("--device 'tpu'",)),
-    "no GPU": (("embed", MINILM, "a", "--device", "cuda"), 2, ("--device 'cuda': there is none",)),
+    "no GPU": (("embed", MINILM, "a", "--device", "cuda"), 2, ("'cuda': this machine has none",)),
     "no answers": (("answer", MINILM, "a", "b", "--top-k", "0"), 2, ("--top-k",)),
 }
 

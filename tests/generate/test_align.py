@@ -94,7 +94,7 @@ def test_refused(tokenizer):
         family="decoder", vocab_size=300, width=8, depth=1, heads=1, mlp_width=8, max_length=8
     )
     decoder = gf.build_task(config, gf.TaskConfig(kind="causal_lm"))
-    with pytest.raises(InputError, match="only translation models"):
+    with pytest.raises(InputError, match="load a translation model"):
         align(decoder, tokenizer, "the", "xa")
 
 

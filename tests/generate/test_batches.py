@@ -68,16 +68,16 @@ def test_an_engine_that_is_kept_writes_the_same_each_time(models):
         for _ in range(2):
             same(models.ours.generate(texts, engine=engine, **settings), expected)
         assert engine.slots == 3
-    for _ in range(3):  # broken off, it is as good as new
+    for _ in range(3):  # interrupted: it can be used again
         made = prepare(models.ours.task, None, None, texts, {"max_new_tokens": 9}, engine=engine)
         next(sampling.generate_tokens(made.engine(), made.requests(), made.settings))
     same(models.ours.generate(texts, engine=engine, **settings), expected)
     with pytest.raises(InputError, match="it has room for 2 tokens"):
         models.ours.generate(texts, engine=models.ours.engine(3, 2, source_tokens=2))
     if models.ours.task.backbone.config.family == "seq2seq":
-        with pytest.raises(InputError, match="engine: source_tokens = 0: write how many"):
+        with pytest.raises(InputError, match="engine: source_tokens = 0: write the length"):
             models.ours.engine(3, 40)
-    with pytest.raises(InputError, match="for one beam"):
+    with pytest.raises(InputError, match="another model or to beams"):
         models.ours.generate(texts, engine=engine, num_beams=2)
     other = copy.deepcopy(models.ours)
     engine = other.engine(3, 40, source_tokens=40)

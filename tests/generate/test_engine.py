@@ -175,10 +175,10 @@ def test_select_right_after_reading(task: Task) -> None:
 
 def test_there_is_no_room() -> None:
     engine = Engine(MODELS["decoder"], slots=1, capacity=3)
-    with pytest.raises(InputError, match="room for 3"):
+    with pytest.raises(InputError, match="at most 3"):
         engine.read([[1, 2, 3, 4]])
     with pytest.raises(InputError, match="at least one"):
         engine.read([[]])
     engine.read([[1, 2, 3]])
-    with pytest.raises(InputError, match="room for 3 tokens a text and 4 are needed"):
+    with pytest.raises(InputError, match="room for 3 tokens per text and 4 are needed"):
         engine.step(torch.tensor([1]))

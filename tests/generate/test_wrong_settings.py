@@ -121,7 +121,7 @@ def test_what_a_model_cannot_do(model):
         gf.GlassformerError, match="this is a masked_lm model: load one that generates text"
     ):
         gf.Model(task, model.tokenizer).generate("a")
-    with pytest.raises(gf.GlassformerError, match="one text at a time"):
+    with pytest.raises(gf.GlassformerError, match="it generates one text"):
         list(model.stream("a", do_sample=True, num_return_sequences=2))
     with pytest.raises(gf.GlassformerError, match="beam search chooses a text at its end"):
         list(model.stream("a", num_beams=2))
@@ -180,7 +180,7 @@ def test_a_folder_says_what_its_tokens_mean_and_not_how_to_search():
         (b"[]", "generation_config.json: write an object"),
         (b'{"eos_token_id": "x"}', "generation_config.json: eos_token_id"),
         (b'{"bad_words_ids": 3}', "generation_config.json: bad_words_ids = 3"),
-        (b'{"eos_token_id": NaN}', "no number in JSON"),
+        (b'{"eos_token_id": NaN}', "is NaN, not JSON"),
         (b'{"eos_token_id": 1, "eos_token_id": 2}', "is there twice"),
         (b'{"forced_eos_token_id": {"a": 1}}', "generation_config.json: forced_eos_token_id"),
     ],

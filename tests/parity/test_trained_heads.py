@@ -126,11 +126,11 @@ def test_what_the_scores_of_a_head_mean_is_said_by_the_data(tmp_path):
         spec = gf.load(tmp_path / name / "model").task.spec
         assert spec.several == (means is not None) and spec.labels == ("cat", "none")
     said = refused("evaluate", tmp_path / "run/model", recipe, code=2)
-    assert "any number of labels of a text, and the recipe's data.label_separator = None" in said
+    assert "any number of labels, and the recipe's data.label_separator = None" in said
     said = refused("evaluate", tmp_path / "one/model", recipe, *several, code=2)
-    assert "tells one label of a text, and the recipe's data.label_separator = '|'" in said
-    said = refused(*words, *several, "--objective.class_weights", "true", code=2)
-    assert "objective.class_weights = true weighs classes that exclude each other" in said
+    assert "gives a text one label, and the recipe's data.label_separator = '|'" in said
+    said = refused(*words, *several, "--objective.class_weights", "balanced", code=2)
+    assert "objective.class_weights is for classes that exclude each other" in said
 
 
 def test_tuned_vectors_agree_with_sentence_transformers(tmp_path):

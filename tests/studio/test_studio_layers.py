@@ -127,7 +127,7 @@ def test_a_model_without_words_has_no_lens(open_studio):
     client = open_studio([ServedModel("labels", tiny("encoder", kind="classification"))])
     row = client.post("/api/runs", json={"model": "0", "text": "1 2 3"}).json()
     answer = client.get(f"/api/runs/{row['run']}/lens")
-    assert answer.status_code == 400 and "has no words to say" in answer.json()["error"]
+    assert answer.status_code == 400 and "has no language model head" in answer.json()["error"]
     assert len(read(client, f"runs/{row['run']}/trajectory/encoder/1")["to_end"]) > 2
 
 

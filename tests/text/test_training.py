@@ -324,7 +324,7 @@ WRONG = [
     (("bpe", SIZE), {"purpose": "chat"}, "purpose = 'chat': write one of encoder"),
     (("bpe",), {}, "vocab_size = None: write a number for bpe"),
     (("unigram", 0), {}, "vocab_size = 0: write a number"),
-    (("bytes", 300), {}, "vocab_size = 300: bytes know their number"),
+    (("bytes", 300), {}, "vocab_size = 300: bytes do not use it"),
     (("bpe", SIZE), {"special": ("",)}, "special: a token is empty"),
 ]
 

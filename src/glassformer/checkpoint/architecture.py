@@ -24,9 +24,8 @@ class Head:
     fields: Mapping[str, Any] = field(default_factory=dict)  # of TaskConfig
     dropout: tuple[str, ...] = ()  # config keys of the head's dropout; the first one present counts
     default_dropout: float = 0.0
-    body: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # of ModelConfig, if the class uses only half of the body
+    # Fields of ModelConfig, for a class that uses only half of the body.
+    body: Mapping[str, Any] = field(default_factory=dict)
     pool: tuple[str, Mapping[str, str]] | None = None  # the config key; their value → ours
 
     def pooled(self, foreign: Json, source: str) -> Json:
@@ -56,9 +55,8 @@ class Architecture:
     keys: tuple[Key, ...]
     constants: Mapping[str, Any]  # our fields with a constant value here
     fixed: Mapping[str, Any]  # their fields with the only value that is supported
-    rule: Callable[[Json, ModelConfig], str | None] = lambda foreign, config: (
-        None
-    )  # what is wrong, if anything
+    # What is wrong with a config, if anything.
+    rule: Callable[[Json, ModelConfig], str | None] = lambda foreign, config: None
     inert: tuple[str, ...] = ()  # tensors of some files that are not weights
     tables: bool = False  # may it be a table of vectors without blocks?
 

@@ -163,9 +163,8 @@ def write_folder(
             (beside / name).write_bytes(data)
         for name, (tensors, metadata) in shards.items():
             save_file(tensors, beside / name, metadata or None)
-            (beside / name).chmod(
-                0o666 & (beside.stat().st_mode)
-            )  # safetensors makes it private to the user
+            # safetensors makes the file private to the user.
+            (beside / name).chmod(0o666 & beside.stat().st_mode)
         if manifest:
             (beside / MANIFEST).write_bytes(json.dumps(_digests(beside), indent=2).encode())
         for file in [*beside.rglob("*"), beside]:

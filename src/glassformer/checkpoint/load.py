@@ -47,9 +47,7 @@ class Origin:
     layout: dict[str, tuple[list[str], dict[str, str]]]  # file → tensors' names, metadata
     names: dict[str, Link]  # name in the file → our tensors
     dtype: torch.dtype | None  # of the weights in the file
-    carried: dict[str, Tensor] = field(
-        repr=False
-    )  # tensors of the file that the model does not use
+    carried: dict[str, Tensor] = field(repr=False)  # tensors that the model does not use
     files: dict[str, bytes] = field(repr=False)
     # The dtypes in the file of weights that were converted to compute in float32.
     stored: Mapping[str, torch.dtype] = field(default_factory=dict, repr=False)

@@ -71,9 +71,8 @@ def _rows(facts: dict[str, Any]) -> dict[str, str]:
 
 def _shown(text: dict[str, Any]) -> Text:
     """cat←dog: the model reads cat and has to predict dog."""
-    ahead = all(
-        answer is not None for answer in text["answers"]
-    )  # each token predicts the next one
+    # Every token has a label where each predicts the next one.
+    ahead = all(answer is not None for answer in text["answers"])
     line = _line(text["tokens"], [None if ahead else a for a in text["answers"]])
     if ahead:
         line.append(f" → {visible(text['answers'][-1])}", "bold")

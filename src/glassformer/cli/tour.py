@@ -85,7 +85,7 @@ def _translates(console: Console, model: Model, seed: int) -> None:
     if alignment is None:
         return
     table = Table(
-        title="cross attention of each word (the rest is on the end token)",
+        title="cross attention of each word",
         title_justify="left",
         box=None,
         padding=(0, 1),

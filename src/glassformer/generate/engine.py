@@ -58,9 +58,8 @@ class Engine:
         if compiled and not captured:
             raise InputError("compiled = True: only a GPU compiles its steps: leave it out")
         step: Step = self._step
-        if (
-            compiled
-        ):  # with one text a matrix product is a reduction, which fuses with its neighbours
+        # With one text a matrix product is a reduction, which fuses with its neighbours.
+        if compiled:
             step = torch.compile(
                 step, fullgraph=True, options={"coordinate_descent_tuning": slots == 1}
             )

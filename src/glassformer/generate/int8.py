@@ -50,9 +50,8 @@ def _integer_linear(x: Tensor, weight: Tensor) -> Tensor:
     """x Wᵀ where W is int8: (n, k), (m, k) → (n, m)."""
     rounded, scale = round_rows(x, 127 * 128)
     high = (rounded / 128).round()
-    halves = torch.cat([high, rounded - 128 * high]).to(
-        torch.int8
-    )  # one pass over the weights for both
+    # Both halves in one product: the weights are read once.
+    halves = torch.cat([high, rounded - 128 * high]).to(torch.int8)
     upper, lower = _integer_product(halves, weight).chunk(2)
     return (128 * upper + lower) * scale
 

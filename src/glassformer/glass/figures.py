@@ -117,9 +117,7 @@ def of_lens(
     """
     readings = lens(model, trace, top_k=1, inside=inside)
     places = list(range(min(MOST, len(trace.tokens))) if at is None else at)
-    probabilities = torch.stack(
-        [best.probabilities[places, 0] for best in readings.values()]
-    )  # (P, T)
+    probabilities = torch.stack([best.probabilities[places, 0] for best in readings.values()])
     P, T = probabilities.shape
     figure, axes = _blank(max(4.5, 0.95 * T + 1.2) + 1.0, 0.42 * P + 1.4)
     image = axes.imshow(probabilities.numpy(), cmap=COLOURS, vmin=0, vmax=1, aspect="auto")

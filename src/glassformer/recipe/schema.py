@@ -81,9 +81,7 @@ def recipe_from(fields: dict[str, Any], changes: Mapping[str, str], source: str)
         if f"train.{name}" in changes and f"train.{other}" not in changes:
             fields["train"].pop(other, None)
     recipe = read(Recipe, _tuples(fields), source)
-    if (
-        recipe.init_from is None
-    ):  # a mistake in [model] is found before hours of preparing, not after
+    if recipe.init_from is None:  # report a mistake in [model] before the data is prepared
         model_config(recipe, recipe.tokenizer.vocab_size, TokenIds(), source)
     return recipe
 

@@ -23,9 +23,8 @@ class GenerationRequest(Strict):
     model: str = Field(max_length=64)
     step: int | None = None  # a checkpoint; None: the served model
     text: str
-    taken: tuple[tuple[int, int], ...] = Field(
-        default=(), max_length=MAX_NEW_TOKENS
-    )  # (step, token)
+    # (step, token) of each token that the user chose.
+    taken: tuple[tuple[int, int], ...] = Field(default=(), max_length=MAX_NEW_TOKENS)
     max_new_tokens: int = Field(default=12, ge=1, le=MAX_NEW_TOKENS)
     do_sample: bool = False
     temperature: float | None = Field(default=None, ge=MIN_TEMPERATURE)

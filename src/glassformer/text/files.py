@@ -25,9 +25,8 @@ def from_json(files: Mapping[str, bytes], vocab_size: int) -> tokenizers.Tokeniz
     data = files[JSON]
     content = parse(data, JSON, values=_values(vocab_size))
     for part in check_json(content, JSON):
-        if (
-            part.get("precompiled_charsmap", "").encode() not in data
-        ):  # the library panics at an escape
+        # The library panics at an escape.
+        if part.get("precompiled_charsmap", "").encode() not in data:
             raise CheckpointError(f"{JSON}: precompiled_charsmap: write it without escapes")
     backend = tokenizers.Tokenizer.from_str(data.decode("utf-8"))
     for token in content.get("added_tokens") or ():

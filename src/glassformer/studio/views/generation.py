@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import InputError
+from glassformer.generate import processors as rules
 from glassformer.generate.beam import IMPOSSIBLE, BeamStep, beam
 from glassformer.generate.engine import Engine
 from glassformer.generate.generation import Generation, Stopped
@@ -43,10 +44,11 @@ from glassformer.studio.views.encode import to_bytes
 LOGPROBS = {"logprobs": True}
 TOP = 10  # candidates
 MAX_ENTRIES, MAX_BYTES = 16, 256 << 20
-RULES = {
-    "heat": "temperature", "keep_best": "top-k", "keep_mass": "top-p", "keep_near_best": "min-p",
-    "penalise_repetition": "repetition", "forbid_repeated_runs": "no repeated run",
-    "forbid_end": "too early to end", "force_first": "forced", "force_last": "forced",
+RULES: dict[Callable[..., Tensor], str] = {
+    rules.apply_temperature: "temperature", rules.keep_top_k: "top-k", rules.keep_top_p: "top-p",
+    rules.keep_min_p: "min-p", rules.penalise_repetition: "repetition",
+    rules.forbid_repeated_ngrams: "repeated n-gram", rules.forbid_end: "too early to end",
+    rules.force_first: "forced", rules.force_last: "forced",
 }  # fmt: skip
 
 
@@ -101,9 +103,8 @@ class _StepRecorder:
     job: GenerationJob
     taken: dict[int, int]  # step to token: what the user has chosen
     stop: Event
-    scores: list[Tensor] = field(
-        default_factory=list
-    )  # (V,) of this step: before any rule, after each
+    # (V,) of this step: before any processor, and after each.
+    scores: list[Tensor] = field(default_factory=list)
     steps: list[GenerationStep] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -168,7 +169,7 @@ def _rule(rule: Processor, left: int) -> SamplingRule:
     """The name and value of a processor's setting."""
     assert isinstance(rule, partial)  # noqa: S101 - `processors` returns partials
     values = [value for value in rule.keywords.values() if isinstance(value, int | float)]
-    name = RULES.get(rule.func.__name__, "forbidden")
+    name = RULES.get(rule.func, "forbidden")
     return SamplingRule(name=name, value=values[0] if values else None, left=left)
 
 
