@@ -84,8 +84,8 @@ def memory(trainer: Trainer, recipe: Recipe) -> dict[str, int]:
     moments_bytes = 0
     for optimiser in state.optimisers:
         moments = 1 if isinstance(optimiser, torch.optim.Muon) else 2
-        held = [p.numel() for group in optimiser.param_groups for p in group["params"]]
-        moments_bytes += 4 * moments * sum(held)
+        sizes = [p.numel() for group in optimiser.param_groups for p in group["params"]]
+        moments_bytes += 4 * moments * sum(sizes)
     parts = {
         "weights": sum(p.numel() * p.element_size() for p in parameters),
         "masters": 4 * count if state.weights.copies else 0,
@@ -149,7 +149,7 @@ def _text(batch: Batch, number: int, tokenizer: Tokenizer, spec: TaskConfig) -> 
     answers = _answers(batch, number, spec, piece)
     facts: dict[str, Any] = {
         "tokens": [piece(i) for i in batch.tokens[begin:end].tolist()],
-        "answers": [answers.get(place) for place in range(begin, end)],
+        "answers": [answers.get(position) for position in range(begin, end)],
     }
     if spec.kind in ("classification", "features"):
         facts["label"] = _label(batch, number, spec)
@@ -167,22 +167,22 @@ def _text(batch: Batch, number: int, tokenizer: Tokenizer, spec: TaskConfig) -> 
 def _answers(
     batch: Batch, number: int, spec: TaskConfig, piece: Callable[[int], str]
 ) -> dict[int, str]:
-    """By their positions in the row."""
+    """The labels of a text, by their positions in the row."""
     assert batch.labels is not None  # noqa: S101
     if spec.kind in ("classification", "features"):
         return {}
     if spec.kind == "question_answering":
         begin = int(batch.sequences.offsets[number])
         ends = zip(batch.labels[number].tolist(), ("first", "last"), strict=True)
-        return {begin + place: what for place, what in ends if place != NO_LABEL}
+        return {begin + position: what for position, what in ends if position != NO_LABEL}
     name = spec.labels.__getitem__ if spec.kind == "token_classification" else piece
-    places = (
+    positions = (
         range(len(batch.tokens))
         if batch.label_positions is None
         else batch.label_positions.tolist()
     )
-    labels = zip(places, batch.labels.tolist(), strict=True)
-    return {place: name(label) for place, label in labels if label != NO_LABEL}
+    labels = zip(positions, batch.labels.tolist(), strict=True)
+    return {position: name(label) for position, label in labels if label != NO_LABEL}
 
 
 def _label(batch: Batch, number: int, spec: TaskConfig) -> str:
