@@ -153,8 +153,8 @@ def _spaces(text: str, start: int) -> Iterator[int]:
 
 
 def _is_clean(text: str, at: int, tokenizer: Tokenizer) -> bool:
-    before, behind = text[max(0, at - NEAR) : at], text[at : at + NEAR]
-    joined, left, right = tokenizer.ids([before + behind, before, behind])
+    before, after = text[max(0, at - NEAR) : at], text[at : at + NEAR]
+    joined, left, right = tokenizer.ids([before + after, before, after])
     return joined == left + right
 
 

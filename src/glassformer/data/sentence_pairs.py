@@ -100,15 +100,15 @@ def _others(
     index, sizes = np.arange(len(begin)), np.diff(starts)
     inside = last - begin - (end - index)  # sentences of its document outside the pair
     paired = np.flatnonzero(last - begin > 1)
-    own, behind = np.searchsorted(paired, begin), np.searchsorted(paired, last)
-    outside = len(paired) - (behind - own)  # those of other documents
+    own_begin, own_end = np.searchsorted(paired, begin), np.searchsorted(paired, last)
+    outside = len(paired) - (own_end - own_begin)  # those of other documents
     others = np.full(len(index), -1)
     for number in range(TRIES):
         at = np.flatnonzero((others < 0) & (end - index >= 2) & (inside + outside > 0))
         try_near = (mix(seed, epoch, 2, at) + np.uint64(number)) % 2 == 0
         near = (inside[at] > 0) & (try_near | (outside[at] == 0))
         draw = mix(seed, epoch, 3, at, number)
-        far = _skip_range(_below(draw, outside[at]), own[at], behind[at])
+        far = _skip_range(_below(draw, outside[at]), own_begin[at], own_end[at])
         far = paired[np.minimum(far, len(paired) - 1)]  # unused where there is none
         candidate = np.where(
             near, _skip_range(begin[at] + _below(draw, inside[at]), at, end[at]), far
