@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from glassformer.train.fit import fit
 
 # The module of each name; nothing is imported before it is used, above all not torch.
-_HOMES = {
+_MODULES = {
     "ModelConfig": "config",
     "TaskConfig": "config",
     "GlassformerError": "errors",
@@ -55,9 +55,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'glassformer' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"glassformer.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"glassformer.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -13,7 +13,7 @@ from glassformer.errors import ConfigError, GlassformerError, InputError
 from glassformer.presets import PRESETS, Preset
 from glassformer.pretrained import named, shipped
 
-RUNS = Path("runs")  # where runs are, if nothing else is said
+RUNS = Path("runs")  # the default folder of runs
 FP32, BF16 = 4, 2  # bytes per number
 ADAMW = 4 * FP32  # weight, gradient and two moments; activations come on top
 

@@ -1,6 +1,6 @@
 """The structure of a model. Each field names a structure, never a model.
 
-Nothing here imports torch: reading and checking a config must not cost that.
+Nothing here imports torch, so that reading and checking a config is fast.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ def read(
     source: str = "config",
     names: Mapping[str, str] | None = None,
 ) -> C:
-    """Make a `kind` of `fields`, or raise a ConfigError with one line on the first mistake.
+    """Build a `kind` from `fields`; a ConfigError names the first mistake in one line.
 
     `source` is the file they come from, and `names` what it calls our fields.
     """

@@ -24,7 +24,7 @@ class DistributedContext:
 
     @property
     def is_main(self) -> bool:
-        """Is this the process that writes and prints?"""
+        """Whether this is the process that writes and prints."""
         return self.rank == 0
 
     def seed(self, seed: int) -> None:
@@ -42,11 +42,13 @@ class DistributedContext:
         return tensor
 
     def wait(self) -> None:
+        """Wait until all processes have got here."""
         if self.size > 1:
             with _report_failure():
                 dist.barrier()
 
     def close(self) -> None:
+        """Leave the process group."""
         if self.size > 1 and dist.is_initialized():
             dist.destroy_process_group()
 
@@ -55,12 +57,12 @@ def join(device: str = "auto", option: str = "train.device =") -> DistributedCon
     """Join the processes that torchrun started, if any. `option` names the device's setting in an
     error message."""
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    place = _device(device, option)
+    resolved = _device(device, option)
     if size > 1 and not dist.is_initialized():
-        backend = "cpu:gloo,cuda:nccl" if place.type == "cuda" else "gloo"
+        backend = "cpu:gloo,cuda:nccl" if resolved.type == "cuda" else "gloo"
         with _report_failure():
             dist.init_process_group(backend, store=_store(rank, size), rank=rank, world_size=size)
-    return DistributedContext(rank, size, place)
+    return DistributedContext(rank, size, resolved)
 
 
 def _store(rank: int, size: int) -> Any:
@@ -78,9 +80,9 @@ def _report_failure() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        why = " ".join(str(error).split())
+        reason = " ".join(str(error).split())
         raise GlassformerError(
-            f"another process of this run has ended; see its output for the reason ({why:.200})"
+            f"another process of this run has ended; see its output for the reason ({reason:.200})"
         ) from None
 
 

@@ -19,17 +19,17 @@ LEFT_OVER = re.compile(r"\..+\.tmp-\w+")
 
 def write_whole(path: Path, data: bytes | bytearray) -> None:
     """Write `data` to a temporary file beside `path`, sync it, then rename it."""
-    beside = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     with writing(path, len(data)):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with beside.open("wb") as file:
+            with temporary.open("wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            move(beside, path)
+            move(temporary, path)
         finally:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         sync(path.parent)
 
 
@@ -89,6 +89,6 @@ def remove(path: Path) -> None:
 def not_written(path: Path, needed: int, error: Exception) -> str:
     """The error message: the reason, and how much space is needed and free."""
     existing = next(p for p in (path, *path.absolute().parents) if p.exists())
-    why = " ".join(str(getattr(error, "strerror", None) or error).split())
+    reason = " ".join(str(getattr(error, "strerror", None) or error).split())
     free = shutil.disk_usage(existing).free
-    return f"{path}: could not be written: {why}: {needed:,} bytes are needed, {free:,} are free"
+    return f"{path}: could not be written: {reason}: {needed:,} bytes are needed, {free:,} are free"

@@ -33,11 +33,11 @@ class InputError(GlassformerError):
     """A text, or a list of token ids, that the model cannot read."""
 
 
-def check_installed(why: str, extra: str, *packages: str) -> None:
-    """Raise a ConfigError if one of the packages of an extra, which `why` needs, is missing."""
+def check_installed(feature: str, extra: str, *packages: str) -> None:
+    """Raise a ConfigError if one of the packages of an extra, which `feature` needs, is missing."""
     for package in packages:
         if importlib.util.find_spec(package) is None:
-            raise ConfigError(f"{why} needs {package}: pip install 'glassformer[{extra}]'")
+            raise ConfigError(f"{feature} needs {package}: pip install 'glassformer[{extra}]'")
 
 
 def printable(text: str) -> str:

@@ -42,8 +42,8 @@ class DataConfig(SourceConfig):
     label: str | None = None
     header: tuple[str, ...] = ()  # column names, for files without a header line
     separator: str | None = None  # for files other than .tsv, .csv, .jsonl and .parquet
-    label_prefix_separator: str | None = None  # cut the label here: DESC of DESC:manner
-    label_separator: str | None = Field(default=None, min_length=1)  # several labels a text: a|b
+    label_prefix_separator: str | None = None  # cut the label here: DESC in DESC:manner
+    label_separator: str | None = Field(default=None, min_length=1)  # several labels per text: a|b
     tag: int | str | None = None  # column of CoNLL files; the last one (or upos) if not given
     skip_bad: bool = False  # count and log unusable rows instead of stopping
     fold: str | None = None  # hold out part 3/10 …
@@ -90,7 +90,7 @@ class ObjectiveConfig(Strict):
     short_pair_fraction: float = Field(default=0.1, ge=0.0, le=1.0)  # of pairs below `length`
     label_smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)
     class_weights: Literal["balanced"] | None = None  # rare classes count as much as common ones
-    pool: Pool | None = None  # how token vectors become one vector; the model's way if not given
+    pool: Pool | None = None  # how token vectors become one; the model's default if not given
     token_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)  # for pool = "words", "hierarchy"
     overlap: int = Field(default=64, ge=0)  # tokens that neighbouring windows of a context share
     scale: float = Field(default=20.0, gt=0.0)  # of cosines, in the contrastive loss

@@ -35,7 +35,7 @@ from glassformer.precision import HALF, compute_dtype, dtype_name
 from glassformer.tasks import Ids, Output, Task
 from glassformer.text import Text, Tokenizer
 
-FINGERPRINT = "tokenizer_fingerprint"  # in config.json: of the tokenizer of its training
+FINGERPRINT = "tokenizer_fingerprint"  # in config.json: that of the tokenizer it was trained with
 TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
     "vocab.txt", "vocab.json", "merges.txt", "source.spm", "target.spm",
@@ -276,9 +276,9 @@ class Model(nn.Module):
             name: the model's name in the card; the folder's, if not given
         """
         check_not_int8(self.task)
-        home = Path(folder).resolve().name
+        folder_name = Path(folder).resolve().name
         precision = dtype_name(storage_dtype(self.task, self.origin))
-        card = model_card(self.task, name or home, precision, home)
+        card = model_card(self.task, name or folder_name, precision, folder_name)
         files = {"README.md": card.encode(), **self._files()}
         save_task(self.task, folder, self.origin, files, self._fingerprint())
 
@@ -310,7 +310,7 @@ def load(
 
     Args:
         folder: a folder; the name of a model that comes with the package (a folder of this name
-            goes first); a name of the Hugging Face hub, which is downloaded; a GGUF file of a
+            takes precedence); a name of the Hugging Face hub, which is downloaded; a GGUF file of a
             Llama, opened as float32; static vectors of GloVe or word2vec
         device: where the model computes; the CPU, if not given
         dtype: what it computes in. If not given, half precision stays where the device is fast at
@@ -350,7 +350,7 @@ def record(
         what: a text, a pair of texts, or token ids; for a translation model the pair (source,
             target), as texts or ids; for a model of documents, a document
         keep: which tensors: a pattern ("*.weights"), several, or a function of the name
-        edit: changes on the way: from a pattern to a tensor, or to a function of the tensor
+        edit: changes to tensors: from a pattern to a tensor, or to a function of the tensor
     """
     batch, tokens, source = inference.record_batch(model.task, model.tokenizer, what)
     sentences = [] if batch.documents is None else list(batch.sequences.lengths)

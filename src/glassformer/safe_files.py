@@ -89,12 +89,12 @@ def kind_of(path: Path) -> str | None:
 
 def _blob(folder: Path, name: str) -> Path:
     """The target of a link in the hub's cache; any other link is an error."""
-    home = folder.resolve()
-    link = home / name
+    snapshot = folder.resolve()
+    link = snapshot / name
     target = link.readlink()
-    blobs = home.parent.parent / "blobs"
+    blobs = snapshot.parent.parent / "blobs"
     path = Path(os.path.normpath(link.parent / target))
-    cached = home.parent.name == "snapshots" and kind_of(blobs) == "a folder"
+    cached = snapshot.parent.name == "snapshots" and kind_of(blobs) == "a folder"
     if not cached or path.parent != blobs or kind_of(path) != "a file":
         raise CheckpointError(
             f"{folder / name}: this is a link to {shown(str(target))}: replace it with the file"

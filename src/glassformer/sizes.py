@@ -124,7 +124,7 @@ def _parts(model: Task) -> Iterator[Part]:
         own = dict(module.named_parameters(recurse=False))
         if not own:
             continue
-        stack, group, name, per = _place(path)
+        stack, group, name, per = _locate(path)
         weight, *bias = own.values()
         shape, heads = tuple(weight.shape), 1
         if isinstance(module, nn.Linear):
@@ -137,7 +137,7 @@ def _parts(model: Task) -> Iterator[Part]:
         yield Part(stack, group, name, per, shape, sum(b.numel() for b in bias) // heads, heads)
 
 
-def _place(path: str) -> tuple[str, Group, str, Per]:
+def _locate(path: str) -> tuple[str, Group, str, Per]:
     """The stack, group and name of a module, and whether there is one per model, block or head."""
     match path.split("."):
         case ["backbone", stack, "embedding", name]:
@@ -147,8 +147,8 @@ def _place(path: str) -> tuple[str, Group, str, Per]:
         case ["backbone", stack, "blocks", _, norm]:
             return stack, "norms", norm, "block"
         case ["backbone", stack, "blocks", _, inside, name]:
-            one = name in ("query", "key", "value")
-            return stack, INSIDE[inside], name, "head" if one else "block"
+            per_head = name in ("query", "key", "value")
+            return stack, INSIDE[inside], name, "head" if per_head else "block"
         case ["backbone", stack, "norm"]:
             return stack, "final norm", "norm", "model"
         case ["pooler", name]:

@@ -27,8 +27,10 @@ def parse(text: str | bytes, source: str, kind: type = dict, *, values: int = MA
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         fields = dict(pairs)
         if len(fields) != len(pairs):
-            twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-            raise CheckpointError(f"{source}: field {shown(twice)} is there twice: write it once")
+            duplicate = Counter(key for key, _ in pairs).most_common(1)[0][0]
+            raise CheckpointError(
+                f"{source}: field {shown(duplicate)} is there twice: write it once"
+            )
         return fields
 
     def short(word: str) -> str:

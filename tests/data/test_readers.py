@@ -83,7 +83,7 @@ def test_lines_have_numbers_and_no_ends(file, packed):
 BROKEN = {
     "Latin-1": (b"a\tO\ncaf\xe9\n", "line 2, byte 8 of the file is not UTF-8: save it as UTF-8"),
     "UTF-16": ("one".encode("utf-16"), "line 1, byte 1 of the file is not UTF-8"),
-    "NUL": (b"a\tO\ntwo\x00\n", "line 2 holds a NUL byte: this is no text file"),
+    "NUL": (b"a\tO\ntwo\x00\n", "line 2 holds a NUL byte: this is not a text file"),
     "half a character": ("é".encode()[:1], "line 1, byte 1"),
     "a packed file under another name": (gzip.compress(b"x"), "needs a name that ends in .gz"),
 }
@@ -304,9 +304,9 @@ def test_a_saved_dataset_is_read_in_its_order(tmp_path):
 @pytest.mark.parametrize(
     ("state", "why"),
     [
-        ("{", "this is no folder of HF datasets"),
-        ("{}", "this is no folder of HF datasets"),
-        ('{"_data_files": [{"filename": "../a.arrow"}]}', "is no file of this folder"),
+        ("{", "this is not a saved Hugging Face dataset"),
+        ("{}", "this is not a saved Hugging Face dataset"),
+        ('{"_data_files": [{"filename": "../a.arrow"}]}', "is not a file of this folder"),
         ('{"_data_files": [], "_indices_data_files": [1]}', "flatten_indices"),
         ('{"_data_files": [{"filename": "gone.arrow"}]}', "cannot be read"),
         ('{"_data_files": [{"filename": "state.json"}]}', "cannot be read"),
@@ -330,7 +330,7 @@ except InputError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.endswith("reading it takes pyarrow: pip install 'glassformer[data]'\n")
+    assert done.stdout.endswith("reading it requires pyarrow: pip install 'glassformer[data]'\n")
 
 
 # tagged words

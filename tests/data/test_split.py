@@ -14,7 +14,7 @@ TEXTS = st.sampled_from([f"{word} {n}" for word in ("a", "B", "ß") for n in ran
 
 def both(pairs, share):
     told = []
-    train = list(split_pairs(lambda: iter(pairs), share, held=False, tell=told.append))
+    train = list(split_pairs(lambda: iter(pairs), share, held=False, report=told.append))
     held = list(split_pairs(lambda: iter(pairs), share, held=True))
     return train, held, told[0]
 

@@ -30,11 +30,11 @@ class Again(GraphCapture):
     def __init__(self) -> None:
         self.asides = self.replays = 0
 
-    def aside(self, work: Work) -> Parts:
+    def warm_up(self, work: Work) -> Parts:
         self.asides += 1
         return work()
 
-    def record(self, work: Work) -> tuple[Callable[[], object], Parts]:
+    def capture(self, work: Work) -> tuple[Callable[[], object], Parts]:
         parts: Parts = {}
 
         def replay() -> None:
@@ -48,11 +48,11 @@ def learnt(out: Path, recipe: Path, rows: int, recorder: GraphCapture | None) ->
     """Loss and norm of each step; rows have fixed shapes, as on a GPU."""
     run = session(recipe, out, micro_batches=str(rows), steps=str(STEPS))
     run.rows.shape = run.rows._shape()
-    tapes = CapturedGraphs(CPU, recorder) if recorder else None
+    graphs = CapturedGraphs(CPU, recorder) if recorder else None
     found = []
     for number in range(STEPS):
         taken = [run.rows[number * rows + i] for i in range(rows)]
-        step = take_step(run.state, taken, run.world, run.losses, tapes=tapes)
+        step = take_step(run.state, taken, run.world, run.losses, graphs=graphs)
         found.append([step.loss, step.norm])
     return torch.tensor(found)
 

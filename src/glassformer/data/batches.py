@@ -1,4 +1,4 @@
-"""Row i of a run: the same one whenever it is asked for, without making the ones before it."""
+"""Row i of a run: always the same one, and built without the rows before it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ AHEAD = 4  # rows that each worker may have ready
 @dataclass(frozen=True)
 class PackedRow:
     batch: Batch
-    tokens: int  # without filler
+    tokens: int  # without padding
 
 
 class PackedRows:
-    """All rows of epoch 0, then all of epoch 1, and so on for ever."""
+    """All rows of epoch 0, then all of epoch 1, and so on without end."""
 
     def __init__(
         self, dataset: Dataset, *, budget: int, folder: Path | None = None, fixed: bool = False
@@ -34,15 +34,15 @@ class PackedRows:
         self.dataset, self.budget, self.folder = dataset, budget, folder
         costs = dataset.costs(dataset.samples(0))
         if len(costs) == 0:
-            raise InputError(f"{dataset.store.folder}: no text is left{_why(dataset)}")
+            raise InputError(f"{dataset.store.folder}: no text is left{_reasons(dataset)}")
         longest = costs.reshape(len(costs), -1).max(1)
         # Room for a third more texts than usual; more than that start a new row.
         self.most = -(-int(4 * budget / longest.mean() / 3 + 16) // 16) * 16
         self.shape = self._shape() if fixed else None
         self._pins = torch.cuda.is_available()
-        self._ends: list[int] = []  # of each known epoch, in rows
+        self._ends: list[int] = []  # where each known epoch ends, in rows
         self._plans: dict[int, Plan] = {}
-        self._coming: dict[int, Future[Plan]] = {}  # the next epoch's, made while this one is read
+        self._next_plans: dict[int, Future[Plan]] = {}  # made while this epoch is read
 
     def _shape(self) -> BatchShape:
         positions = self.dataset.label_positions(self.budget, self.most)
@@ -50,29 +50,30 @@ class PackedRows:
         return BatchShape(self.budget, texts, self.dataset.length, positions)
 
     def plan(self, epoch: int) -> Plan:
+        """The packing plan of an epoch; only this one and the one before are kept in memory."""
         if epoch not in self._plans:
             self._plans = {e: plan for e, plan in self._plans.items() if e == epoch - 1}
-            coming = self._coming.pop(epoch, None)
-            self._plans[epoch] = self._find(epoch) if coming is None else coming.result()
+            future = self._next_plans.pop(epoch, None)
+            self._plans[epoch] = self._load_or_make(epoch) if future is None else future.result()
         return self._plans[epoch]
 
-    def _find(self, epoch: int) -> Plan:
+    def _load_or_make(self, epoch: int) -> Plan:
         dataset = self.dataset
         key = key_of(dataset.settings, dataset.store.layout, self.budget, self.most, epoch)
         path = None if self.folder is None else self.folder / f"epoch-{epoch:05d}.safetensors"
-        found = None if path is None else stored_plan(path, key)
-        if found is None:
+        plan = None if path is None else stored_plan(path, key)
+        if plan is None:
             samples = dataset.samples(epoch)
-            found = make_plan(
+            plan = make_plan(
                 samples, dataset.costs(samples), budget=self.budget, most=self.most,
                 seed=dataset.seed, epoch=epoch,
             )  # fmt: skip
             if path is not None:
-                store_plan(found, path, key)
-        return found
+                store_plan(plan, path, key)
+        return plan
 
     def locate(self, index: int) -> tuple[int, int]:
-        """Epoch, and row of it."""
+        """The epoch that row `index` belongs to, and its number in that epoch."""
         while not self._ends or index >= self._ends[-1]:
             before = self._ends[-1] if self._ends else 0
             self._ends.append(before + len(self.plan(len(self._ends))))
@@ -91,32 +92,32 @@ class PackedRows:
         return PackedRow(batch, int(self.dataset.costs(samples).sum()))
 
     def stream(self, indices: Iterable[int], *, workers: int = 0) -> Iterator[PackedRow]:
-        """These rows in this order, made ahead by `workers` threads."""
+        """Yield these rows in this order, prefetched by `workers` threads."""
         if workers == 0:
             yield from map(self.__getitem__, indices)
             return
-        waiting: deque[Future[PackedRow]] = deque()
+        pending: deque[Future[PackedRow]] = deque()
         with ThreadPoolExecutor(workers) as pool:
             try:
                 for index in indices:
                     epoch, number = self.locate(index)  # plans are made here, in their order
-                    waiting.append(pool.submit(self._row, self.plan(epoch), epoch, number))
-                    if epoch + 1 not in self._coming and 2 * number > len(self.plan(epoch)):
-                        self._coming[epoch + 1] = pool.submit(self._find, epoch + 1)
-                    if len(waiting) > AHEAD * workers:
-                        yield waiting.popleft().result()
-                while waiting:
-                    yield waiting.popleft().result()
+                    pending.append(pool.submit(self._row, self.plan(epoch), epoch, number))
+                    if epoch + 1 not in self._next_plans and 2 * number > len(self.plan(epoch)):
+                        self._next_plans[epoch + 1] = pool.submit(self._load_or_make, epoch + 1)
+                    if len(pending) > AHEAD * workers:
+                        yield pending.popleft().result()
+                while pending:
+                    yield pending.popleft().result()
             finally:
-                for future in waiting:
+                for future in pending:
                     future.cancel()
-                for plan in self._coming.values():
+                for plan in self._next_plans.values():
                     plan.cancel()
-                self._coming.clear()
+                self._next_plans.clear()
 
 
-def _why(dataset: Dataset) -> str:
-    """Behind "no text is left": what became of it, and what to write."""
+def _reasons(dataset: Dataset) -> str:
+    """The end of "no text is left": why texts were skipped, and what to change."""
     skipped = [each for each in dataset.skipped() if each.count]
     reasons = "".join(f": {each.count:,} {each.reason}" for each in skipped)
     longer = any(each.too_long for each in skipped)

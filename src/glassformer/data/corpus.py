@@ -27,8 +27,8 @@ def read_corpus(paths: Sequence[Path], kind: CorpusKind, field: str) -> Iterator
     """Every document of these files and folders.
 
     Args:
-        kind: pairs are a .tsv file, or two files line by line
-        field: of tables such as .jsonl and .csv
+        kind: "pairs" are a .tsv file, or two files line by line
+        field: the text column of tables such as .jsonl and .csv
     """
     if kind != "pairs":
         return chain.from_iterable(documents(path, field) for path in paths)
@@ -43,7 +43,7 @@ def corpus_files(paths: Sequence[Path]) -> list[Path]:
 
 
 def corpus_bytes(paths: Sequence[Path], kind: CorpusKind) -> int | None:
-    """How much text there is to read; None if the sizes of the files do not tell."""
+    """The size of the text in bytes; None if the file sizes do not show it."""
     files = corpus_files(paths)
     tables = () if kind == "pairs" else KINDS
     for file in files:
@@ -53,20 +53,20 @@ def corpus_bytes(paths: Sequence[Path], kind: CorpusKind) -> int | None:
 
 
 def is_store(path: Path) -> bool:
-    """Is it a folder that `data prepare` wrote?"""
+    """Whether `data prepare` wrote this folder."""
     return (path / META).is_file()
 
 
 def corpus_stats(
     texts: Iterable[Document], tokenizer: Tokenizer, kind: CorpusKind, length: int | None = None
 ) -> CorpusStats:
-    """Statistics of documents; `length` is the most tokens that a model is to read."""
+    """Statistics of documents; `length` is the most tokens that a model reads at once."""
     stats = CorpusStats(describe(tokenizer)["unknown"], length)
     for chunk in chunks(iter(texts)):
         for text, ids in zip(chunk, encode(chunk, tokenizer, kind), strict=True):
-            before = stats.strange
+            before = stats.unknown_count
             stats.add(ids, text)
-            if stats.strange > before and len(stats.examples) < EXAMPLES:
+            if stats.unknown_count > before and len(stats.examples) < EXAMPLES:
                 stats.show_unknown(text, tokenizer)
     return stats
 
@@ -74,7 +74,7 @@ def corpus_stats(
 def store_stats(
     paths: Sequence[Path], tokenizer: Tokenizer, length: int | None = None
 ) -> CorpusStats:
-    """The same of a store; ConfigError if there are several."""
+    """Statistics of a prepared store; ConfigError if there are several."""
     if len(paths) > 1:
         raise ConfigError(f"{paths[1]}: give one store at a time")
     stats = CorpusStats(describe(tokenizer)["unknown"], length)

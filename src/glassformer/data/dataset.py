@@ -1,7 +1,7 @@
 """A dataset: samples for an epoch, and a row of samples as a batch.
 
-Both are functions of (seed, epoch, sample): no random state has to be saved or restored. Importing
-this module costs no torch.
+Both are functions of (seed, epoch, sample): no random state has to be saved or restored. This
+module does not import torch.
 """
 
 from __future__ import annotations
@@ -27,42 +27,43 @@ NO_LABEL = -100
 
 @dataclass(frozen=True)
 class BatchShape:
-    """The sizes that every row is filled up to, for compiled models and CUDA graphs."""
+    """The sizes that every row is padded to, for compiled models and CUDA graphs."""
 
     tokens: int  # N
-    texts: int  # B, without the filler's
+    texts: int  # B, without padding
     longest: int
     label_positions: int  # P, where only some tokens have labels
 
     @property
     def slots(self) -> int:
+        """The texts of a row, those that are padding included."""
         return self.texts + -(-self.tokens // self.longest)
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """Texts that the model will not see, or not in one piece."""
+    """Texts that the model does not see, or sees only in parts."""
 
     count: int
     reason: str
-    too_long: bool = False  # a greater objective.length would help
+    too_long: bool = False  # a larger objective.length would help
 
 
 @dataclass(frozen=True)
 class Dataset(ABC):
-    """Abstract; every child is final."""
+    """Abstract; every subclass is final."""
 
     texts_per_sample: ClassVar[int] = 1
 
     store: Store
     template: SpecialTokenTemplate
     length: int  # of a text with its special tokens
-    pad: int  # the filler's token
+    pad: int  # the padding token
     seed: int
 
     @property
     def settings(self) -> tuple[Any, ...]:
-        """All that decides the samples, besides the data."""
+        """Everything that decides the samples, besides the data."""
         names = (field.name for field in fields(self) if field.name not in ("store", "masking"))
         return type(self).__name__, *(getattr(self, name) for name in names)
 
@@ -85,19 +86,20 @@ class Dataset(ABC):
     def skipped(self) -> list[Skipped]: ...
 
     def label_positions(self, budget: int, texts: int) -> int:
-        """The most label positions in a row of this many tokens and texts; 0: every token's."""
+        """The most label positions in a row of this many tokens and texts; 0 if all tokens have
+        labels."""
         return 0
 
 
 class Ragged(NamedTuple):
-    """Lists of different sizes, end to end."""
+    """Lists of different sizes, concatenated."""
 
     values: Numbers
     sizes: Numbers
 
 
 def spans(column: Column) -> Numbers:
-    """Every document of a column: (documents, 2) start and length."""
+    """The span of every document of a column: (documents, 2) start and length."""
     offsets = column.offsets
     return np.stack([offsets[:-1], np.diff(offsets)], 1)
 
@@ -109,17 +111,19 @@ def owners(column: Column, samples: Numbers) -> Numbers:
 
 
 def take(column: Column, samples: Numbers) -> Ragged:
+    """The tokens of these spans."""
     return Ragged(column.take(samples), samples[:, 1])
 
 
-def read_in_parts(store: Store, inside: int, texts: str = "documents") -> Skipped:
+def read_in_parts(store: Store, limit: int, texts: str = "documents") -> Skipped:
+    """How many documents have more than `limit` tokens; `texts` is what the report calls them."""
     sizes = np.diff(store["tokens"].offsets) - len(store.end)
-    reason = f"{texts} of more than {inside} tokens, read in parts"
-    return Skipped(int((sizes > inside).sum()), reason, too_long=True)
+    reason = f"{texts} of more than {limit} tokens, read in parts"
+    return Skipped(int((sizes > limit).sum()), reason, too_long=True)
 
 
 def concatenate(*parts: Ragged | tuple[int, ...]) -> Ragged:
-    """Text by text, one part after the other; a tuple is repeated in every text."""
+    """Join the parts within each text; a tuple is repeated in every text."""
     count = next(len(part.sizes) for part in parts if isinstance(part, Ragged))
     widths = np.stack(
         [p.sizes if isinstance(p, Ragged) else np.full(count, len(p)) for p in parts], 1
@@ -128,8 +132,8 @@ def concatenate(*parts: Ragged | tuple[int, ...]) -> Ragged:
     row = np.empty(widths.sum(), dtype=np.int64)
     for part, at in zip(parts, starts.T, strict=True):
         if isinstance(part, Ragged):
-            inside = part.sizes.cumsum() - part.sizes
-            row[np.arange(len(part.values)) + np.repeat(at - inside, part.sizes)] = part.values
+            begins = part.sizes.cumsum() - part.sizes
+            row[np.arange(len(part.values)) + np.repeat(at - begins, part.sizes)] = part.values
         else:
             for i, token in enumerate(part):
                 row[at + i] = token
@@ -137,7 +141,7 @@ def concatenate(*parts: Ragged | tuple[int, ...]) -> Ragged:
 
 
 def choose(first: npt.NDArray[np.bool_], one: tuple[int, ...], other: tuple[int, ...]) -> Ragged:
-    """In each text the one tuple or the other."""
+    """For each text the tuple `one` where `first` is true, else `other`."""
     tuples = [one if chosen else other for chosen in first]
     values = np.array([token for tokens in tuples for token in tokens], dtype=np.int64)
     return Ragged(values, np.array([len(tokens) for tokens in tuples], dtype=np.int64))
@@ -151,13 +155,13 @@ def pair_row(template: SpecialTokenTemplate, a: Ragged, b: Ragged | None) -> Rag
 
 
 def fill(values: npt.NDArray[Any], size: int, value: int) -> Tensor:
-    """As a tensor with `size` rows, the missing ones filled with `value`."""
+    """The values as a tensor with `size` rows, padded with `value`."""
     import torch
 
     dtype = np.float32 if values.dtype.kind == "f" else np.int64
-    whole = np.full((size, *values.shape[1:]), value, dtype=dtype)
-    whole[: len(values)] = values
-    return torch.from_numpy(whole)
+    padded = np.full((size, *values.shape[1:]), value, dtype=dtype)
+    padded[: len(values)] = values
+    return torch.from_numpy(padded)
 
 
 def segment_ids(
@@ -171,7 +175,7 @@ def segment_ids(
 
 
 def pack(row: Ragged, shape: BatchShape | None, pad: int) -> tuple[Tensor, Sequences]:
-    """Texts end to end; in a fixed shape the rest of the row is filler without labels."""
+    """Pack texts end to end; a fixed shape is filled with padding that has no labels."""
     import torch
 
     from glassformer.model import Sequences
@@ -179,13 +183,13 @@ def pack(row: Ragged, shape: BatchShape | None, pad: int) -> tuple[Tensor, Seque
     values, sizes = row
     if shape is None:
         return torch.from_numpy(values), Sequences.of(sizes.tolist())
-    rest = shape.tokens - len(values)
-    if rest == 0 and (sizes == shape.longest).all():  # a full rectangle has faster kernels
+    padding = shape.tokens - len(values)
+    if padding == 0 and (sizes == shape.longest).all():  # a full rectangle has faster kernels
         return torch.from_numpy(values), Sequences.of(sizes.tolist())
-    fillers = [shape.longest] * (rest // shape.longest)
-    fillers += [rest % shape.longest] if rest % shape.longest else []
+    pad_lengths = [shape.longest] * (padding // shape.longest)
+    pad_lengths += [padding % shape.longest] if padding % shape.longest else []
     tokens = fill(values, shape.tokens, pad)
-    lengths = [*sizes.tolist(), *fillers]
+    lengths = [*sizes.tolist(), *pad_lengths]
     return tokens, Sequences.of(lengths, texts=shape.slots, longest=shape.longest)
 
 

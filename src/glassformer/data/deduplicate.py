@@ -1,4 +1,4 @@
-"""What was read before is not read again: whole documents and single lines that come twice."""
+"""Deduplication: documents and lines that were read before are skipped."""
 
 from __future__ import annotations
 
@@ -8,42 +8,44 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-RUN = 8  # words that are compared at once
-SOME = 2  # so many runs of a line must be known: one alone may be a saying
+NGRAM = 8  # words that are compared at once
+MIN_KNOWN = 2  # known n-grams that make a line a copy: a single one may be a common phrase
 _WORD = re.compile(r"\w+")
 
 
 class Deduplicator:
-    """Remembers texts by some of their runs of words, and leaves out what it remembers.
+    """Remembers texts by a sample of their n-grams of words, and skips what it has seen.
 
-    A run begins at each word whose own hash says so, one in eight: other line ends, quotes or
-    dashes make no other text. If most runs of a document are known it is a copy, and left out
-    whole; else only its lines that are. Some 60 bytes are kept of every eight words.
+    An n-gram starts at each word whose own hash selects it, one in eight, so line ends, quotes and
+    dashes do not matter. A document is a copy, and skipped, if most of its n-grams are known;
+    otherwise only its copied lines are. About 60 bytes are kept for every eight words.
     """
 
     def __init__(self) -> None:
         self.known: set[int] = set()
-        self.documents = self.lines = self.characters = 0  # that were left out
+        self.documents = self.lines = self.characters = 0  # that were skipped
 
     def remember(self, text: str) -> None:
+        """Count a text as seen."""
         self.known.update(mark for _, mark in marks(text.split("\n")))
 
     def fresh(self, texts: Iterable[str]) -> Iterator[str]:
+        """Yield the texts without what was seen before."""
         for text in texts:
-            if left := self._fresh(text):
-                yield left
+            if remaining := self._fresh(text):
+                yield remaining
 
     def _fresh(self, text: str) -> str:
         lines = text.split("\n")
-        found = marks(lines)
-        old = Counter(line for line, mark in found if mark in self.known)
-        if 2 * old.total() > len(found):
+        ngrams = marks(lines)
+        known = Counter(line for line, mark in ngrams if mark in self.known)
+        if 2 * known.total() > len(ngrams):
             self.documents += 1
             self.characters += len(text)
             return ""
-        self.known.update(mark for _, mark in found)
-        runs = Counter(line for line, _ in found)
-        copied = {n for n, count in old.items() if count >= SOME and 2 * count > runs[n]}
+        self.known.update(mark for _, mark in ngrams)
+        totals = Counter(line for line, _ in ngrams)
+        copied = {n for n, count in known.items() if count >= MIN_KNOWN and 2 * count > totals[n]}
         self.lines += len(copied)
         self.characters += sum(len(lines[line]) + 1 for line in copied)
         return "\n".join(each for line, each in enumerate(lines) if line not in copied)
@@ -56,22 +58,22 @@ class Deduplicator:
 
 
 def marks(lines: list[str]) -> list[tuple[int, int]]:
-    """Of the runs of words that are compared: the line that each begins in, and its hash."""
+    """The n-grams that are compared: the line that each starts in, and its hash."""
     words: list[str] = []
-    places: list[int] = []
+    line_numbers: list[int] = []
     for number, line in enumerate(lines):
-        found = _WORD.findall(line.casefold())
-        words += found
-        places += [number] * len(found)
-    starts = [i for i in range(len(words) - RUN + 1) if _begins(words[i])]
+        matches = _WORD.findall(line.casefold())
+        words += matches
+        line_numbers += [number] * len(matches)
+    starts = [i for i in range(len(words) - NGRAM + 1) if _starts_ngram(words[i])]
     if not starts:  # a short text is compared as a whole
         return [(0, _hash(" ".join(words)))]
-    return [(places[i], _hash(" ".join(words[i : i + RUN]))) for i in starts]
+    return [(line_numbers[i], _hash(" ".join(words[i : i + NGRAM]))) for i in starts]
 
 
 @lru_cache(1 << 16)
-def _begins(word: str) -> bool:
-    return _hash(word) % RUN == 0
+def _starts_ngram(word: str) -> bool:
+    return _hash(word) % NGRAM == 0
 
 
 def _hash(text: str) -> int:

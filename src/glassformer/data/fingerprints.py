@@ -1,5 +1,5 @@
-"""Has a file changed since it was read? Size and time tell it fast; a copy's time is another one,
-and then its contents tell."""
+"""Has a file changed since it was read? Size and modification time are compared first; a copy has
+another time, and then its contents are hashed."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ class Fingerprint:
 
 
 def fingerprints(files: Mapping[str, Path]) -> list[Fingerprint]:
-    found = []
+    """The fingerprint of each file, by its name."""
+    results = []
     for name, file in files.items():
-        size, changed = _facts(file)
-        found.append(Fingerprint(name, size, changed, _digest(file, size, changed)))
-    return found
+        size, changed = _size_and_time(file)
+        results.append(Fingerprint(name, size, changed, _digest(file, size, changed)))
+    return results
 
 
 def difference(before: Iterable[Fingerprint], files: Mapping[str, Path]) -> str | None:
-    """What is not as it was, if anything."""
-    known = {stamp.name: stamp for stamp in before}
+    """What has changed since the fingerprints were taken; None if nothing has."""
+    known = {fingerprint.name: fingerprint for fingerprint in before}
     for name in known | dict(files):
         if name not in files:
             return f"{name}: this file is gone"
@@ -42,18 +43,18 @@ def difference(before: Iterable[Fingerprint], files: Mapping[str, Path]) -> str 
 
 
 def _differs(before: Fingerprint, file: Path) -> bool:
-    size, changed = _facts(file)
+    size, changed = _size_and_time(file)
     if size != before.size:
         return True
     return changed != before.changed and _digest(file, size, changed) != before.digest
 
 
-def _facts(file: Path) -> tuple[int, int]:
-    found = file.stat()
-    return found.st_size, found.st_mtime_ns
+def _size_and_time(file: Path) -> tuple[int, int]:
+    stat = file.stat()
+    return stat.st_size, stat.st_mtime_ns
 
 
-@cache  # the tokenizer, the training part and the held-out part may all come from one file
+@cache  # the tokenizer, the training and the validation split may share a file
 def _digest(file: Path, size: int, changed: int) -> str:
     try:
         with file.open("rb") as stream:

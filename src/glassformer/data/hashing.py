@@ -1,7 +1,7 @@
-"""Chance that is a function of what it is about: the same wherever, whenever and beside whatever.
+"""Stateless random numbers: each one is a hash of its keys.
 
-A generator's answer depends on how often it was asked before. Here a number depends on its keys
-alone (seed, epoch, place in the text), so packing, workers and restarts cannot change it.
+A generator's output depends on how often it was called before. Here a number depends on its keys
+alone (seed, epoch, position in the text), so packing, workers and restarts cannot change it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ Words = npt.NDArray[np.uint64]
 
 
 def mix(*keys: Any) -> Words:
-    """64 well-stirred bits for each combination of keys (numbers or arrays that broadcast).
+    """64 well-mixed bits for each combination of keys (numbers or arrays that broadcast).
 
-    The stirring is splitmix64's: multiply, shift, xor.
+    The mixing function is splitmix64's: multiply, shift, xor.
     """
     with np.errstate(over="ignore"):
         bits: Any = np.uint64(0x9E3779B97F4A7C15)
@@ -31,16 +31,16 @@ def mix(*keys: Any) -> Words:
 
 def uniform(*keys: Any) -> npt.NDArray[np.float64]:
     """A number in [0, 1) for each combination of keys."""
-    found: npt.NDArray[np.float64] = (mix(*keys) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    return found
+    numbers: npt.NDArray[np.float64] = (mix(*keys) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return numbers
 
 
 def below(limit: Any, *keys: Any) -> npt.NDArray[np.int64]:
-    """A whole number in [0, limit) for each combination of keys."""
-    found: npt.NDArray[np.int64] = (uniform(*keys) * np.asarray(limit)).astype(np.int64)
-    return found
+    """An integer in [0, limit) for each combination of keys."""
+    numbers: npt.NDArray[np.int64] = (uniform(*keys) * np.asarray(limit)).astype(np.int64)
+    return numbers
 
 
 def shuffled(count: int, *keys: Any) -> npt.NDArray[np.int64]:
-    """0 … count - 1 in an order that depends on the keys."""
+    """A permutation of 0 … count - 1 that depends on the keys."""
     return np.argsort(mix(*keys, np.arange(count)), kind="stable").astype(np.int64)

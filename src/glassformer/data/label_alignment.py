@@ -1,9 +1,10 @@
 """From labelled examples to the columns of a store.
 
-texts       tokens, second (of pairs), labels: the number of a class, several: of each, or values
-tags        tokens; labels: as many, the number of a word's tag at its first piece, else -100
-answers     question, tokens (of the context); labels: the first and the last of the answer's
-            tokens, or -1 -1 where there is none
+texts       tokens, second (of pairs), and one of labels: the index of the class; several: the
+            indices of all classes; values: the regression target
+tags        tokens; labels, one for each: the index of a word's tag at its first piece, else -100
+answers     question, tokens (of the context); labels: the first and the last token of the answer,
+            or -1 -1 if there is none
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import Any
 from glassformer.data.readers.squad import Question
 from glassformer.text import Encoding, Tokenizer
 
-NONE = -100  # no answer is wanted here
+NONE = -100  # no label here
 
 
 @dataclass(frozen=True)
 class LabelledText:
-    """One text or two, with the number of their class, or the value they have, if any; or with
-    the numbers of several classes."""
+    """One text or two, with a class index or a regression target, if any, or with the indices of
+    several classes."""
 
     texts: tuple[str, ...]
     label: float | None = None
@@ -40,6 +41,7 @@ Document = (
 
 
 def texts_of(document: Document) -> tuple[str, ...]:
+    """The text of a document, or both texts of a pair."""
     match document:
         case str():
             return (document,)
@@ -55,21 +57,23 @@ def texts_of(document: Document) -> tuple[str, ...]:
 def mark_texts(
     chunk: Sequence[LabelledText], tokenizer: Tokenizer, columns: Sequence[str]
 ) -> Iterator[dict[str, Sequence[Any]]]:
+    """Each text's token ids and labels, by column; `columns` are those of the store."""
     sides = [tokenizer.ids(side) for side in zip(*(each.texts for each in chunk), strict=True)]
     for each, ids in zip(chunk, zip(*sides, strict=True), strict=True):
-        found: dict[str, Sequence[Any]] = dict(zip(("tokens", "second"), ids, strict=False))
+        row: dict[str, Sequence[Any]] = dict(zip(("tokens", "second"), ids, strict=False))
         if each.label is not None:
-            found["values" if "values" in columns else "labels"] = [each.label]
+            row["values" if "values" in columns else "labels"] = [each.label]
         if each.several is not None:
-            found["several"] = each.several
-        yield found
+            row["several"] = each.several
+        yield row
 
 
 def mark_words(
     chunk: Sequence[LabelledWords], tokenizer: Tokenizer
 ) -> Iterator[dict[str, Sequence[Any]]]:
-    read = tokenizer.encode_all(" ".join(each.words) for each in chunk)
-    for each, encoding in zip(chunk, read, strict=True):
+    """Each sentence's token ids and labels, by column."""
+    encodings = tokenizer.encode_all(" ".join(each.words) for each in chunk)
+    for each, encoding in zip(chunk, encodings, strict=True):
         inside = _inside(encoding)
         labels = [NONE] * len(inside)
         spans = [encoding.spans[i] for i in inside]
@@ -80,28 +84,29 @@ def mark_words(
 
 
 def first_pieces(words: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[int | None]:
-    """For each word of " ".join(words) the first piece that has a letter of it and of no word
-    before it; None if there is none."""
-    found: list[int | None] = []
-    piece = at = 0
+    """For each word of " ".join(words) the first piece that overlaps it and no word before it;
+    None if there is none."""
+    pieces: list[int | None] = []
+    piece = start = 0
     for word in words:
-        end = at + len(word)
-        while piece < len(spans) and spans[piece][1] <= at:
+        end = start + len(word)
+        while piece < len(spans) and spans[piece][1] <= start:
             piece += 1
-        mine = piece < len(spans) and spans[piece][0] < end
-        found.append(piece if mine else None)
-        piece += mine
-        at = end + 1
-    return found
+        overlaps = piece < len(spans) and spans[piece][0] < end
+        pieces.append(piece if overlaps else None)
+        piece += overlaps
+        start = end + 1
+    return pieces
 
 
 def mark_answers(
     chunk: Sequence[Question], tokenizer: Tokenizer
 ) -> Iterator[dict[str, Sequence[Any]]]:
-    contexts = list(dict.fromkeys(each.context for each in chunk))  # many questions ask the same
-    read = dict(zip(contexts, tokenizer.encode_all(contexts), strict=True))
+    """Each question's token ids and the span of its first answer, by column."""
+    contexts = list(dict.fromkeys(each.context for each in chunk))  # many questions share one
+    encodings = dict(zip(contexts, tokenizer.encode_all(contexts), strict=True))
     for each, ids in zip(chunk, tokenizer.ids([each.question for each in chunk]), strict=True):
-        encoding = read[each.context]
+        encoding = encodings[each.context]
         inside = _inside(encoding)
         spans = [encoding.spans[i] for i in inside]
         tokens = [encoding.ids[i] for i in inside]

@@ -1,11 +1,11 @@
-"""Which texts stand in which row: the plan of an epoch.
+"""Which texts are packed into which row: the plan of an epoch.
 
     documents   ████████████████  ███  ██████████        windows of at most L tokens
-    samples     ██████ ██████ ███ ███  ██████ ████       (the first one shorter, by chance)
+    samples     ██████ ██████ ███ ███  ██████ ████       (the first one of random length)
     rows        │████ ██████ ███ ███│██████ ██████ ░│    shuffled, laid end to end, N tokens a row
 
-A plan is a function of (data, seed, epoch). It is stored, so that row i is found without making the
-ones before it.
+A plan is a function of (data, seed, epoch). It is stored, so that row i is read without
+building the rows before it.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Samples:
         return len(self.first)
 
     def take(self, which: Any) -> Samples:
+        """The samples at an index, a slice or an array of indices."""
         second = None if self.second is None else self.second[which]
         follows = None if self.follows is None else self.follows[which]
         return Samples(self.first[which], second, follows)
@@ -49,9 +50,9 @@ def windows(
 ) -> Samples:
     """Cut documents into spans of at most `length`; neighbours share `overlap` tokens.
 
-    The last `without` tokens of each document are left out.
-    A long document's first window has a chance length, another one in every epoch, so that a token
-    does not always stand at the same place. Epoch 0 of seed -1 (evaluation) cuts from the start.
+    The last `without` tokens of each document are skipped.
+    A long document's first window has a random length, a new one in every epoch, so that a token
+    does not always have the same position. Seed -1 (evaluation) cuts from the start.
     """
     if length <= overlap:
         raise ConfigError("objective.length: too short for a single token: write a longer one")
@@ -69,9 +70,10 @@ def windows(
 
 
 def fill_rows(costs: Numbers, budget: int, most: int) -> Numbers:
-    """Consecutive samples, as many as fit: where each row begins, and where the last ends.
+    """Pack consecutive samples, as many as fit: where each row begins, and where the last ends.
 
-    `costs` is (S,) or (S, 2): each of its columns has the same budget. A row holds at most `most`.
+    `costs` is (S,) or (S, 2): each column has the same budget of tokens. A row holds at most `most`
+    samples.
     """
     costs = costs if costs.ndim == 2 else costs[:, None]
     if len(costs) and costs.max() > budget:
@@ -99,13 +101,14 @@ class Plan:
         return len(self.begins) - 1
 
     def row(self, index: int) -> Samples:
+        """The samples of one row."""
         return self.samples.take(slice(int(self.begins[index]), int(self.begins[index + 1])))
 
 
 def make_plan(
     samples: Samples, costs: Numbers, *, budget: int, most: int, seed: int, epoch: int
 ) -> Plan:
-    """Shuffled (unless seed is negative) and laid out in rows."""
+    """The plan of an epoch: shuffled (unless the seed is negative) and packed into rows."""
     if seed >= 0:
         order = shuffled(len(samples), seed, epoch)
         samples, costs = samples.take(order), costs[order]
@@ -113,30 +116,30 @@ def make_plan(
 
 
 def store_plan(plan: Plan, path: Path, key: str) -> None:
-    """A plan is whole or absent."""
+    """Write a plan atomically, with the key of its settings."""
     parts = {
         "first": plan.samples.first,
         "second": plan.samples.second,
         "follows": plan.samples.follows,
         "begins": plan.begins,
     }
-    found = {name: np.ascontiguousarray(each) for name, each in parts.items() if each is not None}
-    write_whole(path, save(found, {"key": key}))
+    arrays = {name: np.ascontiguousarray(each) for name, each in parts.items() if each is not None}
+    write_whole(path, save(arrays, {"key": key}))
 
 
 def stored_plan(path: Path, key: str) -> Plan | None:
-    """None if it is not there, broken, or of other settings: then it is made again."""
+    """A stored plan; None if it is missing, corrupt, or made from other settings."""
     try:
         with safe_open(path, "np") as file:
             if (file.metadata() or {}).get("key") != key:
                 return None
-            found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        samples = Samples(found["first"], found.get("second"), found.get("follows"))
-        return Plan(samples, found["begins"])
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        samples = Samples(arrays["first"], arrays.get("second"), arrays.get("follows"))
+        return Plan(samples, arrays["begins"])
     except (OSError, SafetensorError, KeyError):
         return None
 
 
 def key_of(*parts: Any) -> str:
-    """Settings that make another plan have another key."""
+    """A hash of the settings that decide a plan."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""From text to a store of token ids, in one pass that can be broken off and taken up again."""
+"""From text to a store of token ids, in one pass that can be interrupted and resumed."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ COLUMNS = {
     "tags": ["tokens", "labels"],
     "answers": ["question", "tokens", "labels"],
 }
-CHUNK = 1 << 20  # characters that are encoded at once: the tokenizer spreads them over all cores
-PART, NEAR = 1 << 16, 256  # of a long document: such parts, and what is looked at around a cut
+CHUNK = 1 << 20  # characters encoded at once: the tokenizer spreads them over all cores
+PART, NEAR = 1 << 16, 256  # characters of a part of a long document, and tested around a cut
 SHARD = 1 << 25  # tokens
-# Behind a whole run of marks (looked at once, so that a page of dots costs no more than a page).
+# Ends after a run of marks, matched possessively: a page of dots takes linear time.
 _SENTENCE = re.compile(r"[^\n]*?(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s)|[^\n]+")
 
 
@@ -64,14 +64,14 @@ def prepare(
     sources: Sequence[str] = (), files: Mapping[str, Path] | None = None, shard: int = SHARD,
     again: bool = False, labels: Sequence[str] = (),
 ) -> Iterator[Progress]:  # fmt: skip
-    """Write the store; what was done before a break stays done. Yields how far it is.
+    """Write the store and yield the progress; shards finished before an interruption are reused.
 
-    `files` are those that the documents come from: they must not change before it is done, nor
-    when it is used again. With `again`, what was made from other data gives way. `labels` are the
-    names of the documents' classes.
+    `files` are those that the documents come from: they must not change until the store is done,
+    nor before it is reused. With `again`, a store made from other data is replaced. `labels` are
+    the names of the documents' classes.
     """
     end = end_of_text(tokenizer, SpecialTokenTemplate.of(tokenizer)) if kind == "text" else ()
-    wanted = Meta(
+    expected = Meta(
         fingerprint=tokenizer.fingerprint,
         kind="<u2" if tokenizer.highest < 1 << 16 else "<u4",
         columns=COLUMNS[kind],
@@ -81,15 +81,15 @@ def prepare(
     )
     before = read_meta(folder)
     try:
-        _check_same(before or wanted, wanted, files, folder)
+        _check_same(before or expected, expected, files, folder)
     except InputError:
         if not again:
             raise
         remove(folder)
         before = None
     if before is None:
-        wanted.files = fingerprints(files or {})
-    meta = before or wanted
+        expected.files = fingerprints(files or {})
+    meta = before or expected
     writer = Writer(folder, meta)
     done, characters = sum(meta.documents), 0
     tokens = sum(sum(each) for name, each in meta.tokens.items() if name not in OTHERS)
@@ -109,9 +109,11 @@ def prepare(
     writer.close_shard(done=True)
 
 
-def _check_same(before: Meta, wanted: Meta, files: Mapping[str, Path] | None, folder: Path) -> None:
+def _check_same(
+    before: Meta, expected: Meta, files: Mapping[str, Path] | None, folder: Path
+) -> None:
     for name in ("fingerprint", "kind", "columns", "sources", "labels"):
-        if getattr(before, name) != getattr(wanted, name):
+        if getattr(before, name) != getattr(expected, name):
             raise InputError(
                 f"{folder}: other data was prepared here ({name}: {getattr(before, name)!r:.60}): "
                 "choose another folder, or delete this one"
@@ -124,10 +126,10 @@ def _check_same(before: Meta, wanted: Meta, files: Mapping[str, Path] | None, fo
 
 
 def parts(text: str, tokenizer: Tokenizer) -> Iterator[str]:
-    """The text in parts whose tokens are together those of the whole.
+    """Yield the text in parts whose tokens, concatenated, are those of the whole text.
 
-    A tokenizer needs some 500 bytes for each token it makes: a long document is cut, where it
-    makes no difference. Whether it does is tried at each cut; if it always does, nothing is cut.
+    A tokenizer needs about 500 bytes for each token it makes, so a long document is cut where that
+    does not change the tokens. Each cut is tested; if every cut changes them, nothing is cut.
     """
     start = 0
     while len(text) - start > PART:
@@ -140,7 +142,7 @@ def parts(text: str, tokenizer: Tokenizer) -> Iterator[str]:
 
 
 def _spaces(text: str, start: int) -> Iterator[int]:
-    """A few places before the end of a part: lines' ends, then spaces."""
+    """A few positions to cut before the end of a part: line ends, then spaces."""
     for mark in ("\n", " "):
         at = start + PART
         for _ in range(8):
@@ -151,14 +153,14 @@ def _spaces(text: str, start: int) -> Iterator[int]:
 
 
 def _is_clean(text: str, at: int, tokenizer: Tokenizer) -> bool:
-    before, behind = text[max(0, at - NEAR) : at], text[at : at + NEAR]
-    whole, left, right = tokenizer.ids([before + behind, before, behind])
-    return whole == left + right
+    before, after = text[max(0, at - NEAR) : at], text[at : at + NEAR]
+    joined, left, right = tokenizer.ids([before + after, before, after])
+    return joined == left + right
 
 
 def sentences(text: str) -> list[str]:
-    """Lines, cut behind each full stop, question or exclamation mark."""
-    return [found for each in _SENTENCE.findall(text) if (found := each.strip())]
+    """Split a text at line ends and after each full stop, question or exclamation mark."""
+    return [sentence for each in _SENTENCE.findall(text) if (sentence := each.strip())]
 
 
 def _size(document: Document) -> int:
@@ -166,7 +168,7 @@ def _size(document: Document) -> int:
 
 
 def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    """As many as are encoded at once."""
+    """Group documents into the chunks that are encoded at once."""
     chunk: list[Document] = []
     filled = 0
     for document in documents:
@@ -182,7 +184,7 @@ def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
 def encode(
     chunk: list[Document], tokenizer: Tokenizer, kind: StoreKind, end: tuple[int, ...] = ()
 ) -> Iterator[dict[str, Sequence[int]]]:
-    """Each document's ids, by column."""
+    """Yield each document's ids, by column; `end` is appended to plain texts."""
     try:
         yield from _encode(chunk, tokenizer, kind, end)
     except InputError as error:
@@ -206,16 +208,16 @@ def _encode(
     elif "sentences" in COLUMNS[kind]:
         texts = [texts_of(each)[0] for each in chunk]
         for each, (ids, starts) in zip(chunk, _sentences(texts, tokenizer), strict=True):
-            answer: dict[str, Any] = {}
+            label: dict[str, Any] = {}
             if isinstance(each, LabelledText):
-                answer = {COLUMNS[kind][-1]: [each.label]}
-            yield {"tokens": ids, "sentences": starts, **answer}
+                label = {COLUMNS[kind][-1]: [each.label]}
+            yield {"tokens": ids, "sentences": starts, **label}
     else:
         yield from mark_texts(cast("Any", chunk), tokenizer, COLUMNS[kind])
 
 
 def _unreadable(chunk: list[Document], tokenizer: Tokenizer) -> InputError | None:
-    """The first character that the tokenizer refuses, and what stands around it."""
+    """An error that names the first character the tokenizer cannot encode, and its context."""
     for document in chunk:
         for text in texts_of(document):
             for at, letter in enumerate(text):
@@ -224,25 +226,25 @@ def _unreadable(chunk: list[Document], tokenizer: Tokenizer) -> InputError | Non
                 except InputError:
                     return InputError(
                         f"the tokenizer does not know {letter!r}, as in "
-                        f"{shown(text[max(0, at - 20) : at + 20])}: learn one from this text, or "
-                        "one that knows all (bpe, bytes)"
+                        f"{shown(text[max(0, at - 20) : at + 20])}: train a tokenizer on "
+                        "this text, or use one that covers all characters (bpe, bytes)"
                     )
     return None
 
 
 def _texts(texts: list[str], tokenizer: Tokenizer, end: tuple[int, ...]) -> Iterator[array[int]]:
-    cut = [list(parts(text, tokenizer)) for text in texts]
-    groups = chunks(chain.from_iterable(cut))
-    found = chain.from_iterable(tokenizer.ids([str(each) for each in group]) for group in groups)
-    for pieces in cut:
-        yield array("I", chain(*islice(found, len(pieces)), end))
+    split_texts = [list(parts(text, tokenizer)) for text in texts]
+    groups = chunks(chain.from_iterable(split_texts))
+    ids = chain.from_iterable(tokenizer.ids([str(each) for each in group]) for group in groups)
+    for parts_of_text in split_texts:
+        yield array("I", chain(*islice(ids, len(parts_of_text)), end))
 
 
 def _sentences(texts: list[str], tokenizer: Tokenizer) -> Iterator[tuple[list[int], list[int]]]:
-    """The ids of a text, and where its sentences begin."""
-    cut = [sentences(text) for text in texts]
-    found = iter(tokenizer.ids([each for text in cut for each in text]))
-    for text in cut:
-        known = [ids for ids in islice(found, len(text)) if ids]
-        starts = [0, *accumulate(map(len, known))][:-1]
-        yield [i for ids in known for i in ids], starts
+    """Yield the ids of each text, and where its sentences begin."""
+    split_texts = [sentences(text) for text in texts]
+    encoded = iter(tokenizer.ids([each for text in split_texts for each in text]))
+    for text in split_texts:
+        non_empty = [ids for ids in islice(encoded, len(text)) if ids]
+        starts = [0, *accumulate(map(len, non_empty))][:-1]
+        yield [i for ids in non_empty for i in ids], starts

@@ -1,4 +1,4 @@
-"""Where a run reads and writes, and where it reports what it does."""
+"""Where a run reads and writes, and how it reports progress."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _silent(line: str, progress: Progress | None) -> None:
 
 @dataclass(frozen=True)
 class RunPaths:
-    root: Path  # of the data
+    root: Path  # the folder of the data
     out: Path
     source: str  # the recipe's file, for errors
     report: Report = _silent
@@ -25,6 +25,7 @@ class RunPaths:
 
     @property
     def silent(self) -> RunPaths:
+        """The same paths, without reports."""
         return replace(self, report=_silent)
 
     def log(self, line: str) -> None:

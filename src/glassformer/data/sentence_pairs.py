@@ -1,4 +1,4 @@
-"""Pairs of texts for next sentence: half of the second texts follow the first, half do not."""
+"""Pairs of texts for next-sentence prediction: half of the second texts follow the first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from glassformer.data.store import Column
 from glassformer.errors import ConfigError
 
 FOLLOWS, RANDOM, ALONE = 0, 1, -100
-TRIES = 6  # to find a sentence that there is room for
+TRIES = 6  # to find a sentence that fits
 
 
 def sentence_starts(tokens: Column, sentences: Column) -> tuple[Numbers, Numbers]:
@@ -35,50 +35,50 @@ def sentence_pairs(
     seed: int,
     epoch: int,
 ) -> Samples:
-    """Neighbouring sentences of a document, at most `length` tokens, cut into two texts by chance.
+    """Neighbouring sentences of a document, at most `length` tokens, cut into two at random.
 
         at      cut        end
         │ first │  second  │ …      follows
         │ first │ …     │ another │ random: from elsewhere in the same document or, as often, from
                                     another one; the next pair then begins at cut
 
-    With `order` the two texts are swapped instead. The share `short` of the pairs is shorter, by
-    chance, but has two sentences at least. A sentence that is a whole document has no second text.
-    One that is too long to stand beside its neighbour is in no pair.
+    With `order` the two texts are swapped instead (sentence order prediction). A share `short` of
+    the pairs is shorter, at random, but has at least two sentences. A document of one sentence has
+    no second text. A sentence that is too long to fit beside its neighbour is in no pair.
     """
     if length < 2:
         raise ConfigError("objective.length: too short for a pair of texts: write a longer one")
-    here = np.arange(len(document))
+    index = np.arange(len(document))
     begin = np.searchsorted(document, document, "left").astype(np.int64)
-    last = np.searchsorted(document, document, "right").astype(np.int64)  # behind the last one
-    coin, split = mix(seed, epoch, 0, here), mix(seed, epoch, 1, here)
-    cut_short = uniform(seed, epoch, 4, here) < short
-    limit = np.where(cut_short, below(length, seed, epoch, 5, here), length)
-    most = _fitting(starts, here, length)
-    end = np.clip(_fitting(starts, here, limit), np.minimum(here + 2, most), last)
-    cut = here + 1 + _below(split, end - here - 1)
-    true = coin % 2 == 0
+    last = np.searchsorted(document, document, "right").astype(np.int64)  # after the last one
+    label_draw, cut_draw = mix(seed, epoch, 0, index), mix(seed, epoch, 1, index)
+    cut_short = uniform(seed, epoch, 4, index) < short
+    limit = np.where(cut_short, below(length, seed, epoch, 5, index), length)
+    most = _end_within(starts, index, length)
+    end = np.clip(_end_within(starts, index, limit), np.minimum(index + 2, most), last)
+    cut = index + 1 + _below(cut_draw, end - index - 1)
+    follows = label_draw % 2 == 0
     if not order:
         room = length - (starts[cut] - starts[:-1])
         other = _others(starts, begin, last, end, room, seed, epoch)
-        true |= other < 0  # there is no other
-    at = _walk(end - here >= 2, np.where(true | order, end, cut))
-    true, cut_at, end_at = true[at], starts[cut[at]], starts[end[at]]
+        follows |= other < 0  # nothing else fits
+    at = _pair_starts(end - index >= 2, np.where(follows | order, end, cut))
+    follows, cut_at, end_at = follows[at], starts[cut[at]], starts[end[at]]
     first = np.stack([starts[at], cut_at - starts[at]], 1)
     second = np.stack([cut_at, end_at - cut_at], 1)
     if order:
-        swap = ~true[:, None]
+        swap = ~follows[:, None]
         first, second = np.where(swap, second, first), np.where(swap, first, second)
     else:
         other = other[at]
-        # Up to the end of its document; one from before the first text, up to that.
+        # Up to the end of its document or, from before the first text, up to that text.
         before = (document[other] == document[at]) & (other < at)
-        stop = np.maximum(_fitting(starts, other, limit[at] - first[:, 1]), other + 1)
+        stop = np.maximum(_end_within(starts, other, limit[at] - first[:, 1]), other + 1)
         size = starts[np.minimum(stop, np.where(before, at, last[other]))] - starts[other]
         another = np.stack([starts[other], size], 1)
-        second = np.where(true[:, None], second, another)
-    return _with_lone(
-        Samples(first, second, np.where(true, FOLLOWS, RANDOM)), starts, document, length
+        second = np.where(follows[:, None], second, another)
+    return _with_single_sentences(
+        Samples(first, second, np.where(follows, FOLLOWS, RANDOM)), starts, document, length
     )
 
 
@@ -91,72 +91,76 @@ def _others(
     seed: int,
     epoch: int,
 ) -> Numbers:
-    """For each sentence one that a false second text may begin with, whole: from elsewhere in its
-    document or, as often, from another one. -1 where nothing was found that there is room for.
+    """For each sentence one that fits as the start of a random second text: from elsewhere in its
+    document or, as often, from another one; -1 if none was found.
 
-    A document of one sentence has no true second text: if it could be a false one, its look alone
-    would tell.
+    A document of one sentence never has a true second text: if it could be a random one, its
+    appearance alone would give the label away.
     """
-    here, sizes = np.arange(len(begin)), np.diff(starts)
-    inside = last - begin - (end - here)  # sentences of its document that are not in the pair
+    index, sizes = np.arange(len(begin)), np.diff(starts)
+    inside = last - begin - (end - index)  # sentences of its document outside the pair
     paired = np.flatnonzero(last - begin > 1)
-    own, behind = np.searchsorted(paired, begin), np.searchsorted(paired, last)
-    outside = len(paired) - (behind - own)  # those of other documents
-    found = np.full(len(here), -1)
+    own_begin, own_end = np.searchsorted(paired, begin), np.searchsorted(paired, last)
+    outside = len(paired) - (own_end - own_begin)  # those of other documents
+    others = np.full(len(index), -1)
     for number in range(TRIES):
-        at = np.flatnonzero((found < 0) & (end - here >= 2) & (inside + outside > 0))
-        turn = (mix(seed, epoch, 2, at) + np.uint64(number)) % 2 == 0
-        near = (inside[at] > 0) & (turn | (outside[at] == 0))
-        place = mix(seed, epoch, 3, at, number)
-        far = _beside(_below(place, outside[at]), own[at], behind[at])
-        far = paired[np.minimum(far, len(paired) - 1)]  # where there is none, near is taken
-        there = np.where(near, _beside(begin[at] + _below(place, inside[at]), at, end[at]), far)
-        fits = sizes[there] <= room[at]
-        found[at[fits]] = there[fits]
-    return found
+        at = np.flatnonzero((others < 0) & (end - index >= 2) & (inside + outside > 0))
+        try_near = (mix(seed, epoch, 2, at) + np.uint64(number)) % 2 == 0
+        near = (inside[at] > 0) & (try_near | (outside[at] == 0))
+        draw = mix(seed, epoch, 3, at, number)
+        far = _skip_range(_below(draw, outside[at]), own_begin[at], own_end[at])
+        far = paired[np.minimum(far, len(paired) - 1)]  # unused where there is none
+        candidate = np.where(
+            near, _skip_range(begin[at] + _below(draw, inside[at]), at, end[at]), far
+        )
+        fits = sizes[candidate] <= room[at]
+        others[at[fits]] = candidate[fits]
+    return others
 
 
-def _with_lone(pairs: Samples, starts: Numbers, document: Numbers, length: int) -> Samples:
-    """And documents of one sentence, behind them: there is nothing that could follow."""
+def _with_single_sentences(
+    pairs: Samples, starts: Numbers, document: Numbers, length: int
+) -> Samples:
+    """Append the documents of one sentence, which nothing can follow."""
     assert pairs.second is not None and pairs.follows is not None  # noqa: S101
-    if len(pairs) == 0:  # then there is nothing to be learnt about pairs
+    if len(pairs) == 0:  # without pairs there is nothing to train on
         return pairs
-    lone = np.flatnonzero(np.bincount(document)[document] == 1)
-    sizes = np.minimum(starts[lone + 1] - starts[lone], length)
-    first = np.stack([starts[lone], sizes], 1)
-    second = np.stack([starts[lone] + sizes, np.zeros_like(sizes)], 1)
+    single = np.flatnonzero(np.bincount(document)[document] == 1)
+    sizes = np.minimum(starts[single + 1] - starts[single], length)
+    first = np.stack([starts[single], sizes], 1)
+    second = np.stack([starts[single] + sizes, np.zeros_like(sizes)], 1)
     return Samples(
         np.concatenate([pairs.first, first]),
         np.concatenate([pairs.second, second]),
-        np.concatenate([pairs.follows, np.full(len(lone), ALONE)]),
+        np.concatenate([pairs.follows, np.full(len(single), ALONE)]),
     )
 
 
-def _fitting(starts: Numbers, at: Numbers, size: Any) -> Numbers:
-    """Behind the last sentence that ends within so many tokens."""
-    found: Numbers = np.searchsorted(starts, starts[at] + size, "right") - 1
-    return found
+def _end_within(starts: Numbers, at: Numbers, size: Any) -> Numbers:
+    """The end of the sentences from `at` that fit into `size` tokens."""
+    ends: Numbers = np.searchsorted(starts, starts[at] + size, "right") - 1
+    return ends
 
 
-def _below(chance: npt.NDArray[np.uint64], limit: npt.NDArray[Any]) -> Numbers:
-    found: Numbers = (chance % np.maximum(limit, 1).astype(np.uint64)).astype(np.int64)
-    return found
+def _below(bits: npt.NDArray[np.uint64], limit: npt.NDArray[Any]) -> Numbers:
+    numbers: Numbers = (bits % np.maximum(limit, 1).astype(np.uint64)).astype(np.int64)
+    return numbers
 
 
-def _beside(place: Numbers, begin: Numbers, end: Numbers) -> Numbers:
-    """Places counted without those in [begin, end)."""
-    found: Numbers = place + np.where(place >= begin, end - begin, 0)
-    return found
+def _skip_range(position: Numbers, begin: Numbers, end: Numbers) -> Numbers:
+    """Map positions that were counted without [begin, end) to positions counted with it."""
+    positions: Numbers = position + np.where(position >= begin, end - begin, 0)
+    return positions
 
 
-def _walk(pairs: npt.NDArray[np.bool_], then: Numbers) -> Numbers:
-    """Where pairs begin: each says where the next one may."""
-    found, at = array("q"), 0
-    begins, ends = pairs.data, then.data
-    while at < len(begins):
-        if begins[at]:
-            found.append(at)
-            at = ends[at]
+def _pair_starts(pairs: npt.NDArray[np.bool_], next_start: Numbers) -> Numbers:
+    """Where pairs begin: after each, the search resumes at its `next_start`."""
+    starts, at = array("q"), 0
+    is_pair, next_starts = pairs.data, next_start.data
+    while at < len(is_pair):
+        if is_pair[at]:
+            starts.append(at)
+            at = next_starts[at]
         else:
             at += 1
-    return np.asarray(found, dtype=np.int64)
+    return np.asarray(starts, dtype=np.int64)

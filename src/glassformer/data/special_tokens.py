@@ -16,12 +16,13 @@ MASK = ("[MASK]", "<mask>")
 class SpecialTokenTemplate:
     before: tuple[int, ...]
     after: tuple[int, ...]
-    between: tuple[int, ...]  # of a pair: behind the first text
-    closing: tuple[int, ...]  # of a pair: behind the second
-    segments: bool  # the second text of a pair is of another kind
+    between: tuple[int, ...]  # of a pair: after the first text
+    closing: tuple[int, ...]  # of a pair: after the second
+    segments: bool  # the second text of a pair has segment id 1
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> SpecialTokenTemplate:
+        """Read the template off the encoding of a word and of a pair of words."""
         word = next(filter(str.isalnum, map(tokenizer.token, range(len(tokenizer)))), "a")
         one, two = tokenizer.encode(word), tokenizer.encode((word, word))
         inside = [i for i, special in enumerate(one.special) if not special]
@@ -53,7 +54,7 @@ def find_id(tokenizer: Tokenizer, names: tuple[str, ...]) -> int | None:
     return next((i for i in map(tokenizer.id, names) if i is not None), None)
 
 
-def end_of_text(tokenizer: Tokenizer, frame: SpecialTokenTemplate) -> tuple[int, ...]:
-    """What a document ends with: what the tokenizer ends texts with, or its end token, if any."""
+def end_of_text(tokenizer: Tokenizer, template: SpecialTokenTemplate) -> tuple[int, ...]:
+    """What ends a document: the last token that the tokenizer appends, or its end token, if any."""
     end = find_id(tokenizer, END)
-    return frame.after[-1:] or (() if end is None else (end,))
+    return template.after[-1:] or (() if end is None else (end,))

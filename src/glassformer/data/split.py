@@ -1,5 +1,5 @@
-"""What is held out of the training text. Each text decides for itself, by its hash: another order,
-another run or more text around it moves nothing."""
+"""The validation split of the training text. The hash of each text decides its split, so another
+order, another run or more text does not move it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Pair = tuple[str, str]
 
 
 def is_held(text: str, share: float) -> bool:
-    """True for this share of all texts."""
+    """Whether a text is held out; true for this share of all texts."""
     return in_range(text, 0.0, share)
 
 
 def in_range(text: str, low: float, high: float) -> bool:
-    """Is its hash between these shares of all hashes?"""
+    """Whether its hash lies between these fractions of all hashes."""
     return low * 2**64 <= int.from_bytes(_hash(text)) < high * 2**64
 
 
@@ -24,30 +24,31 @@ def split_pairs(
     share: float,
     *,
     held: bool,
-    tell: Callable[[int], None] = lambda left_out: None,
+    report: Callable[[int], None] = lambda skipped: None,
 ) -> Iterator[Pair]:
     """The held-out pairs, or those to train on: neither text of any held-out pair is among them.
 
-    The source decides, so that all translations of it stay together. A pair to train on whose
-    target is also a held-out one's is left out; `tell` gets their number at the end. Case and
-    spaces make no other text.
+    The source decides, so that all its translations stay together. A training pair whose target is
+    also that of a held-out pair is skipped; `report` is called with their number at the end. Case
+    and spaces are ignored.
     """
     if held:
         yield from (pair for pair in read() if is_held(plain(pair[0]), share))
         return
     known = {_hash(plain(target)) for source, target in read() if is_held(plain(source), share)}
-    left_out = 0
+    skipped = 0
     for source, target in read():
         if is_held(plain(source), share):
             continue
         if _hash(plain(target)) in known:
-            left_out += 1
+            skipped += 1
         else:
             yield source, target
-    tell(left_out)
+    report(skipped)
 
 
 def plain(text: str) -> str:
+    """The text in lower case, with single spaces."""
     return " ".join(text.split()).casefold()
 
 

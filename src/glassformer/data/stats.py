@@ -1,4 +1,4 @@
-"""What is in a data set: lengths, unknown tokens, copies. A few bytes are kept of each document."""
+"""Statistics of a dataset: lengths, unknown tokens, copies. A few bytes are kept per document."""
 
 from __future__ import annotations
 
@@ -18,70 +18,72 @@ EXAMPLES = 10
 
 
 class CorpusStats:
-    """Documents are added one by one, as ids by column; then `facts` tells."""
+    """Documents are added one by one, as ids by column; `facts` returns the statistics."""
 
     def __init__(self, unknown: int | None, length: int | None = None) -> None:
         self.unknown, self.length = unknown, length
-        self.documents = self.characters = self.bytes = self.strange = 0
-        self.lengths: dict[str, Counter[int]] = {}  # column → how many documents are how long
+        self.documents = self.characters = self.bytes = self.unknown_count = 0
+        self.lengths: dict[str, Counter[int]] = {}  # column → length → documents
         self.seen = array("Q")  # 64 bits of each document's hash
         self.examples: Counter[str] = Counter()
 
     def add(self, ids: Mapping[str, Sequence[int]], text: Document | None = None) -> None:
+        """Count a document; with its text, characters and bytes are counted too."""
         self.documents += 1
         parts: list[bytes] = []
         for name, each in ids.items():
             self.lengths.setdefault(name, Counter())[len(each)] += 1
             if name not in OTHERS:
                 row = np.asarray(each, dtype="<u4")
-                self.strange += int(np.count_nonzero(row == self.unknown))
+                self.unknown_count += int(np.count_nonzero(row == self.unknown))
                 parts.append(row.tobytes())
         if text is not None:  # different texts may have the same ids
             sides = texts_of(text)
             self.characters += sum(map(len, sides))
             parts = [side.encode("utf-8", "replace") for side in sides]
             self.bytes += sum(map(len, parts))
-        self._remember(parts)
+        self._add_hash(parts)
 
-    def _remember(self, parts: list[bytes]) -> None:
-        found = hashlib.blake2b(digest_size=8)
+    def _add_hash(self, parts: list[bytes]) -> None:
+        digest = hashlib.blake2b(digest_size=8)
         for part in parts:
-            found.update(len(part).to_bytes(8, "little") + part)
-        self.seen.append(int.from_bytes(found.digest(), "little"))
+            digest.update(len(part).to_bytes(8, "little") + part)
+        self.seen.append(int.from_bytes(digest.digest(), "little"))
 
     def show_unknown(self, text: Document, tokenizer: Tokenizer) -> None:
-        """Keep what the tokenizer does not know of a text, until there are enough examples."""
+        """Count what the tokenizer does not know of a text, as examples."""
         for part in texts_of(text):
-            found = tokenizer.encode(part)
-            for i, (start, end) in zip(found.ids, found.spans, strict=True):
+            encoding = tokenizer.encode(part)
+            for i, (start, end) in zip(encoding.ids, encoding.spans, strict=True):
                 if i == self.unknown and end > start:
                     self.examples[part[start:end]] += 1
 
     def facts(self) -> dict[str, Any]:
+        """All statistics, by name."""
         tokens = sum(_sum(each) for name, each in self.lengths.items() if name not in OTHERS)
         copies = self.documents - len(np.unique(np.asarray(self.seen, dtype=np.uint64)))
-        found: dict[str, Any] = {"documents": self.documents, "tokens": tokens}
+        facts: dict[str, Any] = {"documents": self.documents, "tokens": tokens}
         if self.characters:
-            found |= {"characters": self.characters, "bytes": self.bytes}
-        found["lengths"] = {name: spread(each) for name, each in self.lengths.items()}
+            facts |= {"characters": self.characters, "bytes": self.bytes}
+        facts["lengths"] = {name: spread(each) for name, each in self.lengths.items()}
         if self.unknown is not None:
-            found["unknown"] = self.strange
-            found["unknown_examples"] = [word for word, _ in self.examples.most_common(EXAMPLES)]
-        found["copies"] = copies
+            facts["unknown"] = self.unknown_count
+            facts["unknown_examples"] = [word for word, _ in self.examples.most_common(EXAMPLES)]
+        facts["copies"] = copies
         if self.length is not None:
-            found["length"] = self.length
+            facts["length"] = self.length
             columns = self.lengths.items()
-            found["cut"] = {n: _beyond(x, self.length) for n, x in columns if n not in OTHERS}
-        return found
+            facts["cut"] = {n: _beyond(x, self.length) for n, x in columns if n not in OTHERS}
+        return facts
 
 
 def spread(lengths: Counter[int]) -> dict[str, Any]:
-    """From the shortest to the longest."""
+    """Minimum, median, mean, 95th percentile, maximum and histogram of the lengths."""
     sizes = np.array(sorted(lengths), dtype=np.int64)
     below = np.array([lengths[size] for size in sizes.tolist()]).cumsum()
 
     def at(share: float) -> int:
-        """The smallest size that at least this share of all do not exceed."""
+        """The smallest size that at least this share of the documents does not exceed."""
         return int(sizes[np.searchsorted(below, share * below[-1])])
 
     return {
@@ -95,7 +97,7 @@ def spread(lengths: Counter[int]) -> dict[str, Any]:
 
 
 def histogram(lengths: Counter[int]) -> list[tuple[int, int, int]]:
-    """(from, to, how many): 0, 1, 2–3, 4–7, 8–15 …"""
+    """(from, to, count) of each bin: 0, 1, 2–3, 4–7, 8–15 …"""
     counts: Counter[int] = Counter()
     for size, count in lengths.items():
         counts[size.bit_length()] += count
@@ -108,8 +110,8 @@ def _sum(lengths: Counter[int]) -> int:
 
 
 def _beyond(lengths: Counter[int], most: int) -> dict[str, int]:
-    """How many documents are longer, what is behind their first `most` tokens, and how many
-    windows of `most` hold everything."""
+    """How many documents are longer than `most` tokens, how many tokens exceed it, and how many
+    windows of `most` tokens cover everything."""
     longer = {size: count for size, count in lengths.items() if size > most}
     return {
         "documents": sum(longer.values()),

@@ -1,13 +1,13 @@
 """Token ids on disk: one long row of numbers and where each document begins, memory-mapped.
 
     store/
-      store.json            what is in it, and the tokenizer's fingerprint
+      store.json            the metadata, with the tokenizer's fingerprint
       tokens-00000.bin      the ids of a shard's documents, end to end
       tokens-00000.idx      where each begins (and, last, where the shard ends)
-      sentences-00000.…     the same for the beginnings of sentences, where they are kept
+      sentences-00000.…     the same for the starts of sentences, where they are kept
 
 A column is such a row; translations have two, `source` and `target`; labelled texts have `labels`
-beside their tokens. A shard is whole or absent: preparing goes on after the last whole one.
+beside their tokens. A shard is complete or absent: preparation resumes after the last one.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from glassformer.strictjson import parse
 
 Numbers = npt.NDArray[np.int64]
 META = "store.json"
-PLACE = "<i8"  # the type of a place in the row
+OFFSET = "<i8"  # the dtype of a position in the row
 VERSION = 1
-# Columns that hold no token ids, and their types on disk: beginnings of sentences inside their
-# document, numbers of classes (or where an answer is), all classes of a text, values to be learnt.
+# Columns that hold no token ids, and their dtypes on disk: starts of sentences in their document,
+# class indices (or the span of an answer), all classes of a text, regression targets.
 OTHERS = {"sentences": "<i4", "labels": "<i4", "several": "<i4", "values": "<f8"}
 
 
@@ -46,20 +46,20 @@ class Meta:
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     fingerprint: str
-    kind: str  # the type of an id on disk
+    kind: str  # the dtype of an id on disk
     columns: list[str]
-    end: list[int] = field(default_factory=list)  # what was put behind each document
+    end: list[int] = field(default_factory=list)  # the tokens appended to each document
     documents: list[int] = field(default_factory=list)  # in each shard
     tokens: dict[str, list[int]] = field(default_factory=dict)  # column → in each shard
-    sources: list[str] = field(default_factory=list)  # what was asked for
-    files: list[Fingerprint] = field(default_factory=list)  # what was read
-    labels: list[str] = field(default_factory=list)  # the names of the classes, by number
+    sources: list[str] = field(default_factory=list)  # what was requested
+    files: list[Fingerprint] = field(default_factory=list)  # the files that were read
+    labels: list[str] = field(default_factory=list)  # the names of the classes, by index
     done: bool = False
     version: int = VERSION
 
 
 class Column:
-    """A ragged table: number i is one list of ids; all lists together are one long row."""
+    """A ragged array: item i is one list of ids; all lists together are one long row."""
 
     def __init__(self, folder: Path, name: str, kind: str, shards: int) -> None:
         self._rows: list[Any] = []
@@ -67,18 +67,18 @@ class Column:
         self.starts: list[Numbers] = []
         self.bases = [0]
         for shard in range(shards):
-            begins = _map(folder / f"{name}-{shard:05d}.idx", PLACE)
-            self._rows.append(_map(folder / f"{name}-{shard:05d}.bin", np.dtype(kind)))
+            begins = _memory_map(folder / f"{name}-{shard:05d}.idx", OFFSET)
+            self._rows.append(_memory_map(folder / f"{name}-{shard:05d}.bin", np.dtype(kind)))
             if len(begins) == 0 or begins[-1] != len(self._rows[-1]):
                 raise InputError(
-                    f"{folder}: shard {shard} of {name!r} is not whole: delete the folder "
+                    f"{folder}: shard {shard} of {name!r} is incomplete: delete the folder "
                     "and prepare the data again"
                 )
             self.starts.append(begins)
             self.bases.append(self.bases[-1] + int(begins[-1]))
 
     def __len__(self) -> int:
-        """How many ids there are."""
+        """The number of ids."""
         return self.bases[-1]
 
     @cached_property
@@ -93,7 +93,7 @@ class Column:
         return np.concatenate([*self._rows, np.zeros(0, dtype=np.int32)])
 
     def lists(self) -> Iterator[npt.NDArray[Any]]:
-        """Document by document."""
+        """Yield the ids of each document."""
         for row, begins in zip(self._rows, self.starts, strict=True):
             for begin, end in pairwise(begins.tolist()):
                 yield row[begin:end]
@@ -102,26 +102,26 @@ class Column:
         """The ids of many spans (start, length) of the long row, end to end."""
         return self.at(places(spans))
 
-    def at(self, where: Numbers) -> npt.NDArray[Any]:
-        """The ids at these places of the long row."""
+    def at(self, positions: Numbers) -> npt.NDArray[Any]:
+        """The ids at these positions of the long row."""
         if len(self._rows) == 1:
-            return self._rows[0][where].astype(self._wide, copy=False)  # type: ignore[no-any-return]
-        shards = np.searchsorted(self.bases, where, side="right") - 1
-        found = np.empty(len(where), dtype=self._wide)
+            return self._rows[0][positions].astype(self._wide, copy=False)  # type: ignore[no-any-return]
+        shards = np.searchsorted(self.bases, positions, side="right") - 1
+        values = np.empty(len(positions), dtype=self._wide)
         for shard in np.flatnonzero(np.bincount(shards)):
-            here = shards == shard
-            found[here] = self._rows[shard][where[here] - self.bases[shard]]
-        return found
+            in_shard = shards == shard
+            values[in_shard] = self._rows[shard][positions[in_shard] - self.bases[shard]]
+        return values
 
 
 def places(spans: Numbers) -> Numbers:
-    """Every place in many spans (start, length), one span after the other."""
+    """Every position in many spans (start, length), one span after the other."""
     starts, sizes = spans[:, 0], spans[:, 1]
     return np.arange(sizes.sum()) + np.repeat(starts - (sizes.cumsum() - sizes), sizes)
 
 
 class Store:
-    """What `prepare` wrote, opened without reading it."""
+    """A prepared dataset, opened without reading it."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
@@ -131,7 +131,7 @@ class Store:
         self.meta = meta
         shards = len(self.meta.documents)
         self.columns = {
-            name: Column(self.folder, name, _kind(name, self.meta.kind), shards)
+            name: Column(self.folder, name, _dtype(name, self.meta.kind), shards)
             for name in self.meta.columns
         }
 
@@ -149,21 +149,21 @@ class Store:
 
     @property
     def end(self) -> list[int]:
-        """What was put behind each document."""
+        """The tokens appended to each document."""
         return self.meta.end
 
     @cached_property
     def layout(self) -> str:
-        """Stores whose documents and sentences begin at the same places have the same one."""
-        found = hashlib.sha256()
+        """A hash of where documents and sentences begin, and of the labels."""
+        digest = hashlib.sha256()
         for name, column in self.columns.items():
             for begins in column.starts:
-                found.update(begins.tobytes())
-            found.update(column.row.tobytes() if name in OTHERS else b"")
-        return found.hexdigest()
+                digest.update(begins.tobytes())
+            digest.update(column.row.tobytes() if name in OTHERS else b"")
+        return digest.hexdigest()
 
     def check(self, fingerprint: str) -> None:
-        """Ids mean something only to the tokenizer that made them."""
+        """InputError if another tokenizer made the ids: they mean something only to their own."""
         if self.meta.fingerprint != fingerprint:
             raise InputError(
                 f"{self.folder}: prepared with another tokenizer ({self.meta.fingerprint:.19}…, "
@@ -172,7 +172,7 @@ class Store:
 
 
 class Writer:
-    """Fills a store shard by shard; the meta file, replaced last, says which shards count."""
+    """Fills a store shard by shard; the metadata file, replaced last, lists the complete shards."""
 
     def __init__(self, folder: Path, meta: Meta) -> None:
         self.folder, self.meta = folder, meta
@@ -180,22 +180,24 @@ class Writer:
         self._clear()
 
     def _clear(self) -> None:
-        # As bytes: a shard of Python's numbers would take twenty times the memory.
+        # As bytes: a shard of Python numbers would take twenty times the memory.
         self.rows = {name: bytearray() for name in self.meta.columns}
         self.ends = {name: array("q", [0]) for name in self.meta.columns}
         self.size = 0
 
     def add(self, document: dict[str, Sequence[int]]) -> None:
+        """Add a document: its ids, by column."""
         for name, ids in document.items():
-            self.rows[name] += np.asarray(ids, dtype=_kind(name, self.meta.kind)).tobytes()
+            self.rows[name] += np.asarray(ids, dtype=_dtype(name, self.meta.kind)).tobytes()
             self.ends[name].append(self.ends[name][-1] + len(ids))
             self.size += len(ids)
 
     def close_shard(self, *, done: bool = False) -> None:
+        """Write what was added as a shard, if anything was; `done` completes the store."""
         number = len(self.meta.documents)
         if len(next(iter(self.ends.values()))) > 1:
             for name, row in self.rows.items():
-                ends = np.asarray(self.ends[name], dtype=PLACE)
+                ends = np.asarray(self.ends[name], dtype=OFFSET)
                 write_whole(self.folder / f"{name}-{number:05d}.bin", row)
                 write_whole(self.folder / f"{name}-{number:05d}.idx", ends.tobytes())
                 self.meta.tokens.setdefault(name, []).append(int(ends[-1]))
@@ -206,14 +208,15 @@ class Writer:
 
 
 def read_meta(folder: Path) -> Meta | None:
+    """The metadata of a store; None if there is none."""
     if not (folder / META).is_file():
         return None
-    found = parse((folder / META).read_bytes(), str(folder / META))
-    if found.get("version") != VERSION:
-        version = shown(found.get("version"))
+    fields = parse((folder / META).read_bytes(), str(folder / META))
+    if fields.get("version") != VERSION:
+        version = shown(fields.get("version"))
         raise InputError(f"{folder / META}: version {version}: prepare the data again")
     try:
-        return TypeAdapter(Meta).validate_python(found)
+        return TypeAdapter(Meta).validate_python(fields)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
@@ -222,15 +225,15 @@ def read_meta(folder: Path) -> Meta | None:
         ) from None
 
 
-def _kind(name: str, kind: str) -> str:
+def _dtype(name: str, kind: str) -> str:
     return OTHERS.get(name, kind)
 
 
-def _map(path: Path, kind: Any) -> Any:
+def _memory_map(path: Path, kind: Any) -> Any:
     try:
         if path.stat().st_size == 0:
             return np.zeros(0, dtype=kind)
-        # As a plain array: a memmap makes another one, in Python, whenever it is indexed.
+        # As a plain array: a memmap creates another one, in Python, whenever it is indexed.
         return np.asarray(np.memmap(path, dtype=kind, mode="r"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: {error}: prepare the data again") from None

@@ -1,4 +1,4 @@
-"""How good it is: sums over a whole data set, kept as sums."""
+"""Loss and accuracy over a dataset, accumulated as sums."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from glassformer.distributed import DistributedContext
 from glassformer.model import Batch
 from glassformer.tasks import Output, Task
 
-NAMES = ("next_sentence_labels", "labels")  # what a batch may ask for
+NAMES = ("next_sentence_labels", "labels")  # the labels that a batch may have
 
 
 @torch.no_grad()
@@ -28,56 +28,57 @@ def loss_metrics(
 ) -> dict[str, float]:
     """Loss and accuracy over all rows of the data, each token counted once.
 
-    Of labelled data the loss alone: how good the answers are, `metrics` says.
+    For labelled data only the loss; `metrics` computes the others.
     """
-    was = task.training
+    was_training = task.training
     task.eval()
     plan = rows.plan(0)
-    found: dict[str, list[Tensor]] = {name: [torch.zeros(3)] for name in NAMES}
-    words = task.spec.traits.predicts_tokens
+    batch_sums: dict[str, list[Tensor]] = {name: [torch.zeros(3)] for name in NAMES}
+    predicts_tokens = task.spec.traits.predicts_tokens
     for row in rows.stream(range(world.rank, len(plan), world.size), workers=1):
         batch = row.batch.to(world.device)
         output = (task if call is None else call)(batch)
         for name, each in output.losses.items():
-            right = torch.zeros_like(each.count)
-            if words:
+            correct = torch.zeros_like(each.count)
+            if predicts_tokens:
                 logits = (
                     output.next_sentence_logits if name == "next_sentence_labels" else output.logits
                 )
                 assert logits is not None  # noqa: S101
-                right = (logits.argmax(-1) == getattr(batch, name)).sum()
-            found[name].append(torch.stack([each.total, each.count, right]))
-    task.train(was)
-    figures: dict[str, float] = {"loss": 0.0}
-    for name, parts in found.items():  # a process without rows is asked, too
+                correct = (logits.argmax(-1) == getattr(batch, name)).sum()
+            batch_sums[name].append(torch.stack([each.total, each.count, correct]))
+    task.train(was_training)
+    metrics: dict[str, float] = {"loss": 0.0}
+    for name, parts in batch_sums.items():  # also in a process without rows: sum is collective
         sums = torch.stack([part.cpu() for part in parts]).double().sum(0)
         loss, count, hits = world.sum(sums).tolist()
         if count == 0:
             continue
         mean = loss / count
-        figures["loss"] += mean
-        if not words:
-            figures["answers"] = count
+        metrics["loss"] += mean
+        if not predicts_tokens:
+            metrics["answers"] = count
             continue
         prefix = "" if name == "labels" else "next_sentence_"
-        figures[f"{prefix}accuracy"] = hits / count
+        metrics[f"{prefix}accuracy"] = hits / count
         if name == "labels":
-            figures |= {"perplexity": perplexity(mean), "answers": count}
+            metrics |= {"perplexity": perplexity(mean), "answers": count}
         else:
-            figures[f"{prefix}loss"] = mean
-    return figures
+            metrics[f"{prefix}loss"] = mean
+    return metrics
 
 
 def perplexity(loss: float) -> float:
+    """e to the mean loss; the exponent is capped, so that it stays finite."""
     return math.exp(min(loss, 700.0))
 
 
 @torch.no_grad()
 def by_document(task: Task, rows: PackedRows, world: DistributedContext) -> npt.NDArray[np.float64]:
-    """(documents, 2) of next words: the sum of their losses, and how many they are."""
+    """For causal_lm: the sum of each document's token losses and their number, (documents, 2)."""
     task.eval()
     plan, offsets = rows.plan(0), rows.dataset.store["tokens"].offsets
-    found = np.zeros((len(offsets) - 1, 2))
+    totals = np.zeros((len(offsets) - 1, 2))
     for number in range(len(plan)):
         starts = plan.row(number).first[:, 0]
         batch = rows[number].batch.to(world.device)
@@ -86,5 +87,5 @@ def by_document(task: Task, rows: PackedRows, world: DistributedContext) -> npt.
         texts = nats.cpu().double().split(batch.sequences.lengths)
         document = np.searchsorted(offsets, starts, "right") - 1
         sums = [[float(text.sum()), len(text)] for text in texts]
-        np.add.at(found, document, np.array(sums))
-    return found
+        np.add.at(totals, document, np.array(sums))
+    return totals

@@ -1,4 +1,4 @@
-"""How good translations are, by sacreBLEU: BLEU, chrF and TER, with the signatures that say how."""
+"""Translation quality by sacreBLEU: BLEU, chrF and TER, with their signatures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from glassformer.generate.translate import translate
 from glassformer.tasks import Task
 from glassformer.text import Tokenizer
 
-HIGHER = ("bleu", "chrf")  # the better
+HIGHER = ("bleu", "chrf")  # higher is better
 
 
 @dataclass(frozen=True)
@@ -22,45 +22,45 @@ class Score:
 @dataclass(frozen=True)
 class Examples:
     sources: list[str]
-    references: list[list[str]]  # all translations of each source that are known
+    references: list[list[str]]  # all known translations of each source
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]], most: int | None = None) -> Examples:
-        """Each source once; at most so many, from all over the data: files are often sorted."""
-        known: dict[str, list[str]] = {}
+        """Each source once; at most `most`, evenly spaced: files are often sorted."""
+        translations: dict[str, list[str]] = {}
         for source, target in pairs:
             if source.strip() and target.strip():
-                known.setdefault(source, []).append(target)
-        chosen = list(known)
+                translations.setdefault(source, []).append(target)
+        chosen = list(translations)
         if most is not None and most < len(chosen):
             chosen = [chosen[i * len(chosen) // most] for i in range(most)]
-        return cls(chosen, [known[source] for source in chosen])
+        return cls(chosen, [translations[source] for source in chosen])
 
 
 def scores(
-    found: Sequence[str],
+    translations: Sequence[str],
     references: Sequence[Sequence[str]],
     names: Sequence[str] = ("bleu", "chrf", "ter"),
 ) -> dict[str, Score]:
-    """Over all sentences together; where a source has several references, against all of them."""
+    """Corpus-level scores, by metric; a source may have several references."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
     width = max(map(len, references))
-    # As sacreBLEU wants them: the first reference of every sentence, then the second …
+    # As sacreBLEU expects them: the first reference of every sentence, then the second …
     columns = [[each[n] if n < len(each) else None for each in references] for n in range(width)]
-    made = {}
+    results = {}
     for name in names:
         metric = {"bleu": BLEU, "chrf": CHRF, "ter": TER}[name]()
-        value = metric.corpus_score(list(found), columns).score
-        made[name] = Score(value, str(metric.get_signature()))
-    return made
+        value = metric.corpus_score(list(translations), columns).score
+        results[name] = Score(value, str(metric.get_signature()))
+    return results
 
 
 @dataclass(frozen=True)
 class TranslationEvaluator:
-    """Translates the same sentences again and again, while the model learns."""
+    """Translates the same sentences at each evaluation during training."""
 
     names: ClassVar[tuple[str, ...]] = HIGHER
 
@@ -69,11 +69,12 @@ class TranslationEvaluator:
     search: Mapping[str, Any]  # num_beams and the like
 
     def metrics(self, task: Task) -> dict[str, float]:
+        """BLEU and chrF."""
         return {name: each.value for name, each in self(task, self.names).items()}
 
     def __call__(self, task: Task, names: Sequence[str] = ("bleu", "chrf")) -> dict[str, Score]:
-        was = task.training
+        was_training = task.training
         task.eval()
-        found = translate(task, self.tokenizer, self.examples.sources, **self.search)
-        task.train(was)
-        return scores([each.text for each in found], self.examples.references, names)
+        translations = translate(task, self.tokenizer, self.examples.sources, **self.search)
+        task.train(was_training)
+        return scores([each.text for each in translations], self.examples.references, names)

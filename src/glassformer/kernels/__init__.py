@@ -1,1 +1,1 @@
-"""Arithmetic written for GPUs. Modules that need Triton are imported when a GPU needs them."""
+"""GPU kernels. Modules that need Triton are imported when a GPU needs them."""

@@ -1,7 +1,7 @@
 """Cross-entropy over a large vocabulary, written in Triton.
 
-Logits are read once on the way there, and read and written once on the way back; nothing is kept
-but one number for each row, the logarithm of its sum of exponentials.
+The forward pass reads the logits once; the backward pass reads them and writes their gradient once.
+Only one number per row is kept in between: the logarithm of its sum of exponentials.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from torch import Tensor
 
 IGNORED = tl.constexpr(-100)  # the label of a row without loss
 BLOCK, WARPS = 2048, 8  # the fastest on one H200
-# The compiler may align rows as it likes: it need not copy gigabytes of logits for us.
+# The compiler may choose how to align rows: otherwise it would copy gigabytes of logits.
 OPTIONS: Any = {"mutates_args": (), "device_types": "cuda", "tags": (torch.Tag.flexible_layout,)}
 
 
 def cross_entropy_sum(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """The sum over rows of −log softmax(logits)[label], as torch's cross_entropy in float32.
+    """The sum over rows of −log softmax(logits)[label], like torch's cross_entropy in float32.
 
     logits is (N, V), labels is (N,). `smoothing` is the share of each label that is spread evenly
-    over all V words.
+    over the V tokens of the vocabulary.
     """
     losses: Tensor = _cross_entropy(logits, labels, smoothing)[0]
     return losses.sum()
@@ -48,14 +48,14 @@ def _cross_entropy_grad(
     grad: Tensor, logits: Tensor, labels: Tensor, lse: Tensor, smoothing: float
 ) -> Tensor:
     logits, grad = _rows(logits), grad.contiguous()
-    change = _aligned(logits)
+    dlogits = _aligned(logits)
     if logits.shape[0]:
         with torch.cuda.device(logits.device):
             _backward[(logits.shape[0],)](
-                logits, labels, lse, grad, change, logits.stride(0), change.stride(0),
+                logits, labels, lse, grad, dlogits, logits.stride(0), dlogits.stride(0),
                 smoothing=smoothing, V=logits.shape[1], BLOCK=BLOCK, num_warps=WARPS,
             )  # fmt: skip
-    return change
+    return dlogits
 
 
 @_cross_entropy.register_fake
@@ -74,7 +74,7 @@ def _rows(logits: Tensor) -> Tensor:
 
 
 def _aligned(logits: Tensor) -> Tensor:
-    """Room for as many numbers; each row begins where the fast matrix products want it to."""
+    """An empty tensor of the same shape, with rows aligned for fast matrix products."""
     width = -(-logits.shape[1] // 64) * 64
     return logits.new_empty((logits.shape[0], width))[:, : logits.shape[1]]
 
@@ -97,7 +97,7 @@ def _forward(
     LOGITS, LABELS, LOSSES, LSE, stride,
     smoothing: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One row. Each lane has a maximum and a sum of its own until the end."""
+    """One row. Each lane keeps a maximum and a sum of its own until the end."""
     row = tl.program_id(0).to(tl.int64)
     LOGITS += row * stride
     label = tl.load(LABELS + row)
@@ -113,29 +113,29 @@ def _forward(
         if smoothing != 0:
             mean += tl.where(column < V, x, 0.0) / V
         top = higher
-    greatest = tl.max(top, 0)
-    lse = greatest + tl.log(tl.sum(total * tl.exp(top - greatest), 0))
+    maximum = tl.max(top, 0)
+    lse = maximum + tl.log(tl.sum(total * tl.exp(top - maximum), 0))
     tl.store(LSE + row, lse)
-    right = tl.load(LOGITS + tl.maximum(label, 0)).to(tl.float32)
-    loss = lse - (1 - smoothing) * right - smoothing * tl.sum(mean, 0)
+    label_logit = tl.load(LOGITS + tl.maximum(label, 0)).to(tl.float32)
+    loss = lse - (1 - smoothing) * label_logit - smoothing * tl.sum(mean, 0)
     tl.store(LOSSES + row, tl.where(label == IGNORED, 0.0, loss))
 
 
 @triton.jit
 def _backward(
-    LOGITS, LABELS, LSE, GRAD, CHANGE, stride, change_stride,
+    LOGITS, LABELS, LSE, GRAD, DLOGITS, stride, dlogits_stride,
     smoothing: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One row: softmax minus the label, times the gradient of its loss."""
     row = tl.program_id(0).to(tl.int64)
     LOGITS += row * stride
-    CHANGE += row * change_stride
+    DLOGITS += row * dlogits_stride
     label = tl.load(LABELS + row)
     lse = tl.load(LSE + row)
     grad = tl.where(label == IGNORED, 0.0, tl.load(GRAD + row))
     for at in range(0, V, BLOCK):
         column = at + tl.arange(0, BLOCK)
         x = tl.load(LOGITS + column, mask=column < V, other=0.0).to(tl.float32)
-        wanted = tl.where(column == label, 1 - smoothing, 0.0) + smoothing / V
-        change = grad * (tl.exp(x - lse) - wanted)
-        tl.store(CHANGE + column, change.to(CHANGE.dtype.element_ty), mask=column < V)
+        target = tl.where(column == label, 1 - smoothing, 0.0) + smoothing / V
+        dlogits = grad * (tl.exp(x - lse) - target)
+        tl.store(DLOGITS + column, dlogits.to(DLOGITS.dtype.element_ty), mask=column < V)

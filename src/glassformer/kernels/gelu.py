@@ -1,8 +1,8 @@
 """GELU and its derivative for compiled models in half precision.
 
-A compiler fuses GELU with what stands around it, but erf and tanh are long programs, and on a GPU
-their arithmetic takes longer than reading the numbers. Here both need one exponential and one
-division, and are as exact as half precision can show.
+A compiler fuses GELU with its neighbours, but erf and tanh are long programs, and on a GPU their
+arithmetic takes longer than reading the numbers. Here both need one exponential and one division,
+and are as exact as half precision can represent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 
 def gelu(x: Tensor, *, tanh: bool = False) -> Tensor:
-    """x · Φ(x), Φ being the normal distribution; with `tanh`, its well-known approximation."""
+    """x · Φ(x), where Φ is the normal distribution; with `tanh`, its usual approximation."""
     half = x.dtype in (torch.bfloat16, torch.float16)
     if torch.compiler.is_compiling() and x.is_cuda and half:
         y: Tensor = Gelu.apply(x, tanh)  # type: ignore[no-untyped-call]
@@ -25,7 +25,7 @@ def gelu(x: Tensor, *, tanh: bool = False) -> Tensor:
 
 
 class Gelu(torch.autograd.Function):
-    """x · share(x); the way back is share(x) + x · slope(x)."""
+    """x · share(x); its derivative is share(x) + x · slope(x)."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, tanh: bool) -> Tensor:
@@ -42,12 +42,12 @@ class Gelu(torch.autograd.Function):
 
 
 def share_and_slope(x: Tensor, tanh: bool) -> tuple[Tensor, Tensor]:
-    """Φ(x), or what the approximation has in its place, and its derivative."""
+    """Φ(x), or its approximation with `tanh`, and the derivative."""
     if tanh:  # ½ (1 + tanh u) = 1 / (1 + e^(−2u))
         twice = math.sqrt(8 / math.pi)
         share = 1 / (1 + torch.exp(-twice * (x + 0.044715 * x * x * x)))
         return share, share * (1 - share) * twice * (1 + 0.134145 * x * x)
-    # Abramowitz and Stegun 7.1.26, wrong by less than 1e-7: the exponential is the density's, too.
+    # Abramowitz and Stegun 7.1.26, with an error below 1e-7; it shares the density's exponential.
     density = torch.exp(-0.5 * x * x)
     t = 1 / (1 + 0.23164190 * x.abs())
     tail = torch.full_like(t, 0.5307027145)

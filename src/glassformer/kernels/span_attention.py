@@ -13,7 +13,7 @@ query's low to the last query's high, whichever texts lie in it:
     query 5   · · · · ■ ■ ■           4    7
     query 6   · · · · ■ ■ ■           4    7
 
-Programs are as many as the row has blocks, so short texts cost no more than long ones. The backward
+There is one program per block of the row, so short texts cost no more than long ones. The backward
 pass computes the weights twice, once for dq and once for dk and dv: every sum then belongs to one
 program, nothing is added atomically, and the same input gives the same bits.
 """
@@ -33,7 +33,7 @@ BACKWARD_QUERIES = (64, 32, 4, 3)
 BACKWARD_KEYS = (32, 64, 4, 3)
 
 LOG2E = tl.constexpr(1.4426950408889634)  # 2^x is an instruction, e^x is not
-# A row may have any number of tokens: no kernel is compiled again for another one.
+# A row may have any number of tokens: no kernel is recompiled for another number.
 _kernel = triton.jit(
     do_not_specialize=["N", "M"],
     do_not_specialize_on_alignment=["LOW", "HIGH", "LSE", "DELTA"],
@@ -110,7 +110,7 @@ def _(_: Tensor, q: Tensor, k: Tensor, v: Tensor, *__: Any) -> tuple[Tensor, Ten
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     *tensors, seen_by, ctx.scale = inputs
-    ctx.set_materialize_grads(False)  # nobody asks for the gradient of the sums
+    ctx.set_materialize_grads(False)  # the gradient of the sums is not needed
     ctx.save_for_backward(*tensors, *output, seen_by)
 
 
@@ -124,7 +124,7 @@ _attention.register_autograd(_differentiate, setup_context=_save)
 
 
 def _rows(x: Tensor) -> Tensor:
-    """The kernels step through tokens and heads, but read a head's numbers one after the other."""
+    """The kernels take any strides of tokens and heads, but a head's numbers must be contiguous."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
@@ -135,7 +135,7 @@ def _empty(x: Tensor) -> Tensor:
 def _launch(
     kernel: Any, grid: tuple[int, int], rows: tuple[Tensor, ...], more: Any, **meta: int
 ) -> None:
-    """`rows` are (tokens, heads, D), q and k the first two; each brings its strides along."""
+    """`rows` are (tokens, heads, D), q and k the first two; their strides are passed, too."""
     if 0 in grid:
         return
     strides = [size for x in rows for size in x.stride()[:2]]
@@ -204,7 +204,7 @@ def _backward_queries(
     LSE, DELTA, LOW, HIGH, scale, N, group,
     D: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    """dq of one head of one block of queries; and Σ_d dO · O, which the keys need, too."""
+    """dq of one head of one block of queries; and Σ_d dO · O, which the keys need as well."""
     head, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * BM
     K += head // group * kh
     V += head // group * vh
@@ -226,8 +226,8 @@ def _backward_queries(
         scores = tl.dot(q, tl.trans(k)) * (scale * LOG2E)
         seen = (column[None, :] >= low[:, None]) & (column[None, :] < high[:, None])
         weights = tl.where(seen, tl.exp2(scores - lse[:, None]), 0.0)
-        change = weights * (tl.dot(do, tl.trans(v)) - delta[:, None])
-        dq = tl.dot(change.to(k.dtype), k, dq)
+        dscores = weights * (tl.dot(do, tl.trans(v)) - delta[:, None])
+        dq = tl.dot(dscores.to(k.dtype), k, dq)
     _store(dQ + head * dqh, dq * scale, row, N, dqn, D, BD)
 
 
@@ -248,18 +248,18 @@ def _backward_keys(
     v = _load(V + head * vh, column, M, vn, D, BD)
     dk = tl.zeros([BN, BD], tl.float32)
     dv = tl.zeros([BN, BD], tl.float32)
-    for asking in range(head * group, head * group + group):
+    for query_head in range(head * group, head * group + group):
         for at in range(begin, end, BM):
             row = at + tl.arange(0, BM)
-            q = _load(Q + asking * qh, row, end, qn, D, BD)
-            do = _load(dO + asking * gh, row, end, gn, D, BD)
-            lse = tl.load(LSE + asking * N + row, mask=row < end, other=0.0)
-            delta = tl.load(DELTA + asking * N + row, mask=row < end, other=0.0)
+            q = _load(Q + query_head * qh, row, end, qn, D, BD)
+            do = _load(dO + query_head * gh, row, end, gn, D, BD)
+            lse = tl.load(LSE + query_head * N + row, mask=row < end, other=0.0)
+            delta = tl.load(DELTA + query_head * N + row, mask=row < end, other=0.0)
             scores = tl.dot(k, tl.trans(q)) * (scale * LOG2E)  # (keys, queries)
             seen = (row[None, :] >= low[:, None]) & (row[None, :] < high[:, None])
             weights = tl.where(seen, tl.exp2(scores - lse[None, :]), 0.0)
             dv = tl.dot(weights.to(do.dtype), do, dv)
-            change = weights * (tl.dot(v, tl.trans(do)) - delta[None, :])
-            dk = tl.dot(change.to(q.dtype), q, dk)
+            dscores = weights * (tl.dot(v, tl.trans(do)) - delta[None, :])
+            dk = tl.dot(dscores.to(q.dtype), q, dk)
     _store(dK + head * dkh, dk * scale, column, M, dkn, D, BD)
     _store(dV + head * dvh, dv, column, M, dvn, D, BD)

@@ -112,7 +112,7 @@ class TranslationObjective(Objective):
             paths.log(f"{count:,} pairs share a text with a validation pair: not trained on")
 
         if share > 0.0:
-            return split_pairs(read, share, held=part == "valid", tell=log)
+            return split_pairs(read, share, held=part == "valid", report=log)
         return read()
 
     def store_kind(self, recipe: RecipeFields, paths: RunPaths) -> StoreKind:

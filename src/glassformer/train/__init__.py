@@ -1,1 +1,1 @@
-"""Training: recipes, runs that survive, and the one loop."""
+"""Training: from a recipe to a model, in runs that can be interrupted, with one loop."""

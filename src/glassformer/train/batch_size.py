@@ -28,7 +28,7 @@ from glassformer.train.state import State
 
 ON_CPU = 1_024  # a token takes least time in rows of 600 to 2,600: benchmarks/scaling.py
 LEAST, MOST = 1_024, 131_072  # longer rows do not make a GPU any faster
-SHARE = 0.85  # of the memory: compiling, and kernels that need room, take the rest
+SHARE = 0.85  # of the memory: compilation and kernel workspaces take the remainder
 WITH_GRAPHS = 0.7  # captured graphs keep their memory while the model is evaluated
 
 
@@ -73,17 +73,17 @@ def _largest(recipe: Recipe, objective: Objective, task: Task, device: torch.dev
         checkpoint_activations(state.task)
     length = recipe.objective.length
     tokens = max(LEAST, -(-length // LEAST) * LEAST)
-    known = [(0, torch.cuda.memory_allocated(device) - base)]
+    measured = [(0, torch.cuda.memory_allocated(device) - base)]
     while tokens <= MOST:
         peak = _peak(state, _row(recipe, objective, state.task, tokens), device)
         if peak is None or peak - base > limit:
             break
-        known.append((tokens, peak - base))
+        measured.append((tokens, peak - base))
         tokens *= 2
     del state
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats(device)
-    return _fill(known, limit, tokens, memory_advice(recipe.train))
+    return _fill(measured, limit, tokens, memory_advice(recipe.train))
 
 
 def memory_advice(train: TrainConfig) -> str:
@@ -92,26 +92,26 @@ def memory_advice(train: TrainConfig) -> str:
     return options + " --train.cuda_graphs false" if train.cuda_graphs else options
 
 
-def _fill(known: list[tuple[int, int]], limit: float, too_long: int, advice: str) -> int:
-    """Memory grows with the tokens in a straight line: where does it meet the limit?"""
-    if len(known) == 1:
+def _fill(measured: list[tuple[int, int]], limit: float, too_long: int, advice: str) -> int:
+    """Memory is linear in the tokens: extrapolate to the limit."""
+    if len(measured) == 1:
         raise GlassformerError(
             f"train.micro_batch_tokens = 'auto': not even {too_long:,} tokens fit: take a smaller "
             f"model or a lower objective.length, or set {advice}"
         )
-    (less, low), (more, high) = known[-2:]
-    each = max(1.0, (high - low) / (more - less))
-    tokens = more + int((limit - high) / each)
+    (less, low), (more, high) = measured[-2:]
+    per_token = max(1.0, (high - low) / (more - less))
+    tokens = more + int((limit - high) / per_token)
     return min(tokens, too_long - 1, MOST) // LEAST * LEAST
 
 
 def _peak(state: State, row: PackedRow, device: torch.device) -> int | None:
-    """Bytes that a whole step takes: forward, backward, optimiser."""
-    mine = DistributedContext(0, 1, device)
+    """Peak bytes of a step (forward, backward, optimiser); None if it runs out of memory."""
+    world = DistributedContext(0, 1, device)
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats(device)
     try:
-        take_step(state, [row] * min(2, state.train.micro_batches), mine)
+        take_step(state, [row] * min(2, state.train.micro_batches), world)
         torch.cuda.synchronize(device)
     except torch.OutOfMemoryError:
         return None
@@ -119,10 +119,10 @@ def _peak(state: State, row: PackedRow, device: torch.device) -> int | None:
 
 
 def _row(recipe: Recipe, objective: Objective, task: Task, tokens: int) -> PackedRow:
-    """As many of the longest texts as fit, with as many labels as there will be."""
+    """As many of the longest texts as fit, with as many labels as a row may have."""
     config, length = task.backbone.config, recipe.objective.length
-    rest = tokens % length
-    lengths = [length] * (tokens // length) + ([rest] if rest else [])
+    remainder = tokens % length
+    lengths = [length] * (tokens // length) + ([remainder] if remainder else [])
     sequences = Sequences.of(lengths)
     zeros = torch.zeros(tokens, dtype=torch.long)
     batch = Batch(

@@ -43,7 +43,7 @@ PURPOSES: dict[str, Purpose] = {
     "seq2seq": "translation",
 }
 ALGORITHMS = {"decoder": "bpe", "encoder": "wordpiece", "seq2seq": "bpe"}
-NEVER = 1e9  # times its usual norm
+NEVER = 1e9  # times the usual gradient norm
 
 
 class Builder:
@@ -54,6 +54,7 @@ class Builder:
         self.objective = objective_of(recipe)
 
     def trainer(self, world: DistributedContext) -> Trainer:
+        """Prepare the data, and build the model and the trainer of the run."""
         self._check(world)
         if self.objective.labelled:
             self.objective.check_packages()
@@ -98,7 +99,7 @@ class Builder:
         return task, rows
 
     def evaluator(self, **options: Any) -> Evaluator | None:
-        """Computes metrics on the validation data; `options` are the objective's."""
+        """What computes metrics on the validation data; `options` are the objective's."""
         if self._prepared("valid"):
             raise ConfigError(
                 f"{self.paths.source}: data.valid holds token ids: these metrics need its text"
@@ -110,8 +111,8 @@ class Builder:
     def _check(self, world: DistributedContext) -> None:
         train, source = self.recipe.train, self.paths.source
         if train.bleu_sentences:
-            why = f"{source}: train.bleu_sentences = {train.bleu_sentences}"
-            check_installed(why, "metrics", "sacrebleu")
+            option = f"{source}: train.bleu_sentences = {train.bleu_sentences}"
+            check_installed(option, "metrics", "sacrebleu")
         if train.micro_batches % world.size:
             raise ConfigError(
                 f"{source}: train.micro_batches = {train.micro_batches} over {world.size} "
@@ -184,7 +185,7 @@ class Builder:
         return tokenizer
 
     def make_tokenizer(self) -> Tokenizer:
-        """The one that the recipe names or that was trained before; else a new one."""
+        """The tokenizer that the recipe names or that was trained before; else a new one."""
         folder, settings = self._tokenizer_folder, self.recipe.tokenizer
         family = self.objective.family
         made_from = folder / "made_from.json"
@@ -217,15 +218,15 @@ class Builder:
         return tokenizer
 
     def _is_trained(self, path: Path, key: list[Any]) -> bool:
-        """Whether a tokenizer of these settings is there; before the first step, also of the text
+        """Whether a tokenizer with these settings exists; before the first step, also from the text
         as it is now."""
-        made = parse(path.read_bytes(), str(path)) if path.is_file() else {}
-        if made.get("settings") != key:
+        record = parse(path.read_bytes(), str(path)) if path.is_file() else {}
+        if record.get("settings") != key:
             return False
         if checkpoints(self.paths.out):
             return True
         files = source_files(self.recipe.data, self.paths, "train")
-        return files is None or not difference([Fingerprint(**f) for f in made["files"]], files)
+        return files is None or not difference([Fingerprint(**f) for f in record["files"]], files)
 
     # ---------------------------------------------------------------------------------- the data
 

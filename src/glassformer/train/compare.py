@@ -50,6 +50,7 @@ class Comparison:
     runs: list[PlannedRun]
 
     def as_dict(self) -> dict[str, Any]:
+        """For JSON: every line, with the folder and label of each run."""
         models = []
         for line in self.lines:
             planned = [run for run in self.runs if run.model == line.model]
@@ -87,8 +88,8 @@ def compare(
 
     models: presets (random weights and the recipe's tokenizer), model folders, files of static
     vectors; FOLDER:random is a folder's network and tokenizer with random weights. recipe: a TOML
-    file, or a run's folder. seeds: runs of each model, 3 if not given, with folds 1. folds: hold
-    out each of so many parts of the training data in turn. test: data to report the metrics of.
+    file, or a run's folder. seeds: runs of each model, 3 if not given, with folds 1. folds:
+    parts of the training data, each held out in turn. test: data to report the metrics of.
     evaluate_only: train nothing. out: the folder of the runs. Finished runs are reused, and an
     interrupted comparison is resumed by the same call.
     """
@@ -96,8 +97,10 @@ def compare(
     _check(models, seeds, evaluate_only=evaluate_only)
     path = Path(recipe)
     folder = expanded(Path(out)) if out else Path("runs") / f"compare-{path.stem}"
-    times = None if evaluate_only else seeds or (SEEDS if folds is None else 1)
-    runs = plan(models, recipe_fields(path), changes or {}, str(recipe), folder, times, folds, test)
+    runs_per_model = None if evaluate_only else seeds or (SEEDS if folds is None else 1)
+    runs = plan(
+        models, recipe_fields(path), changes or {}, str(recipe), folder, runs_per_model, folds, test
+    )
     root = root_of(runs[0].recipe, None if data is None else Path(data), path)
     paths = RunPaths(root, Path(), str(recipe), hooks.report)
     results = _results(runs, paths, hooks, evaluate_only=evaluate_only)
@@ -144,7 +147,7 @@ def _results(
 
 
 def _train(planned: PlannedRun, paths: RunPaths, hooks: Hooks) -> RunResult:
-    """An ordinary run, to its end."""
+    """An ordinary run, from start to end."""
     if planned.recipe.train.compile:
         torch.compiler.reset()  # earlier models must not count towards the recompile limit
     _reset_peak()
@@ -153,11 +156,13 @@ def _train(planned: PlannedRun, paths: RunPaths, hooks: Hooks) -> RunResult:
         hooks.train(run)
         state = run.trainer.state
         parameters = sum(p.numel() for p in state.task.parameters())
-        taken = _peak(run.trainer.world.device.type) or memory(run.trainer, run.recipe)["total"]
+        peak_memory = (
+            _peak(run.trainer.world.device.type) or memory(run.trainer, run.recipe)["total"]
+        )
         metrics, seconds = _floats(run.result["valid"]), state.progress.seconds
     if planned.test is not None:
         metrics = _measure(planned, paths, planned.folder / "model")
-    return RunResult(parameters, seconds, taken, metrics)
+    return RunResult(parameters, seconds, peak_memory, metrics)
 
 
 def _evaluate(planned: PlannedRun, paths: RunPaths) -> RunResult:
@@ -168,8 +173,8 @@ def _evaluate(planned: PlannedRun, paths: RunPaths) -> RunResult:
     seconds = time.monotonic() - start
     parameters = count_parameters(*read_configs(planned.model)).with_head
     width = 2 if planned.recipe.train.precision == "bfloat16" else 4
-    taken = _peak(planned.recipe.train.device) or width * parameters
-    return RunResult(parameters, seconds, taken, metrics)
+    peak_memory = _peak(planned.recipe.train.device) or width * parameters
+    return RunResult(parameters, seconds, peak_memory, metrics)
 
 
 def _measure(planned: PlannedRun, paths: RunPaths, model: Path) -> dict[str, float]:
@@ -177,7 +182,7 @@ def _measure(planned: PlannedRun, paths: RunPaths, model: Path) -> dict[str, flo
 
 
 def _floats(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Metrics, without the number of labels that they are of."""
+    """The metrics, without the number of labels."""
     return {n: x for n, x in metrics.items() if isinstance(x, float) and n != "answers"}
 
 

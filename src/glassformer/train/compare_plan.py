@@ -1,6 +1,6 @@
 """The plan and the table of `gf.compare`: several models on one task, with several seeds.
 
-Importing this module costs no torch.
+This module does not import torch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LONGEST = 100  # characters of a folder's name
 class PlannedRun:
     """One run of the comparison, in a folder of its own."""
 
-    model: str  # as it was named
+    model: str  # as the caller named it
     label: str  # which of its runs
     recipe: Recipe
     folder: Path
@@ -72,10 +72,10 @@ def plan(
     """All runs, each with a valid recipe; without `seeds` nothing is trained."""
     test = None if test is None else str(full_path(test))
     names = [re.sub(r"[^\w.]+", "-", model).strip("-.")[-LONGEST:] for model in models]
-    same = [name.casefold() for name in names]  # many file systems ignore case
-    for i, name in enumerate(same):
-        if name in same[:i]:
-            first = models[same.index(name)]
+    folded = [name.casefold() for name in names]  # many file systems ignore case
+    for i, name in enumerate(folded):
+        if name in folded[:i]:
+            first = models[folded.index(name)]
             raise ConfigError(f"{first} and {models[i]} would share a folder: name one of them")
     runs = []
     for model, name in zip(models, names, strict=True):
@@ -86,9 +86,9 @@ def plan(
                 train = recipe.train.model_copy(update={"seed": recipe.train.seed + seed})
                 label = ["as it is"] if seeds is None else [f"seed {train.seed}"]
                 label += [] if fold is None else [f"fold {fold} of {folds}"]
-                own = recipe.model_copy(update={"train": train})
+                seeded = recipe.model_copy(update={"train": train})
                 folder = out / name / "-".join(" ".join(label).split())
-                runs.append(PlannedRun(model, ", ".join(label), own, folder, test))
+                runs.append(PlannedRun(model, ", ".join(label), seeded, folder, test))
     return runs
 
 
@@ -109,13 +109,13 @@ def _fields(model: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def metric_of(recipe: Recipe, metrics: Mapping[str, float]) -> str:
-    """The metric to compare: the recipe's, or the objective's most telling one."""
+    """The metric to compare: the recipe's, or the objective's most informative one."""
     known = objective_of(recipe).best_by
     return recipe.train.best_by or next((name for name in metrics if name in known), "loss")
 
 
 def summary(results: Sequence[tuple[str, RunResult]]) -> list[Line]:
-    """In the order of the models."""
+    """One line per model, in their order."""
     return [
         _line(model, [result for name, result in results if name == model])
         for model in dict.fromkeys(model for model, _ in results)

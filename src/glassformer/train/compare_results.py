@@ -22,7 +22,7 @@ RESULT = "result.json"
 
 
 def check(planned: PlannedRun, paths: RunPaths) -> RunResult | None:
-    """Check that it can be run; returns its result if it is finished."""
+    """Check that a run can start; returns its result if it is finished."""
     recipe = planned.recipe
     if recipe.data.valid is None and not recipe.data.splits:
         raise ConfigError(
@@ -32,18 +32,19 @@ def check(planned: PlannedRun, paths: RunPaths) -> RunResult | None:
     check_same(recipe, planned.folder)
     files = _files(planned, paths)
     path = planned.folder / RESULT
-    kept = parse(path.read_bytes(), str(path)) if path.is_file() else {}
-    if kept.pop("request", None) != _request(planned):
-        return None  # the recipe asks for more steps than before: the run is resumed
-    changed = difference([Fingerprint(**each) for each in kept.pop("files")], files)
+    stored = parse(path.read_bytes(), str(path)) if path.is_file() else {}
+    if stored.pop("request", None) != _request(planned):
+        return None  # the recipe has more steps than before: the run is resumed
+    changed = difference([Fingerprint(**each) for each in stored.pop("files")], files)
     if changed is not None:
         raise InputError(
             f"{changed} since {planned.folder} was made: choose another --out, or delete it"
         )
-    return RunResult(**kept)
+    return RunResult(**stored)
 
 
 def keep(planned: PlannedRun, paths: RunPaths, result: RunResult) -> None:
+    """Write the result of a run, with everything it depends on."""
     record = {
         **asdict(result),
         "request": _request(planned),
@@ -62,12 +63,12 @@ def _files(planned: PlannedRun, paths: RunPaths) -> dict[str, Path]:
     """The data and the initial weights, which decide the metrics besides the recipe."""
     recipe, files = planned.recipe, dict[str, Path]()
     parts = {"train": recipe, "valid": recipe, "test": planned.measuring}
-    for part, of in parts.items():
+    for part, part_recipe in parts.items():
         side = "train" if part == "train" else "valid"
-        read = source_files(of.data, replace(paths, out=planned.folder), side) or {}
+        read = source_files(part_recipe.data, replace(paths, out=planned.folder), side) or {}
         files |= {f"{part} {name}": file for name, file in read.items()}
     if recipe.init_from is not None:
-        start = named(recipe.init_from)
-        weights = [start] if start.is_file() else sorted(start.glob("*.safetensors"))
+        initial = named(recipe.init_from)
+        weights = [initial] if initial.is_file() else sorted(initial.glob("*.safetensors"))
         files |= {file.name: file for file in weights}
     return files

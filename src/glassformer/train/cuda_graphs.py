@@ -1,8 +1,8 @@
-"""Learning on tape: a row's way there and back, recorded once as a CUDA graph and then replayed.
+"""CUDA graphs: the forward and backward pass of a row, captured once and then replayed.
 
-A small model's kernels are done before Python has asked for the next one. A tape knows places in
-memory: weights and gradients keep theirs, and each row is copied to where the first of its shape
-stood.
+A small model's kernels finish before Python has launched the next one. A graph has fixed addresses:
+weights and gradients keep theirs, and each row is copied into the tensors of the first row of its
+shape.
 """
 
 from __future__ import annotations
@@ -17,37 +17,38 @@ from torch import Tensor
 
 from glassformer.model import Batch, Sequences
 
-WARM = 3  # times that a shape is learnt from before: libraries set themselves up then
+WARM = 3  # runs of each shape before its capture, in which libraries initialise themselves
 Parts = dict[str, Tensor]
 Work = Callable[[], Parts]
 
 
 class CapturedGraph(NamedTuple):
     replay: Callable[[], object]
-    batch: Batch  # read by it
-    parts: Parts  # written by it
+    batch: Batch  # its input
+    parts: Parts  # its output
 
 
 class GraphCapture:
-    """Of what a GPU is asked for."""
+    """Captures the work of a GPU as graphs."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.stream, self.pool = torch.cuda.Stream(device), torch.cuda.graph_pool_handle()
 
-    def aside(self, work: Work) -> Parts:
-        """On the stream that is recorded later."""
-        here = torch.cuda.current_stream(self.device)
-        self.stream.wait_stream(here)
+    def warm_up(self, work: Work) -> Parts:
+        """Run the work on the stream that is captured later."""
+        current = torch.cuda.current_stream(self.device)
+        self.stream.wait_stream(current)
         with torch.cuda.stream(self.stream):
             parts = work()
-        here.wait_stream(self.stream)
+        current.wait_stream(self.stream)
         return parts
 
-    def record(self, work: Work) -> tuple[Callable[[], object], Parts]:
-        """Nothing is done before the first replay."""
+    def capture(self, work: Work) -> tuple[Callable[[], object], Parts]:
+        """Capture the work: returns how to replay it, and its output. Nothing runs before the first
+        replay."""
         graph = torch.cuda.CUDAGraph()
-        # Other threads make rows meanwhile, and may ask for memory.
+        # Other threads build rows meanwhile, and may allocate memory.
         mode = {"pool": self.pool, "stream": self.stream, "capture_error_mode": "thread_local"}
         with torch.cuda.graph(graph, **mode):  # type: ignore[arg-type]
             parts = work()
@@ -55,47 +56,47 @@ class GraphCapture:
 
 
 class CapturedGraphs:
-    """One for each shape of a row. The same numbers as without, but for rounding: chance, too, is
-    asked anew."""
+    """One graph for each shape of a row. The results are those without graphs, up to rounding:
+    replays draw new random numbers, too."""
 
-    def __init__(self, device: torch.device, recorder: GraphCapture | None = None) -> None:
-        self.device, self.recorder = device, recorder or GraphCapture(device)
+    def __init__(self, device: torch.device, capture: GraphCapture | None = None) -> None:
+        self.device, self.capture = device, capture or GraphCapture(device)
         self.counts: dict[str, Tensor] = {}
-        self.tapes: dict[Any, CapturedGraph] = {}
+        self.graphs: dict[Any, CapturedGraph] = {}
         self.seen: Counter[Any] = Counter()
 
-    def play(
+    def run(
         self,
-        learn: Callable[..., Parts],  # of a batch, the counts, and `first`
+        compute: Callable[..., Parts],  # called with the batch, the counts and `first`
         batch: Batch,
         counts: Mapping[str, int],
         *,
         first: bool,
     ) -> Parts:
-        """As `learn`; the next call overwrites what it returns. `first`: of the step's rows."""
+        """The result of `compute`; the next call overwrites it. `first`: this row starts a step."""
         for name, count in counts.items():
             self.counts.setdefault(name, torch.zeros((), device=self.device)).fill_(count)
         shape = (*_shape(batch), first)
-        if shape in self.tapes:
-            for place, tensor in zip(
-                _tensors(self.tapes[shape].batch), _tensors(batch), strict=True
+        if shape in self.graphs:
+            for target, tensor in zip(
+                _tensors(self.graphs[shape].batch), _tensors(batch), strict=True
             ):
-                place.copy_(tensor, non_blocking=True)
+                target.copy_(tensor, non_blocking=True)
         else:
             batch = batch.to(self.device)
             self.seen[shape] += 1
-            work = lambda: learn(batch, self.counts, first=first)  # noqa: E731
+            work = lambda: compute(batch, self.counts, first=first)  # noqa: E731
             if self.seen[shape] <= WARM:
-                return self.recorder.aside(work)
-            replay, parts = self.recorder.record(work)
-            self.tapes[shape] = CapturedGraph(replay, batch, parts)
-        self.tapes[shape].replay()
-        return self.tapes[shape].parts
+                return self.capture.warm_up(work)
+            replay, parts = self.capture.capture(work)
+            self.graphs[shape] = CapturedGraph(replay, batch, parts)
+        self.graphs[shape].replay()
+        return self.graphs[shape].parts
 
 
 def _tensors(batch: Batch) -> Iterator[Tensor]:
-    """All that stand in a row. A number of Python's would stay what it was: documents, which are
-    joined by such, cannot be recorded, and no recipe can ask for it."""
+    """All tensors of a row. A Python number would keep its first value: documents, which are joined
+    by such numbers, cannot be captured, and no recipe allows it."""
     for each in fields(batch):
         value = getattr(batch, each.name)
         if isinstance(value, Sequences):
@@ -107,7 +108,7 @@ def _tensors(batch: Batch) -> Iterator[Tensor]:
 
 
 def _shape(batch: Batch) -> tuple[Any, ...]:
-    """All that a model asks of a row but its numbers."""
+    """All that a model reads of a row, except the values of its tensors."""
     names = [each.name for each in fields(batch) if getattr(batch, each.name) is not None]
     longest = [side.sequences.longest for side in (batch, batch.source) if side is not None]
     shapes = (tensor.shape for tensor in _tensors(batch))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from glassformer.errors import InputError
 
-SMOOTH = 50  # parts of the whole that one mean spans
+SMOOTH = 50  # a mean spans this fraction of the curve: 1/50
 
 Line = list[tuple[float, float]]
 
@@ -23,6 +23,7 @@ class Curve:
 
 
 def read(folder: str | Path) -> Curve:
+    """The smoothed training loss and the validation loss of a run."""
     folder = Path(folder)
     path = folder / "metrics.jsonl"
     try:
@@ -36,12 +37,12 @@ def read(folder: str | Path) -> Curve:
 
 
 def _values(lines: Sequence[str], name: str) -> Iterator[tuple[float, float]]:
-    """Step and loss of each line that has them; one that is being written is left out."""
+    """Step and loss of each line that has them; one that is being written is skipped."""
     for line in lines:
         try:
             event = json.loads(line)
-            found = event[name]["loss"] if name == "valid" else event[name]
-            step, loss = float(event["step"]), float(found)
+            value = event[name]["loss"] if name == "valid" else event[name]
+            step, loss = float(event["step"]), float(value)
         except (ValueError, KeyError, TypeError):
             continue
         if math.isfinite(loss):
@@ -49,13 +50,13 @@ def _values(lines: Sequence[str], name: str) -> Iterator[tuple[float, float]]:
 
 
 def smoothed(line: Line) -> Line:
-    """Each point is the mean of those around it."""
+    """A moving average: each point is the mean of those around it."""
     half = len(line) // SMOOTH // 2
     sums = [0.0]
     for _, loss in line:
         sums.append(sums[-1] + loss)
-    found = []
+    means = []
     for i, (step, _) in enumerate(line):
         low, high = max(0, i - half), min(len(line), i + half + 1)
-        found.append((step, (sums[high] - sums[low]) / (high - low)))
-    return found
+        means.append((step, (sums[high] - sums[low]) / (high - low)))
+    return means

@@ -86,8 +86,8 @@ def memory(trainer: Trainer, recipe: Recipe) -> dict[str, int]:
     moments_bytes = 0
     for optimiser in state.optimisers:
         moments = 1 if isinstance(optimiser, torch.optim.Muon) else 2
-        held = [p.numel() for group in optimiser.param_groups for p in group["params"]]
-        moments_bytes += 4 * moments * sum(held)
+        sizes = [p.numel() for group in optimiser.param_groups for p in group["params"]]
+        moments_bytes += 4 * moments * sum(sizes)
     parts = {
         "weights": sum(p.numel() * p.element_size() for p in parameters),
         "masters": 4 * count if state.weights.copies else 0,

@@ -24,7 +24,7 @@ from glassformer.tasks import Task
 from glassformer.train.build import Builder
 from glassformer.train.state import PRECISION
 
-DEFAULT_TOKENS = 4_096  # of a micro-batch, where the recipe says "auto"
+DEFAULT_TOKENS = 4_096  # of a micro-batch, if the recipe says "auto"
 SHOWN = 32  # characters of a document
 
 
@@ -45,8 +45,8 @@ def evaluate(
     model: a model folder or a name. recipe: a TOML file, or a run's folder. data: where the
     recipe's data is. changes: single fields of the recipe, as {"data.valid": "test.txt"}.
     sentences: how many to translate for BLEU, chrF and TER; all if not given, none if 0.
-    per_document: also the metrics of each document (causal_lm only). report: gets lines about
-    skipped texts.
+    per_document: also the metrics of each document (causal_lm only). report: called with
+    lines about skipped texts.
     """
     path = Path(recipe)
     resolved = recipe_for(read_recipe(path, changes or {}), str(model))

@@ -1,4 +1,4 @@
-"""A whole run, from the recipe to the saved model; from Python it is one call."""
+"""A whole run, from the recipe to the saved model, in one call."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Run:
 
     def __init__(self, trainer: Trainer, recipe: Recipe, log: Callable[[str], None]) -> None:
         self.trainer, self.log = trainer, log
-        self.recipe = recipe  # with all that was resolved: steps, tokens of a micro-batch …
-        self.result: dict[str, Any] = {}  # when the last event was seen
+        self.recipe = recipe  # with resolved fields: steps, tokens of a micro-batch …
+        self.result: dict[str, Any] = {}  # filled after the last event
 
     def events(self) -> Iterator[Event]:
         """Train, or resume training, to the end; then write the model."""
@@ -86,8 +86,8 @@ def fit(
 
 
 @contextmanager
-def _logger(trainer: Trainer, wanted: bool) -> Iterator[TensorBoardLogger | None]:
-    if not wanted or not trainer.world.is_main:
+def _logger(trainer: Trainer, enabled: bool) -> Iterator[TensorBoardLogger | None]:
+    if not enabled or not trainer.world.is_main:
         yield None
         return
     folder = trainer.run_dir.folder / "tensorboard"

@@ -16,19 +16,19 @@ from glassformer.recipe.schema import Recipe, model_config, with_dropout
 from glassformer.tasks import Task, build_task
 from glassformer.text import Tokenizer
 
-# Which tokens these are, the tokenizer will say; a model that generates must have them.
-STAND_INS = {"seq2seq": TokenIds(pad=0, start=0, end=0), "decoder": TokenIds(start=0, end=0)}
-TWO_CLASSES = ("a", "b")  # stand for classes that are not known yet
+# Until the tokenizer is known: a model that generates must have these tokens.
+PLACEHOLDER_IDS = {"seq2seq": TokenIds(pad=0, start=0, end=0), "decoder": TokenIds(start=0, end=0)}
+PLACEHOLDER_LABELS = ("a", "b")  # for classes that are not known yet
 
 
 def check_model(recipe: Recipe, source: str) -> None:
-    """Whether the recipe's model can be trained on its objective, and saved then."""
+    """ConfigError if the recipe's model cannot be trained on its objective, or not saved."""
     objective = objective_of(recipe)
     if recipe.init_from is None:
-        ids = STAND_INS.get(objective.family, TokenIds())
+        ids = PLACEHOLDER_IDS.get(objective.family, TokenIds())
         config = model_config(recipe, recipe.tokenizer.vocab_size, ids, source)
         try:
-            layout_of(config, objective.task_config(recipe, config, TWO_CLASSES))
+            layout_of(config, objective.task_config(recipe, config, PLACEHOLDER_LABELS))
         except CheckpointError as error:
             raise ConfigError(f"{source}: model: {error}") from None
         return
@@ -53,7 +53,7 @@ def check_model(recipe: Recipe, source: str) -> None:
             f"model.dropout = {shown(recipe.model['dropout'])}: no known layout of this model "
             "holds it: give embedding and residual the same rate"
         )
-    objective.task_config(recipe, config, TWO_CLASSES)
+    objective.task_config(recipe, config, PLACEHOLDER_LABELS)
     try:
         objective.check_initial(recipe)
     except ValueError as error:
@@ -63,7 +63,7 @@ def check_model(recipe: Recipe, source: str) -> None:
 def _layout(recipe: Recipe, config: ModelConfig) -> str | None:
     """The model type of the folder that it would be saved as."""
     try:
-        spec = objective_of(recipe).task_config(recipe, config, TWO_CLASSES)
+        spec = objective_of(recipe).task_config(recipe, config, PLACEHOLDER_LABELS)
         return layout_of(config, spec)[0].model_type
     except (CheckpointError, ConfigError):
         return None
@@ -77,7 +77,7 @@ def build_model(
     files: Mapping[str, bytes],
     log: Callable[[str], None] = lambda line: None,
 ) -> Task:
-    """The task to train: with random weights, or from the initial model; `files` lie beside it."""
+    """The task to train: with random weights, or from the initial model; `files` are beside it."""
     objective = objective_of(recipe)
     torch.manual_seed(recipe.train.seed)
     if recipe.init_from is not None:
@@ -101,11 +101,11 @@ def _load(recipe: Recipe, source: str, labels: tuple[str, ...], log: Callable[[s
     task, _ = load_task(folder)
     config = with_dropout(recipe, task.backbone.config, source)
     spec = objective.task_config(recipe, config, labels)
-    same = objective.keeps_head(recipe, task.spec, spec)
-    if same and config == task.backbone.config:
+    keeps_head = objective.keeps_head(recipe, task.spec, spec)
+    if keeps_head and config == task.backbone.config:
         return task.float().train()
-    new = build_task(config, task.spec if same else spec)
-    if same:
+    new = build_task(config, task.spec if keeps_head else spec)
+    if keeps_head:
         new.load_state_dict(task.state_dict())
     else:
         new.backbone.load_state_dict(task.backbone.state_dict())

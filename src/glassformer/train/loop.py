@@ -26,8 +26,8 @@ Losses = Callable[[Batch], Mapping[str, LossSum]]
 
 
 class AsyncScalars:
-    """Numbers on their way from the device. A GPU that is asked by `item` first does all that is
-    queued, the next step included; behind these stands an event of their own."""
+    """Numbers on their way from the device. `item` would wait for everything that is queued, the
+    next step included; these have an event of their own to wait for."""
 
     def __init__(self, numbers: Tensor) -> None:
         self._event = torch.cuda.Event() if numbers.is_cuda else None
@@ -36,35 +36,37 @@ class AsyncScalars:
             self._event.record()
 
     def read(self) -> list[float]:
+        """The numbers, once they have arrived."""
         if self._event is not None:
             self._event.synchronize()
-        found: list[float] = self._numbers.tolist()
-        return found
+        values: list[float] = self._numbers.tolist()
+        return values
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What one step did. Its figures may still be under way: reading them waits."""
+    """The results of one step. They may still be on their way: reading them waits."""
 
     number: int  # counts from 1
     names: tuple[str, ...]  # of the losses
-    figures: AsyncScalars  # the norm, then the losses
+    scalars: AsyncScalars  # the gradient norm, then the losses
     rate: float
     tokens: int  # read by this process
-    stop: bool  # somebody asked for the end
+    stop: bool  # stopping was requested
 
     @property
     def norm(self) -> float:
-        """Of the gradient, before it was clipped."""
-        return self.figures.read()[0]
+        """The gradient norm, before clipping."""
+        return self.scalars.read()[0]
 
     @property
     def losses(self) -> dict[str, float]:
-        """Mean over all answers of the step, on all processes."""
-        return dict(zip(self.names, self.figures.read()[1:], strict=True))
+        """The mean of each loss over all labels of the step, on all processes."""
+        return dict(zip(self.names, self.scalars.read()[1:], strict=True))
 
     @property
     def loss(self) -> float:
+        """The sum of the losses."""
         return float(sum(self.losses.values()))
 
 
@@ -75,39 +77,40 @@ def fit(
     losses: Losses | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Step]:
-    """From where the state is to the last step. The state moves; the batches are given by it.
+    """Train from the current state to the last step, and yield each step. The state is updated; it
+    also decides the batches.
 
-    `losses` is what the task's losses are made by, where it is compiled.
+    `losses` computes the losses of a batch, if the task is compiled.
     """
     train, progress = state.train, state.progress
-    mine = progress.rows // world.size
-    tapes = (
+    rows_per_process = progress.rows // world.size
+    graphs = (
         CapturedGraphs(world.device) if train.cuda_graphs and world.device.type == "cuda" else None
     )
 
-    def wanted() -> Iterator[int]:
+    def row_numbers() -> Iterator[int]:
         for step in range(progress.step, train.steps):
             first = block(step, progress.skipped) * progress.rows
             yield from range(first + world.rank, first + progress.rows, world.size)
 
-    stream = rows.stream(wanted(), workers=train.workers)
+    stream = rows.stream(row_numbers(), workers=train.workers)
     try:
         for _ in range(progress.step, train.steps):
-            taken = [next(stream) for _ in range(mine)]
-            yield take_step(state, taken, world, losses, stop(), tapes)
+            step_rows = [next(stream) for _ in range(rows_per_process)]
+            yield take_step(state, step_rows, world, losses, stop(), graphs)
     finally:
         stream.close()  # type: ignore[attr-defined]
 
 
 def block(step: int, skipped: Sequence[int]) -> int:
-    """Which rows a step takes: the next ones that were not found bad."""
+    """The block of rows that a step takes: the next one that is not skipped."""
     for bad in sorted(skipped):
         step += bad <= step
     return step
 
 
 def losses_of(task: Task) -> Losses:
-    """Only the losses: logits that nobody asks for would cost a gradient of zeros."""
+    """Only the losses: unused logits would cost a gradient of zeros."""
     return lambda batch: task(batch).losses
 
 
@@ -117,21 +120,21 @@ def take_step(
     world: DistributedContext,
     losses: Losses | None = None,
     stop: bool = False,
-    tapes: CapturedGraphs | None = None,
+    graphs: CapturedGraphs | None = None,
 ) -> Step:
     """Forward and backward for each row, then one update."""
     train, progress, weights = state.train, state.progress, state.weights
     counts, tokens, stop = _count(rows, world, stop)
     totals: dict[str, Tensor] = {}
     for i, row in enumerate(rows):
-        # Dropout, too, is a function of (seed, step, row): nothing of it has to be saved, and it
+        # Dropout, too, is a function of (seed, step, row): no random state has to be saved, and it
         # does not matter which process takes the row.
         world.seed(int(mix(train.seed, progress.step, i * world.size + world.rank)) >> 1)
-        learn = partial(_learn, weights, losses or losses_of(state.task))
-        if tapes is None:
-            parts = learn(row.batch.to(world.device), counts, first=i == 0)
+        forward_backward = partial(_forward_backward, weights, losses or losses_of(state.task))
+        if graphs is None:
+            parts = forward_backward(row.batch.to(world.device), counts, first=i == 0)
         else:
-            parts = tapes.play(learn, row.batch, counts, first=i == 0)
+            parts = graphs.run(forward_backward, row.batch, counts, first=i == 0)
         for name, part in parts.items():
             totals[name] = totals.get(name, 0) + part
     world.sum(weights.gradient)
@@ -147,21 +150,21 @@ def take_step(
         optimiser.step()
     weights.take_back()
     weights.publish()
-    state.follow()
+    state.update_average()
     means = world.sum(torch.stack(list(totals.values())))
-    figures = AsyncScalars(torch.cat([norm[None], means]))
+    scalars = AsyncScalars(torch.cat([norm[None], means]))
     progress.step += 1
     progress.tokens += tokens
-    return Step(progress.step, tuple(totals), figures, rate, sum(row.tokens for row in rows), stop)
+    return Step(progress.step, tuple(totals), scalars, rate, sum(row.tokens for row in rows), stop)
 
 
-def _learn(
+def _forward_backward(
     weights: Weights, losses: Losses, batch: Batch, counts: Mapping[str, Any], *, first: bool
 ) -> dict[str, Tensor]:
-    """Forward and backward of one row: its part of each loss."""
+    """Forward and backward pass of one row; returns its part of each loss."""
     with sdpa_kernel(PREFERRED, set_priority=True):
-        found = losses(batch)
-    parts = {name: each.total / counts[name] for name, each in found.items()}
+        loss_sums = losses(batch)
+    parts = {name: each.total / counts[name] for name, each in loss_sums.items()}
     reduce(torch.add, parts.values()).backward()
     weights.collect(first=first)
     return {name: part.detach() for name, part in parts.items()}
@@ -170,20 +173,19 @@ def _learn(
 def _count(
     rows: Sequence[PackedRow], world: DistributedContext, stop: bool
 ) -> tuple[dict[str, int], int, bool]:
-    """How many answers and tokens the whole step has, over all processes; and whether one of
-    them wants to stop.
+    """The labels and tokens of the step, over all processes, and whether one of them is to stop.
 
-    Each row's loss is divided by this, so that neither the number of rows nor that of processes
-    changes the mean.
+    Each row's loss is divided by the number of labels, so that neither the number of rows nor that
+    of processes changes the mean.
     """
     names = ("labels", "next_sentence_labels")
-    found = [sum(_answers(row.batch, name) for row in rows) for name in names]
-    found += [sum(row.tokens for row in rows), int(stop)]
-    *answers, tokens, stops = world.sum(torch.tensor(found)).tolist()
-    counts = {name: max(1, count) for name, count in zip(names, answers, strict=True)}
+    local_counts = [sum(_label_count(row.batch, name) for row in rows) for name in names]
+    local_counts += [sum(row.tokens for row in rows), int(stop)]
+    *label_counts, tokens, stops = world.sum(torch.tensor(local_counts)).tolist()
+    counts = {name: max(1, count) for name, count in zip(names, label_counts, strict=True)}
     return counts, tokens, stops > 0
 
 
-def _answers(batch: Batch, name: str) -> int:
+def _label_count(batch: Batch, name: str) -> int:
     labels = getattr(batch, name)
     return 0 if labels is None else int((labels != -100).sum())

@@ -1,12 +1,12 @@
-"""A run is one folder: its recipe, its metrics, its checkpoints. It survives what kills it.
+"""A run is one folder: its recipe, its metrics, its checkpoints. It survives being killed.
 
 runs/NAME/
-  recipe.toml           the recipe as it was resolved: a recipe like any other
-  metrics.jsonl         one line an event, in order; a resumed run takes back what it redoes
-  skipped.json          rows that made the run diverge, and how often it went back
-  data/, plan/          the text as ids, and which text stands in which row
+  recipe.toml           the resolved recipe: a recipe like any other
+  metrics.jsonl         one line per event, in order; a resumed run removes those it repeats
+  skipped.json          rows that made the run diverge, and the number of rollbacks
+  data/, plan/          the text as ids, and which text is in which row
   checkpoints/step-00000250/   a model folder (`load` opens it), with optimiser and manifest
-  tensorboard/          curves, where train.tensorboard asks for them
+  tensorboard/          curves, if train.tensorboard is true
   model/                the result
 """
 
@@ -31,13 +31,13 @@ from glassformer.safe_files import kind_of
 from glassformer.strictjson import parse
 from glassformer.train.state import OPTIMISER, TRAINER, State, read_trainer_state
 
-PLACES = ("checkpoints", "tokenizer", "data/train", "data/valid", "plan/train", "plan/valid")
+SUBFOLDERS = ("checkpoints", "tokenizer", "data/train", "data/valid", "plan/train", "plan/valid")
 STEP = re.compile(r"step-(\d{8})")
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Two writers would ruin each other's files: the second one is refused."""
+    """Lock a run's folder: InputError if another process trains there."""
     with writing(folder, 0):
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / ".lock"
@@ -53,12 +53,12 @@ def locked(folder: Path) -> Iterator[None]:
                 "with --out"
             ) from None
     with lock:
-        for each in (folder, *(folder / name for name in PLACES)):
+        for each in (folder, *(folder / name for name in SUBFOLDERS)):
             sweep(each)
         yield
 
 
-# What may change when a run goes on: how it is shown, kept and spread, not what is learnt.
+# What a resumed run may change: how it is logged, saved and distributed, not what is trained.
 FREE = {
     "objective.on_truncate", "train.workers", "train.keep_checkpoints", "train.save_every",
     "train.patience", "train.evaluate_every", "train.device", "train.steps", "train.epochs",
@@ -67,13 +67,13 @@ FREE = {
 
 
 def check_same(recipe: Recipe, folder: Path) -> None:
-    """A run that has begun goes on with the recipe it began with: before anything is touched."""
+    """ConfigError if a run that has started would resume with another recipe."""
     path = folder / RECIPE
     if not path.is_file() or not checkpoints(folder):
         return
     # Read as a recipe: the run may be older than a field.
     before, now = (each.model_dump(mode="json") for each in (read_recipe(path), recipe))
-    for name, value in now["train"].items():  # what was found then is kept
+    for name, value in now["train"].items():  # resolved values are kept
         if value is None or value == "auto":
             now["train"][name] = before["train"][name]
     for name in _changed(before, now):
@@ -84,7 +84,7 @@ def check_same(recipe: Recipe, folder: Path) -> None:
 
 
 def _changed(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
-    """Fields, or what stands in no group."""
+    """The names of changed fields: GROUP.FIELD, or FIELD without a group."""
     for group in before | now:
         old, new = before.get(group), now.get(group)
         if isinstance(old, dict) or isinstance(new, dict):
@@ -96,9 +96,9 @@ def _changed(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
 
 def checkpoints(folder: Path) -> list[int]:
     """The steps that a run has saved."""
-    place = folder / "checkpoints"
-    found = (STEP.fullmatch(each.name) for each in (place.iterdir() if place.is_dir() else ()))
-    return sorted(int(match[1]) for match in found if match)
+    parent = folder / "checkpoints"
+    matches = (STEP.fullmatch(each.name) for each in (parent.iterdir() if parent.is_dir() else ()))
+    return sorted(int(match[1]) for match in matches if match)
 
 
 class RunDir:
@@ -109,12 +109,12 @@ class RunDir:
         self.checkpoints = folder / "checkpoints"
 
     def save(self, state: State) -> Path:
-        """Whole or absent: beside, made durable, renamed."""
+        """Write a checkpoint atomically, and delete old ones."""
         folder = self.checkpoints / f"step-{state.progress.step:08d}"
-        if self.metrics.exists():  # they must not end before the checkpoint does
+        if self.metrics.exists():  # they must not end before the checkpoint's step
             with writing(self.metrics, 0):
                 sync(self.metrics)
-        if folder.exists():  # one that was found damaged
+        if folder.exists():  # a damaged one
             remove(folder)
         files = {**self.files, TRAINER: state.text()}
         save_task(
@@ -125,37 +125,39 @@ class RunDir:
         return folder
 
     def forget(self, state: State) -> None:
-        """Only the newest checkpoints stay, and the best. Later ones than this were damaged."""
-        progress, found = state.progress, self.steps()
-        stay = [step for step in found if step <= progress.step][-state.train.keep_checkpoints :]
+        """Keep only the newest checkpoints and the best. Those after this step were damaged."""
+        progress, steps = state.progress, self.steps()
+        kept = [step for step in steps if step <= progress.step][-state.train.keep_checkpoints :]
         if progress.best is not None:
-            stay.append(progress.best_step)
-        for step in set(found) - set(stay):
+            kept.append(progress.best_step)
+        for step in set(steps) - set(kept):
             remove(self.checkpoints / f"step-{step:08d}")
 
     def steps(self) -> list[int]:
+        """The steps of all checkpoints."""
         return checkpoints(self.folder)
 
-    def latest(self, tell: Callable[[str], None] = lambda line: None) -> Path | None:
-        """The newest checkpoint that is whole; damaged ones are named."""
+    def latest(self, log: Callable[[str], None] = lambda line: None) -> Path | None:
+        """The newest complete checkpoint; damaged ones are reported to `log`."""
         for step in reversed(self.steps()):
             folder = self.checkpoints / f"step-{step:08d}"
             try:
                 verify(folder)
                 read_trainer_state(folder)
             except CheckpointError as error:
-                tell(f"{error}; the checkpoint before it is used")
+                log(f"{error}; the checkpoint before it is used")
                 continue
             return folder
         return None
 
     def log(self, event: dict[str, Any]) -> None:
+        """Append an event to metrics.jsonl."""
         line = json.dumps(event).encode() + b"\n"
         with writing(self.metrics, len(line)), self.metrics.open("ab") as file:
             file.write(line)
 
     def rewind(self, step: int) -> None:
-        """Take back the lines of steps that will be done again."""
+        """Remove the lines of steps that will be repeated."""
         if not self.metrics.exists():
             return
         lines = self.metrics.read_text("utf-8").splitlines()
@@ -163,19 +165,21 @@ class RunDir:
         write_whole(self.metrics, "".join(line + "\n" for line in kept).encode())
 
     def bad_rows(self) -> tuple[list[int], int]:
+        """The blocks of rows to skip, and the number of rollbacks."""
         path = self.folder / "skipped.json"
         if not path.exists():
             return [], 0
-        found = parse(path.read_bytes(), str(path))
-        return list(found["skipped"]), int(found["rollbacks"])
+        record = parse(path.read_bytes(), str(path))
+        return list(record["skipped"]), int(record["rollbacks"])
 
     def skip(self, skipped: list[int], rollbacks: int) -> None:
-        told = json.dumps({"skipped": skipped, "rollbacks": rollbacks})
-        write_whole(self.folder / "skipped.json", told.encode())
+        """Store what `bad_rows` returns."""
+        record = json.dumps({"skipped": skipped, "rollbacks": rollbacks})
+        write_whole(self.folder / "skipped.json", record.encode())
 
 
 def _step(line: str) -> float:
     try:
         return float(json.loads(line)["step"])
     except (ValueError, KeyError, TypeError):
-        return float("inf")  # a line that was cut off
+        return float("inf")  # a truncated line

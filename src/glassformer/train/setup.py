@@ -27,10 +27,10 @@ from glassformer.train.trainer import Trainer
 
 
 def resume(trainer: Trainer, recipe: Recipe, log: Callable[[str], None]) -> None:
-    """Load the last checkpoint, if there is one, and compile the model, if asked to."""
+    """Load the last checkpoint, if there is one, and compile the model, if the recipe says so."""
     state, run_dir, train = trainer.state, trainer.run_dir, recipe.train
     if train.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # required by cuBLAS
         torch.use_deterministic_algorithms(True)
     if state.compute.dtype != PRECISION[train.precision]:
         log(f"train.precision = {train.precision!r}: computing in float32: {state.compute.reason}")
@@ -65,11 +65,12 @@ def checkpoint_activations(task: Task) -> None:
 
 
 def finish(trainer: Trainer, recipe: Recipe) -> dict[str, Any]:
-    """Write the model: the best weights if they were evaluated, else the last ones."""
+    """Write the model: the best weights if they were evaluated, else the last ones. Returns
+    the folder, the step and the metrics."""
     state, run_dir = trainer.state, trainer.run_dir
     progress = state.progress
     if trainer.world.is_main:
-        run_dir.forget(state)  # a run that was killed in its last save has not
+        run_dir.forget(state)  # a run killed during its last save has not done so
     best = run_dir.checkpoints / f"step-{progress.best_step:08d}"
     if progress.best is not None and progress.best_step != progress.step and _is_complete(best):
         state.load(best)
@@ -93,6 +94,7 @@ def _is_complete(folder: Path) -> bool:
 
 
 def training_card(trainer: Trainer, recipe: Recipe, metrics: dict[str, float]) -> str:
+    """The section of the model card about the training."""
     progress = trainer.state.progress
     # Full paths of this machine are of no use elsewhere.
     shared = map_paths(Recipe, recipe.model_copy(update={"root": None}), without_folders)

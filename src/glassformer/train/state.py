@@ -1,4 +1,4 @@
-"""All that a run has to remember, and how it is written down and read back."""
+"""The state of a run, and how it is saved and loaded."""
 
 from __future__ import annotations
 
@@ -27,56 +27,58 @@ PRECISION = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 @dataclass
 class TrainerState:
-    """The plain numbers of a run, as trainer.json holds them."""
+    """The scalars of a run, as in trainer.json."""
 
-    step: int = 0  # how many are done
-    tokens: int = 0  # how many were read
-    rows: int = 0  # of a step: the same batches come whatever the number of processes
-    skipped: list[int] = field(default_factory=list)  # steps' worth of rows that were bad
+    step: int = 0  # steps done
+    tokens: int = 0  # tokens read
+    rows: int = 0  # of a step, so that the batches do not depend on the number of processes
+    skipped: list[int] = field(
+        default_factory=list
+    )  # blocks of rows, each of one step, that were bad
     rollbacks: int = 0
-    best: float | None = None  # what train.best_by was at its best
-    best_loss: float | None = None  # and the loss there
+    best: float | None = None  # the best value of train.best_by
+    best_loss: float | None = None  # and the loss at that step
     best_step: int = 0
     worse: int = 0  # evaluations since then
-    usual: float = 0.0  # the usual length of a gradient
+    usual: float = 0.0  # the usual gradient norm
     seconds: float = 0.0
 
 
 class State:
-    """A task with its masters, its optimisers and the progress."""
+    """A task with its master weights, optimisers and progress."""
 
     def __init__(
         self, task: Task, train: TrainConfig, progress: TrainerState | None = None
     ) -> None:
         self.task, self.train = task, train
         self.progress = progress or TrainerState(rows=train.micro_batches)
-        still = set(frozen([name for name, _ in task.named_parameters()], train.freeze))
+        frozen_names = set(frozen([name for name, _ in task.named_parameters()], train.freeze))
         for name, parameter in task.named_parameters():
-            parameter.requires_grad_(name not in still)
+            parameter.requires_grad_(name not in frozen_names)
         self.compute = compute_dtype(PRECISION[train.precision], task.device)
         self.weights = Weights(task, self.compute.dtype)
         self.optimisers = optimisers(self.weights, train)
         self.average: dict[str, Tensor] = {}
         if train.ema_decay:
             self.average = {n: p.detach().clone() for n, p in self.weights.masters.items()}
-        # The same lists in every step: a step has no time to make them.
+        # Built once: rebuilding these lists would slow down every step.
         self._averages = list(self.average.values())
-        self._followed = [p.detach() for p in self.weights.masters.values()]
+        self._masters = [p.detach() for p in self.weights.masters.values()]
 
     @torch.no_grad()
-    def follow(self) -> None:
-        """Move the average a little towards the weights."""
+    def update_average(self) -> None:
+        """Update the moving average of the weights, if there is one."""
         if self.average:
-            torch._foreach_lerp_(self._averages, self._followed, 1 - self.train.ema_decay)
+            torch._foreach_lerp_(self._averages, self._masters, 1 - self.train.ema_decay)
 
     def finite(self) -> bool:
-        """Is every weight a number?"""
-        found = [p.isfinite().all() for p in self.weights.masters.values()]
-        return bool(torch.stack(found).all())
+        """Whether all weights are finite."""
+        checks = [p.isfinite().all() for p in self.weights.masters.values()]
+        return bool(torch.stack(checks).all())
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """Inside, the task computes with the average, if there is one."""
+        """Within the context, the task computes with the averaged weights, if there are any."""
         if not self.average:
             yield
             return
@@ -88,54 +90,56 @@ class State:
             torch._foreach_copy_(parameters, kept)
 
     def inference_task(self) -> Task:
-        """The task with the weights that one would use: in float32, averaged where asked for."""
+        """The task with its weights for inference: float32, averaged if train.ema_decay is set."""
         if not self.average and not self.weights.copies:
             return self.task
-        whole = copy.deepcopy(self.task).float()
+        task = copy.deepcopy(self.task).float()
         values = self.average or self.weights.masters
         with torch.no_grad():
-            for name, parameter in whole.named_parameters():
+            for name, parameter in task.named_parameters():
                 parameter.copy_(values[name])
-        return whole
+        return task
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a resumed run needs beside the weights it would use."""
-        found = {
+        """What a resumed run needs besides the weights for inference."""
+        tensors = {
             f"{i}/{name}/{what}": value.detach()
             for i, optimiser in enumerate(self.optimisers)
             for name, what, value in named_state(optimiser)
         }
         if self.average:
-            found |= {f"master/{n}": p.detach() for n, p in self.weights.masters.items()}
-        return {name: tensor.contiguous() for name, tensor in found.items()}
+            tensors |= {f"master/{n}": p.detach() for n, p in self.weights.masters.items()}
+        return {name: tensor.contiguous() for name, tensor in tensors.items()}
 
     def text(self) -> bytes:
+        """The content of trainer.json."""
         return (json.dumps(asdict(self.progress), indent=2) + "\n").encode()
 
     def load(self, folder: Path) -> None:
-        """Go back to a checkpoint; the task's modules stay the same ones."""
+        """Load a checkpoint into the same modules."""
         task, _ = load_task(folder)
-        found = _optimiser_tensors(folder / OPTIMISER)
-        given = dict(task.named_parameters())
-        masters = {n: found.pop(f"master/{n}", given[n]) for n in self.weights.masters}
+        tensors = _optimiser_tensors(folder / OPTIMISER)
+        parameters = dict(task.named_parameters())
+        masters = {n: tensors.pop(f"master/{n}", parameters[n]) for n in self.weights.masters}
         with torch.no_grad():
             for name, master in self.weights.masters.items():
                 master.copy_(masters[name])
             for name, average in self.average.items():
-                average.copy_(given[name])
+                average.copy_(parameters[name])
         self.weights.publish()
         for i, optimiser in enumerate(self.optimisers):
             states: dict[str, dict[str, Tensor]] = {}
-            for key, tensor in found.items():
+            for key, tensor in tensors.items():
                 number, name, what = key.split("/")
                 if int(number) == i:
-                    place = self.weights.masters[name].device
-                    states.setdefault(name, {})[what] = tensor.to(place)
+                    device = self.weights.masters[name].device
+                    states.setdefault(name, {})[what] = tensor.to(device)
             restore(optimiser, states)
         self.progress = read_trainer_state(folder)
 
 
 def read_trainer_state(folder: Path) -> TrainerState:
+    """The scalars of a checkpoint."""
     path = folder / TRAINER
     try:
         return TrainerState(**parse(path.read_bytes(), str(path)))

@@ -1,4 +1,4 @@
-"""Curves for TensorBoard, of the extra `log`: the contents of metrics.jsonl, and the speed.
+"""Curves for TensorBoard, from the extra `log`: the contents of metrics.jsonl, and the speed.
 
 A run that is resumed or rolled back hides the points of the steps that it repeats.
 """
@@ -14,12 +14,12 @@ from glassformer.train.trainer import Evaluated, Event, RolledBack
 
 
 class TensorBoardLogger:
-    """Takes all events in order. A step is written when the next event comes, because a GPU may not
-    have finished it before."""
+    """Logs all events in order. A step is written at the next event, because a GPU may not have
+    finished it before."""
 
     def __init__(self, folder: Path, done: int, processes: int) -> None:
         self.folder, self.processes = folder, processes
-        self._waiting: tuple[Step, float | None] | None = None
+        self._pending: tuple[Step, float | None] | None = None
         self._since: float | None = None  # the end of the last step, if nothing came between
         self._open(done)
 
@@ -30,15 +30,15 @@ class TensorBoardLogger:
             self.writer = SummaryWriter(str(self.folder), purge_step=done + 1)
 
     def log(self, event: Event) -> None:
-        if isinstance(event, RolledBack):  # the waiting step is one of the bad ones
-            self._waiting = None
+        if isinstance(event, RolledBack):  # the pending step is one of the bad ones
+            self._pending = None
             self.close()
             self._open(event.step)
             return
-        self._write_waiting()
+        self._write_pending()
         if isinstance(event, Step):
             now = time.monotonic()
-            self._waiting = event, None if self._since is None else now - self._since
+            self._pending = event, None if self._since is None else now - self._since
             self._since = now
             return
         self._since = None
@@ -47,10 +47,10 @@ class TensorBoardLogger:
         with writing(self.folder, 0):
             self.writer.flush()
 
-    def _write_waiting(self) -> None:
-        if self._waiting is None:
+    def _write_pending(self) -> None:
+        if self._pending is None:
             return
-        (step, seconds), self._waiting = self._waiting, None
+        (step, seconds), self._pending = self._pending, None
         scalars = {"loss": step.loss, "learning_rate": step.rate, "gradient_norm": step.norm}
         if len(step.losses) > 1:
             scalars |= {f"loss_{name}": loss for name, loss in step.losses.items()}
@@ -58,12 +58,12 @@ class TensorBoardLogger:
             scalars["tokens_per_second"] = step.tokens * self.processes / seconds
         self._write(step.number, {f"train/{name}": value for name, value in scalars.items()})
 
-    def _write(self, step: int, figures: dict[str, float]) -> None:
+    def _write(self, step: int, scalars: dict[str, float]) -> None:
         with writing(self.folder, 0):
-            for name, value in figures.items():
+            for name, value in scalars.items():
                 self.writer.add_scalar(name, value, step)
 
     def close(self) -> None:
-        self._write_waiting()
+        self._write_pending()
         with writing(self.folder, 0):
             self.writer.close()

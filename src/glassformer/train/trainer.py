@@ -1,4 +1,4 @@
-"""From the first step to the last: evaluate, save, watch for bad steps, stop when asked."""
+"""From the first step to the last: evaluate, save, watch for bad steps, stop on request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from glassformer.train.state import State
 
 MOST_ROLLBACKS = 3
 CALM = 20  # steps before a gradient counts as unusual
-SPIKE = 10.0  # a gradient this many times its usual size is bad, where nobody says otherwise
+SPIKE = 10.0  # a gradient this many times its usual size is bad, by default
 
 
 class Diverged(GlassformerError):
@@ -96,15 +96,15 @@ class Trainer:
             return
         for step in fit(self.state, self.rows, self.world, self.losses, self.stop):
             yield step
-            last, asked = progress.step == train.steps, step.stop
+            last, stop_requested = progress.step == train.steps, step.stop
             test = self.valid is not None and (last or progress.step % train.evaluate_every == 0)
-            save = last or asked or progress.step % train.save_every == 0
+            save = last or stop_requested or progress.step % train.save_every == 0
             self._watch(step, wait=test or save)
             if test:
                 yield self._evaluate()
             if save or (test and progress.best_step == progress.step):
                 yield from self._save()
-            if asked:
+            if stop_requested:
                 raise Interrupted(
                     f"{self.run_dir.folder}: saved after step {progress.step:,}: run the same "
                     "command to resume"

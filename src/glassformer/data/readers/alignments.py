@@ -1,4 +1,4 @@
-"""Gold word alignments, made by people: which word is the translation of which."""
+"""Gold word alignments by human annotators: which word translates which."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Gold:
     source: list[str]
     target: list[str]
     sure: frozenset[Link]
-    possible: frozenset[Link]  # the sure ones are among them
+    possible: frozenset[Link]  # includes the sure ones
 
 
 def read_gold(stem: str | os.PathLike[str], *, base: int = 1) -> Iterator[Gold]:
-    """STEM.src-tgt holds `source ||| target`, one pair a line; STEM.gold holds `1-1` for a sure
-    link and `2p3` for a possible one, words counted from `base`."""
+    """Yield aligned sentence pairs. STEM.src-tgt has `source ||| target`, one pair per line;
+    STEM.gold has `1-1` for a sure link and `2p3` for a possible one, words counted from `base`."""
     texts, links = (Path(f"{stem}.{end}") for end in ("src-tgt", "gold"))
     for one, two in zip_longest(read_lines(texts), read_lines(links)):
         if one is None or two is None:
@@ -44,16 +44,16 @@ def _links(
 ) -> tuple[frozenset[Link], frozenset[Link]]:
     sure, possible = set(), set()
     for word in line.split():
-        found = _LINK.fullmatch(word)
-        if found is None:
+        match = _LINK.fullmatch(word)
+        if match is None:
             raise InputError(f"{where}: {word!r}: write a link as 1-1 (sure) or 1p1 (possible)")
-        link = int(found[1]) - base, int(found[3]) - base
+        link = int(match[1]) - base, int(match[3]) - base
         if not all(0 <= i < len(side) for i, side in zip(link, sides, strict=True)):
             raise InputError(
                 f"{where}: {word!r}: the texts have {len(sides[0])} and {len(sides[1])} words, "
                 f"counted from {base}"
             )
         possible.add(link)
-        if found[2] == "-":
+        if match[2] == "-":
             sure.add(link)
     return frozenset(sure), frozenset(possible)

@@ -1,4 +1,4 @@
-"""Parquet files, and folders that HF datasets has saved. Both by pyarrow, of the extra `data`."""
+"""Parquet files and saved Hugging Face datasets, read with pyarrow (the extra `data`)."""
 
 from __future__ import annotations
 
@@ -14,37 +14,38 @@ BATCH = 1024  # rows in memory at a time
 
 
 def parquet(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each row of a file, and its location for errors."""
     if file.suffix.lower() != ".parquet":
-        raise InputError(f"{file}: unpack it first: Parquet is packed inside already")
+        raise InputError(f"{file}: unpack it first: Parquet is compressed already")
     with _arrow(file) as pyarrow, pyarrow.parquet.ParquetFile(file) as table:
         yield from _rows(table.iter_batches(batch_size=BATCH), file)
 
 
 def saved(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What `Dataset.save_to_disk` writes: Arrow streams, in the order of state.json."""
+    """The same for what `Dataset.save_to_disk` wrote, in the order of state.json."""
     with _arrow(folder) as pyarrow:
         yield from _rows(_streams(folder, pyarrow), folder)
 
 
 def _streams(folder: Path, pyarrow: Any) -> Iterator[Any]:
-    for name in _names(folder / "state.json"):
+    for name in _stream_files(folder / "state.json"):
         with pyarrow.memory_map(str(folder / name)) as source:
             for batch in pyarrow.ipc.open_stream(source):
                 for start in range(0, batch.num_rows, BATCH):
                     yield batch.slice(start, BATCH)
 
 
-def _names(file: Path) -> list[str]:
+def _stream_files(file: Path) -> list[str]:
     try:
         state = parse(file.read_bytes(), f"{file}")
         names = [entry["filename"] for entry in state["_data_files"]]
     except (CheckpointError, OSError, KeyError, TypeError) as error:
-        raise InputError(f"{file}: this is no folder of HF datasets: {error}") from None
+        raise InputError(f"{file}: this is not a saved Hugging Face dataset: {error}") from None
     if state.get("_indices_data_files"):
         raise InputError(f"{file}: the rows are reordered: save dataset.flatten_indices() instead")
     for name in names:
         if not isinstance(name, str) or name != Path(name).name:
-            raise InputError(f"{file}: {name!r} is no file of this folder")
+            raise InputError(f"{file}: {name!r} is not a file of this folder")
     return names
 
 
@@ -64,7 +65,7 @@ def _arrow(source: Path) -> Iterator[Any]:
         import pyarrow.parquet
     except ImportError:
         raise InputError(
-            f"{source}: reading it takes pyarrow: pip install 'glassformer[data]'"
+            f"{source}: reading it requires pyarrow: pip install 'glassformer[data]'"
         ) from None
     try:
         yield pyarrow

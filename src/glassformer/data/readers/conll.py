@@ -23,17 +23,17 @@ class TaggedSentence:
 
     words: list[str]
     tags: list[str]
-    source: str = field(default="", compare=False)  # its file, and the line of each word
+    source: str = field(default="", compare=False)  # its file; `lines` are those of its words
     lines: list[int] = field(default_factory=list, compare=False, repr=False)
 
 
 def tagged(
     path: PathLike, column: int | str | None = None, bad: Bad = stop
 ) -> Iterator[TaggedSentence]:
-    """Sentences of CoNLL files: a word a line, columns apart by tabs or spaces.
+    """Yield the sentences of CoNLL files: one word per line, columns separated by tabs or spaces.
 
     The tags are in `column`: its number from 0, negative from the end, or its name (`pos`, `chunk`,
-    `ner`; in .conllu files `upos`, `xpos`, `deprel` …). If not given: the last one, or `upos`.
+    `ner`; in .conllu files `upos`, `xpos`, `deprel` …). The default is the last one, or `upos`.
     """
     for file in find_files(path):
         yield from some(_sentences(file, column, bad), file, "sentence")
@@ -41,36 +41,36 @@ def tagged(
 
 def _sentences(file: Path, column: int | str | None, bad: Bad) -> Iterator[TaggedSentence]:
     treebank = kind(file) == ".conllu"
-    names, word, usual = (CONLLU, 1, 3) if treebank else (CONLL, 0, -1)
-    tag = usual if column is None else _place(column, names)
-    least = max(2, tag + 1, -tag)
-    width = max(len(CONLLU), least) if treebank else 0  # 0: as many columns as the first line has
-    held = TaggedSentence([], [], str(file))
-    wrong = False  # one bad line spoils its sentence
+    names, word, default = (CONLLU, 1, 3) if treebank else (CONLL, 0, -1)
+    tag = default if column is None else _column_index(column, names)
+    min_width = max(2, tag + 1, -tag)
+    width = max(len(CONLLU), min_width) if treebank else 0  # 0: as many as the first line has
+    sentence = TaggedSentence([], [], str(file))
+    invalid = False  # one bad line invalidates its sentence
     for number, line in read_lines(file):
         columns = _split(line)
         if not columns or columns[0] == "-DOCSTART-":
-            if held.words and not wrong:
-                yield held
-            held, wrong = TaggedSentence([], [], str(file)), False
+            if sentence.words and not invalid:
+                yield sentence
+            sentence, invalid = TaggedSentence([], [], str(file)), False
         elif treebank and re.match(r"#|\d+[-.]\d", line):
             continue  # a comment, a multiword token (3-4) or an empty node (8.1)
         else:
-            width = width or max(len(columns), least)
-            if wrong:
+            width = width or max(len(columns), min_width)
+            if invalid:
                 continue
             if len(columns) != width or not columns[word]:
-                wrong = True
+                invalid = True
                 what = f" has {len(columns)} columns: write {width}"
                 if len(columns) == width:
                     what = ": the word is empty"
                 bad(InputError(f"{file}: line {number}{what}"))
                 continue
-            held.words.append(columns[word])
-            held.tags.append(columns[tag])
-            held.lines.append(number)
-    if held.words and not wrong:
-        yield held
+            sentence.words.append(columns[word])
+            sentence.tags.append(columns[tag])
+            sentence.lines.append(number)
+    if sentence.words and not invalid:
+        yield sentence
 
 
 def _split(line: str) -> list[str]:
@@ -79,7 +79,7 @@ def _split(line: str) -> list[str]:
     return line.split("\t") if "\t" in line else [part for part in line.split(" ") if part]
 
 
-def _place(column: int | str, names: tuple[str, ...]) -> int:
+def _column_index(column: int | str, names: tuple[str, ...]) -> int:
     if isinstance(column, int):
         return column
     if column.lower() not in names:

@@ -1,4 +1,4 @@
-"""Files as lines of text: packed or not, one or a folder of them, never whole in memory."""
+"""Files as lines of text: compressed or not, one or a folder of them, streamed from disk."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import IO, Any, TypeVar
 
 from glassformer.errors import InputError
 
-MOST_LINE = 2**26  # bytes: a longer line is a broken file, or one that wants all our memory
+MOST_LINE = 2**26  # bytes: a longer line is a corrupt file, or an attempt to exhaust the memory
 PACKED = {".gz": gzip.open, ".xz": lzma.open}
 
 T = TypeVar("T")
-Bad = Callable[[InputError], None]  # what is done about a line or row that cannot be used
+Bad = Callable[[InputError], None]  # called with the error of an unusable line or row
 
 
 def stop(error: InputError) -> None:
-    """The usual thing: nothing after it is read."""
+    """The default for `bad`: raise the error."""
     raise error
 
 
@@ -32,42 +32,43 @@ def find_files(path: str | os.PathLike[str]) -> list[Path]:
         return [start]
     if not start.is_dir():
         raise InputError(f"{start}: no such file or folder: write the path of one that is there")
-    found = sorted(file for file in start.rglob("*") if file.is_file() and _shown(file, start))
-    if not found:
+    files = sorted(file for file in start.rglob("*") if file.is_file() and _is_visible(file, start))
+    if not files:
         raise InputError(f"{start}: there are no files in this folder")
-    return found
+    return files
 
 
-def _shown(file: Path, start: Path) -> bool:
+def _is_visible(file: Path, start: Path) -> bool:
     return not any(part.startswith(".") for part in file.relative_to(start).parts)
 
 
 def kind(path: Path) -> str:
-    """The suffix that says what is in a file: `.jsonl` of news.jsonl.gz."""
+    """The suffix of the uncompressed file: `.jsonl` for news.jsonl.gz."""
     name = path.name.lower()
     return Path(next((name.removesuffix(p) for p in PACKED if name.endswith(p)), name)).suffix
 
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[IO[bytes]]:
+    """A stream of the decompressed bytes of a file."""
     try:
         opener: Any = PACKED.get(path.suffix.lower(), open)
         with opener(path, "rb") as stream:
             yield stream
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise InputError(f"{path}: cannot be read: {why}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: cannot be read: {reason}") from None
 
 
 def read_lines(path: str | os.PathLike[str], bad: Bad = stop) -> Iterator[tuple[int, str]]:
-    """Each line's number and text, without its end."""
+    """Yield each line's number and text, without the line end."""
     with unpacked(Path(path)) as stream:
         yield from lines(stream, f"{path}", bad)
 
 
 def lines(stream: IO[bytes], name: str, bad: Bad = stop) -> Iterator[tuple[int, str]]:
-    """The same of a stream that is already open; `name` is what errors call it."""
-    before = 0
+    """The same for an open stream; `name` is what errors call it."""
+    offset = 0
     for number, raw in enumerate(iter(lambda: stream.readline(MOST_LINE + 1), b""), 1):
         if len(raw) > MOST_LINE:
             raise InputError(
@@ -77,24 +78,24 @@ def lines(stream: IO[bytes], name: str, bad: Bad = stop) -> Iterator[tuple[int, 
             text = raw.decode("utf-8")
         except UnicodeDecodeError as error:
             bad(InputError(
-                f"{name}: line {number}, byte {before + error.start + 1} of the file is not UTF-8: "
-                "save it as UTF-8 text (a packed file needs a name that ends in .gz or .xz)"
+                f"{name}: line {number}, byte {offset + error.start + 1} of the file is not UTF-8: "
+                "save it as UTF-8 text (a compressed file needs a name that ends in .gz or .xz)"
             ))  # fmt: skip
-            before += len(raw)
+            offset += len(raw)
             continue
         if "\0" in text:
-            raise InputError(f"{name}: line {number} holds a NUL byte: this is no text file")
-        before += len(raw)
+            raise InputError(f"{name}: line {number} holds a NUL byte: this is not a text file")
+        offset += len(raw)
         if number == 1:
             text = text.removeprefix("\ufeff")  # a byte order mark
         yield number, text.removesuffix("\n").removesuffix("\r")
 
 
-def some(found: Iterable[T], source: Path, what: str) -> Iterator[T]:
-    """The same items; a file that gives none is a mistake, not an empty answer."""
-    nothing = True
-    for item in found:
-        nothing = False
+def some(items: Iterable[T], source: Path, what: str) -> Iterator[T]:
+    """Yield the same items; InputError if there are none."""
+    empty = True
+    for item in items:
+        empty = False
         yield item
-    if nothing:
+    if empty:
         raise InputError(f"{source}: there is no {what} in it")

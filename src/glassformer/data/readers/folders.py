@@ -1,8 +1,8 @@
-"""Documents sorted into folders, one for each label: LABEL/FILE, a text a file.
+"""Documents sorted into folders, one per label: LABEL/FILE, one text per file.
 
     reviews/neg/cv000.txt       reviews/neg/cv001.txt …       reviews/pos/cv000.txt …
 
-The folder may be packed as a .zip.
+The folder may be a .zip archive.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from glassformer.data.readers.files import Bad, find_files, kind, lines, unpacke
 from glassformer.data.readers.tables import KINDS
 from glassformer.errors import InputError
 
-MOST_DOCUMENT = 2**28  # bytes: one is held in memory as a whole
+MOST_DOCUMENT = 2**28  # bytes: a document is held in memory
 
 
 @dataclass(frozen=True)
@@ -32,48 +32,48 @@ class LabelledFile:
     label: str
     text: str
     where: str
-    place: float  # among all files of its label, by their names: from 0 to 1
+    place: float  # rank among the files of its label, by name: from 0 to 1
 
 
 Open = Callable[[], AbstractContextManager[IO[bytes]]]
 
 
 def has_label_folders(path: Path) -> bool:
-    """Are there several folders of texts, and no table?"""
+    """Whether a path holds several folders of texts, and no table."""
     if not path.is_dir() and path.suffix.lower() != ".zip":
         return False
     with _archive(path) as archive:
-        found = _files(path, archive)
-        tables = any(kind(Path(name)) in (*KINDS, ".arrow", ".json") for _, name, _ in found)
-        return not tables and len({label for label, _, _ in found}) > 1
+        files = _files(path, archive)
+        tables = any(kind(Path(name)) in (*KINDS, ".arrow", ".json") for _, name, _ in files)
+        return not tables and len({label for label, _, _ in files}) > 1
 
 
 def labelled_files(path: Path, bad: Bad) -> Iterator[LabelledFile]:
-    """All of them, by label and name."""
+    """Yield all documents, sorted by label and name."""
     with _archive(path) as archive:
-        found = _files(path, archive)
-        counts, seen = Counter(label for label, _, _ in found), Counter[str]()
-        for label, name, opened in found:
+        files = _files(path, archive)
+        counts, seen = Counter(label for label, _, _ in files), Counter[str]()
+        for label, name, open_file in files:
             where = f"{path}/{label}/{name}"
             place = (seen[label] + 0.5) / counts[label]
             seen[label] += 1
             try:
-                text = _text(opened, where)
+                text = _text(open_file, where)
             except InputError as error:
                 bad(error)
                 continue
             yield LabelledFile(label, text, where, place)
 
 
-def _text(opened: Open, where: str) -> str:
+def _text(open_file: Open, where: str) -> str:
     try:
-        with opened() as stream:
-            held = "\n".join(line for _, line in lines(stream, where))
+        with open_file() as stream:
+            text = "\n".join(line for _, line in lines(stream, where))
     except (OSError, RuntimeError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
         raise InputError(f"{where}: cannot be read: {error}") from None
-    if not held.strip():
+    if not text.strip():
         raise InputError(f"{where}: there is no text in it")
-    return held
+    return text
 
 
 def _archive(path: Path) -> AbstractContextManager[zipfile.ZipFile | None]:
@@ -86,11 +86,11 @@ def _archive(path: Path) -> AbstractContextManager[zipfile.ZipFile | None]:
 
 
 def _files(path: Path, archive: zipfile.ZipFile | None) -> list[tuple[str, str, Open]]:
-    """Label, name, and how to open it; what lies beside the folders is left out."""
-    found: list[tuple[PurePosixPath, Open]] = []
+    """The label, name and opener of each file; files beside the folders are skipped."""
+    files: list[tuple[PurePosixPath, Open]] = []
     if archive is None:
         for file in find_files(path):
-            found.append((PurePosixPath(file.relative_to(path)), partial(unpacked, file)))
+            files.append((PurePosixPath(file.relative_to(path)), partial(unpacked, file)))
     else:
         for info in archive.infolist():
             if info.file_size > MOST_DOCUMENT:
@@ -98,8 +98,8 @@ def _files(path: Path, archive: zipfile.ZipFile | None) -> list[tuple[str, str, 
                     f"{path}/{info.filename}: more than {MOST_DOCUMENT:,} bytes: split it"
                 )
             if not info.is_dir() and not info.filename.startswith("__MACOSX/"):
-                found.append((PurePosixPath(info.filename), partial(archive.open, info)))
-        while found and len({each.parts[0] for each, _ in found}) == 1 < len(found[0][0].parts):
-            found = [(PurePosixPath(*each.parts[1:]), opened) for each, opened in found]
-    two = ((each.parts, opened) for each, opened in found if len(each.parts) == 2)
-    return sorted(((*parts, opened) for parts, opened in two), key=lambda each: each[:2])
+                files.append((PurePosixPath(info.filename), partial(archive.open, info)))
+        while files and len({each.parts[0] for each, _ in files}) == 1 < len(files[0][0].parts):
+            files = [(PurePosixPath(*each.parts[1:]), open_file) for each, open_file in files]
+    labelled = ((each.parts, open_file) for each, open_file in files if len(each.parts) == 2)
+    return sorted(((*parts, open_file) for parts, open_file in labelled), key=lambda each: each[:2])

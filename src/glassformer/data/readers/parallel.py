@@ -16,11 +16,11 @@ PathLike = str | os.PathLike[str]
 def pairs(
     path: PathLike, other: PathLike | None = None, languages: tuple[str, str] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """A text and its translation, line by line.
+    """Yield each text and its translation.
 
-    Two files; or one with a tab between the two (what stands behind a second tab is left out); or,
-    with `languages` such as ("en", "ru"), the stem `train` of train.en and train.ru, or their
-    folder. Line n of one file is the translation of line n of the other: nothing is skipped.
+    The input is two files; or one with a tab between text and translation (further columns are
+    ignored); or, with `languages` such as ("en", "ru"), the stem `train` of train.en and train.ru,
+    or their folder. Line n of one file is the translation of line n of the other: none is skipped.
     """
     if languages is not None:
         path, other = sides(Path(path), languages)
@@ -35,19 +35,19 @@ def pairs(
 def sides(path: Path, languages: tuple[str, ...]) -> tuple[Path, Path]:
     """The two files of a stem, or of a folder that holds one."""
     folder = path if path.is_dir() else path.parent
-    found: list[dict[str, Path]] = [{}, {}]  # for each language, stem → file
+    files: list[dict[str, Path]] = [{}, {}]  # for each language, stem → file
     for file in sorted(folder.glob("*")):
         name = file.name.removesuffix(file.suffix) if file.suffix.lower() in PACKED else file.name
-        for side, language in zip(found, languages, strict=True):
+        for side, language in zip(files, languages, strict=True):
             if name.endswith(f".{language}"):
                 side[name.removesuffix(f".{language}")] = file
-    stems = sorted(found[0].keys() & found[1].keys())
-    wanted = stems if path.is_dir() else [path.name]
-    if len(wanted) != 1 or wanted[0] not in stems:
+    stems = sorted(files[0].keys() & files[1].keys())
+    names = stems if path.is_dir() else [path.name]
+    if len(names) != 1 or names[0] not in stems:
         both = " and ".join(f"NAME.{language}" for language in languages)
-        there = ", ".join(str(folder / stem) for stem in stems) or "none is there"
-        raise InputError(f"{path}: write the one NAME whose {both} you mean: {there}")
-    return found[0][wanted[0]], found[1][wanted[0]]
+        available = ", ".join(str(folder / stem) for stem in stems) or "none is there"
+        raise InputError(f"{path}: write the one NAME whose {both} you mean: {available}")
+    return files[0][names[0]], files[1][names[0]]
 
 
 def _parallel(one: Path, two: Path) -> Iterator[tuple[str, str]]:

@@ -13,14 +13,14 @@ from pydantic import BaseModel, Field, ValidationError
 from glassformer.data.readers.files import Bad, find_files, some, stop, unpacked
 from glassformer.errors import InputError, shown
 
-MOST_JSON = 2**29  # bytes: a file of questions is read whole
+MOST_JSON = 2**29  # bytes: a file of questions is read into memory
 
 PathLike = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question whose answers stand in its context: each text, and the character it starts at."""
+    """A question and its answers in the context: each text, and the character it starts at."""
 
     id: str
     question: str
@@ -35,7 +35,7 @@ class _Answer(BaseModel, strict=True):
     answer_start: int = Field(ge=0)
 
 
-class _Asked(BaseModel, strict=True):
+class _QuestionAnswers(BaseModel, strict=True):
     id: str | int
     question: str
     answers: list[_Answer]
@@ -44,7 +44,7 @@ class _Asked(BaseModel, strict=True):
 
 class _Paragraph(BaseModel, strict=True):
     context: str
-    qas: list[_Asked]
+    qas: list[_QuestionAnswers]
 
 
 class _Article(BaseModel, strict=True):
@@ -56,48 +56,48 @@ class _Squad(BaseModel, strict=True):
 
 
 def questions(path: PathLike, bad: Bad = stop) -> Iterator[Question]:
-    """SQuAD 1.1 and 2.0."""
+    """Yield the questions of SQuAD 1.1 or 2.0 files."""
     for file in find_files(path):
         yield from some(_questions(file, bad), file, "question")
 
 
 def _questions(file: Path, bad: Bad) -> Iterator[Question]:
     with unpacked(file) as stream:
-        whole = stream.read(MOST_JSON + 1)
-    if len(whole) > MOST_JSON:
+        content = stream.read(MOST_JSON + 1)
+    if len(content) > MOST_JSON:
         raise InputError(f"{file}: more than {MOST_JSON:,} bytes: cut it into smaller files")
     try:
-        found = _Squad.model_validate_json(whole.removeprefix(codecs.BOM_UTF8))
+        squad = _Squad.model_validate_json(content.removeprefix(codecs.BOM_UTF8))
     except ValidationError as error:
         first = error.errors()[0]
-        raise InputError(f"{file}: {_spell(first['loc'])}{first['msg']}") from None
-    for i, article in enumerate(found.data):
+        raise InputError(f"{file}: {_field_path(first['loc'])}{first['msg']}") from None
+    for i, article in enumerate(squad.data):
         for j, paragraph in enumerate(article.paragraphs):
-            for k, asked in enumerate(paragraph.qas):
-                where = f"{file}: {_spell(('data', i, 'paragraphs', j, 'qas', k))}"
-                question = _question(asked, paragraph.context, where)
+            for k, qa in enumerate(paragraph.qas):
+                where = f"{file}: {_field_path(('data', i, 'paragraphs', j, 'qas', k))}"
+                question = _question(qa, paragraph.context, where)
                 if isinstance(question, InputError):
                     bad(question)
                 else:
                     yield question
 
 
-def _question(asked: _Asked, context: str, where: str) -> Question | InputError:
-    for answer in asked.answers:
+def _question(qa: _QuestionAnswers, context: str, where: str) -> Question | InputError:
+    for answer in qa.answers:
         if not context.startswith(answer.text, answer.answer_start):
-            right = context.find(answer.text)
-            hint = f"write {right}" if right >= 0 else "the context does not hold it"
+            start = context.find(answer.text)
+            hint = f"write {start}" if start >= 0 else "the context does not hold it"
             return InputError(
                 f"{where}the answer {shown(answer.text)} is not at answer_start = "
                 f"{answer.answer_start}: {hint}"
             )
-    if bool(asked.answers) == asked.is_impossible:
+    if bool(qa.answers) == qa.is_impossible:
         return InputError(f"{where}write at least one answer, or none and is_impossible = true")
-    answers = [(answer.text, answer.answer_start) for answer in asked.answers]
-    return Question(str(asked.id), asked.question, context, answers, asked.is_impossible, where)
+    answers = [(answer.text, answer.answer_start) for answer in qa.answers]
+    return Question(str(qa.id), qa.question, context, answers, qa.is_impossible, where)
 
 
-def _spell(steps: tuple[int | str, ...]) -> str:
-    """data[0].paragraphs[3]: the way to a field."""
+def _field_path(steps: tuple[int | str, ...]) -> str:
+    """The path of a field: data[0].paragraphs[3]."""
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     return f"{path[1:]}: " if path else ""

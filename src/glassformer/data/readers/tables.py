@@ -1,4 +1,4 @@
-"""Rows with named fields: JSONL, CSV, TSV, Parquet, and folders that HF datasets has saved."""
+"""Rows with named fields: JSONL, CSV, TSV, Parquet, and saved Hugging Face datasets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from glassformer.errors import CheckpointError, InputError
 from glassformer.strictjson import parse
 
 Row = dict[str, Any]
-Located = tuple[str, Row]  # where a row stands, for errors ("train.csv: line 3"), and the row
+Located = tuple[str, Row]  # the location of a row, for errors ("train.csv: line 3"), and the row
 KINDS = (".jsonl", ".csv", ".tsv", ".parquet")
 
 
@@ -24,10 +24,10 @@ def rows(
     needed: Sequence[str] = (),
     header: Sequence[str] | None = None,
 ) -> Iterator[Row]:
-    """Labelled data, from a file or a folder; each row has at least the fields `needed`.
+    """Yield the rows of a file or a folder; each has at least the fields `needed`.
 
-    CSV is quoted as in RFC 4180; in TSV, as in GLUE, a quotation mark is a letter like any other.
-    Their values are strings. `header` names the columns of files without a header line, as CoLA's.
+    CSV is quoted as in RFC 4180; in TSV, as in GLUE, a quotation mark is an ordinary character.
+    Their values are strings. `header` names the columns of files without a header line, like CoLA.
     """
     for source in sources(path):
         for _, row in located(source, needed, header):
@@ -35,7 +35,7 @@ def rows(
 
 
 def sources(path: str | os.PathLike[str]) -> list[Path]:
-    """The files of a path; a folder that HF datasets has saved counts as one."""
+    """The files of a path; a saved Hugging Face dataset counts as one."""
     folder = Path(path)
     if (folder / "dataset_dict.json").is_file():
         parts = sorted(str(state.parent) for state in folder.glob("*/state.json"))
@@ -50,14 +50,14 @@ def located(
     separator: str | None = None,
     bad: Bad = stop,
 ) -> Iterator[Located]:
-    """Rows, and where they stand. With a `separator` the file is a table of columns apart by it,
-    whatever its name; if there is a `header`, the last of its columns takes the rest of a line."""
+    """Yield rows and their locations. With a `separator` the file is a table with that delimiter,
+    whatever its name; with a `header` too, the last column takes the remainder of a line."""
     for where, row in some(_read(source, needed, header, separator, bad), source, "row"):
-        lacking = next((name for name in needed if name not in row), None)
-        if lacking is None:
+        missing = next((name for name in needed if name not in row), None)
+        if missing is None:
             yield where, row
         else:
-            bad(InputError(f"{where}: there is no field {lacking!r}: it has {_list(row)}"))
+            bad(InputError(f"{where}: there is no field {missing!r}: it has {_list(row)}"))
 
 
 def _read(
@@ -67,8 +67,8 @@ def _read(
     if source.is_dir():
         return arrow.saved(source)
     if separator is not None:
-        most = -1 if header is None else len(header) - 1
-        return _columns(source, _split(source, bad, separator, most), needed, header, bad)
+        max_splits = -1 if header is None else len(header) - 1
+        return _columns(source, _split(source, bad, separator, max_splits), needed, header, bad)
     match kind(source):
         case ".jsonl":
             return _json(source, bad)
@@ -88,35 +88,35 @@ def _json(file: Path, bad: Bad) -> Iterator[Located]:
             try:
                 yield where, parse(line, where)
             except CheckpointError as error:
-                place = re.sub(r"line 1 (column \d+) \(char \d+\)", r"\1", str(error))
-                bad(InputError(place))
+                message = re.sub(r"line 1 (column \d+) \(char \d+\)", r"\1", str(error))
+                bad(InputError(message))
 
 
 def _csv(file: Path) -> Iterator[tuple[int, list[str]]]:
-    """Records, and the lines they begin in: a quoted field may hold line ends."""
-    # The csv module refuses a field above 131,072 characters: an open quotation mark is found
-    # long before it has swallowed the file.
+    """Records, and the lines they begin on: a quoted field may contain line ends."""
+    # The csv module rejects a field above 131,072 characters: an unclosed quotation mark is
+    # reported long before the whole file is read.
     reader = csv.reader((f"{line}\n" for _, line in read_lines(file)), strict=True)
-    begins = 1
+    start = 1
     while True:
         try:
             record = next(reader, None)
         except csv.Error as error:
             raise InputError(
-                f"{file}: line {begins}: {error}: close each quotation mark, double those inside "
+                f"{file}: line {start}: {error}: close each quotation mark, double those inside "
                 "a field, and write very long texts as .jsonl"
             ) from None
         if record is None:
             return
-        yield begins, record
-        begins = reader.line_num + 1
+        yield start, record
+        start = reader.line_num + 1
 
 
 def _split(
-    file: Path, bad: Bad, separator: str = "\t", most: int = -1
+    file: Path, bad: Bad, separator: str = "\t", max_splits: int = -1
 ) -> Iterator[tuple[int, list[str]]]:
     for number, line in read_lines(file, bad):
-        yield number, line.split(separator, most) if line else []
+        yield number, line.split(separator, max_splits) if line else []
 
 
 def _columns(

@@ -1,7 +1,8 @@
-"""Readers: each takes a file or a folder, packed or not, and gives one thing after the other.
+"""Plain text. Like every reader, it takes a file or a folder, compressed or not, and yields item by
+item.
 
-Nothing is held but the thing at hand. Broken input is an InputError that names the file, the line
-and what to write instead.
+Only the current item is in memory. Invalid input is an InputError that names the file, the line and
+what to write instead.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from glassformer.data.readers.files import kind, read_lines, some
 from glassformer.data.readers.tables import KINDS, located, sources
 from glassformer.errors import InputError, shown
 
-MOST_DOCUMENT = 2**28  # characters: one is held in memory as a whole
+MOST_DOCUMENT = 2**28  # characters: a document is held in memory
 Ends = Literal["blank", "file", "line"]  # what ends a document
 
 
 def documents(
     path: str | os.PathLike[str], field: str = "text", *, ends: Ends = "blank"
 ) -> Iterator[str]:
-    """Texts without labels.
+    """Yield texts without labels.
 
-    In .jsonl, .csv, .tsv and .parquet each row's `field` is one; in all other files an empty line
-    stands between two, or each file is one. Where a "line" ends it, each line is, as it stands.
+    In .jsonl, .csv, .tsv and .parquet the `field` of each row is a text; in other files `ends` says
+    what ends a text: a blank line or the file. If it is "line", each line is a text in all files.
     """
     for source in sources(path):
         yield from some(_texts(source, field, ends), source, "text")
@@ -43,23 +44,23 @@ def _is_plain(source: Path) -> bool:
     return source.is_file() and kind(source) not in KINDS
 
 
-def _plain(file: Path, whole: bool) -> Iterator[str]:
-    held: list[str] = []
+def _plain(file: Path, whole_file: bool) -> Iterator[str]:
+    lines: list[str] = []
     size = 0
     for number, line in read_lines(file):
-        if whole or line.strip():
-            held.append(line)
+        if whole_file or line.strip():
+            lines.append(line)
             size += len(line) + 1
             if size > MOST_DOCUMENT:
                 raise InputError(
                     f"{file}: the document that line {number:,} is in has more than "
                     f"{MOST_DOCUMENT:,} characters: put an empty line between documents"
                 )
-        elif held:
-            yield "\n".join(held)
-            held, size = [], 0
-    if any(line.strip() for line in held):
-        yield "\n".join(held)
+        elif lines:
+            yield "\n".join(lines)
+            lines, size = [], 0
+    if any(line.strip() for line in lines):
+        yield "\n".join(lines)
 
 
 def _field(source: Path, field: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Muon for many matrices at a time.
 
-torch's own takes one after the other: some thirty small kernels for each, and a GPU that could move
-them all at once waits for its orders. The numbers are the same but for rounding.
+torch's Muon updates one matrix after the other, with about thirty small kernels each, and leaves a
+GPU that could update all of them at once waiting. The results are the same up to rounding.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from glassformer.train.optim.adamw import SlimOptimizer
 
 
 class Muon(SlimOptimizer, torch.optim.Muon):
-    """With Nesterov's momentum; a rate is of the size that AdamW's is."""
+    """With Nesterov momentum; its learning rates are of the size of AdamW's."""
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
         loss = None if closure is None else torch.enable_grad()(closure)()
         for group in self.param_groups:
-            alike: dict[torch.Size, list[Tensor]] = {}
+            by_shape: dict[torch.Size, list[Tensor]] = {}
             for matrix in group["params"]:
                 if matrix.grad is not None:
-                    alike.setdefault(matrix.shape, []).append(matrix)
-            for matrices in alike.values():
-                self._move(matrices, group)
+                    by_shape.setdefault(matrix.shape, []).append(matrix)
+            for matrices in by_shape.values():
+                self._update(matrices, group)
         return loss
 
-    def _move(self, matrices: list[Tensor], group: dict[str, Any]) -> None:
-        """These have one shape."""
+    def _update(self, matrices: list[Tensor], group: dict[str, Any]) -> None:
+        """Update matrices of one shape."""
         gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
         states = [self.state[matrix] for matrix in matrices]
         for state, gradient in zip(states, gradients, strict=True):
@@ -40,15 +40,17 @@ class Muon(SlimOptimizer, torch.optim.Muon):
                 state["momentum_buffer"] = torch.zeros_like(gradient)
         buffers = [state["momentum_buffer"] for state in states]
         torch._foreach_lerp_(buffers, gradients, 1 - group["momentum"])
-        wanted = torch._foreach_lerp(gradients, buffers, group["momentum"])
-        turned = orthogonal(torch.stack(list(wanted)), group["ns_coefficients"], group["ns_steps"])
+        updates = torch._foreach_lerp(gradients, buffers, group["momentum"])
+        orthogonalised = orthogonal(
+            torch.stack(list(updates)), group["ns_coefficients"], group["ns_steps"]
+        )
         rate = group["lr"] * 0.2 * math.sqrt(max(matrices[0].shape))
         torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
-        torch._foreach_add_(matrices, list(turned.float()), alpha=-rate)
+        torch._foreach_add_(matrices, list(orthogonalised.float()), alpha=-rate)
 
 
 def orthogonal(matrices: Tensor, coefficients: tuple[float, float, float], steps: int) -> Tensor:
-    """(n, a, b): all singular values near 1, by Newton-Schulz iteration, in bfloat16
+    """Matrices (n, a, b) with all singular values near 1, by Newton-Schulz iteration, in bfloat16
     where that is fast."""
     a, b, c = coefficients
     tall = matrices.shape[1] > matrices.shape[2]

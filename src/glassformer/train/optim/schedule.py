@@ -1,4 +1,4 @@
-"""How the learning rate moves: a share of its peak for each step."""
+"""Learning-rate schedules: the fraction of the peak rate at each step."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ import math
 
 
 def share(kind: str, step: int, *, steps: int, warmup: float, decay: float, final: float) -> float:
-    """Up over `warmup` steps, then as the schedule says; `step` counts from 0.
+    """The fraction at a step, counted from 0: up over `warmup` steps, then by the schedule `kind`.
 
-    A `warmup` below 1 is a share of all steps.
+    A `warmup` below 1 is a fraction of all steps. `decay` is the fraction of steps in which wsd
+    decays, `final` the value at the last step.
 
     constant ▁▇▇▇▇▇   linear ▁▇▆▄▃▁   cosine ▁▇▇▅▂▁   wsd ▁▇▇▇▇▂   inverse_sqrt ▁▇▅▄▃▃
     """
     warmup = round(warmup * steps) if warmup < 1 else warmup
     if step < warmup:
         return (step + 1) / warmup
-    done = (step - warmup) / max(1, steps - 1 - warmup)  # 0 … 1 at the last step
-    done = min(1.0, done)
+    progress = (step - warmup) / max(1, steps - 1 - warmup)  # 0 … 1 at the last step
+    progress = min(1.0, progress)
     match kind:
         case "linear":
-            down = 1 - done
+            factor = 1 - progress
         case "cosine":
-            down = (1 + math.cos(math.pi * done)) / 2
+            factor = (1 + math.cos(math.pi * progress)) / 2
         case "wsd":
-            down = 1.0 if decay == 0 else min(1.0, (1 - done) / decay)
+            factor = 1.0 if decay == 0 else min(1.0, (1 - progress) / decay)
         case "inverse_sqrt":
             return math.sqrt(max(1, warmup) / max(1, step + 1))
         case _:
             return 1.0
-    return final + (1 - final) * down
+    return final + (1 - final) * factor

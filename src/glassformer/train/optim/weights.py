@@ -1,4 +1,4 @@
-"""Weights that learn: float32 masters, their gradients in one buffer, and who moves them."""
+"""Trainable weights: float32 masters, their gradients in one buffer, and their optimisers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from glassformer.fields import TrainConfig
 from glassformer.train.optim.adamw import AdamW
 from glassformer.train.optim.muon import Muon
 
-# Matrices inside the blocks are Muon's; tables, norms and biases stay AdamW's.
+# Muon updates the matrices inside the blocks; AdamW updates tables, norms and biases.
 MATRIX = re.compile(r"\.blocks\.\d+\..*\.weight$")
 BLOCK = re.compile(r"\.blocks\.(\d+)\.")
 
 
 class Weights:
-    """The model computes in `dtype`; what is learnt is kept in float32.
+    """The model computes in `dtype`; the master weights are kept in float32.
 
-    bf16 has 8 bits for a number: a small step added to a weight would be rounded away.
+    bfloat16 has 8 significant bits: a small update of a weight would be rounded away.
     """
 
     def __init__(self, model: nn.Module, dtype: torch.dtype) -> None:
@@ -37,31 +37,31 @@ class Weights:
             self.copies += parameters.values()
         sizes = [p.numel() for p in self.masters.values()]
         # One buffer for all gradients: summed over processes, measured and clipped at once.
-        self.learners: list[Tensor] = list(parameters.values())
-        place = self.learners[0].device
-        self.gradient = torch.zeros(sum(sizes), device=place)
+        self.parameters: list[Tensor] = list(parameters.values())
+        device = self.parameters[0].device
+        self.gradient = torch.zeros(sum(sizes), device=device)
         self.parts = self._split(self.gradient)
-        self.row: Tensor | None = None  # a second one, where a step has several rows
+        self.row: Tensor | None = None  # a second buffer, if a step has several rows
 
-    def _split(self, whole: Tensor) -> list[Tensor]:
-        parts = whole.split([p.numel() for p in self.learners])
-        return [part.view_as(p) for part, p in zip(parts, self.learners, strict=True)]
+    def _split(self, buffer: Tensor) -> list[Tensor]:
+        parts = buffer.split([p.numel() for p in self.parameters])
+        return [part.view_as(p) for part, p in zip(parts, self.parameters, strict=True)]
 
     @torch.no_grad()
     def collect(self, *, first: bool) -> None:
-        """After each row's backward: add its gradients to the step's, in float32."""
+        """After the backward pass of each row: add its gradients to the step's, in float32."""
         if not first and self.row is None:
             self.row = torch.zeros_like(self.gradient)
         parts = self.parts if first or self.row is None else self._split(self.row)
-        known, given, untouched = [], [], []
-        for part, learner in zip(parts, self.learners, strict=True):
-            if learner.grad is None:  # the row did not touch it
+        targets, gradients, untouched = [], [], []
+        for part, parameter in zip(parts, self.parameters, strict=True):
+            if parameter.grad is None:  # the row has no gradient for it
                 untouched.append(part)
             else:
-                known.append(part)
-                given.append(learner.grad)
-                learner.grad = None
-        torch._foreach_copy_(known, given)
+                targets.append(part)
+                gradients.append(parameter.grad)
+                parameter.grad = None
+        torch._foreach_copy_(targets, gradients)
         if untouched:
             torch._foreach_zero_(untouched)
         if not first and self.row is not None:
@@ -73,6 +73,7 @@ class Weights:
             master.grad = part
 
     def take_back(self) -> None:
+        """After the optimiser: masters keep no gradients."""
         for master in self.masters.values():
             master.grad = None
 
@@ -83,79 +84,82 @@ class Weights:
             torch._foreach_copy_(self.copies, list(self.masters.values()))
 
     @torch.no_grad()
-    def clip(self, most: float) -> Tensor:
-        """Shorten the gradient to `most`; returns how long it was."""
+    def clip(self, max_norm: float) -> Tensor:
+        """Clip the gradient to `max_norm`; returns its norm before."""
         norm: Tensor = torch.linalg.vector_norm(self.gradient)
-        self.gradient.mul_((most / (norm + 1e-6)).clamp(max=1.0))
+        self.gradient.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
         return norm
 
 
 def optimisers(weights: Weights, train: TrainConfig) -> list[torch.optim.Optimizer]:
-    """Decay is for matrices, not for norms and biases."""
-    rate, matrices, rest = train.learning_rate, _Groups(), _Groups()
+    """The optimisers of the recipe. Weight decay applies to matrices, not to norms and biases."""
+    rate, matrices, others = train.learning_rate, _Groups(), _Groups()
     scales = rates(list(weights.masters), train.layerwise_lr_decay)
-    still = set(frozen(list(weights.masters), train.freeze))
+    frozen_names = set(frozen(list(weights.masters), train.freeze))
     for name, master in weights.masters.items():
-        if name in still:
+        if name in frozen_names:
             continue
         muon = train.optimiser == "muon" and master.dim() == 2 and MATRIX.search(name)
         decay = train.weight_decay if master.dim() >= 2 else 0.0
-        (matrices if muon else rest).add(name, master, decay, scales[name])
-    found: list[torch.optim.Optimizer] = []
-    if rest.found:
-        found.append(
-            AdamW(list(rest.found.values()), lr=rate, betas=train.betas, eps=train.eps, fused=True)
+        (matrices if muon else others).add(name, master, decay, scales[name])
+    results: list[torch.optim.Optimizer] = []
+    if others.groups:
+        results.append(
+            AdamW(
+                list(others.groups.values()), lr=rate, betas=train.betas, eps=train.eps, fused=True
+            )
         )
-    if matrices.found:
-        found.append(Muon(list(matrices.found.values()), lr=rate))
-    return found
+    if matrices.groups:
+        results.append(Muon(list(matrices.groups.values()), lr=rate))
+    return results
 
 
 class _Groups:
-    """Parameters that are moved in the same way."""
+    """Parameter groups with the same weight decay and scale of the learning rate."""
 
     def __init__(self) -> None:
-        self.found: dict[tuple[float, float], dict[str, Any]] = {}
+        self.groups: dict[tuple[float, float], dict[str, Any]] = {}
 
     def add(self, name: str, parameter: Tensor, decay: float, scale: float) -> None:
         group = {"params": [], "weight_decay": decay, "scale": scale}
-        self.found.setdefault((decay, scale), group)["params"].append((name, parameter))
+        self.groups.setdefault((decay, scale), group)["params"].append((name, parameter))
 
 
 def rates(names: Sequence[str], decay: float) -> dict[str, float]:
-    """What share of the learning rate each parameter has: the head all of it, the highest block
-    `decay`, the one below it decay², …, the embeddings the least."""
+    """The scale of the learning rate of each parameter: 1 for the head, `decay` for the highest
+    block, decay² for the one below, …, the smallest for the embeddings."""
     depth = _depth(names)
     return {name: decay ** (depth - _level(name, depth)) for name in names}
 
 
 def frozen(names: Sequence[str], blocks: int) -> list[str]:
-    """The embeddings and so many of the lowest blocks; nothing, if it is 0."""
+    """The frozen parameters: the embeddings and this many of the lowest blocks; none if 0."""
     depth = _depth(names)
     return [name for name in names if blocks and _level(name, depth) < min(blocks, depth)]
 
 
 def _depth(names: Iterable[str]) -> int:
-    return max((int(found[1]) for found in map(BLOCK.search, names) if found), default=-1) + 1
+    return max((int(match[1]) for match in map(BLOCK.search, names) if match), default=-1) + 1
 
 
 def _level(name: str, depth: int) -> int:
-    """-1 of the embeddings, the number of a block, and behind the last one what stands on them."""
+    """-1 for the embeddings, the number of a block, and `depth` for everything above."""
     block = BLOCK.search(name)
     return int(block[1]) if block else -1 if ".embedding." in name else depth
 
 
 def named_state(optimiser: torch.optim.Optimizer) -> Iterator[tuple[str, str, Tensor]]:
-    """Parameter, what is remembered of it, the tensor."""
+    """Yield the name of a parameter, the name of a state, and its tensor."""
     for group in optimiser.param_groups:
         for name, parameter in zip(group["param_names"], group["params"], strict=True):
             for what, value in optimiser.state.get(parameter, {}).items():
                 yield name, what, value
 
 
-def restore(optimiser: torch.optim.Optimizer, found: dict[str, dict[str, Tensor]]) -> None:
-    optimiser.state.clear()  # before the first step there is nothing to remember
+def restore(optimiser: torch.optim.Optimizer, states: dict[str, dict[str, Tensor]]) -> None:
+    """Replace the optimiser's state by the states of named parameters."""
+    optimiser.state.clear()  # empty before the first step
     for group in optimiser.param_groups:
         for name, parameter in zip(group["param_names"], group["params"], strict=True):
-            if name in found:
-                optimiser.state[parameter] = found[name]
+            if name in states:
+                optimiser.state[parameter] = states[name]
