@@ -78,7 +78,7 @@ def prepare(
 
 
 def ours(session: Trainer, prepared: Prepared) -> Done:
-    resume(session, prepared.recipe, print)
+    resume(session, prepared.recipe.train, print)
     loop = fit(session.state, session.rows, prepared.world, session.losses)
     seconds, first = timed(loop, prepared.recipe.train.steps)
     task = session.state.inference_task()

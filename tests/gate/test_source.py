@@ -36,7 +36,8 @@ def found_in(source: str) -> set[str]:
     return found
 
 
-# Modules of the package by their names; and archives whose members are read, each up to its size, never unpacked.
+# Modules of the package by their names; and archives whose members are read, each up to its size,
+# and never unpacked.
 ALLOWED = {
     PACKAGE / "__init__.py": {"import_module"},
     PACKAGE / "objectives/__init__.py": {"import_module"},

@@ -127,7 +127,7 @@ def test_bfloat16_computes_in_float32_where_the_cpu_is_slow_at_it(
     recipe = write_recipe(tmp_path, precision="bfloat16", optimiser="muon")
     given = session(recipe, tmp_path / "run")
     lines: list[str] = []
-    resume(given, read_recipe(recipe), lines.append)
+    resume(given, read_recipe(recipe).train, lines.append)
     assert given.state.compute.dtype == torch.float32
     assert lines == [
         "train.precision = 'bfloat16': computing in float32: this CPU has no bfloat16 products"
@@ -139,9 +139,8 @@ def test_recomputing_changes_nothing(family: str, tmp_path: Path) -> None:
 
     recipe = write_recipe(tmp_path, family)
     plain, again = (session(recipe, tmp_path / name) for name in ("plain", "again"))
-    resume(
-        again, read_recipe(recipe, {"train.activation_checkpointing": "true"}), lambda line: None
-    )
+    checkpointing = read_recipe(recipe, {"train.activation_checkpointing": "true"})
+    resume(again, checkpointing.train, lambda line: None)
     calls = []
     block = next(m for n, m in again.state.task.named_modules() if n.endswith("blocks.0"))
     block.mlp.register_forward_hook(lambda *_: calls.append(1))

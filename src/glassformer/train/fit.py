@@ -12,9 +12,10 @@ import torch
 
 from glassformer.data.run_paths import RunPaths
 from glassformer.distributed import join
+from glassformer.durable import write_whole
 from glassformer.errors import GlassformerError, check_installed
 from glassformer.recipe.schema import Recipe, read_recipe
-from glassformer.recipe.toml import root_of
+from glassformer.recipe.toml import RECIPE, as_toml, root_of
 from glassformer.train.batch_size import memory_advice
 from glassformer.train.build import Builder
 from glassformer.train.run_dir import locked
@@ -34,7 +35,9 @@ class Run:
     def events(self) -> Iterator[Event]:
         """Train, or resume training, to the end; then write the model."""
         trainer, train = self.trainer, self.recipe.train
-        resume(trainer, self.recipe, self.log)
+        resume(trainer, train, self.log)
+        if trainer.world.is_main:
+            write_whole(trainer.run_dir.folder / RECIPE, as_toml(self.recipe).encode())
         with _logger(trainer, train.tensorboard) as logger:
             try:
                 for event in trainer.run():

@@ -13,22 +13,22 @@ from torch.utils.checkpoint import checkpoint
 
 from glassformer.checkpoint import model_card, save_task
 from glassformer.checkpoint.folder import verify
-from glassformer.durable import write_whole
 from glassformer.errors import CheckpointError
+from glassformer.fields import TrainConfig
 from glassformer.model.block import Block
 from glassformer.precision import dtype_name
 from glassformer.recipe.paths import map_paths, without_folders
 from glassformer.recipe.schema import Recipe
-from glassformer.recipe.toml import RECIPE, as_toml
+from glassformer.recipe.toml import as_toml
 from glassformer.tasks import Task
 from glassformer.train.loop import losses_of
 from glassformer.train.state import PRECISION
 from glassformer.train.trainer import Trainer
 
 
-def resume(trainer: Trainer, recipe: Recipe, log: Callable[[str], None]) -> None:
+def resume(trainer: Trainer, train: TrainConfig, log: Callable[[str], None]) -> None:
     """Load the last checkpoint, if there is one, and compile the model, if the recipe says so."""
-    state, run_dir, train = trainer.state, trainer.run_dir, recipe.train
+    state, run_dir = trainer.state, trainer.run_dir
     if train.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # required by cuBLAS
         torch.use_deterministic_algorithms(True)
@@ -40,8 +40,6 @@ def resume(trainer: Trainer, recipe: Recipe, log: Callable[[str], None]) -> None
             f"{run_dir.checkpoints}: none of its {len(steps)} checkpoints is complete: move them "
             "away, then the same command starts afresh"
         )
-    if trainer.world.is_main:
-        write_whole(run_dir.folder / RECIPE, as_toml(recipe).encode())
     if last is not None:
         state.load(last)
         log(f"resuming after step {state.progress.step:,}")
