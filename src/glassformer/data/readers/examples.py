@@ -50,7 +50,7 @@ class TableColumns:
     def __str__(self) -> str:
         if self.folders:
             return "there is a folder for each label"
-        parts = {"text": self.text, "second": self.second, "label": self.label}
+        parts = {"text": self.text, "text_pair": self.second, "label": self.label}
         columns = ", ".join(f"{name} = {value!r}" for name, value in parts.items() if value)
         return f"the columns look like {columns}"
 
