@@ -166,9 +166,9 @@ def test_attention_worked_scores():
     """The dog barked: scores (−1.4, 0.64, 0.14) → (0.07, 0.58, 0.35), in the open and fast."""
     q, k, v = torch.ones(1, 1, 1), torch.tensor([-1.4, 0.64, 0.14])[:, None, None], torch.eye(3)
     v = v[:, None]  # with these values the weights themselves come out
-    fast = gf.attend(q, k, v, gf.Sequences.of([1]), gf.Sequences.of([3]), gf.How())
+    fast = gf.attend(q, k, v, gf.Sequences.of([1]), gf.Sequences.of([3]), gf.AttentionSpec())
     dense = (x.transpose(0, 1)[None] for x in (q, k, v))
-    slow = gf.attend_in_the_open(*dense, None, gf.How(), torch.nn.Identity(), one_text(1))
+    slow = gf.attend_in_the_open(*dense, None, gf.AttentionSpec(), torch.nn.Identity(), one_text(1))
     for mixed in (fast, slow):
         assert [round(a, 2) for a in mixed.flatten().tolist()] == [0.07, 0.58, 0.35]
 
@@ -178,7 +178,7 @@ def test_routing_outputs_are_weighted_sums_of_values():
     routes = torch.tensor([[0.1, 0.3, 0.6], [0.5, 0.2, 0.3]], dtype=torch.float64)
     k, v = torch.eye(3, dtype=torch.float64)[:, None], noise(3, 1, 5)
     two, three = gf.Sequences.of([2]), gf.Sequences.of([3])
-    mixed = gf.attend(routes.log()[:, None], k, v, two, three, gf.How())
+    mixed = gf.attend(routes.log()[:, None], k, v, two, three, gf.AttentionSpec())
     torch.testing.assert_close(mixed[:, 0], routes @ v[:, 0])
 
 
@@ -199,7 +199,7 @@ def test_scaling_by_root_d_k_keeps_the_gradient():
     texts, sizes = gf.Sequences.of([7]), []
     for scale in (1.0, 512**-0.5):
         q = noise(7, 1, 512).requires_grad_()
-        gf.attend(q, k, v, texts, texts, gf.How(scale=scale)).square().sum().backward()
+        gf.attend(q, k, v, texts, texts, gf.AttentionSpec(scale=scale)).square().sum().backward()
         sizes.append((q.grad / scale).norm().item())
     assert sizes[0] < sizes[1] / 3
 

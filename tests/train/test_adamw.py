@@ -70,17 +70,17 @@ def test_many_parameters_take_no_more_calls(kind: type[AdamW | Muon], most: int)
     assert counts[0] == counts[1] <= most
 
 
-def test_learning_loads_no_compiler() -> None:
+def test_training_loads_no_compiler() -> None:
     """A run that is not compiled starts three seconds sooner."""
     code = """
 import sys, torch
 from glassformer.config import ModelConfig, TaskConfig
+from glassformer.fields import TrainConfig
 from glassformer.tasks import build_task
-from glassformer.recipe.schema import Train
 from glassformer.train.state import State
 sizes = {"vocab_size": 31, "width": 8, "depth": 1, "heads": 2, "mlp_width": 8, "max_length": 8}
 task = build_task(ModelConfig(family="decoder", **sizes), TaskConfig(kind="causal_lm"))
-state = State(task, Train(steps=1, optimiser="muon"))
+state = State(task, TrainConfig(steps=1, optimiser="muon"))
 state.weights.lend()
 for optimiser in state.optimisers:
     optimiser.step()

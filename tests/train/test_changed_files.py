@@ -59,10 +59,10 @@ def test_a_copy_is_the_same_text_wherever_it_lies(begun, tmp_path) -> None:
     glassformer(*begun, "--data", tmp_path / "moved")
 
 
-def test_text_that_is_gone_as_a_whole_is_not_needed(begun, tmp_path) -> None:
+def test_once_prepared_the_text_itself_is_not_needed(begun, tmp_path) -> None:
     (tmp_path / "texts").rename(tmp_path / "away")
     said = " ".join(glassformer(*begun).errors.split())
-    assert "texts: it is gone: what was prepared from it is used" in said
+    assert "texts: not found: the data that was prepared from it is used" in said
 
 
 def test_parallel_files_are_watched(tmp_path) -> None:

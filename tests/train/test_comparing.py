@@ -56,9 +56,9 @@ def test_one_table_of_ordinary_runs(place: Path, words: list[object], done: dict
     wide, slim = done["models"]
     assert wide["parameters"] > slim["parameters"] and wide["memory"] > slim["memory"] > 0
     for model in done["models"]:
-        assert [run["what"] for run in model["runs"]] == ["seed 0", "seed 1"]
+        assert [run["label"] for run in model["runs"]] == ["seed 0", "seed 1"]
         for name, mean in model["means"].items():
-            values = [run["figures"][name] for run in model["runs"]]
+            values = [run["metrics"][name] for run in model["runs"]]
             assert mean == statistics.fmean(values)
             assert model["deviations"][name] == statistics.stdev(values)
         assert model["deviations"]["loss"] > 0 and model["seconds"] > 0
@@ -68,7 +68,7 @@ def test_one_table_of_ordinary_runs(place: Path, words: list[object], done: dict
             found = json.loads(
                 glassformer("evaluate", f"{run['folder']}/model", run["folder"], "--json")
             )
-            assert found["loss"] == run["figures"]["loss"]
+            assert found["loss"] == run["metrics"]["loss"]
     rows = list(csv.DictReader(Path(done["table"]).read_text().splitlines()))
     for row, model in zip(rows, done["models"], strict=True):
         assert row["model"] == model["model"] and row["runs"] == "2"
@@ -78,14 +78,14 @@ def test_one_table_of_ordinary_runs(place: Path, words: list[object], done: dict
     assert Path(done["figure"]).read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_is_done_is_not_done_again(
+def test_finished_runs_are_reused(
     place: Path, words: list[object], done: dict[str, Any], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     shutil.copytree(place / "out", out)
     before = kept(out)
     said = glassformer(*words, "--out", out, columns=200)
-    assert said.errors.count("it is done") == 4 and kept(out) == before
+    assert said.errors.count(": finished") == 4 and kept(out) == before
     for model in done["models"]:
         told = f"{model['means']['accuracy']:.4f} ± {model['deviations']['accuracy']:.4f}"
         line = next(line for line in said.splitlines() if line.startswith(model["model"]))
@@ -96,21 +96,41 @@ def test_what_is_done_is_not_done_again(
     assert [each["means"] for each in again["models"]] == [m["means"] for m in done["models"]]
     longer = [*words[:-1], 9]
     said = glassformer(*longer, "--out", out)
-    assert said.errors.count("resuming after step 6") == 4 and "it is done" not in said.errors
+    assert said.errors.count("resuming after step 6") == 4 and ": finished" not in said.errors
 
 
-def test_killed_inside_its_second_run_it_goes_on(
+def test_killed_inside_its_second_run_it_resumes(
     words: list[object], done: dict[str, Any], tmp_path: Path
 ) -> None:
     die = partial(at_step_of, "seed-1", 5, partial(signal_self, signal.SIGKILL))
     assert live(*words, "--out", tmp_path / "cut", mischief=die).status == -9
     end = live(*words, "--out", tmp_path / "cut")
     assert end.status == 0, end.said
-    assert end.said.count("it is done") == 1 and "resuming after step 3" in end.said
+    assert end.said.count(": finished") == 1 and "resuming after step 3" in end.said
     for model in done["models"]:
         for run in model["runs"]:
             cut = tmp_path / "cut" / Path(run["folder"]).relative_to(Path(done["table"]).parent)
             assert result(cut) == result(Path(run["folder"]))
+
+
+def stop_while_preparing(run: str) -> None:
+    from glassformer.train import build
+
+    prepare = build.prepare
+
+    def stopped(documents: Any, tokenizer: Any, folder: Path, **settings: Any) -> Any:
+        if folder.parent.parent.name == run:
+            signal_self(signal.SIGTERM)
+        return prepare(documents, tokenizer, folder, **settings)
+
+    build.prepare = stopped
+
+
+def test_interrupted_while_its_second_run_prepares(words: list[object], tmp_path: Path) -> None:
+    stop = partial(stop_while_preparing, "seed-1")
+    end = live(*words, "--out", tmp_path / "out", mischief=stop)
+    assert end.status == 75, end.said
+    assert "seed-1: interrupted before the first step: run the same" in end.said.splitlines()[-1]
 
 
 def test_data_or_weights_that_have_changed(
@@ -119,14 +139,15 @@ def test_data_or_weights_that_have_changed(
     shutil.copytree(place / "out", tmp_path / "out")
     shutil.copytree(place / "task", tmp_path / "task")
     words = [*words, "--out", tmp_path / "out", "--data", tmp_path / "task"]
-    assert glassformer(*words).errors.count("it is done") == 4  # it has moved: the same data
+    assert glassformer(*words).errors.count(": finished") == 4  # it has moved: the same data
     (tmp_path / "task/text.tsv").write_text(labelled("classification", 121)[1])
     said = refused(*words)
     assert f"{tmp_path / 'task/text.tsv'}: this file has changed since" in said
 
 
 def test_presets_and_a_test_of_its_own(place: Path, tmp_path: Path) -> None:
-    """Fresh weights with the recipe's tokenizer; the held-out part chooses, the test tells."""
+    """Random weights with the recipe's tokenizer; validation data chooses the checkpoint, and the
+    metrics are those of the test data."""
     shutil.copytree(place / "task", tmp_path / "task")
     test = tmp_path / "task/test.tsv"
     test.write_text(labelled("classification", 40, seed=1)[1])
@@ -143,21 +164,21 @@ def test_presets_and_a_test_of_its_own(place: Path, tmp_path: Path) -> None:
     assert made.task.backbone.config.depth == 2  # of the preset: the recipe's is 1
     valid = ("--data.valid", test, "--json")
     found = json.loads(glassformer("evaluate", f"{run['folder']}/model", task, *valid))
-    assert found["loss"] == run["figures"]["loss"]
+    assert found["loss"] == run["metrics"]["loss"]
     words = ("compare", f"{run['folder']}/model", "--task", task, "--out", tmp_path / "as")
     only = json.loads(
         glassformer(*words, "--evaluate-only", "--test", test, "--json")
     )["models"][0]  # fmt: skip
-    assert only["means"] == run["figures"] and only["parameters"] == model["parameters"]
-    assert "it is done" in glassformer(*words, "--evaluate-only", "--test", test).errors
+    assert only["means"] == run["metrics"] and only["parameters"] == model["parameters"]
+    assert ": finished" in glassformer(*words, "--evaluate-only", "--test", test).errors
     said = refused("compare", "bert-tiny", "--task", task, "--evaluate-only", code=2)
-    assert "fresh weights" in said
+    assert "bert-tiny: random weights have learnt nothing" in said
     words_model = place / "wide/run/model"
     said = refused("compare", words_model, "--task", task, "--evaluate-only", code=2)
     assert "this model is for masked_lm" in said
 
 
-def test_the_same_network_with_fresh_weights(place: Path, tmp_path: Path) -> None:
+def test_the_same_network_with_random_weights(place: Path, tmp_path: Path) -> None:
     model = place / "slim/run/model"
     hardly = ("--train.steps", 1, "--train.learning_rate", 1e-12)  # weights stay as they begin
     said = glassformer(
@@ -165,13 +186,15 @@ def test_the_same_network_with_fresh_weights(place: Path, tmp_path: Path) -> Non
         "--out", tmp_path, "--json", *hardly,
     )  # fmt: skip
     known = gf.load(model).task.backbone
-    kept, fresh = (
+    kept, random = (
         gf.load(f"{each['runs'][0]['folder']}/model") for each in json.loads(said)["models"]
     )
-    assert kept.task.backbone.config == fresh.task.backbone.config == known.config
-    assert torch.allclose(kept.task.backbone.token_embedding, known.words, atol=1e-6)
-    assert not torch.allclose(fresh.task.backbone.token_embedding, known.words, atol=1e-4)
-    assert kept.tokenizer.fingerprint == fresh.tokenizer.fingerprint
+    assert kept.task.backbone.config == random.task.backbone.config == known.config
+    assert torch.allclose(kept.task.backbone.token_embedding, known.token_embedding, atol=1e-6)
+    assert not torch.allclose(
+        random.task.backbone.token_embedding, known.token_embedding, atol=1e-4
+    )
+    assert kept.tokenizer.fingerprint == random.tokenizer.fingerprint
 
 
 def test_folds_hold_out_every_text_once(place: Path, tmp_path: Path) -> None:
@@ -180,7 +203,7 @@ def test_folds_hold_out_every_text_once(place: Path, tmp_path: Path) -> None:
         "--out", tmp_path, "--json", "--train.steps", 1,
     )  # fmt: skip
     (model,) = json.loads(said)["models"]
-    assert [run["what"] for run in model["runs"]] == [f"seed 0, fold {n} of 3" for n in (1, 2, 3)]
+    assert [run["label"] for run in model["runs"]] == [f"seed 0, fold {n} of 3" for n in (1, 2, 3)]
 
     def texts(run: dict[str, Any], part: str) -> Counter[tuple[int, ...]]:
         tokens = Store(Path(run["folder"]) / "data" / part)["tokens"]
@@ -207,20 +230,28 @@ def wrong(place: Path) -> dict[str, tuple[list[object], int, str]]:
         "no recipe": (["--task", place / "no.toml", model], 2, "no.toml: No such file"),
         "a typo": ([*own, "--train.stepps", 3], 2, "'train.stepps' (value 3): did you mean"),
         "no value": ([*own, "--train.steps"], 2, "--train.steps 100"),
-        "the run's folder": (["--task", task, model.parent], 1, f"write {model}"),
+        "the run's folder": (["--task", task, model.parent], 1, f"use {model}"),
         "twice": ([*own, model], 2, "would share a folder"),
         "no data": ([*own, "--data.train", "none.tsv"], 1, "none.tsv: no such file"),
         "no test": ([*own, "--test", "none.tsv"], 1, "none.tsv: no such file"),
-        "nothing held out": ([*own, "--data.valid_fraction", 0], 2, "nothing is held out"),
+        "no validation data": (
+            [*own, "--data.valid_fraction", 0],
+            2,
+            "there is no validation data",
+        ),
         "folds of nothing": ([*own, "--folds", 3, "--data.valid", "text.tsv"], 2, "data.fold"),
         "no picture": ([*own, "--figure", "a.gif"], 2, "ends in .png or .svg"),
-        "fresh and not trained": (
+        "random and not trained": (
             [f"{model}:random", "--task", task, "--evaluate-only"],
             2,
-            "fresh",
+            "random weights have learnt nothing",
         ),
-        "fresh of a preset": ([*own, "bert-tiny:random"], 2, "bert-tiny: no such folder"),
-        "seeds of nothing": ([*own, "--evaluate-only", "--seeds", 2], 2, "there is no chance"),
+        "random of a preset": ([*own, "bert-tiny:random"], 2, "bert-tiny: no such folder"),
+        "seeds of nothing": (
+            [*own, "--evaluate-only", "--seeds", 2],
+            2,
+            "--evaluate-only is not random",
+        ),
     }
 
 

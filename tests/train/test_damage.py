@@ -105,7 +105,7 @@ def test_a_damaged_one_does_not_push_out_a_good_one(tmp_path: Path) -> None:
     verify(out / "checkpoints" / "step-00000005")
 
 
-def test_where_none_is_whole_nothing_is_thrown_away(tmp_path: Path) -> None:
+def test_where_none_is_complete_nothing_is_deleted(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, steps=4, save_every=2)
     out = tmp_path / "run"
     live("pretrain", recipe, "--out", out)
@@ -114,21 +114,21 @@ def test_where_none_is_whole_nothing_is_thrown_away(tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in out.glob("checkpoints/*/*")}
     end = live("pretrain", recipe, "--out", out)
     assert end.status == 1 and end.steps == 0
-    assert "none of its 2 checkpoints is whole" in end.said.splitlines()[-1]
+    assert "none of its 2 checkpoints is complete" in end.said.splitlines()[-1]
     assert {path: path.read_bytes() for path in out.glob("checkpoints/*/*")} == before
 
 
 def get_worse() -> None:
     """Each evaluation is worse than the one before."""
-    from glassformer.train import trainer as session
+    from glassformer.train import trainer
 
     count = [0]
 
-    def evaluate(*given: Any) -> dict[str, float]:
+    def loss_metrics(*given: Any) -> dict[str, float]:
         count[0] += 1
         return {"loss": float(count[0])}
 
-    session.evaluate = evaluate
+    trainer.loss_metrics = loss_metrics
 
 
 def test_a_damaged_best_one_is_not_the_result(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A step that goes wrong is undone: back to the last checkpoint, and on without its rows."""
+"""A bad step is undone: the run rolls back to the last checkpoint and skips the step's rows."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def without(recipe: Path, *blocks: int) -> dict[str, Any]:
     """What comes of a run that knows from the start which rows are bad."""
     out = recipe.parent / "without"
     out.mkdir()
-    told = {"skipped": list(blocks), "rollbacks": len(blocks)}
-    (out / "skipped.json").write_text(json.dumps(told))
+    skipped = {"skipped": list(blocks), "rollbacks": len(blocks)}
+    (out / "skipped.json").write_text(json.dumps(skipped))
     end = live("pretrain", recipe, "--out", out)
     assert end.status == 0, end.said
     return result(out)
@@ -77,12 +77,12 @@ def check_finite(run: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "block"), [("nan", 1), ("nan", 4), ("nan", 5), ("inf", 4), ("gradient", 4)]
 )
-def test_back_and_on_without_the_rows(how: str, block: int, tmp_path: Path) -> None:
+def test_a_rollback_skips_the_rows(how: str, block: int, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, save_every=3)
     bad = rows_of(recipe, tmp_path / "look", block)
     out = tmp_path / "run"
     end = live("pretrain", recipe, "--out", out, mischief=partial(spoil, bad, how))
-    assert end.status == 0 and "without it" in end.said, end.said
+    assert end.status == 0 and "rolled back to step" in end.said, end.said
     assert json.loads((out / "skipped.json").read_text()) == {"skipped": [block], "rollbacks": 1}
     check_finite(out)
     assert result(out) == without(recipe, block)
@@ -134,7 +134,7 @@ def test_a_kill_does_not_bring_the_rows_back(when: str, tmp_path: Path) -> None:
     )
     assert end.status == -9, end.said
     end = live("pretrain", recipe, "--out", out, mischief=partial(spoil, bad, "nan"))
-    assert end.status == 0 and "without it" not in end.said
+    assert end.status == 0 and "rolled back to step" not in end.said
     assert result(out) == without(recipe, 4)
 
 
@@ -161,26 +161,26 @@ def test_a_spoilt_weight_does_not_reach_a_checkpoint(step: int, tmp_path: Path) 
     out = tmp_path / "run"
     mischief = partial(spoil_weight, step, tmp_path / "flag")
     end = live("pretrain", recipe, "--out", out, mischief=mischief)
-    assert end.status == 0 and "without it" in end.said, end.said
+    assert end.status == 0 and "rolled back to step" in end.said, end.said
     check_finite(out)
 
 
 def spoil_evaluation() -> None:
-    from glassformer.train import trainer as sessions
+    from glassformer.train import trainer
 
-    evaluate, count = sessions.evaluate, [0]
+    loss_metrics, count = trainer.loss_metrics, [0]
 
     def once(*given: Any) -> dict[str, float]:
         count[0] += 1
-        return {**evaluate(*given), **({"loss": float("nan")} if count[0] == 1 else {})}
+        return {**loss_metrics(*given), **({"loss": float("nan")} if count[0] == 1 else {})}
 
-    sessions.evaluate = once
+    trainer.loss_metrics = once
 
 
-def test_an_evaluation_that_is_no_number_is_no_best_one(tmp_path: Path) -> None:
+def test_an_evaluation_that_is_nan_is_not_the_best_one(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, save_every=3)
     end = live("pretrain", recipe, "--out", tmp_path / "run", mischief=spoil_evaluation)
-    assert end.status == 0 and "held-out part is NaN or infinite" in end.said, end.said
+    assert end.status == 0 and "the validation loss is NaN or infinite" in end.said, end.said
     check_finite(tmp_path / "run")
     assert "NaN" not in (tmp_path / "run" / "metrics.jsonl").read_text()
 

@@ -130,7 +130,7 @@ def test_folds_are_cut_by_the_names_of_files(tmp_path: Path) -> None:
     recipe = written(tmp_path)
     made = session(recipe, tmp_path / "run")
     assert made.valid is not None
-    assert made.valid.objective.store.documents == 20
+    assert made.valid.dataset.store.documents == 20
     assert made.rows.dataset.store.documents == 40
     texts = [each.texts[0] for each in made.evaluator.documents]  # type: ignore[union-attr]
     for label in TELLING:
@@ -138,7 +138,7 @@ def test_folds_are_cut_by_the_names_of_files(tmp_path: Path) -> None:
         assert all(file.read_text().rstrip("\n") in texts for file in held)
     said = glassformer("pretrain", recipe, "--out", tmp_path / "few", "--data.fold", "1/500",
                        code=2).errors.splitlines()[-1]  # fmt: skip
-    assert "with data.fold = '1/500' there is nothing to test on: write fewer folds" in said
+    assert "with data.fold = '1/500' there is nothing to evaluate on: write fewer folds" in said
     (tmp_path / "table.tsv").write_text("text\tlabel\na film\tneg\nthe film\tpos\n")
     said = glassformer("pretrain", recipe, "--out", tmp_path / "other", "--data.train",
                        tmp_path / "table.tsv", code=2).errors.splitlines()[-1]  # fmt: skip
@@ -170,20 +170,20 @@ def test_a_backbone_reads_documents_that_are_longer_than_itself(tmp_path: Path) 
         assert trace["encoder.blocks.0.attention.weights"].shape[0] == len(trace.sentences)
 
 
-def test_what_cannot_be_told_is_one_line(tmp_path: Path) -> None:
+def test_what_cannot_be_explained_is_one_line(tmp_path: Path) -> None:
     recipe = written(tmp_path, train={"steps": 2}, objective={"pool": "mean", "token_dropout": 0.0})
     glassformer("pretrain", recipe, "--out", tmp_path / "run")
     said = refused("classify", tmp_path / "run/model", TEXT, "--explain", 3)
-    assert "why: this model's pool = 'mean', and only one of 'words' or 'hierarchy' tells" in said
+    assert "explain: this model has pool = 'mean': only models with 'words' or 'hierarchy'" in said
 
 
 def test_static_vectors_are_compared_as_any_model(tmp_path: Path) -> None:
     recipe, vectors = written(tmp_path, train={"steps": 2}), tmp_path / "vectors.txt"
     words = ("compare", vectors, "--task", recipe, "--seeds", 1, "--out", tmp_path / "out")
     (model,) = json.loads(glassformer(*words, "--json"))["models"]
-    assert "20 pieces" in glassformer("params", vectors)
+    assert "20 tokens" in glassformer("params", vectors)
     assert model["parameters"] > 20 * 8 and 0 <= model["means"]["accuracy"] <= 1
-    assert "it is done" in glassformer(*words).errors
+    assert ": finished" in glassformer(*words).errors
     vectors.write_text(vectors.read_text().replace("late", "soon"))
     assert "vectors.txt: this file has changed since" in refused(*words)
 

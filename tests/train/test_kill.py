@@ -79,7 +79,7 @@ class Killer:
         if end.status == 0:
             self.runs.append(result(self.out))
             assert not [*self.out.rglob(".*.tmp*")], "something is left of those that were killed"
-        if end.status == 0 or (end.status == 1 and self.naive):  # none of its checkpoints is whole
+        if end.status == 0 or (end.status == 1 and self.naive):  # no checkpoint is complete
             shutil.rmtree(self.out)
             return
         assert end.status == -9, end.said
@@ -105,8 +105,11 @@ def check(recipe: Path, kills: int, seed: int) -> Counter[str]:
 
 
 def settings(case: tuple[Any, ...]) -> dict[str, Any]:
-    _, precision, rows, workers = case
-    return {"precision": precision, "rows": rows, "workers": workers, "save_every": EVERY}
+    _, precision, micro_batches, workers = case
+    return {
+        "precision": precision, "micro_batches": micro_batches, "workers": workers,
+        "save_every": EVERY,
+    }  # fmt: skip
 
 
 # Each family and each value of a setting once; all of them in `make test-all`.

@@ -55,22 +55,22 @@ def test_a_class_is_learnt_and_used(tmp_path: Path) -> None:
 
 
 def test_tags_are_learnt_and_used(tmp_path: Path) -> None:
-    figures = learnt(tmp_path, "token_classification")
-    assert figures["entity_f1"] == figures["accuracy"] == 1.0
+    metrics = learnt(tmp_path, "token_classification")
+    assert metrics["entity_f1"] == metrics["accuracy"] == 1.0
     found = gf.load(tmp_path / "run/model").tag(["the", "cat", "saw", "home"])
     assert found.labels == ["O", "B-animal", "O", "B-place"]
 
 
 def test_answers_are_learnt_and_used(tmp_path: Path) -> None:
-    figures = learnt(tmp_path, "question_answering")
-    assert figures["exact_match"] == figures["f1"] == 1.0
+    metrics = learnt(tmp_path, "question_answering")
+    assert metrics["exact_match"] == metrics["f1"] == 1.0
     model = gf.load(tmp_path / "run/model")
     assert model.answer("the dog", "sea and home by a mat")[0].text == "sea"
 
 
 def test_partners_are_learnt(tmp_path: Path) -> None:
-    figures = learnt(tmp_path, "sentence_embedding", objective={"symmetric": True})
-    assert figures["accuracy"] > 0.9
+    metrics = learnt(tmp_path, "sentence_embedding", objective={"symmetric": True})
+    assert metrics["accuracy"] > 0.9
     files = {file.name for file in (tmp_path / "run/model").rglob("*.json")}
     assert "modules.json" in files
     assert gf.load(tmp_path / "run/model").recipe.pool == "mean"
@@ -100,9 +100,9 @@ def test_values_are_learnt(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", LABELLED)
 def test_evaluate_agrees_with_the_run(kind: str, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, kind)
-    figures = json.loads(glassformer("pretrain", recipe, "--out", tmp_path / "run", "--json"))
+    metrics = json.loads(glassformer("pretrain", recipe, "--out", tmp_path / "run", "--json"))
     found = json.loads(glassformer("evaluate", tmp_path / "run/model", recipe, "--json"))
-    assert {name: found[name] for name in figures["valid"]} == figures["valid"]
+    assert {name: found[name] for name in metrics["valid"]} == metrics["valid"]
     dry = glassformer("pretrain", recipe, "--out", tmp_path / "dry", "--dry-run")
     assert "Nothing was trained." in dry
 
@@ -158,7 +158,7 @@ def test_fixed_shapes_give_the_same_loss(kind: str, tmp_path: Path) -> None:
     made = session(write(tmp_path, kind), tmp_path / "run")
     task = made.state.task.eval()
     bare = made.rows
-    fixed = PackedRows(bare.objective, budget=bare.budget, fixed=True)
+    fixed = PackedRows(bare.dataset, budget=bare.budget, fixed=True)
     for i in range(3):
         one, other = (task(rows[i].batch).losses["labels"] for rows in (bare, fixed))
         assert one.count == other.count
@@ -178,13 +178,13 @@ def begun(folder: Path) -> tuple[Path, Path]:
     return folder / "words/run/model", recipe
 
 
-def test_the_body_stays_and_the_head_is_fresh(tmp_path: Path) -> None:
+def test_the_body_stays_and_the_head_is_new(tmp_path: Path) -> None:
     start, recipe = begun(tmp_path)
     told: list[str] = []
     place = RunPaths(recipe.parent, tmp_path / "out", "r", lambda line, _: told.append(line))
     world = DistributedContext(0, 1, torch.device("cpu"))
     made = Builder(read_recipe(recipe, {"init_from": str(start)}), place).trainer(world)
-    assert f"{start}: new head for classification (it came with masked_lm)" in told
+    assert f"{start}: new head for classification (the model came with masked_lm)" in told
     before = gf.load(start).task.backbone.state_dict()
     for name, tensor in made.state.task.backbone.state_dict().items():
         assert torch.equal(tensor, before[name])
@@ -193,7 +193,7 @@ def test_the_body_stays_and_the_head_is_fresh(tmp_path: Path) -> None:
         assert torch.equal(a, b)
     glassformer("finetune", start, recipe, "--out", tmp_path / "tuned")
     said = glassformer("finetune", tmp_path / "tuned/model", recipe, "--out", tmp_path / "more")
-    assert "fresh head" not in said.errors  # it knows these labels
+    assert "new head" not in said.errors  # it knows these labels
 
 
 def test_a_recipe_changes_the_dropout_of_a_model_and_nothing_else(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_recipe_changes_the_dropout_of_a_model_and_nothing_else(tmp_path: Path
     assert tuned.backbone.config.dropout == DropoutRates(embedding=0.2, residual=0.2)
     again = ("finetune", tmp_path / "tuned/model", recipe, "--out", tmp_path / "again")
     more = glassformer(*again, "--model.dropout.attention", 0.5, "--train.steps", 1)
-    assert "fresh head" not in more.errors
+    assert "new head" not in more.errors
     assert gf.load(tmp_path / "again/model").task.backbone.config.dropout.attention == 0.5
     for words, said in (
         (("--model.depth", 3), "model.depth = 3: init_from = "),
@@ -245,9 +245,11 @@ def test_the_short_form_needs_a_model_and_a_file(tmp_path: Path) -> None:
         assert valid["loss"] > 0
         found = json.loads(glassformer("evaluate", out / "model", out, "--json"))
         assert {name: found[name] for name in valid} == valid  # a run is a recipe, too
+        told = " ".join(said.errors.split())
         if kind == "classification":
-            told = " ".join(said.errors.split())
             assert "the columns look like text = 'sentence', label = 'label'" in told
+        if kind == "sentence_embedding":
+            assert "the columns look like text = 'text1', text_pair = 'text2'" in told
         assert gf.load(out / "model")
     assert "write one of classification" in refused(
         "finetune", start, "--objective", "sing", "--data", data, code=2
@@ -277,6 +279,7 @@ BAD: list[tuple[str, str, str]] = [
     ("classification", "the cat\tcat\n \tnone\n", "line 3: sentence = ' ': write a text"),
     ("classification", "the cat\tcat\nthe dog\t\n", "line 3: label = '': write a label"),
     ("token_classification", "the\tO\ncat\n\n", "line 2 has 1 columns: write 2"),
+    ("sentence_embedding", "the cat\ta cat\nthe dog\t\n", "line 3: text2 = '': write a text"),
 ]
 
 
@@ -284,7 +287,8 @@ BAD: list[tuple[str, str, str]] = [
 def test_a_bad_row_is_named_or_skipped(kind: str, rows: str, why: str, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, kind, train={"steps": 1})
     name, text = labelled(kind)
-    head, _, rest = text.partition("\n") if kind == "classification" else ("", "", text)
+    has_header = kind != "token_classification"
+    head, _, rest = text.partition("\n") if has_header else ("", "", text)
     (tmp_path / name).write_text((head + "\n" if head else "") + rows + rest)
     said = refused("pretrain", recipe, "--out", tmp_path / "run")
     assert said == f"glassformer: {tmp_path / name}: {why}\n" or said.startswith(
@@ -324,7 +328,7 @@ def test_folds_share_the_texts_out(tmp_path: Path) -> None:
         recipe = write_recipe(tmp_path, "classification", data={"fold": f"{number}/3"})
         made = session(recipe, tmp_path / f"run{number}")
         assert made.valid is not None
-        sizes.append(made.valid.objective.store.documents)
+        sizes.append(made.valid.dataset.store.documents)
         assert sizes[-1] + made.rows.dataset.store.documents == 120
     assert sum(sizes) == 120 and min(sizes) > 20
     for fold in ("4/3", "x", "1/1"):
@@ -334,10 +338,10 @@ def test_folds_share_the_texts_out(tmp_path: Path) -> None:
         assert f"data.fold = {fold!r}: write 1/10 to 10/10" in said
 
 
-def test_the_best_is_chosen_by_a_figure_of_the_data(tmp_path: Path) -> None:
+def test_the_best_is_chosen_by_a_metric_of_the_data(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, "classification", train={"best_by": "spearman"})
     said = glassformer("pretrain", recipe, "--out", tmp_path / "run", code=2)
-    assert "of this data write one of loss, accuracy, f1, mcc" in said.errors.splitlines()[-1]
+    assert "for this data write one of loss, accuracy, f1, mcc" in said.errors.splitlines()[-1]
     recipe = write_recipe(tmp_path, "classification", train={"best_by": "mcc"})
     made = session(recipe, tmp_path / "run")
     assert made.state.train.best_by == "mcc"

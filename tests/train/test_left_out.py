@@ -1,4 +1,4 @@
-"""Nothing is cut or left out in silence: it is counted and told, or the run does not begin."""
+"""Nothing is cut or skipped in silence: it is counted and logged, or the run does not start."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ TOO_LONG = {
     "masked_lm": (LONG, "1 documents of more than 30 tokens, read in parts"),
     "masked_lm_nsp": (
         f"It sat. {LONG}. It ran.",
-        "3 sentences too long for a pair of 32 tokens, left out",
+        "3 sentences too long for a pair of 32 tokens, skipped",
     ),
-    "translation": (f"{LONG}\tDOG\n", "1 pairs with a side of more than 32 tokens, left out"),
+    "translation": (f"{LONG}\tDOG\n", "1 pairs with a side of more than 32 tokens, skipped"),
 }
 
 
@@ -35,29 +35,31 @@ def write(folder: Path, kind: str, text: str) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("kind", FITS)
 def test_what_is_too_long_is_counted(kind: str, tmp_path: Path) -> None:
-    text, told = TOO_LONG[kind]
+    text, reason = TOO_LONG[kind]
     words = write(tmp_path, kind, FITS[kind] + text)
     end = glassformer(*words, "--on-truncate", "error", code=1)
     said = end.errors.splitlines()[-1]
-    assert said.startswith(f"glassformer: {tmp_path / 'run' / 'data' / 'train'}: {told}: raise obj")
+    assert said.startswith(
+        f"glassformer: {tmp_path / 'run' / 'data' / 'train'}: {reason}: raise obj"
+    )
     assert not (tmp_path / "run" / "checkpoints").exists()
     going = glassformer(*words, "--on-truncate", "warn")
-    assert f"train: {told}" in " ".join(going.errors.split())
+    assert f"train: {reason}" in " ".join(going.errors.split())
 
 
 @pytest.mark.parametrize("kind", FITS)
-def test_where_all_fits_nothing_is_told(kind: str, tmp_path: Path) -> None:
+def test_where_all_fits_nothing_is_logged(kind: str, tmp_path: Path) -> None:
     said = glassformer(*write(tmp_path, kind, FITS[kind]), "--on-truncate", "error").errors
-    assert "left out" not in said and "in parts" not in said
+    assert [each for each in ("skipped", "in parts", "in no pair") if each in said] == []
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "told"),
+    ("kind", "text", "reason"),
     [
         (
             "translation",
             f"{LONG}\tDOG\n",
-            "with a side of more than 32 tokens, left out: raise obj",
+            "with a side of more than 32 tokens, skipped: raise obj",
         ),
         (
             "masked_lm_nsp",
@@ -66,7 +68,9 @@ def test_where_all_fits_nothing_is_told(kind: str, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_where_nothing_is_left_it_says_why(kind: str, text: str, told: str, tmp_path: Path) -> None:
+def test_where_nothing_is_left_it_says_why(
+    kind: str, text: str, reason: str, tmp_path: Path
+) -> None:
     end = glassformer(*write(tmp_path, kind, text), code=1)
     assert "no text is left: " in end.errors.splitlines()[-1]
-    assert told in end.errors.splitlines()[-1]
+    assert reason in end.errors.splitlines()[-1]

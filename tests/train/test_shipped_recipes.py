@@ -12,7 +12,8 @@ import pytest
 
 import smallship
 from glassformer.config import TokenIds
-from glassformer.recipe.schema import model_config, read_recipe, task_config
+from glassformer.objectives import objective_of
+from glassformer.recipe.schema import model_config, read_recipe
 from glassformer.sizes import measure
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.train.loop import fit
@@ -56,7 +57,8 @@ def test_its_losses_are_known(name: str, data: Path, tmp_path: Path) -> None:
 def test_its_model_is_small(name: str) -> None:
     recipe = read_recipe(smallship.RECIPES / f"{name}.toml")
     config = model_config(recipe, recipe.tokenizer.vocab_size, TokenIds(), name)
-    count = measure(config, task_config(recipe, config)).with_head
+    task = objective_of(recipe).task_config(recipe, config, ())
+    count = measure(config, task).with_head
     assert MOST[name] / 2 < count <= MOST[name]
 
 

@@ -1,4 +1,4 @@
-"""TensorBoard's curves are those of metrics.jsonl, however often the run was broken off."""
+"""TensorBoard's curves are those of metrics.jsonl, however often the run was interrupted."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ FLAG = ("--train.tensorboard", "true")
 
 
 def curves(run: Path) -> dict[str, list[tuple[int, float]]]:
-    found = EventAccumulator(str(run / "tensorboard")).Reload()
+    log = EventAccumulator(str(run / "tensorboard")).Reload()
     return {
-        name: [(point.step, point.value) for point in found.Scalars(name)]
-        for name in found.Tags()["scalars"]
+        name: [(point.step, point.value) for point in log.Scalars(name)]
+        for name in log.Tags()["scalars"]
     }
 
 
 def check_same(run: Path) -> dict[str, list[tuple[int, float]]]:
-    """Every figure of every line of the metrics, once."""
+    """Every value of every line of the metrics, once."""
     events = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     steps = [event for event in events if "loss" in event]
     found = curves(run)
     pairs = {"loss": "loss", "norm": "gradient_norm", "rate": "learning_rate"}
-    wanted: dict[str, list[Any]] = {
+    expected: dict[str, list[Any]] = {
         f"train/{there}": [(event["step"], event[here]) for event in steps]
         for here, there in pairs.items()
     }
     for event in events:
         for name, value in event.get("valid", {}).items():
-            wanted.setdefault(f"valid/{name}", []).append((event["step"], value))
-    assert found.keys() == wanted.keys() | {"train/tokens_per_second"}
-    for name, points in wanted.items():
+            expected.setdefault(f"valid/{name}", []).append((event["step"], value))
+    assert found.keys() == expected.keys() | {"train/tokens_per_second"}
+    for name, points in expected.items():
         assert [step for step, _ in found[name]] == [step for step, _ in points], name
         assert [value for _, value in found[name]] == pytest.approx([v for _, v in points])
     return found
 
 
-def test_a_run_that_was_killed_goes_on_with_the_same_curves(tmp_path: Path) -> None:
+def test_a_run_that_was_killed_resumes_with_the_same_curves(tmp_path: Path) -> None:
     recipe, run = write_recipe(tmp_path, save_every=5, steps=16), tmp_path / "run"
     words = ("pretrain", recipe, "--out", run, *FLAG)
     kill = partial(at_step, 9, partial(signal_self, signal.SIGKILL))
@@ -58,13 +58,13 @@ def test_a_run_that_was_killed_goes_on_with_the_same_curves(tmp_path: Path) -> N
     assert all(0 < speed < 1e8 for _, speed in speeds)
 
 
-def test_going_back_hides_what_was_bad(tmp_path: Path) -> None:
+def test_a_rollback_hides_the_bad_steps(tmp_path: Path) -> None:
     from test_diverge import rows_of, spoil
 
     recipe, run = write_recipe(tmp_path, save_every=3), tmp_path / "run"
     bad = rows_of(recipe, tmp_path / "look", 4)
     end = live("pretrain", recipe, "--out", run, *FLAG, mischief=partial(spoil, bad, "nan"))
-    assert end.status == 0 and "without it" in end.said, end.said
+    assert end.status == 0 and "rolled back to step 4" in end.said, end.said
     check_same(run)
 
 
@@ -73,7 +73,7 @@ def test_each_loss_of_two_has_its_curve(tmp_path: Path) -> None:
     glassformer("pretrain", recipe, "--out", tmp_path / "run", *FLAG, "--tokenizer.kind",
                 "wordpiece", "--tokenizer.vocab_size", 200)  # fmt: skip
     found = curves(tmp_path / "run")
-    both = zip(found["train/loss_labels"], found["train/loss_follows"], strict=True)
+    both = zip(found["train/loss_labels"], found["train/loss_next_sentence_labels"], strict=True)
     assert [a + b for (_, a), (_, b) in both] == pytest.approx([v for _, v in found["train/loss"]])
 
 

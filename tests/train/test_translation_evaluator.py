@@ -40,7 +40,7 @@ def test_any_of_several_references_will_do():
     assert found["bleu"].value == pytest.approx(100.0) and "nrefs:var" in found["bleu"].signature
 
 
-def test_a_judge_leaves_the_model_as_it_was(monkeypatch):
+def test_an_evaluator_leaves_the_model_as_it_was(monkeypatch):
     import torch
 
     seen = []
@@ -51,10 +51,10 @@ def test_a_judge_leaves_the_model_as_it_was(monkeypatch):
 
     monkeypatch.setattr("glassformer.evaluation.translation.translate", fake)
     task = torch.nn.Linear(1, 1).train()
-    judge = TranslationEvaluator(
+    evaluator = TranslationEvaluator(
         None, Examples(FOUND, [[each] for each in FOUND]), {"num_beams": 1}
     )
-    assert judge(task)["bleu"].value == pytest.approx(100.0)
+    assert evaluator(task)["bleu"].value == pytest.approx(100.0)
     assert task.training and seen == [(False, {"num_beams": 1})]
 
 
@@ -64,5 +64,6 @@ def test_ids_have_no_text_to_compare_with(tmp_path):
     words = ("--data.valid", tmp_path / "run/data/valid", "--tokenizer.path",
              tmp_path / "run/tokenizer", "--tokenizer.vocab_size", 8000)  # fmt: skip
     said = glassformer("pretrain", recipe, *words, "--out", tmp_path / "other", code=2)
-    assert "data.valid holds ids: BLEU needs its text" in said.errors
+    valid = str(tmp_path / "run/data/valid")
+    assert f"data.valid = {valid!r} holds token ids: the metrics of translation need" in said.errors
     assert glassformer("plot", tmp_path / "run")

@@ -169,7 +169,7 @@ def test_a_run_that_has_begun_keeps_its_recipe(tmp_path: Path) -> None:
         assert end.status == 0, end.said
 
 
-def test_a_model_that_cannot_go_on_is_refused_before_any_work(tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_trained_is_refused_before_any_work(tmp_path: Path) -> None:
     recipe, run = write_recipe(tmp_path, steps=1), tmp_path / "run"
     assert live("pretrain", recipe, "--out", run).status == 0
     tune = tmp_path / "tune.toml"
@@ -178,7 +178,7 @@ def test_a_model_that_cannot_go_on_is_refused_before_any_work(tmp_path: Path) ->
     masked = ("--objective.kind", "masked_lm")
     for model, words, said in (
         (tmp_path / "none", (), "none: no such folder: write the folder of a model"),
-        (run, (), f"this is the folder of a run: write {run / 'model'}"),
+        (run, (), f"this is the folder of a run: use {run / 'model'}"),
         (run / "tokenizer", (), "config.json is missing"),
         (
             run / "model",
@@ -206,7 +206,7 @@ def stop_while_preparing(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_broken_off_before_the_first_step(number: int, tmp_path: Path) -> None:
+def test_interrupted_before_the_first_step(number: int, tmp_path: Path) -> None:
     words = ("pretrain", write_recipe(tmp_path, steps=2), "--out", tmp_path / "run")
     end = live(*words, mischief=partial(stop_while_preparing, number))
     assert end.status == 75, end.said
@@ -232,8 +232,8 @@ def no_memory() -> None:
 
 def test_out_of_memory_says_which_number_to_lower(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path)
-    for tape, more in (("false", ""), ("true", " --train.cuda_graphs false")):
-        words = ("pretrain", recipe, "--out", tmp_path / tape, "--train.cuda_graphs", tape)
+    for graphs, more in (("false", ""), ("true", " --train.cuda_graphs false")):
+        words = ("pretrain", recipe, "--out", tmp_path / graphs, "--train.cuda_graphs", graphs)
         end = live(*words, mischief=partial(at_step, 3, no_memory))
         assert end.status == 1
         assert end.said.splitlines()[-1] == (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +18,13 @@ from glassformer.catalog import find
 from glassformer.cli.common import safe, size
 from glassformer.cli.evaluate import report_lines
 from glassformer.cli.plot import check_picture, new_figure, save
-from glassformer.cli.training import DATA, JSON, Display, split_fields
+from glassformer.cli.training import DATA, JSON, opened, split_fields
 from glassformer.errors import ConfigError
 from glassformer.recipe.paths import expanded
 
 if TYPE_CHECKING:
+    from glassformer.data.run_paths import RunPaths
+    from glassformer.recipe.schema import Recipe
     from glassformer.train.compare_plan import Line
     from glassformer.train.fit import Run
 
@@ -90,12 +94,11 @@ def _announce(line: str) -> None:
     Console(stderr=True).print(Text(safe(line), "bold"), soft_wrap=True)
 
 
-def _train(run: Run) -> None:
-    display = Display(Console(stderr=True), quiet=False)
-    try:
+@contextmanager
+def _train(recipe: Recipe, paths: RunPaths) -> Iterator[Run]:
+    with opened(recipe, paths) as (run, display):
         display.follow(run)
-    finally:
-        display.close()
+        yield run
 
 
 def _picture(figure: Path | None, out: Path) -> Path | None:

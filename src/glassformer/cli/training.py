@@ -7,6 +7,9 @@ import os
 import signal
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +22,7 @@ from glassformer.recipe.paths import expanded, full_path
 from glassformer.recipe.toml import ROOT, root_of
 
 if TYPE_CHECKING:
+    from glassformer.data.run_paths import RunPaths
     from glassformer.recipe.schema import Recipe
     from glassformer.train.fit import Run
     from glassformer.train.loop import Step
@@ -140,31 +144,38 @@ def _run(
     recipe: Recipe, source: str, root: Path, out: Path | None, dry: bool, as_json: bool
 ) -> None:
     from glassformer.data.run_paths import RunPaths
+
+    folder = expanded(out) if out else Path("runs") / recipe.name
+    with opened(recipe, RunPaths(root, folder, source)) as (run, display):
+        if dry:
+            from glassformer.cli.dry_run import show
+            from glassformer.train.dry_run import describe
+
+            if not display.quiet:
+                show(describe(run), as_json)
+            return
+        display.follow(run)
+    if not display.quiet:
+        _print_result(run.result, as_json)
+
+
+@contextmanager
+def opened(recipe: Recipe, paths: RunPaths) -> Iterator[tuple[Run, Display]]:
+    """A run that is ready to train, with a display of its own; only the main process shows it."""
     from glassformer.train.fit import open_run
     from glassformer.train.trainer import Interrupted
 
-    folder = expanded(out) if out else Path("runs") / recipe.name
     for name in STOPS:
         signal.signal(name, signal.default_int_handler)
-    is_main = int(os.environ.get("RANK", 0)) == 0
-    display = Display(Console(stderr=True), quiet=not is_main)
+    display = Display(Console(stderr=True), quiet=int(os.environ.get("RANK", 0)) != 0)
     try:
-        with open_run(recipe, RunPaths(root, folder, source, display.report)) as run:
-            if dry:
-                from glassformer.cli.dry_run import show
-                from glassformer.train.dry_run import describe
-
-                if is_main:
-                    show(describe(run), as_json)
-                return
-            display.follow(run)
+        with open_run(recipe, replace(paths, report=display.report)) as run:
+            yield run, display
     except KeyboardInterrupt:  # while preparing: a run that trains is asked to stop instead
-        line = f"{folder}: interrupted before the first step: run the same command to resume"
+        line = f"{paths.out}: interrupted before the first step: run the same command to resume"
         raise Interrupted(line) from None
     finally:
         display.close()
-    if is_main:
-        _print_result(run.result, as_json)
 
 
 def _print_result(result: dict[str, Any], as_json: bool) -> None:

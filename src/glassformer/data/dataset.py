@@ -85,6 +85,11 @@ class Dataset(ABC):
     @abstractmethod
     def skipped(self) -> list[Skipped]: ...
 
+    def unused(self) -> list[Skipped]:
+        """Tokens in no sample of the first epoch, if there can be any. Counting them takes a pass
+        over the data: only a dry run reports them."""
+        return []
+
     def label_positions(self, budget: int, texts: int) -> int:
         """The most label positions in a row of this many tokens and texts; 0 if all tokens have
         labels."""

@@ -211,8 +211,8 @@ class ClassificationObjective(TableObjective):
 
     def labels(self, recipe: RecipeFields, paths: RunPaths) -> tuple[str, ...]:
         """The classes; a single name, that of the column, means decimal regression targets."""
+        names = self.all_labels(recipe, paths)  # first: a bad row is reported alone
         table = self.log_guess(recipe, paths.root / recipe.data.train, paths.log)
-        names = self.all_labels(recipe, paths)
         if recipe.data.label_separator is None and are_values(names):
             return () if table.label is None else (table.label,)
         return self.order_labels(recipe, paths, names)

@@ -89,18 +89,17 @@ class MaskedLMNSPDataset(MaskedDataset):
             Skipped(int(single.sum()), "documents of one sentence, without a pair"),
             Skipped(int((paired & ~fitting).sum()), too_long, too_long=True),
             Skipped(int(long.sum()), "of one sentence too long for the model, cut", too_long=True),
-            Skipped(self._unpaired(), "tokens in no pair (in the first epoch)"),
         ]
 
-    def _unpaired(self) -> int:
-        """How many tokens are in no sample of the first epoch."""
+    def unused(self) -> list[Skipped]:
         samples = self.samples(0)
         covered = np.zeros(len(self.store["tokens"]) + 1, dtype=np.int64)
         for texts in (samples.first, samples.second):
             if texts is not None:
                 np.add.at(covered, texts[:, 0], 1)
                 np.add.at(covered, texts.sum(1), -1)
-        return int((covered.cumsum()[:-1] == 0).sum())
+        count = int((covered.cumsum()[:-1] == 0).sum())
+        return [Skipped(count, "tokens in no pair (in the first epoch)")]
 
 
 class MaskedLMNSPObjective(MaskedObjective):

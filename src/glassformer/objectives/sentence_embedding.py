@@ -95,6 +95,7 @@ class SentenceEmbeddingObjective(TableObjective):
 
     def labels(self, recipe: RecipeFields, paths: RunPaths) -> tuple[str, ...]:
         """The name of the column of similarities, if there is one."""
+        self.all_labels(recipe, paths)  # a bad row fails now, not after the tokenizer is trained
         table = self.log_guess(recipe, paths.root / recipe.data.train, paths.log)
         return () if table.label is None else (table.label,)
 

@@ -102,7 +102,9 @@ class Builder:
         """What computes metrics on the validation data; `options` are the objective's."""
         if self._prepared("valid"):
             raise ConfigError(
-                f"{self.paths.source}: data.valid holds token ids: these metrics need its text"
+                f"{self.paths.source}: data.valid = {self.recipe.data.valid!r} holds token ids: "
+                f"the metrics of {self.objective.name} need text: write the file that it was "
+                "prepared from"
             )
         return self.objective.evaluator(
             self.recipe, self.paths, self.make_tokenizer(), self.files, **options

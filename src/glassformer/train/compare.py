@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from glassformer.durable import write_whole
 from glassformer.errors import ConfigError
 from glassformer.presets import PRESETS
 from glassformer.recipe.paths import expanded
-from glassformer.recipe.schema import recipe_fields
+from glassformer.recipe.schema import Recipe, recipe_fields
 from glassformer.recipe.toml import root_of
 from glassformer.sizes import measure as count_parameters
 from glassformer.train.compare_plan import (
@@ -62,13 +63,21 @@ class Comparison:
         return {"metric": self.metric, "models": models, "table": str(self.table)}
 
 
+@contextmanager
+def train(recipe: Recipe, paths: RunPaths) -> Iterator[Run]:
+    """A run that was trained to its end."""
+    with open_run(recipe, paths) as run:
+        deque(run.events(), maxlen=0)
+        yield run
+
+
 @dataclass(frozen=True)
 class Hooks:
-    """What a caller may watch: lines about the data, each run, and the events of a run."""
+    """What a caller may watch: lines about the data, the start of each run, and its training."""
 
     report: Report = lambda line, progress: None
     start: Callable[[str], None] = lambda line: None
-    train: Callable[[Run], None] = lambda run: deque(run.events(), maxlen=0).clear()
+    train: Callable[[Recipe, RunPaths], AbstractContextManager[Run]] = train
 
 
 def compare(
@@ -152,8 +161,7 @@ def _train(planned: PlannedRun, paths: RunPaths, hooks: Hooks) -> RunResult:
         torch.compiler.reset()  # earlier models must not count towards the recompile limit
     _reset_peak()
     place = RunPaths(paths.root, planned.folder, paths.source, paths.report)
-    with open_run(planned.recipe, place) as run:
-        hooks.train(run)
+    with hooks.train(planned.recipe, place) as run:
         state = run.trainer.state
         parameters = sum(p.numel() for p in state.task.parameters())
         peak_memory = (

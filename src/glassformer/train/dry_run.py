@@ -125,7 +125,8 @@ def _size(rows: PackedRows) -> dict[str, int]:
 
 def _skipped(dataset: Dataset) -> dict[str, int]:
     """What the model will not see, or not in one piece."""
-    return {each.reason: each.count for each in dataset.skipped() if each.count}
+    skipped = [*dataset.skipped(), *dataset.unused()]
+    return {each.reason: each.count for each in skipped if each.count}
 
 
 def _first(
