@@ -81,10 +81,10 @@ def live(folder: Path) -> None:
     from harness import write_recipe
 
     import glassformer as gf
+    from commands import glassformer
     from glassformer.checkpoint import folder as folders
     from glassformer.studio.app import create_app
     from glassformer.studio.samples import ServedModel
-    from verbs import glassformer
 
     folders.MAPS_LOCK = True
     recipe, out = write_recipe(folder, steps=4, workers=2), folder / "run"

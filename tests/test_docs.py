@@ -16,6 +16,7 @@ import typer
 from typer.main import get_command
 
 import glassformer as gf
+from commands import glassformer
 from furnished import furnish
 from glassformer import glass
 from glassformer.cli.main import ANY_FIELD, app
@@ -24,7 +25,6 @@ from glassformer.recipe.schema import Recipe
 from sitebuild import build_site
 from test_arrows import FILES, room
 from test_readme import NOT_RUN, inline_commands
-from verbs import glassformer
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

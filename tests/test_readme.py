@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from commands import glassformer
 from furnished import TEXT, furnish
 from glassformer.pretrained import shipped
 from ports import free_port
-from verbs import glassformer
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from commands import glassformer, refused
 from glassformer.data.stats import CorpusStats, histogram, spread
 from glassformer.data.store import Store
 from glassformer.text.training import tokenizer_files
 from stores import RUSSIAN, TEXTS, bpe, chars, translation, wordpiece
-from verbs import glassformer, refused
 
 GLASSFORMER = Path(sys.executable).with_name("glassformer")
 

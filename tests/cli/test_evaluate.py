@@ -5,8 +5,8 @@ import math
 
 import pytest
 
+from commands import glassformer, refused
 from tiny import KINDS, text, write_recipe
-from verbs import glassformer, refused
 
 
 @pytest.fixture(scope="module", params=KINDS)

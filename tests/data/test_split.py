@@ -5,9 +5,9 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from commands import glassformer
 from glassformer.data.split import is_held, split_pairs
 from tiny import write_recipe
-from verbs import glassformer
 
 TEXTS = st.sampled_from([f"{word} {n}" for word in ("a", "B", "ß") for n in range(8)])
 

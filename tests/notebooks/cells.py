@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from verbs import glassformer
+from commands import glassformer
 
 HOME = Path(__file__).parents[2] / "notebooks"
 SOLUTION = re.compile(r"```python\n(.*?)```", re.DOTALL)
@@ -47,7 +47,7 @@ def with_data(home: Path) -> Path:
     return home
 
 
-def run_verb(words: list[str], *, cwd: Path, **_: Any) -> subprocess.CompletedProcess[str]:
+def run_command(words: list[str], *, cwd: Path, **_: Any) -> subprocess.CompletedProcess[str]:
     """`python -m glassformer …` in this process: no start of torch for each."""
     assert words[:3] == [sys.executable, "-m", "glassformer"]
     with contextlib.chdir(cwd):
@@ -72,7 +72,7 @@ def run_here(cells: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 
     plt.switch_backend("agg")
     monkeypatch.setattr(plt, "show", draw)
-    monkeypatch.setattr(subprocess, "run", run_verb)
+    monkeypatch.setattr(subprocess, "run", run_command)
     for name in ("getaddrinfo", "create_connection"):
         monkeypatch.setattr(socket, name, refuse)
     threads = torch.get_num_threads()

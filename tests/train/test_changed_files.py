@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from commands import glassformer
 from glassformer.data.fingerprints import fingerprints
 from glassformer.errors import InputError
 from tiny import pairs, text, write_recipe
-from verbs import glassformer
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ import torch
 from harness import at_step_of, live, result, signal_self
 
 import glassformer as gf
+from commands import glassformer, refused
 from glassformer.data.store import Store
 from tiny import labelled, write_recipe
-from verbs import glassformer, refused
 
 STEPS = ("--train.steps", "6")
 

@@ -12,7 +12,7 @@ import torch
 from harness import session
 
 import glassformer as gf
-from verbs import glassformer, refused
+from commands import glassformer, refused
 
 COMMON = ("the", "a", "film", "it", "was", "we", "saw", "on", "of", "and", "then", "home", "late")
 TELLING = {"neg": ["bad", "dull"], "pos": ["good", "fine"]}

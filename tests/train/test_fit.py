@@ -8,13 +8,13 @@ import pytest
 from harness import metrics, result, write_recipe
 
 import glassformer as gf
+from commands import glassformer
 from glassformer.errors import GlassformerError
 from glassformer.train.loop import Step
 from glassformer.train.trainer import Evaluated, Saved
-from verbs import glassformer
 
 
-def test_the_run_of_the_verb(tmp_path: Path) -> None:
+def test_the_same_run_as_the_command(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path)
     events = list(gf.fit(recipe, out=tmp_path / "run", changes={"train.steps": 6}))
     glassformer("pretrain", recipe, "--out", tmp_path / "verb", "--train.steps", 6)

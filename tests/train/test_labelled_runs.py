@@ -13,6 +13,7 @@ import torch
 from harness import at_step, live, result, session, signal_self
 
 import glassformer as gf
+from commands import glassformer, refused
 from glassformer.config import DropoutRates
 from glassformer.data.batches import PackedRows
 from glassformer.data.run_paths import RunPaths
@@ -20,7 +21,6 @@ from glassformer.distributed import DistributedContext
 from glassformer.recipe.schema import read_recipe
 from glassformer.train.build import Builder
 from tiny import LABELLED, labelled, write_recipe
-from verbs import glassformer, refused
 
 EASY: dict[str, Any] = {  # learnt by heart in a few seconds
     "steps": 250, "micro_batch_tokens": 512, "learning_rate": 0.01, "warmup": 20,

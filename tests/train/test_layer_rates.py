@@ -8,12 +8,12 @@ import pytest
 import torch
 from harness import session
 
+from commands import refused
 from glassformer.objectives.classification import balanced_losses
 from glassformer.train.loop import fit
 from glassformer.train.optim.schedule import share
 from glassformer.train.optim.weights import frozen, rates
 from tiny import write_recipe
-from verbs import refused
 
 TRAIN = {"steps": 4, "warmup": 0, "schedule": "constant", "weight_decay": 0.0, "max_grad_norm": 1e9}
 NAMES = [
@@ -105,7 +105,7 @@ def test_a_warm_up_may_be_a_share():
 
 def test_a_recipe_keeps_what_was_found(tmp_path):
     """best_by and the like are written with the run, and run the same command to resume."""
-    from verbs import glassformer
+    from commands import glassformer
 
     recipe = write_recipe(tmp_path, "classification")
     for _ in range(2):

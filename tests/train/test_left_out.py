@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from commands import glassformer
 from tiny import write_recipe
-from verbs import glassformer
 
 LONG = "the dog sat on a mat " * 20
 FITS = {

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from harness import write_recipe
 
+from commands import glassformer, refused
 from glassformer.errors import ConfigError
 from glassformer.recipe.paths import PathField, full_path, map_paths
 from glassformer.recipe.schema import Recipe, read_recipe, recipe_fields
 from glassformer.train.compare_plan import plan
 from tiny import labelled
 from tiny import write_recipe as other_recipe
-from verbs import glassformer, refused
 
 
 def test_the_schema_says_which_fields_are_paths() -> None:

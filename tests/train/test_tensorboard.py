@@ -12,7 +12,7 @@ import pytest
 from harness import at_step, live, signal_self, write_recipe
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from verbs import glassformer, refused
+from commands import glassformer, refused
 
 FLAG = ("--train.tensorboard", "true")
 

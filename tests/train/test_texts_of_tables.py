@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from commands import glassformer
 from glassformer.data.label_alignment import texts_of
 from glassformer.data.run_paths import RunPaths
 from glassformer.errors import ConfigError
 from glassformer.objectives import objective_of
 from glassformer.recipe.schema import read_recipe, recipe_from
 from tiny import sentences, write_recipe
-from verbs import glassformer
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 QUESTIONS = [f"{'ABC'[i % 3]}:x {line}" for i, line in enumerate(sentences(90))]

@@ -3,9 +3,9 @@
 import pytest
 import sacrebleu
 
+from commands import glassformer
 from glassformer.evaluation.translation import Examples, TranslationEvaluator, scores
 from tiny import write_recipe
-from verbs import glassformer
 
 FOUND = ["the cat sat on the mat", "a dog ran home"]
 

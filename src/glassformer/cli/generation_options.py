@@ -31,8 +31,8 @@ def with_settings(
         @functools.wraps(command)
         def run(**options: Any) -> None:
             settings = {name: _value(fields[name], options.pop(name)) for name in fields}
-            given = {name: value for name, value in settings.items() if value not in (None, [])}
-            command(**options, **given)
+            written = {name: value for name, value in settings.items() if value not in (None, [])}
+            command(**options, **written)
 
         signature = inspect.signature(command)
         own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Words = npt.NDArray[np.uint64]
+Hashes = npt.NDArray[np.uint64]
 
 
-def mix(*keys: Any) -> Words:
+def mix(*keys: Any) -> Hashes:
     """64 well-mixed bits for each combination of keys (numbers or arrays that broadcast).
 
     The mixing function is splitmix64's: multiply, shift, xor.

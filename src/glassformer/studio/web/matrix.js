@@ -12,18 +12,18 @@ const THIN = 10; // CSS pixels of a cell too small for a frame inside it
 /**
  * @param {{name: string, pick?: (row: number, column: number) => void, hover?: (row: number, column: number) => void}} options
  */
-export function matrix(wishes) {
+export function matrix(options) {
   let now = null;
   const top = el("div", { class: "labels across", "aria-hidden": "true" });
   const side = el("div", { class: "labels down", "aria-hidden": "true" });
   const mark = el("div", { class: "mark", "aria-hidden": "true" });
-  const view = pane(draw, { role: "group", "aria-label": wishes.name, class: "matrix-pane" });
+  const view = pane(draw, { role: "group", "aria-label": options.name, class: "matrix-pane" });
   view.node.append(mark);
   const node = el("div", { class: "matrix" }, el("span", { class: "corner" }), top, side, view.node);
 
-  view.node.addEventListener("pointermove", (event) => at(event, wishes.hover));
-  view.node.addEventListener("pointerleave", () => wishes.hover?.(-1, -1));
-  view.node.addEventListener("click", (event) => at(event, wishes.pick));
+  view.node.addEventListener("pointermove", (event) => at(event, options.hover));
+  view.node.addEventListener("pointerleave", () => options.hover?.(-1, -1));
+  view.node.addEventListener("click", (event) => at(event, options.pick));
 
   function at(event, act) {
     if (!now || !act) return;
@@ -37,7 +37,7 @@ export function matrix(wishes) {
     const { bytes, rows, columns, scale, tall, palette } = now;
     const texts = (names) => names.map(({ text }) => text);
     view.canvas.shows = [{ // for export
-      name: wishes.name, bytes, rows: texts(rows), columns: texts(columns), palette, scale, tall, left: -x, top: -y, values: now.values, value: now.value ?? weightOf,
+      name: options.name, bytes, rows: texts(rows), columns: texts(columns), palette, scale, tall, left: -x, top: -y, values: now.values, value: now.value ?? weightOf,
     }];
     const [r0, c0] = [Math.floor(y / tall), Math.floor(x / scale)];
     const r1 = Math.min(rows.length, Math.ceil((y + high) / tall));
@@ -104,8 +104,8 @@ export function matrix(wishes) {
 }
 
 /** A matrix in a card of its own, with a title above it and a foot below. */
-export function matrixCard(label, wishes) {
-  const cells = matrix(wishes);
+export function matrixCard(label, options) {
+  const cells = matrix(options);
   const [title, fit, foot] = [el("h2", {}), el("div", { class: "fit" }, cells.node), el("div", { class: "foot" })];
   return { cells, title, fit, foot, node: el("section", { class: "card cells", "aria-label": label }, title, fit, foot) };
 }

@@ -10,9 +10,9 @@ import pytest
 import sacrebleu
 
 import glassformer as gf
+from commands import glassformer, refused
 from glassformer.generate.translate import Translation
 from tiny import pairs, write_recipe
-from verbs import glassformer, refused
 
 LINES = ["the cat sat.", "", "one dog run far from its home."]
 

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 import glassformer as gf
+from commands import glassformer, refused
 from generate.storytellers import speaker
-from verbs import glassformer, refused
 
 
 @pytest.fixture(scope="module")

