@@ -104,7 +104,7 @@ def test_commands_name_verbs_and_options_that_are(page: Path) -> None:
         while hasattr(command, "commands") and not rest[0].startswith("-"):
             assert rest[0] in command.commands, words
             command, rest = command.commands[rest[0]], rest[1:]
-        if not rest:  # a verb that is only named
+        if not rest:  # a command that is only named
             continue
         with contextlib.suppress(typer.Exit):  # --version
             extra = command.make_context(words[0], rest).args

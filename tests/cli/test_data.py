@@ -184,8 +184,8 @@ try:
 finally:
     print("torch" in sys.modules)
 """
-    for verb, more in (("prepare", ["--out", tmp_path / "s"]), ("stats", [])):
-        words = ["data", verb, place / "text.txt", "--tokenizer", place / "bpe", *more]
+    for command, more in (("prepare", ["--out", tmp_path / "s"]), ("stats", [])):
+        words = ["data", command, place / "text.txt", "--tokenizer", place / "bpe", *more]
         done = subprocess.run(
             [sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True
         )

@@ -1,4 +1,4 @@
-"""The verbs that use a model: a text, a file or stdin in; a table or JSON out."""
+"""The commands that use a model: a text, a file or stdin in; a table or JSON out."""
 
 import csv
 import importlib.resources
@@ -29,8 +29,8 @@ def folders(tmp_path_factory):
     """A folder for each head, and the model in it."""
     home = tmp_path_factory.mktemp("models")
     return {
-        verb: (home / verb, bert(name, home / verb, **LONG, **more)[0])
-        for verb, (name, more) in MODELS.items()
+        command: (home / command, bert(name, home / command, **LONG, **more)[0])
+        for command, (name, more) in MODELS.items()
     }
 
 

@@ -1,4 +1,4 @@
-"""`gf.fit`: the run of the verb, a step at a time."""
+"""`gf.fit`: the run of the command, a step at a time."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from glassformer.train.trainer import Evaluated, Saved
 def test_the_same_run_as_the_command(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path)
     events = list(gf.fit(recipe, out=tmp_path / "run", changes={"train.steps": 6}))
-    glassformer("pretrain", recipe, "--out", tmp_path / "verb", "--train.steps", 6)
-    assert result(tmp_path / "run") == result(tmp_path / "verb")
-    told = [each for each in metrics(tmp_path / "verb") if "loss" in each]
+    glassformer("pretrain", recipe, "--out", tmp_path / "command", "--train.steps", 6)
+    assert result(tmp_path / "run") == result(tmp_path / "command")
+    told = [each for each in metrics(tmp_path / "command") if "loss" in each]
     steps = [each for each in events if isinstance(each, Step)]
     assert [(each.number, each.loss) for each in steps] == [(t["step"], t["loss"]) for t in told]
     assert any(isinstance(each, Evaluated) for each in events)

@@ -180,7 +180,7 @@ def test_words_first_then_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     short = ("--data", tmp_path, "--train.epochs", "1")
     lines = (RECIPES / "trec6-scratch.toml").read_text().splitlines()
     commands = [line.split()[2:] for line in lines if line.startswith("#   glassformer ")][:2]
-    for verb, *rest in commands:
+    for command, *rest in commands:
         given = [RECIPES.parent / word if word.startswith("recipes/") else word for word in rest]
-        glassformer(verb, *given, *short)
+        glassformer(command, *given, *short)
     assert (tmp_path / "runs/trec6-scratch/model/config.json").is_file()
