@@ -58,7 +58,7 @@ class Architecture:
     # What is wrong with a config, if anything.
     rule: Callable[[Json, ModelConfig], str | None] = lambda foreign, config: None
     inert: tuple[str, ...] = ()  # tensors of some files that are not weights
-    tables: bool = False  # may it be a table of vectors without blocks?
+    tables: bool = False  # whether it may have no blocks: a table of vectors
 
     def read(self, foreign: Json, source: str) -> tuple[ModelConfig, TaskConfig]:
         """Our configs for their config.json, which `source` names in error messages."""
@@ -79,7 +79,7 @@ class Architecture:
 
     @property
     def spelling(self) -> dict[str, str]:
-        """Their names of our fields."""
+        """What their config calls our fields."""
         return names(self.keys)
 
     def _check_numbers(self, config: ModelConfig, source: str) -> None:

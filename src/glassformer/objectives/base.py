@@ -1,4 +1,4 @@
-"""What every objective defines. The eight files beside this one are the examples."""
+"""What every objective defines. Each objective is a module of this package."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Objective(ABC):
         """The documents of "train" or "valid"."""
 
     def read(self, recipe: RecipeFields, paths: RunPaths, part: str) -> Iterator[Document]:
-        """As `documents`, of which there must be one."""
+        """Like `documents`, but an error if there are none."""
         empty = True
         for document in self.documents(recipe, paths, part):
             empty = False
@@ -151,7 +151,7 @@ class Objective(ABC):
         self, recipe: RecipeFields, paths: RunPaths, tokenizer: Tokenizer,
         files: Mapping[str, bytes], **options: Any,
     ) -> Evaluator | None:  # fmt: skip
-        """Computes metrics on the validation data; None if the loss says all."""
+        """Computes metrics on the validation data; None if the loss is enough."""
         return None
 
     def describe_labels(

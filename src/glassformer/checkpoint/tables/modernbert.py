@@ -1,4 +1,4 @@
-"""ModernBERT: a pre-norm encoder with rotary positions, most layers looking only nearby."""
+"""ModernBERT: a pre-norm encoder with rotary positions and mostly sliding-window attention."""
 
 from glassformer.checkpoint.architecture import Architecture, Head
 from glassformer.checkpoint.keys import Json, Key

@@ -1,1 +1,1 @@
-"""Readers: one module per file format."""
+"""Readers of files: `tables` for formats with named columns, a module each for other formats."""

@@ -161,7 +161,7 @@ async function draw() {
     }
     bar();
     if (app.model) ask();
-    complain(error instanceof api.Refused ? error.message : `The page has a fault: ${error.message}`);
+    complain(error instanceof api.Refused ? error.message : `Something went wrong on this page: ${error.message}`);
   } finally {
     if (mine === turn) at("page").ariaBusy = "false";
   }
