@@ -24,7 +24,7 @@ class RootedRecipe(Protocol):
 
 
 def read_fields(path: Path) -> dict[str, Any]:
-    """What a file says, or the one in a run's folder."""
+    """The fields of a recipe file, or of the recipe in a run's folder."""
     try:
         file = path / RECIPE if path.is_dir() else path
         if path.is_dir() and not file.is_file():
@@ -35,21 +35,21 @@ def read_fields(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}: write the path of a recipe (TOML)") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        hint = ': a text stands in quotes, as "mine"' if "Invalid value" in str(error) else ""
-        raise ConfigError(f"{path}: this is no TOML: {error}{hint}") from None
+        hint = ': text needs quotes, like "mine"' if "Invalid value" in str(error) else ""
+        raise ConfigError(f"{path}: this is not TOML: {error}{hint}") from None
 
 
 def root_of(recipe: RootedRecipe, data: Path | None, path: Path) -> Path:
-    """Where its data lies: as somebody says, the recipe, the environment; or beside it."""
+    """The folder of a recipe's data: `data`, else the recipe's own, the environment's, or its folder."""
     if data is None and recipe.root is not None:
         data = path.parent / recipe.root
     return full_path(data or os.environ.get(ROOT) or path.parent)
 
 
 def as_toml(recipe: BaseModel) -> str:
-    """All that decides the run, also what was found or is as usual; `read_recipe` takes it back.
+    """The recipe with all its fields, defaults included; `read_recipe` reads it back.
 
-    Where epochs are wanted, the steps follow from them.
+    With `epochs` there are no `steps`: they follow from the epochs.
     """
     fields = recipe.model_dump(mode="json", exclude_none=True)
     if "epochs" in fields["train"]:
@@ -67,7 +67,7 @@ def _lines(fields: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    """Numbers, texts and lists are written as in JSON; a group in a group stands on one line."""
+    """As in JSON, which TOML shares; a nested group is one line."""
     if isinstance(value, Mapping):
         inside = (f"{name} = {_value(each)}" for name, each in value.items())
         return f"{{ {', '.join(inside)} }}"
