@@ -40,7 +40,7 @@ def read_fields(path: Path) -> dict[str, Any]:
 
 
 def root_of(recipe: RootedRecipe, data: Path | None, path: Path) -> Path:
-    """The folder of a recipe's data: `data`, else the recipe's own, the environment's, or its folder."""
+    """The data folder: `data`, or the recipe's root, the environment's, or the recipe's folder."""
     if data is None and recipe.root is not None:
         data = path.parent / recipe.root
     return full_path(data or os.environ.get(ROOT) or path.parent)
