@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from glassformer.kernels.spans import spans, transposed
+from glassformer.kernels.spans import spans
 from glassformer.model import AttentionSpec, Sequences, attend
 from glassformer.model.block import ACTIVATIONS
 from glassformer.tasks import cross_entropy
@@ -24,26 +24,33 @@ PROBLEMS = {  # heads, key heads, width, causal, window, queries, keys
     "even": (4, 4, 64, True, None, EVEN, EVEN),
     "even window": (4, 4, 64, False, 8, EVEN, EVEN),
     "odd width": (3, 3, 20, True, None, RAGGED, RAGGED),
+    "many": (5, 1, 64, True, None, RAGGED * 40, RAGGED * 40),  # more blocks than processors
 }
 LIMITS = {torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float32: 1e-5}
 
 
-def rows_of(q, queries, keys):
-    return queries.texts(q), queries.offsets, keys.offsets
+def bounds_of(q, k, queries, keys, before, after):
+    """The keys that each query sees, and the queries that see each key."""
+    rows = queries.texts(q), queries.offsets, keys.offsets
+    columns = keys.texts(k), keys.offsets, queries.offsets
+    return spans(*rows, before, after), spans(*columns, after, before)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("dtype", LIMITS, ids=str)
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_attend_and_its_gradients(name: str, dtype: torch.dtype) -> None:
+def test_attend_and_its_gradients(name: str, dtype: torch.dtype, compiled: bool) -> None:
     H, G, D, causal, window, queries, keys = PROBLEMS[name]
     how = AttentionSpec(causal=causal, window=window, scale=D**-0.5)
     sizes = ((sum(queries), H), (sum(keys), G), (sum(keys), G))
     exact = [torch.randn(n, h, D, dtype=torch.float64, requires_grad=True) for n, h in sizes]
     fast = [x.detach().to("cuda", dtype).requires_grad_() for x in exact]
     results = []
-    for qkv, device in ((exact, "cpu"), (fast, "cuda")):
+    torch.compiler.reset()
+    fast_attend = torch.compile(attend, fullgraph=True, dynamic=False) if compiled else attend
+    for qkv, device, call in ((exact, "cpu", attend), (fast, "cuda", fast_attend)):
         texts = (Sequences.of(queries, device=device), Sequences.of(keys, device=device))
-        mixed = attend(*qkv, *texts, how)
+        mixed = call(*qkv, *texts, replace(how, masks={}))
         mixed.square().sum().backward()
         results.append([t.detach().cpu().double() for t in (mixed, *(x.grad for x in qkv))])
     for right, ours in zip(*results, strict=True):
@@ -69,8 +76,8 @@ def exact_and_fast(H, G, D, causal, window, keys, dtype, texts=TEXTS):
     how = AttentionSpec(causal=causal, window=window, scale=D**-0.5)
     right = attend(*exact, Sequences.of(TEXTS), Sequences.of(keys), how)
     sequences = [Sequences.of(lengths, device="cuda") for lengths in (texts, keys)]
-    seen = spans(*rows_of(fast[0], *sequences), window, 0 if causal else window)
-    ours = span_attention(*fast, seen, transposed(seen, sum(keys)), how.scale)
+    bounds = bounds_of(*fast[:2], *sequences, window, 0 if causal else window)
+    ours = span_attention(*fast, *bounds, how.scale)
     grad = torch.randn_like(right)
     right.backward(grad)
     ours.backward(grad.to("cuda", dtype))
@@ -154,8 +161,7 @@ def test_the_operator_is_registered_as_torch_wants_it() -> None:
         for _ in range(3)
     )
     texts = Sequences.of(TEXTS, device="cuda")
-    seen = spans(*rows_of(q, texts, texts), None, None)
-    torch.library.opcheck(_attention, (q, k, v, seen, transposed(seen, sum(TEXTS)), 0.25))
+    torch.library.opcheck(_attention, (q, k, v, *bounds_of(q, k, texts, texts, None, None), 0.25))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

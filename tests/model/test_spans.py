@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from glassformer.kernels.spans import spans, transposed
+from glassformer.kernels.spans import spans
 from glassformer.model import AttentionSpec, Sequences
 from glassformer.model.attention import visible
 
@@ -33,9 +33,12 @@ def test_spans(causal: bool, window: int | None, keys: list[int]) -> None:
     q = torch.zeros(sum(TEXTS), 1, 1)
     sequences = Sequences.of(TEXTS), Sequences.of(keys)
     rows = sequences[0].texts(q), sequences[0].offsets, sequences[1].offsets
-    found = spans(*rows, window, 0 if causal else window)
+    k = torch.zeros(sum(keys), 1, 1)
+    columns = sequences[1].texts(k), sequences[1].offsets, sequences[0].offsets
+    before, after = window, 0 if causal else window
+    bounds, seen_by = spans(*rows, before, after), spans(*columns, after, before)
     seen = seen_in_full(TEXTS, keys, causal, window)
-    assert torch.equal(inside(found, sum(keys)), seen)
-    assert (found.diff() >= 0).all()
-    assert torch.equal(inside(transposed(found, sum(keys)), sum(TEXTS)), seen.T)
-    assert not torch.equal(inside(found + 1, sum(keys)), seen)
+    assert torch.equal(inside(bounds, sum(keys)), seen)
+    assert torch.equal(inside(seen_by, sum(TEXTS)), seen.T)
+    assert (bounds.diff() >= 0).all() and (seen_by.diff() >= 0).all()
+    assert not torch.equal(inside(bounds + 1, sum(keys)), seen)

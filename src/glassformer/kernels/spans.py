@@ -14,7 +14,8 @@ def spans(
     """The first key that each query sees, and the first one after those.
 
     `texts` is each query's text, `queries` and `keys` the offsets of the texts. With more keys than
-    queries, as after a cache, the ends are aligned.
+    queries, as after a cache, the ends are aligned. With queries and keys exchanged, and `before`
+    and `after`, it returns the queries that see each key.
     """
     start, end = keys[texts], keys[texts + 1]
     row = torch.arange(len(texts), device=texts.device, dtype=torch.int32)
@@ -22,14 +23,6 @@ def spans(
     low = start if before is None else torch.minimum(torch.maximum(own - before, start), end)
     high = end if after is None else torch.minimum(torch.maximum(own + after + 1, start), end)
     return torch.stack([low, high])
-
-
-def transposed(seen: Tensor, keys: int) -> Tensor:  # (2, N) → (2, M)
-    """The span of queries that see each key. Neither bound ever decreases, so it is one span."""
-    low, high = seen
-    column = torch.arange(keys, device=seen.device, dtype=seen.dtype)
-    first = torch.searchsorted(high, column, right=True, out_int32=True)
-    return torch.stack([first, torch.searchsorted(low, column, right=True, out_int32=True)])
 
 
 def triton_works(q: Tensor) -> bool:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend
 
-from glassformer.kernels.spans import spans, transposed, triton_works
+from glassformer.kernels.spans import spans, triton_works
 from glassformer.model.sequences import Sequences
 
 # Since then the kernel accepts fewer key heads than query heads.
@@ -56,12 +56,13 @@ def ragged(
     if q.shape[0] < LONG * queries.count and fits_spans(q):
         from glassformer.kernels.span_attention import span_attention
 
-        name = (queries, keys, before, after)
+        rules = (queries, keys, before, after)
         rows = queries.texts(q), queries.offsets, keys.offsets
-        seen = once(("spans", *name), lambda: spans(*rows, before, after))
+        seen = once(("spans", *rules), lambda: spans(*rows, before, after))
         seen_by = None
         if torch.is_grad_enabled():
-            seen_by = once(("seen by", *name), lambda: transposed(seen, k.shape[0]))
+            columns = keys.texts(k), keys.offsets, queries.offsets
+            seen_by = once(("seen by", *rules), lambda: spans(*columns, after, before))
         return span_attention(q, k, v, seen, seen_by, scale)
     return _flash(q, k, v, queries, keys, (before, after), scale)
 
