@@ -133,7 +133,7 @@ def test_tags(monkeypatch):
         torch.tensor([TAGS.index(t) for each in side for t in each]) for side in (found, wanted)
     ]
     assert figures["accuracy"] == float(multiclass_accuracy(*flat, 5, average="micro"))
-    assert metrics.names_of("token_classification", ["NOUN", "VERB"]) == ("accuracy",)
+    assert measured("token_classification", documents, ["NOUN", "VERB"]).names == ("accuracy",)
 
 
 def test_answers(monkeypatch):
