@@ -49,9 +49,8 @@ class Masking:
         heads = np.flatnonzero(self._begins_unit(tokens, text, key, maskable, *keys))
         size = np.diff(heads, append=len(tokens))
         random_order = np.where(maskable[heads], uniform(*keys, 0, key[heads]), 2.0)
-        order = np.argsort(
-            4 * text[heads] + random_order, kind="stable"
-        )  # by text: the draw is below 4
+        by_text = 4 * text[heads] + random_order  # a draw is below 4
+        order = np.argsort(by_text, kind="stable")
         texts, cost = text[heads][order], size[order]
         before = cost.cumsum() - cost
         before -= before[np.searchsorted(texts, texts, "left")]  # of the same text

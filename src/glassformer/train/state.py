@@ -32,9 +32,8 @@ class TrainerState:
     step: int = 0  # steps done
     tokens: int = 0  # tokens read
     rows: int = 0  # of a step, so that the batches do not depend on the number of processes
-    skipped: list[int] = field(
-        default_factory=list
-    )  # blocks of rows, each of one step, that were bad
+    # The blocks of rows, each of one step, that a rollback skipped.
+    skipped: list[int] = field(default_factory=list)
     rollbacks: int = 0
     best: float | None = None  # the best value of train.best_by
     best_loss: float | None = None  # and the loss at that step
