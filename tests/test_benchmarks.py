@@ -52,16 +52,23 @@ def outputs() -> dict[str, str]:
     return run(*(name for name in NAMES if name != "studio.py"))
 
 
+def test_forward_runs() -> None:
+    run("forward.py")
+
+
+@pytest.mark.slow
 def test_those_of_the_documentation_run(outputs: dict[str, str]) -> None:
     assert len(outputs) > 5
 
 
+@pytest.mark.slow
 def test_that_of_the_studio_runs() -> None:
     if not shutil.which("chromium"):
         pytest.skip("no Chromium")
     run("studio.py")
 
 
+@pytest.mark.slow
 def test_decode_shows_what_a_step_costs(outputs: dict[str, str]) -> None:
     lines = outputs["decode.py"].splitlines()
     start = next(i for i, line in enumerate(lines) if line.split()[:1] == ["64"])
@@ -72,6 +79,7 @@ def test_decode_shows_what_a_step_costs(outputs: dict[str, str]) -> None:
     assert all(float(row[1]) > 0 for row in rows[:5]) and all(float(r[-1]) > 0 for r in rows[6:])
 
 
+@pytest.mark.slow
 def test_scaling_tells_what_grows(outputs: dict[str, str]) -> None:
     output = outputs["scaling.py"]
     assert re.search(

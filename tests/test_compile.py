@@ -15,6 +15,7 @@ import glassformer as gf
 from glassformer.glass import Recorder
 from kit import Case, compiled, difference, inputs, our_answers, saved
 from parity import bert, gpt2, marian
+from sampling import mostly_slow
 
 FAMILIES = {
     "encoder": bert.CASES[0],
@@ -38,16 +39,13 @@ class Counting:
         return [str(n.target) for n in nodes if n.op in ("call_function", "call_method")]
 
 
-@pytest.fixture(params=FAMILIES)
+@pytest.fixture(params=mostly_slow(FAMILIES))
 def case(request: pytest.FixtureRequest) -> Case:
     torch._dynamo.reset()
     return FAMILIES[request.param]
 
 
-SLOWER = [pytest.param(family, marks=pytest.mark.slow) for family in ("decoder", "seq2seq")]
-
-
-@pytest.mark.parametrize("case", ["encoder", *SLOWER], indirect=True)
+@pytest.mark.slow
 def test_inductor_equals_eager(case: Case, tmp_path: Path) -> None:
     """It compiles C++: most of a minute of work for each family."""
     _, model = saved(case, tmp_path)

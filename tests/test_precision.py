@@ -15,6 +15,7 @@ import torch
 import glassformer as gf
 from glassformer import precision
 from glassformer.precision import compute_dtype
+from sampling import mostly_slow
 
 X86 = {"architecture": "x86_64", "avx512_bf16": False, "amx_bf16": False}
 SENTENCES = ["The cat sat on the mat.", "I read a book.", "Where is the station?"]
@@ -170,7 +171,10 @@ def test_int8_says_the_same_words() -> None:
 OLD = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"}
 
 
-@pytest.mark.parametrize("words", [["demo"], ["generate", "gf-decoder", "The old house", "--int8"]])
+@pytest.mark.parametrize(
+    "words",
+    mostly_slow([["generate", "gf-decoder", "The old house", "--int8"], ["demo"]]),
+)
 def test_an_old_processor_answers_without_a_warning(words: list[str]) -> None:
     command = [sys.executable, "-W", "error", "-m", "glassformer", *words]
     ran = subprocess.run(command, env={**os.environ, **OLD}, capture_output=True, check=False)

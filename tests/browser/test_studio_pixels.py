@@ -157,6 +157,7 @@ def test_translate(
     assert page.locator(".mini").count() == 3
 
 
+@pytest.mark.slow
 def test_a_window_on_a_large_matrix(strangers: Server, open_page: Callable[..., Page]) -> None:
     """Zoomed and scrolled, the canvas shows exactly that part."""
     text = "the cat sat on the mat . " * 8

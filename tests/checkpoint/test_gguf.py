@@ -124,6 +124,7 @@ def test_smollm2_is_cut_as_its_own_tokenizer_cuts(model: gf.Model, theirs: Any) 
     assert len(model.tokenizer) == 49_152
 
 
+@pytest.mark.slow
 def test_smollm2_is_saved_as_a_folder(model: gf.Model, theirs: Any, tmp_path: Path) -> None:
     reference, _ = theirs
     model.save(tmp_path / "folder")

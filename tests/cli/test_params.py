@@ -13,6 +13,7 @@ from glassformer.cli.main import app
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.presets import PRESETS
 from glassformer.sizes import measure
+from sampling import mostly_slow
 
 PLAIN = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
 
@@ -114,7 +115,7 @@ def test_params_of_a_translator_show_both_stacks():
 
 
 @pytest.mark.parametrize("name", PRESETS)
-@pytest.mark.parametrize("columns", ["80", "120"])
+@pytest.mark.parametrize("columns", mostly_slow(["80", "120"]))
 def test_params_of_every_preset_fit_the_terminal(name, columns):
     out = run("params", name, COLUMNS=columns)
     assert max(map(len, out.splitlines())) <= int(columns)

@@ -13,6 +13,7 @@ from glassformer.generate import sampling
 from glassformer.generate.engine import Engine
 from glassformer.generate.job import prepare
 from glassformer.generate.sampling import Request, generate_tokens
+from sampling import mostly_slow
 
 MAKE = {"greedy": greedy_case, "beam": beam_case, "sample": sample_case}
 
@@ -41,7 +42,7 @@ def alone(model, texts, settings):
     return [each for text in texts for each in model.generate([text], **settings)]
 
 
-@pytest.mark.parametrize("kind", MAKE)
+@pytest.mark.parametrize("kind", mostly_slow(MAKE))
 def test_a_batch_is_as_good_as_alone(models, kind):
     texts = prompts(7, seed=3)
     for settings in several(models, kind):
@@ -50,7 +51,7 @@ def test_a_batch_is_as_good_as_alone(models, kind):
             same(models.ours.generate(texts, batch_size=size, **settings), expected)
 
 
-@pytest.mark.parametrize("kind", ["greedy", "sample"])
+@pytest.mark.parametrize("kind", mostly_slow(["greedy", "sample"]))
 def test_one_step_ahead_writes_the_same(models, kind, monkeypatch):
     texts = prompts(7, seed=5)
     for settings in several(models, kind):
@@ -96,8 +97,8 @@ def test_cached_equals_uncached(models, kind, monkeypatch):
             same(models.ours.generate(texts, **settings), cached)
 
 
-@pytest.mark.parametrize("kind", ["greedy", "sample"])
-@pytest.mark.parametrize("engine", [Engine, Uncached])
+@pytest.mark.parametrize("kind", mostly_slow(["sample", "greedy"]))
+@pytest.mark.parametrize("engine", mostly_slow([Engine, Uncached]))
 def test_joined_later_is_as_good_as_alone(models, kind, engine):
     """Three slots, seven texts that come one by one while others are being written."""
     texts = prompts(7, seed=5)

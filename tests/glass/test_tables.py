@@ -11,6 +11,7 @@ import glassformer as gf
 from folders import one_line, tiny
 from glassformer import glass
 from glassformer.errors import ConfigError, InputError
+from sampling import mostly_slow
 
 TEXT, SOURCE = [3, 14, 15, 9, 26, 5, 35], [8, 9, 7, 9, 3]
 HOSTILE = ["$x_1$", "\x1b[31mred", "[bold]b[/bold]", "猫", "a\nb", "", "w" * 40]
@@ -172,7 +173,7 @@ def test_no_token_moves_the_cursor_or_becomes_markup(tmp_path: Path) -> None:
     assert (tmp_path / "head.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", mostly_slow(FAMILIES))
 def test_every_picture_of_every_family(family: str, tmp_path: Path) -> None:
     model, trace = recorded(family)
     kinds = {**OF_ALL, "lens": {"model": model}}

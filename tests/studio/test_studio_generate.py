@@ -16,6 +16,7 @@ from glassformer.glass import Recorder
 from glassformer.studio.page_schemas import GenerationRequest
 from glassformer.studio.runs import Cancelled
 from glassformer.studio.views.generation import record_generation
+from sampling import mostly_slow
 
 DECODER, TRANSLATOR = 1, 2
 WORDS = {
@@ -88,7 +89,7 @@ def softmax(scores):
     return found / found.sum()
 
 
-@pytest.mark.parametrize("number", [DECODER, TRANSLATOR])
+@pytest.mark.parametrize("number", mostly_slow([DECODER, TRANSLATOR]))
 def test_fifty_prompts(served, ask, number):
     """The words, their log-probabilities, the candidates' chances, and the bytes of the cache."""
     model = served[number].model
@@ -153,7 +154,7 @@ def counted(cache, rows):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("number", [DECODER, TRANSLATOR])
+@pytest.mark.parametrize("number", mostly_slow([TRANSLATOR, DECODER]))
 def test_fifty_beams(served, ask, number):
     """The texts found, their scores and the cache; each node is its parent and a token more."""
     model = served[number].model
@@ -278,8 +279,8 @@ def test_writing_stops_where_it_is(served, beams):
         )
 
 
-@pytest.mark.parametrize("number", [DECODER, TRANSLATOR])
-@pytest.mark.parametrize("settings", [{}, SETTINGS[1], {"num_beams": 3}])
+@pytest.mark.parametrize("number", mostly_slow([DECODER, TRANSLATOR]))
+@pytest.mark.parametrize("settings", mostly_slow([SETTINGS[1], {}, {"num_beams": 3}]))
 def test_the_python_writes_the_same(client, ask, number, settings):
     text = "the cat sat on"
     row = ask(number, text, **MOST, **settings)

@@ -14,6 +14,7 @@ from glassformer.glass import patched, put, swapped, word_id
 from glassformer.studio.toys import toy
 
 from speakers import bytewise  # isort: skip
+from sampling import mostly_slow
 
 TEXT = "I deposited [MASK] in the bank."
 CHANGES = {
@@ -33,7 +34,7 @@ def bytes_of(answer):
     return np.frombuffer(answer.content, np.uint8).reshape(shape)
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", mostly_slow(CHANGES, keep=2))
 def test_the_python_does_the_same(client, run, served, name):
     """What is shown is executed: weights and chances are those of the page."""
     number, changes = CHANGES[name]

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from harness import End, Points, damaged, fail_at, live, result, steps, write_recipe
 
+from sampling import mostly_slow
+
 NEEDED = re.compile(r"could not be written: (.+: )?[\d,]+ bytes are needed, [\d,]+ are free$")
 
 
@@ -71,7 +73,7 @@ def fails(tmp_path: Path, first: int, every: int, error: int) -> int:
     return len(names)
 
 
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO], ids=["full", "broken"])
+@pytest.mark.parametrize("error", mostly_slow([errno.ENOSPC, errno.EIO]), ids=["full", "broken"])
 def test_a_write_that_fails(error: int, tmp_path: Path) -> None:
     assert fails(tmp_path, error % 9, 9, error) > 60
 

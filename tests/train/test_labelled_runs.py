@@ -54,6 +54,7 @@ def test_a_class_is_learnt_and_used(tmp_path: Path) -> None:
     assert [each.label for each in said] == ["cat", "none"]
 
 
+@pytest.mark.slow
 def test_tags_are_learnt_and_used(tmp_path: Path) -> None:
     metrics = learnt(tmp_path, "token_classification")
     assert metrics["entity_f1"] == metrics["accuracy"] == 1.0
@@ -61,6 +62,7 @@ def test_tags_are_learnt_and_used(tmp_path: Path) -> None:
     assert found.labels == ["O", "B-animal", "O", "B-place"]
 
 
+@pytest.mark.slow
 def test_answers_are_learnt_and_used(tmp_path: Path) -> None:
     metrics = learnt(tmp_path, "question_answering")
     assert metrics["exact_match"] == metrics["f1"] == 1.0
@@ -68,6 +70,7 @@ def test_answers_are_learnt_and_used(tmp_path: Path) -> None:
     assert model.answer("the dog", "sea and home by a mat")[0].text == "sea"
 
 
+@pytest.mark.slow
 def test_partners_are_learnt(tmp_path: Path) -> None:
     metrics = learnt(tmp_path, "sentence_embedding", objective={"symmetric": True})
     assert metrics["accuracy"] > 0.9
@@ -76,6 +79,7 @@ def test_partners_are_learnt(tmp_path: Path) -> None:
     assert gf.load(tmp_path / "run/model").recipe.pool == "mean"
 
 
+@pytest.mark.slow
 def test_values_are_learnt(tmp_path: Path) -> None:
     """How often a word comes; and the cosine of two texts."""
     lines = [line.split("\t")[0] for line in labelled("classification", 300)[1].splitlines()[1:]]

@@ -1,0 +1,21 @@
+"""`make test` runs some of a test's parameters, `make test-all` all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+
+def mostly_slow(values: Iterable[Any], keep: int = 1) -> list[Any]:
+    """The parameters, all but the first `keep` of them marked as slow."""
+    slow = pytest.mark.slow
+    return [
+        value
+        if number < keep
+        else pytest.param(*value, marks=slow)
+        if isinstance(value, tuple)
+        else pytest.param(value, marks=slow)
+        for number, value in enumerate(values)
+    ]
