@@ -10,12 +10,8 @@ import pytest
 
 def mostly_slow(values: Iterable[Any], keep: int = 1) -> list[Any]:
     """The parameters, all but the first `keep` of them marked as slow."""
-    slow = pytest.mark.slow
+    rows = [value if isinstance(value, tuple) else (value,) for value in values]
     return [
-        value
-        if number < keep
-        else pytest.param(*value, marks=slow)
-        if isinstance(value, tuple)
-        else pytest.param(value, marks=slow)
-        for number, value in enumerate(values)
+        pytest.param(*row, marks=() if number < keep else pytest.mark.slow)
+        for number, row in enumerate(rows)
     ]
