@@ -13,7 +13,7 @@ from glassformer.config import ModelConfig, TaskConfig
 from glassformer.data.label_alignment import Document, LabelledText, texts_of
 from glassformer.data.readers.conll import TaggedSentence
 from glassformer.data.readers.examples import Example, TableColumns, examples, find_labels, guessed
-from glassformer.data.readers.files import Bad, stop
+from glassformer.data.readers.files import Bad, BadRows, stop
 from glassformer.data.readers.squad import Question
 from glassformer.data.run_paths import RunPaths
 from glassformer.data.split import in_range, plain
@@ -29,8 +29,8 @@ Raw = Example | TaggedSentence | Question
 Log = Callable[[str], None]
 FIELDS = ("data.skip_bad", "data.fold")
 TABLE_FIELDS = (
-    *FIELDS, "data.text", "data.text_pair", "data.header", "data.separator", "data.label",
-    "data.label_prefix_separator", "objective.pool",
+    *FIELDS, "data.encoding", "data.text", "data.text_pair", "data.header", "data.separator",
+    "data.label", "data.label_prefix_separator", "objective.pool",
 )  # fmt: skip
 METRIC_PACKAGES = ("torchmetrics", "nervaluate")
 
@@ -77,9 +77,10 @@ class LabelledObjective(Objective):
 
     def all_labels(self, recipe: RecipeFields, paths: RunPaths) -> list[str]:
         """Each class of the training data once."""
-        skip: Bad = (lambda error: None) if recipe.data.skip_bad else stop
-        rows = self.raw(recipe, paths.root / recipe.data.train, skip)
-        return list(dict.fromkeys(n for raw in rows for n in self.label_names(raw, recipe)))
+        path = paths.root / recipe.data.train
+        with BadRows(path, recipe.data.skip_bad, log=lambda line: None) as bad:
+            rows = self.raw(recipe, path, bad)
+            return list(dict.fromkeys(n for raw in rows for n in self.label_names(raw, recipe)))
 
     def order_labels(
         self, recipe: RecipeFields, paths: RunPaths, names: Sequence[str]
@@ -178,7 +179,7 @@ def columns_of(recipe: RecipeFields, path: Path, *, needs_label: bool) -> TableC
     data = recipe.data
     table = TableColumns(
         data.text or "", data.text_pair, data.label, data.header or None, data.separator,
-        data.label_prefix_separator, data.label_separator,
+        data.label_prefix_separator, data.label_separator, encoding=data.encoding,
     )  # fmt: skip
     complete = table.text and (table.label or not needs_label)
     return table if complete else guessed(path, table, labelled=needs_label)
@@ -198,18 +199,16 @@ def split(
     read: Callable[[RecipeFields, Path, Bad], Iterator[Raw]], encode: Encode, log: Log,
 ) -> Iterator[Document]:  # fmt: skip
     """The documents of one part. Which part a text is in depends on the text alone."""
-    data, wrong = recipe.data, list[InputError]()
-    skip: Bad = wrong.append if data.skip_bad else stop
-    for raw in read(recipe, path, skip):
-        try:
-            document = encode(raw)
-        except InputError as error:
-            skip(error)
-            continue
-        if not data.splits or _is_held(raw, document, recipe) == (part == "valid"):
-            yield document
-    if wrong:
-        log(f"{path}: {len(wrong):,} bad rows skipped, the first: {wrong[0]}")
+    data = recipe.data
+    with BadRows(path, data.skip_bad, log) as bad:
+        for raw in read(recipe, path, bad):
+            try:
+                document = encode(raw)
+            except InputError as error:
+                bad(error)
+                continue
+            if not data.splits or _is_held(raw, document, recipe) == (part == "valid"):
+                yield document
 
 
 def _is_held(raw: Raw, document: Document, recipe: RecipeFields) -> bool:
