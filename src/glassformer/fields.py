@@ -92,6 +92,7 @@ class ObjectiveConfig(Strict):
     sentence_order: bool = False  # swap the two texts, instead of drawing a random second one
     short_pair_fraction: float = Field(default=0.1, ge=0.0, le=1.0)  # of pairs below `length`
     label_smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)
+    regression: bool | None = None  # labels are numbers; if not given: if some are as 3.5, not 3.0
     class_weights: Literal["balanced"] | None = None  # rare classes count as much as common ones
     pool: Pool | None = None  # how token vectors become one; the model's default if not given
     token_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)  # for pool = "words", "hierarchy"

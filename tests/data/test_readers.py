@@ -403,7 +403,7 @@ except InputError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.endswith("reading it requires pyarrow: pip install 'glassformer[data]'\n")
+    assert done.stdout.endswith("this format needs pyarrow: pip install 'glassformer[data]'\n")
 
 
 # tagged words

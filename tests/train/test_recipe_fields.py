@@ -37,6 +37,7 @@ OTHER: dict[str, Any] = {
     "data.tag": "xpos",
     "data.skip_bad": True,
     "data.encoding": "cp1252",
+    "objective.regression": True,
     "data.fold": "3/10",
     "data.fold_by": "name",
     "objective.class_weights": "balanced",

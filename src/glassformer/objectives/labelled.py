@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.data.label_alignment import Document, LabelledText, texts_of
 from glassformer.data.readers.conll import TaggedSentence
@@ -17,6 +19,7 @@ from glassformer.data.readers.files import Bad, BadRows, stop
 from glassformer.data.readers.squad import Question
 from glassformer.data.run_paths import RunPaths
 from glassformer.data.split import in_range, plain
+from glassformer.data.store import Store
 from glassformer.errors import ConfigError, InputError
 from glassformer.fields import RecipeFields
 from glassformer.objectives.base import Evaluator, Objective
@@ -33,6 +36,8 @@ TABLE_FIELDS = (
     "data.label", "data.label_prefix_separator", "objective.pool",
 )  # fmt: skip
 METRIC_PACKAGES = ("torchmetrics", "nervaluate")
+MOST_SHOWN = 20  # labels in a line
+DETAILS = ("classes", "confusion")  # of `evaluate`: not numbers, but tables
 
 
 class LabelledObjective(Objective):
@@ -57,8 +62,8 @@ class LabelledObjective(Objective):
     def metrics(
         self, task: Task, tokenizer: Tokenizer, documents: Sequence[Any], labels: Sequence[str],
         pool: str,
-    ) -> dict[str, float]:  # fmt: skip
-        """Use the model on these documents, and compare with their labels."""
+    ) -> dict[str, Any]:  # fmt: skip
+        """Use the model on these documents, and compare with their labels; see `evaluation`."""
 
     def label_names(self, raw: Any, recipe: RecipeFields) -> Sequence[str]:
         """The classes of one example."""
@@ -141,6 +146,11 @@ class LabelledEvaluator:
     pool: str = "mean"
 
     def metrics(self, task: Task) -> dict[str, float]:
+        values = self.report(task)
+        return {name: values[name] for name in self.names}
+
+    def report(self, task: Task) -> dict[str, Any]:
+        """The metrics, and those of each class."""
         training = task.training
         task.eval()
         with warnings.catch_warnings():
@@ -149,7 +159,7 @@ class LabelledEvaluator:
                 task, self.tokenizer, self.documents, self.labels, self.pool
             )
         task.train(training)
-        return {name: values[name] for name in self.names}
+        return {name: values[name] for name in (*self.names, *DETAILS) if name in values}
 
 
 class TableObjective(LabelledObjective):
@@ -169,6 +179,36 @@ class TableObjective(LabelledObjective):
         if table.text != recipe.data.text or (self.needs_label and not recipe.data.label):
             log(f"{path}: {table}")
         return table
+
+
+def label_counts(store: Store) -> dict[str, int]:
+    """How many examples of each class there are; empty without classes."""
+    labels = store.meta.labels
+    if len(labels) < 2:
+        return {}
+    numbers = store["several" if "several" in store.columns else "labels"].row
+    return dict(zip(labels, np.bincount(numbers[numbers >= 0], minlength=len(labels)).tolist(),
+                    strict=True))  # fmt: skip
+
+
+def describe_counts(counts: Mapping[str, int]) -> Iterator[str]:
+    """The classes with their numbers, and what may be a mistake among them, a line each."""
+    if not counts:
+        return
+    ranked = sorted(counts, key=lambda label: -counts[label])
+    shown = [f"{counts[label]:,} {label}" for label in ranked[:MOST_SHOWN]]
+    more = len(ranked) - len(shown)
+    yield f"{len(ranked):,} labels: {', '.join(shown)}{f' and {more:,} more' if more else ''}"
+    for few, what in ((0, "no example"), (1, "only one example")):
+        rare = [repr(label) for label in ranked if counts[label] == few]
+        if rare:
+            yield f"{what} of {', '.join(rare[:MOST_SHOWN])}"
+    folded: dict[str, list[str]] = {}
+    for label in counts:
+        folded.setdefault(label.casefold(), []).append(label)
+    for same in folded.values():
+        if len(same) > 1:
+            yield f"{' and '.join(map(repr, same))} differ only in case: are they the same label?"
 
 
 Encode = Callable[[Any], Document]

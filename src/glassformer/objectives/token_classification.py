@@ -129,7 +129,7 @@ class TokenClassificationObjective(LabelledObjective):
     def metrics(
         self, task: Task, tokenizer: Tokenizer, documents: Sequence[LabelledWords],
         labels: Sequence[str], pool: str,
-    ) -> dict[str, float]:  # fmt: skip
+    ) -> dict[str, Any]:  # fmt: skip
         from glassformer.evaluation import metrics
         from glassformer.inference import tag
 

@@ -128,8 +128,10 @@ def labels_in(label: str, separator: str | None) -> list[str]:
 
 
 def are_values(labels: Sequence[str]) -> bool:
-    """Whether the labels are regression targets: decimal numbers; all others are class names."""
-    return all(DECIMAL.fullmatch(label) for label in labels)
+    """Whether the labels look like regression targets: decimal numbers, and not all of them whole,
+    as the classes 0.0 and 1.0 are that pandas writes."""
+    decimals = all(DECIMAL.fullmatch(label) for label in labels)
+    return decimals and not all(float(label).is_integer() for label in labels)
 
 
 def number_of(label: str, labels: Sequence[str], where: str, name: str) -> int:
