@@ -41,11 +41,14 @@ class DataConfig(SourceConfig):
     text_pair: str | None = None  # the second text of a pair
     label: str | None = None
     header: tuple[str, ...] = ()  # column names, for files without a header line
-    separator: str | None = None  # for files other than .tsv, .csv, .jsonl and .parquet
+    # Between columns: of a .csv file, if it is not the comma, semicolon or tab of the header line;
+    # of a file with another name, where quotation marks have no meaning.
+    separator: str | None = Field(default=None, min_length=1)
+    encoding: str = "utf-8"  # of text files and tables, such as utf-16 or cp1252
     label_prefix_separator: str | None = None  # cut the label here: DESC in DESC:manner
     label_separator: str | None = Field(default=None, min_length=1)  # several labels per text: a|b
     tag: int | str | None = None  # column of CoNLL files; the last one (or upos) if not given
-    skip_bad: bool = False  # count and log unusable rows instead of stopping
+    skip_bad: bool = False  # count and log unusable rows and files, do not stop
     fold: str | None = None  # hold out part 3/10 …
     fold_by: Literal["text", "name"] = "text"  # … chosen by hash, or by file name in each label
 
@@ -89,6 +92,7 @@ class ObjectiveConfig(Strict):
     sentence_order: bool = False  # swap the two texts, instead of drawing a random second one
     short_pair_fraction: float = Field(default=0.1, ge=0.0, le=1.0)  # of pairs below `length`
     label_smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)
+    regression: bool | None = None  # labels are numbers; if not given: if some are as 3.5, not 3.0
     class_weights: Literal["balanced"] | None = None  # rare classes count as much as common ones
     pool: Pool | None = None  # how token vectors become one; the model's default if not given
     token_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)  # for pool = "words", "hierarchy"

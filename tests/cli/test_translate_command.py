@@ -106,6 +106,31 @@ def test_nothing_of_a_long_line_is_lost(trained):
     assert "1 sentences have more tokens than the model reads" in said.errors
 
 
+def test_a_table_is_translated_by_column(trained, tmp_path):
+    """The pairs that it was trained on, which have no header line; and a table with one."""
+    model = trained[1] / "model"
+    lines = pairs(6, seed=3).splitlines()
+    (tmp_path / "pairs.tsv").write_text("\n".join(lines) + "\n")
+    sources = [line.split("\t")[0] for line in lines]
+    said = refused("translate", model, "--file", tmp_path / "pairs.tsv")
+    assert "this is a table: write --column" in said and sources[0] in said
+    out = tmp_path / "out.tsv"
+    words = ("--file", tmp_path / "pairs.tsv", "--column", 1, "--align")
+    said = glassformer("translate", model, *words, "--out", out)
+    assert said == f"{out}: 6 rows, with translation and alignment\n"
+    expected = translated(model, sources, align=True)
+    rows = zip(lines, expected, strict=True)
+    rows = [f"{line}\t{each.text}\t{each.alignment.pharaoh()}" for line, each in rows]
+    assert out.read_text().splitlines() == rows
+    assert glassformer("translate", model, *words[:-1]).splitlines() == [e.text for e in expected]
+    (tmp_path / "x.jsonl").write_text('{"n": 1, "text": "the cat sat."}\n{"n": 2, "text": ""}\n')
+    words = ("--file", tmp_path / "x.jsonl", "--column", "text", "--scores", "--n-best", 2)
+    glassformer("translate", model, *words, "--out", tmp_path / "y.jsonl")
+    one, two = [json.loads(line) for line in (tmp_path / "y.jsonl").read_text().splitlines()]
+    assert one["n"] == 1 and {"translation", "score", "translation_2", "score_2"} <= set(one)
+    assert two["n"] == 2 and two["translation"] == ""
+
+
 def test_what_is_not_complete_is_said(trained):
     model = trained[1] / "model"
     with pytest.warns(UserWarning, match="2 translations reached max_new_tokens"):

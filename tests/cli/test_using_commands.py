@@ -55,20 +55,24 @@ def test_classify_a_text_a_pair_a_file_and_stdin(folders, tmp_path, stdin):
     ]
     (row,) = parsed(glassformer("classify", folder, "the cat", "--json", "--top-k", "1"))
     assert row["label"] == one.label and row["scores"] == {one.label: pytest.approx(one.score)}
-    (row,) = parsed(glassformer("classify", folder, "the cat", "sat", "--json"))
+    (row,) = parsed(glassformer("classify", folder, "the cat", "sat", "--pair", "--json"))
     assert row["scores"] == pytest.approx(model.classify(("the cat", "sat"))[0].scores)
     assert row["text"] == ["the cat", "sat"]
+    rows = parsed(glassformer("classify", folder, "the cat", "sat", "--json"))
+    assert [each["text"] for each in rows] == ["the cat", "sat"]
+    assert rows[1]["scores"] == pytest.approx(model.classify("sat")[0].scores, abs=1e-6)
     file = tmp_path / "lines.txt"
     file.write_text("the cat\n\na mat\tsat\n")
     rows = parsed(glassformer("classify", folder, "--file", file, "--json"))
-    assert [each["text"] for each in rows] == ["the cat", "a mat\tsat"]
+    assert [each["text"] for each in rows] == ["the cat", "", "a mat\tsat"]
     assert rows[0]["scores"] == pytest.approx(one.scores, abs=1e-6)
+    assert rows[1] == {"text": "", "label": None, "score": None}
     said = glassformer("classify", folder, "--file", file)
-    assert len(said.splitlines()) == 3 and one.label in said
+    assert len(said.splitlines()) == 4 and one.label in said
     (row,) = parsed(glassformer("classify", folder, "--file", file, "--single-document", "--json"))
     assert row["text"] == "the cat\n\na mat\tsat"
     stdin("the cat\tsat\non\tmat\n")
-    rows = parsed(glassformer("classify", folder, "-", "--pairs", "--json"))
+    rows = parsed(glassformer("classify", folder, "-", "--pair", "--json"))
     assert [each["text"] for each in rows] == [["the cat", "sat"], ["on", "mat"]]
 
 
@@ -79,6 +83,31 @@ def test_a_long_text_is_told(folders):
     assert said.errors == (
         "glassformer: 1 of 1 texts are longer than the model reads: they were split into windows\n"
     )
+
+
+def test_empty_lines_keep_their_place(folders, stdin, tmp_path):
+    """In every command: line n of the output is about line n of the input."""
+    lines = "\nthe cat\n\nsat\n"
+    for command, text in (("tag", lines), ("fill", lines.replace("t\n", "t [MASK]\n"))):
+        stdin(text)
+        rows = parsed(glassformer(command, folders[command][0], "-", "--json"))
+        assert [each["text"] for each in rows] == text.splitlines()
+    stdin("\nthe cat\tsat\n")
+    rows = parsed(glassformer("follows", folders["fill"][0], "-", "--json"))
+    assert rows[0] == {"first": "", "second": "", "probability": None} and rows[1]["probability"]
+    stdin(lines)
+    rows = parsed(glassformer("embed", MINILM, "-", "--json"))
+    assert [each["vector"] is None for each in rows] == [True, False, True, False]
+    stdin(lines)
+    glassformer("embed", MINILM, "-", "--out", tmp_path / "v.npy")
+    assert np.isnan(np.load(tmp_path / "v.npy")).all(1).tolist() == [True, False, True, False]
+    stdin(lines)
+    cosines = json.loads(glassformer("similarity", MINILM, "-", "--json"))["cosines"]
+    assert [[c is None for c in row] for row in cosines][1] == [True, False, True, False]
+    assert cosines[0] == [None] * 4 and cosines[1][1] == pytest.approx(1.0)
+    stdin("the cat\n\n")
+    row = json.loads(glassformer("word", MINILM, "a cat", "cat", "-", "--json"))
+    assert [each["cosine"] is None for each in row["others"]] == [False, True]
 
 
 def test_follows(folders, stdin):
@@ -200,10 +229,18 @@ REFUSED = {
     "a text and a file": (("fill", MINILM, "a", "--file", "b"), 2, ("one of them",)),
     "a pair and a file": (("follows", MINILM, "a", "b", "--file", "c"), 2, ("two texts",)),
     "no such file": (("tag", MINILM, "--file", "nowhere.txt"), 1, ("nowhere.txt",)),
-    "no tab": (("follows", MINILM, "the cat"), 1, ("tab",)),
+    "half a pair": (("follows", MINILM, "the cat"), 2, ("write the second one",)),
+    "half of a pair": (("classify", MINILM, "the cat", "--pair"), 2, ("write the second one",)),
+    "a column of texts": (("tag", MINILM, "a", "--column", "b"), 2, ("is for a table",)),
+    "a table of answers": (
+        ("answer", MINILM, "a", "--file", "b.csv", "--column", "c", "--column", "d"),
+        2,
+        ("write it once",),
+    ),
     "no such model": (("classify", "./nowhere", "a"), 1, ("nowhere",)),
     "another head": (("answer", MINILM, "who", "the cat"), 1, ("features model: use embed",)),
-    "an unknown ending": (("embed", MINILM, "a", "--out", "x.txt"), 2, (".npy, .csv, .jsonl",)),
+    "an unknown ending": (("embed", MINILM, "a", "--out", "x.txt"), 2, (".parquet, .npy",)),
+    "an empty text": (("classify", MINILM, "a", ""), 1, ("the text is empty",)),
     "one text to compare": (("similarity", MINILM, "a"), 2, ("two texts",)),
     "a word that is not there": (("word", MINILM, "a cat", "dog"), 1, ("'dog'", "0 times")),
     "an unknown device": (("embed", MINILM, "a", "--device", "tpu"), 2, ("--device 'tpu'",)),

@@ -88,6 +88,7 @@ def test_what_is_wrong_is_named(tmp_path: Path) -> None:
 def test_classes_and_values() -> None:
     assert find_labels(["b", "10", "9", "a", "b"]) == ("9", "10", "a", "b")
     assert are_values(["0.5", "-1.25", "3.0"]) and not are_values(["0", "1"])
+    assert not are_values(["0.0", "1.0"])  # classes, as pandas writes them beside an empty cell
     assert number_of("b", ("a", "b"), "f: line 1", "label") == 1
     with pytest.raises(InputError, match=r"^f: line 1: label = 'c' is none of the labels"):
         number_of("c", ("a", "b"), "f: line 1", "label")

@@ -4,9 +4,11 @@ import gzip
 import json
 import lzma
 import os
+import re
 import subprocess
 import sys
 import tracemalloc
+from functools import partial
 
 import pyarrow
 import pyarrow.ipc
@@ -16,10 +18,10 @@ import pytest
 from glassformer.data.readers import files
 from glassformer.data.readers import text as readers
 from glassformer.data.readers.conll import TaggedSentence, tagged
-from glassformer.data.readers.files import find_files, read_lines
+from glassformer.data.readers.files import BadRows, find_files, read_lines
 from glassformer.data.readers.parallel import pairs
 from glassformer.data.readers.squad import Question, questions
-from glassformer.data.readers.tables import rows
+from glassformer.data.readers.tables import located, rows
 from glassformer.data.readers.text import documents
 from glassformer.errors import ConfigError, InputError
 
@@ -81,11 +83,17 @@ def test_lines_have_numbers_and_no_ends(file, packed):
 
 
 BROKEN = {
-    "Latin-1": (b"a\tO\ncaf\xe9\n", "line 2, byte 8 of the file is not UTF-8: save it as UTF-8"),
-    "UTF-16": ("one".encode("utf-16"), "line 1, byte 1 of the file is not UTF-8"),
+    "Latin-1": (
+        b"a\tO\ncaf\xe9\n",
+        "line 2, byte 8 of the file is not UTF-8: save it as UTF-8, or name",
+    ),
+    "UTF-16": ("one".encode("utf-16"), "this is UTF-16 text: use --encoding utf-16"),
+    "a PNG": (b"\x89PNG\r\n\x1a\n\0\0\0", "this is a PNG image, not text"),
+    "a PDF": (b"%PDF-1.4\n\xe2\xe3", "this is a PDF document"),
+    "a workbook": (b"PK\3\4\x14\0", "as .xlsx and .docx files are: save it as text or .csv"),
     "NUL": (b"a\tO\ntwo\x00\n", "line 2 holds a NUL byte: this is not a text file"),
     "half a character": ("é".encode()[:1], "line 1, byte 1"),
-    "a packed file under another name": (gzip.compress(b"x"), "needs a name that ends in .gz"),
+    "a packed file under another name": (gzip.compress(b"x"), "a name that ends in .gz"),
 }
 
 
@@ -96,6 +104,24 @@ def test_what_is_no_text_is_refused(file, case):
     for reader in (read_lines, documents, tagged, pairs):
         assert says(reader(path)).startswith(f"{path}: ")
         assert line in says(reader(path))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252"])
+def test_encodings(file, encoding):
+    path = file("a.txt", "café\r\n\ntwo \u00a0!".encode(encoding))
+    assert list(read_lines(path, encoding=encoding)) == [(1, "café"), (2, ""), (3, "two \xa0!")]
+    table = file("a.csv", 'text;label\r\n"é;\nb";1\r\n'.encode(encoding))
+    assert [row for _, row in located(table, encoding=encoding)] == [
+        {"text": "é;\nb", "label": "1"}
+    ]
+
+
+def test_an_encoding_that_is_none(file):
+    path = file("a.txt", "one")
+    for name in ("utf9", "base64"):
+        with pytest.raises(ConfigError, match=f"encoding = '{name}': write one such as utf-8"):
+            list(read_lines(path, encoding=name))
+    assert "not UTF-16 text" in says(read_lines(file("b.txt", b"\xff\xfea"), encoding="utf-16"))
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz"])
@@ -231,6 +257,53 @@ def test_an_open_quotation_mark_does_not_swallow_the_file(file):
     assert peak < 3_000_000
 
 
+@pytest.mark.parametrize("separator", [";", "\t", ","])
+def test_the_header_of_a_csv_file_shows_its_separator(file, separator):
+    """Excel writes semicolons in Europe; quotation marks mean the same."""
+    text = 'text;label\n"a; ""b""\nc";0\nd;"1"\n'.replace(";", separator)
+    expected = [{"text": f'a{separator} "b"\nc', "label": "0"}, {"text": "d", "label": "1"}]
+    assert list(rows(file("a.csv", text))) == expected
+    assert [row for _, row in located(file("a.csv", text), separator=separator)] == expected
+
+
+def test_after_a_bad_record_the_next_line_is_read(file):
+    """An open quotation mark does not take the rest of the file with it."""
+    path = file("a.csv", b'text,label\na,1\n"b,2\nc,3\n"d"x,4\n\xff,5\ne,6\n')
+    bad = []
+    found = [row["text"] for _, row in located(path, bad=bad.append)]
+    assert found == ["a", "c", "e"]
+    where = [re.search(r"line \d", str(each))[0] for each in bad]
+    assert where == ["line 3", "line 5", "line 6"]
+
+
+def test_one_bad_file_of_many(file, tmp_path):
+    file("a.txt", b"\x89PNG\r\n")
+    file("b.txt", "one\n\ntwo")
+    assert "a.txt: this is a PNG" in says(documents(tmp_path))
+    bad = []
+    assert list(documents(tmp_path, bad=bad.append)) == ["one", "two"] and len(bad) == 1
+
+
+def test_bad_rows_are_counted(tmp_path):
+    logged = []
+    errors = [InputError("a: line 3: empty"), InputError("a: line 5: empty")]
+    with BadRows(tmp_path, True, logged.append) as bad:
+        list(map(bad, errors))
+    assert logged == [f"{tmp_path}: 2 bad rows skipped, the first: a: line 3: empty"]
+    raises = partial(pytest.raises, InputError)
+    with (
+        raises(match=r"^a: line 3: empty \(2 bad rows: --skip-bad leaves"),
+        BadRows(tmp_path, False, logged.append) as bad,
+    ):
+        list(map(bad, errors))
+    with (
+        raises(match=r"^a: line 3: empty \(1 bad row, and no good one\)"),
+        BadRows(tmp_path, True, logged.append) as bad,
+    ):
+        bad(errors[0])
+        raise InputError("there is no row")
+
+
 def test_tsv_is_as_in_glue(file):
     """SST-2: a header, tabs, and quotation marks that are never closed."""
     text = 'sentence\tlabel\nit \'s a "charming \t1\n"so` \t0\n\n'
@@ -330,7 +403,7 @@ except InputError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.endswith("reading it requires pyarrow: pip install 'glassformer[data]'\n")
+    assert done.stdout.endswith("this format needs pyarrow: pip install 'glassformer[data]'\n")
 
 
 # tagged words

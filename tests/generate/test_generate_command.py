@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 import glassformer as gf
 from commands import glassformer, refused
@@ -51,8 +52,10 @@ def test_no_room_for_all_that_was_asked_for_is_said(folder, model):
 
 def test_several_samples_as_json(folder, model):
     words = ["--do-sample", "--num-return-sequences", 3, "--logprobs", "--stop", r"\n", "--json"]
-    found = json.loads(glassformer("generate", folder, "The cat", *words))["texts"]
+    said = json.loads(glassformer("generate", folder, "The cat", *words))
+    found = said["texts"]
     asked = {"do_sample": True, "num_return_sequences": 3, "logprobs": True, "stop": "\n"}
+    asked["seed"] = said["seed"]  # of a call without one, too
     expected = model.generate("The cat", **asked)
     assert [tuple(each["ids"]) for each in found] == [each.ids for each in expected]
     assert [each["text"] for each in found] == [each.text for each in expected]
@@ -67,11 +70,20 @@ def test_prompts_from_a_file_and_from_stdin(folder, model, tmp_path, monkeypatch
     said = glassformer("generate", folder, "--file", tmp_path / "prompts.txt", *words)
     asked = {"num_beams": 2, "length_penalty": 0.5, "early_stopping": "never"}
     texts = [each.text for each in model.generate(["The cat", "Кошка"], **asked)]
-    assert "prompts.txt: 1 of 3 lines are empty: skipped" in said.errors
-    assert "--- prompt 1, text 1\n" in said and "--- prompt 2, text 1\n" in said
-    assert all(plain(text) in said for text in texts)
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("The cat\nКошка\n".encode())))
+    expected = zip((1, 2, 3), (texts[0], "", texts[1]), strict=True)  # nothing follows nothing
+    assert said == "".join(f"--- prompt {i}, text 1\n{plain(text)}\n" for i, text in expected)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("The cat\n\nКошка\n".encode())))
     assert glassformer("generate", folder, "-", *words) == said
+
+
+def test_without_a_seed_each_call_samples_anew(model):
+    asked = {"do_sample": True, "max_new_tokens": 30}
+    one, other = (model.generate("The cat", **asked)[0].ids for _ in range(2))
+    assert one != other
+    torch.manual_seed(0)
+    assert model.generate("The cat", **asked)[0].ids == one  # the tests begin with this seed
+    asked["seed"] = 5
+    assert model.generate("The cat", **asked) == model.generate("The cat", **asked)
 
 
 def test_a_translator_writes_too(tmp_path):
@@ -92,7 +104,7 @@ def test_refused_in_one_line(folder, tmp_path):
     assert "is not one of 'true', 'false', 'never'" in wrong("a", "--early-stopping", "soon")
     assert "--device 'tpu'" in wrong("a", "--device", "tpu")
     assert "batch_size = 0: write at least 1" in wrong("a", "--batch-size", 0)
-    assert "prompt 0 is empty" in wrong("", code=1)
+    assert "the text is empty" in wrong("", code=1)
     assert "prompt 0 has " in wrong("cat " * 90, code=1)
     assert "cannot be read: No such file" in wrong("--file", tmp_path / "none", code=1)
     (tmp_path / "empty").write_text("\n")

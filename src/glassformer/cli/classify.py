@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,63 +10,83 @@ import typer
 from rich.console import Console
 
 from glassformer.cli.common import (
+    COLUMN,
     DEVICE,
+    ENCODING,
+    FILE,
     JSON,
     MODEL,
+    OUT,
     SINGLE_DOCUMENT,
+    TEXTS,
+    inputs,
     listing,
     open_model,
     pairs,
-    texts,
+    write_predictions,
 )  # fmt: skip
-
-TEXT = typer.Argument(None, help="A text; - reads lines from stdin.")
-FILE = typer.Option(None, help="Read the texts from this file, one per line.")
+from glassformer.data.table_files import check_out, table_of
 
 
 def run(
     model: str = MODEL,
-    text: str | None = TEXT,
-    other: str | None = typer.Argument(None, help="The second text of a pair."),
+    texts: list[str] | None = TEXTS,
     file: Path | None = FILE,
-    in_pairs: bool = typer.Option(
-        False, "--pairs", help="Each line has two texts, separated by a tab."
+    column: list[str] | None = COLUMN,
+    pair: bool = typer.Option(
+        False, "--pair", help="Classify pairs: two texts, or lines with a tab between two."
     ),
     single_document: bool = SINGLE_DOCUMENT,
     top_k: int | None = typer.Option(None, min=1, help="Only the best labels; all, if not given."),
     explain: int = typer.Option(
         0, min=0, help="Also this many words and sentences with the largest weights."
     ),
+    out: Path | None = OUT,
+    encoding: str = ENCODING,
     device: str = DEVICE,
     as_json: bool = JSON,
 ) -> None:
-    """Classify texts, or pairs of texts. Long texts are read in windows."""
-    inputs: Sequence[str | tuple[str, str]]
-    if in_pairs or other is not None:
-        inputs = pairs(text, other, file)
-    else:
-        inputs = texts(text, file, single_document=single_document)
-    results = open_model(model, device).classify(inputs, top_k=top_k, explain=explain)
-    long = sum(result.windows > 1 for result in results)
+    """Classify texts, or pairs of texts. Long texts are read in windows.
+
+    --file x.csv --column text --out y.csv writes the table with a label and a probability for each
+    row; --column twice names the columns of a pair.
+    """
+    if out is not None:
+        check_out(out, file)
+    table = inputs(
+        texts, file, column, pair=pair, single_document=single_document, encoding=encoding
+    )
+    loaded = open_model(model, device)
+    results = table.apply(lambda texts: loaded.classify(texts, top_k=top_k, explain=explain))
+    long = sum(result is not None and result.windows > 1 for result in results)
     if long:
         count = f"{long:,} of {len(results):,} texts"
         typer.echo(
             f"glassformer: {count} are longer than the model reads: they were split into windows",
             err=True,
         )
-    if as_json:
-        for text_or_pair, result in zip(inputs, results, strict=True):
-            typer.echo(json.dumps({"text": text_or_pair, **asdict(result)}, ensure_ascii=False))
+    if out is not None:
+        spec = loaded.task.spec
+        write_predictions(table, [None if r is None else r.cells(spec) for r in results], out)
         return
-    if len(results) == 1:
-        table = listing(("label", "score"), list(results[0].scores.items()))
-    else:
-        shown = [item if isinstance(item, str) else " ⏐ ".join(item) for item in inputs]
-        rows = [(r.label, r.score, text) for r, text in zip(results, shown, strict=True)]
-        table = listing(("label", "score", "text"), rows)
+    if as_json:
+        for text, result in zip(table.texts, results, strict=True):
+            fields = {"label": None, "score": None} if result is None else asdict(result)
+            typer.echo(json.dumps({"text": text, **fields}, ensure_ascii=False))
+        return
     console = Console(highlight=False)
-    console.print(table)
+    if len(results) == 1 and results[0] is not None:
+        console.print(listing(("label", "score"), list(results[0].scores.items())))
+    else:
+        shown = [item if isinstance(item, str) else " ⏐ ".join(item) for item in table.texts]
+        rows = [
+            ("", "", text) if r is None else (r.label, r.score, text)
+            for r, text in zip(results, shown, strict=True)
+        ]
+        console.print(listing(("label", "score", "text"), rows))
     for result in results:
+        if result is None:
+            continue
         for title, ranked in (("word", result.words), ("sentence", result.sentences)):
             if ranked:
                 console.print(listing(("weight", title), [(share, name) for name, share in ranked]))
@@ -84,14 +103,17 @@ def follows(
     as_json: bool = JSON,
 ) -> None:
     """The probability that the second text directly follows the first."""
-    inputs = pairs(first, second, file)
+    table = table_of(pairs([text for text in (first, second) if text is not None], file))
     from glassformer.inference import follows as call
 
-    probabilities = call(*open_model(model, device).able("follows"), inputs)
+    task, tokenizer = open_model(model, device).able("follows")
+    probabilities = table.apply(lambda pairs: call(task, tokenizer, pairs))
     if as_json:
-        for (a, b), probability in zip(inputs, probabilities, strict=True):
+        for (a, b), probability in zip(table.texts, probabilities, strict=True):
             row = {"first": a, "second": b, "probability": probability}
             typer.echo(json.dumps(row, ensure_ascii=False))
         return
-    rows = [(p, *pair) for p, pair in zip(probabilities, inputs, strict=True)]
+    rows = [
+        ("" if p is None else p, *pair) for p, pair in zip(probabilities, table.texts, strict=True)
+    ]
     Console(highlight=False).print(listing(("probability", "first", "second"), rows))

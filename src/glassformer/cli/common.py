@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING
 from unicodedata import category
 
 import typer
-from rich.table import Table
+from rich import table as rich
 from rich.text import Text
 
-from glassformer.data.readers.files import lines, read_lines
+from glassformer.data.readers.files import UTF8, kind, lines, read_lines, stop
+from glassformer.data.table_files import (
+    Cells,
+    Table,
+    is_table,
+    read_table,
+    table_of,
+    which_column,
+    write_table,
+)
 from glassformer.errors import ConfigError, InputError, printable
 
 if TYPE_CHECKING:
@@ -27,6 +36,14 @@ INT8 = typer.Option(
     False, "--int8", help="Round the weights to int8: smaller and faster to read, less exact."
 )
 JSON = typer.Option(False, "--json", help="Print JSON, one object per line.")
+TEXTS = typer.Argument(None, help="Texts; - reads lines from stdin.")
+FILE = typer.Option(None, help="Read the texts from this file: one per line, or --column.")
+COLUMN = typer.Option(
+    None, help="The column of the texts in a .csv, .tsv, .jsonl or .parquet file: its name, or its "
+    "number from 1, if there is no header line.",
+)  # fmt: skip
+OUT = typer.Option(None, help="Write a table with the predictions: .csv, .tsv, .jsonl or .parquet.")
+ENCODING = typer.Option(UTF8, help="The encoding of the file, such as utf-16 or cp1252.")
 SINGLE_DOCUMENT = typer.Option(False, "--single-document", help="The file, or stdin, is one text.")
 TOP_K = typer.Option(5, min=1, help="How many to show, best first.")
 
@@ -57,40 +74,81 @@ def open_model(
     return model.int8() if int8 else model
 
 
-def texts(text: str | None, file: Path | None, *, single_document: bool = False) -> list[str]:
-    """One text, or the lines of stdin (-) or of a file; `single_document` joins the lines."""
+def inputs(
+    given: Sequence[str] | None, file: Path | None, columns: Sequence[str] | None = None, *,
+    pair: bool = False, single_document: bool = False, encoding: str = UTF8,
+) -> Table:  # fmt: skip
+    """The texts of a command, or pairs of texts: its arguments, lines, or columns of a table."""
+    if columns:
+        if file is None or given:
+            raise ConfigError(f"--column {columns[0]} is for a table: write --file, and no text")
+        if len(columns) > 2 or (len(columns) == 1 and pair):
+            raise ConfigError(f"--column: {len(columns)} columns: write one, or two for a pair")
+        return read_table(file, columns, encoding)
+    if pair:
+        return table_of(pairs(given, file, encoding))
+    read = [t for text in given or () for t in texts(text, None, single_document=single_document)]
+    if file is None and read:
+        return table_of(read)
+    if read:
+        raise ConfigError("give texts, or - for stdin, or --file: one of them")
+    if file is not None and is_table(file):
+        raise which_column(file, encoding)
+    return table_of(texts(None, file, single_document=single_document, encoding=encoding))
+
+
+def texts(
+    text: str | None, file: Path | None, *, single_document: bool = False, encoding: str = UTF8
+) -> list[str]:
+    """One text, or the lines of stdin (-) or of a file, of which some may be empty;
+    `single_document` joins the lines."""
     if (text is None) == (file is None):
         raise ConfigError("give a text, or - for stdin, or --file: one of them")
-    if text not in (None, "-"):
-        return [str(text)]
-    read = lines(sys.stdin.buffer, "stdin") if file is None else read_lines(file)
+    if text is not None and text != "-":
+        if not text.strip():
+            raise InputError("the text is empty: write one")
+        return [text]
+    if file is not None and is_table(file):
+        raise InputError(
+            f"{file}: this is a table: save the texts to use in a .txt file, one per line"
+        )
+    name = str(file or "stdin")
+    read = lines(sys.stdin.buffer, name) if file is None else read_lines(file, stop, encoding)
     rows = [line for _, line in read]
-    full = [line for line in rows if line.strip()]
-    if not full:
-        raise InputError(f"{file or 'stdin'}: there is no text in it: write one per line")
-    if single_document:
-        return ["\n".join(rows)]
-    if len(full) < len(rows):
-        empty = f"{len(rows) - len(full):,} of {len(rows):,} lines are empty"
-        typer.echo(f"glassformer: {file or 'stdin'}: {empty}: skipped", err=True)
-    return full
+    if not any(map(str.strip, rows)):
+        raise InputError(f"{name}: there is no text in it: write one per line")
+    return ["\n".join(rows)] if single_document else rows
 
 
-def pairs(one: str | None, other: str | None, file: Path | None) -> list[tuple[str, str]]:
-    """Two texts, or lines with a tab between two texts."""
-    if other is not None:
-        if one in (None, "-") or file is not None:
+def pairs(
+    given: Sequence[str] | None, file: Path | None, encoding: str = UTF8
+) -> list[tuple[str, str]]:
+    """Two texts, or lines with a tab between two texts; an empty line is a pair of empty ones."""
+    if given and len(given) > 1:
+        if len(given) > 2 or "-" in given or file is not None:
             raise ConfigError("give two texts, or - for stdin, or --file: one of them")
-        return [(str(one), other)]
-    rows = [tuple(line.split("\t")) for line in texts(one, file)]
-    for i, pair in enumerate(rows, 1):
-        if len(pair) != 2:
-            source = file or ("stdin" if one == "-" else "the text")
-            more = (
-                ", or give the second one as an argument of its own" if source == "the text" else ""
+        return [(given[0], given[1])]
+    if given and file is None and given[0] != "-":
+        raise ConfigError("a pair has two texts: write the second one, too")
+    if file is not None and kind(file) == ".tsv":  # two columns, whatever their names
+        rows = [line for _, line in read_lines(file, stop, encoding)]
+    else:
+        rows = texts(given[0] if given else None, file, encoding=encoding)
+    for number, line in enumerate(rows, 1):
+        if line.strip() and line.count("\t") != 1:
+            raise InputError(
+                f"{file or 'stdin'}: line {number}: write two texts with a tab between them"
             )
-            raise InputError(f"{source}: text {i}: write two texts with a tab between them{more}")
-    return [(first, second) for first, second in rows]
+    return [(first, second) for first, _, second in (line.partition("\t") for line in rows)]
+
+
+def write_predictions(table: Table, cells: Sequence[Cells | None], out: Path) -> None:
+    """Write the table with these columns, and say so."""
+    whole = table.with_cells(cells)
+    write_table(whole, out)
+    added = whole.names[len(table.names) :]
+    many = f"{', '.join(added[:3])} …" if len(added) > 4 else " and ".join(added)
+    typer.echo(f"{out}: {len(whole.rows):,} rows, with {many}")
 
 
 @contextmanager
@@ -103,13 +161,13 @@ def warnings_on_stderr() -> Iterator[None]:
         typer.echo(f"glassformer: {warning.message}", err=True)
 
 
-def listing(titles: Sequence[str], rows: Iterable[Sequence[str | float]]) -> Table:
+def listing(titles: Sequence[str], rows: Iterable[Sequence[str | float]]) -> rich.Table:
     """A table; numbers are right-aligned."""
     body = list(rows)
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table = rich.Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for title, cell in zip(titles, body[0] if body else titles, strict=True):
         table.add_column(
-            title, justify="left" if isinstance(cell, str) else "right", overflow="fold"
+            Text(safe(title)), justify="left" if isinstance(cell, str) else "right", overflow="fold"
         )
     for row in body:
         cells = (safe(cell) if isinstance(cell, str) else f"{cell:.4f}" for cell in row)
@@ -117,9 +175,9 @@ def listing(titles: Sequence[str], rows: Iterable[Sequence[str | float]]) -> Tab
     return table
 
 
-def grid(rows: Mapping[str, str]) -> Table:
+def grid(rows: Mapping[str, str]) -> rich.Table:
     """Names on the left, values on the right."""
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table = rich.Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in rows.items():

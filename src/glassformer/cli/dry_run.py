@@ -64,6 +64,8 @@ def _rows(facts: dict[str, Any]) -> dict[str, str]:
         "steps": f"{facts['steps']:,}: {facts['epochs']:.2f} epochs of "
         f"{facts['micro_batches_per_epoch']:,} micro-batches",
     }
+    if facts["labels"]:
+        rows["labels"] = ", ".join(f"{n:,} {safe(label)}" for label, n in facts["labels"].items())
     skipped = [f"{count:,} {reason}" for reason, count in facts["skipped"].items()]
     rows["note"] = "; ".join(skipped) or "nothing"
     return rows | {"folder": facts["out"]}

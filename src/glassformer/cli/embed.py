@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,18 +12,23 @@ import typer
 from rich.console import Console
 
 from glassformer.cli.common import (
+    COLUMN,
     DEVICE,
+    ENCODING,
+    FILE,
     JSON,
     MODEL,
+    TEXTS,
     TOP_K,
     grid,
+    inputs,
     listing,
     open_model,
     safe,
     texts,
     warnings_on_stderr,
 )
-from glassformer.durable import write_whole
+from glassformer.data.table_files import check_out, table_of, vector_cells, write_table
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -44,35 +47,50 @@ class Pool(StrEnum):
 
 def run(
     model: str = MODEL,
-    text: str | None = typer.Argument(None, help="A text; - reads lines from stdin."),
-    file: Path | None = typer.Option(None, help="Read the texts from this file, one per line."),
+    texts: list[str] | None = TEXTS,
+    file: Path | None = FILE,
+    column: str | None = COLUMN,
     pool: Pool | None = typer.Option(None, help="Pooling; the model's own, if not given."),
     nearest: str | None = typer.Option(
         None, help="Show the texts that are most similar to this one."
     ),
     top_k: int = TOP_K,
-    out: Path | None = typer.Option(None, help="Write the vectors: .npy, .csv or .jsonl."),
+    out: Path | None = typer.Option(
+        None, help="Write the vectors: .npy, or a table with them: .parquet, .jsonl, .csv or .tsv."
+    ),
+    encoding: str = ENCODING,
     device: str = DEVICE,
     as_json: bool = JSON,
 ) -> None:
-    """Turn texts into vectors, or find those that are most similar to another text."""
-    write = None if out is None else _writer(out)
-    inputs = texts(text, file)
+    """Turn texts into vectors, or find those that are most similar to another text.
+
+    --file x.csv --column text --out y.parquet writes the table with the vector of each row.
+    """
+    if out is not None:
+        check_out(out, file, vectors=True)
+    table = inputs(texts, file, None if column is None else [column], encoding=encoding)
     loaded = open_model(model, device)
     with warnings_on_stderr():
-        vectors = loaded.embed(inputs, pool_by=pool).cpu()
-    if out is not None and write is not None:
-        write_whole(out, write(inputs, vectors))
-        line = f"{out}: {len(inputs):,} vectors of {vectors.shape[1]:,} numbers"
+        vectors = table.apply(lambda texts: loaded.embed(texts, pool_by=pool).cpu())
+    if out is not None:
+        cells = [None if v is None else vector_cells(v.tolist(), out) for v in vectors]
+        write_table(table.with_cells(cells), out)
+        size = next(len(vector) for vector in vectors if vector is not None)
+        line = f"{out}: {len(vectors):,} vectors of {size:,} numbers"
         typer.echo(line, err=as_json or nearest is not None)
     if nearest is not None:
         with warnings_on_stderr():
             query = loaded.embed([nearest], pool_by=pool)[0].cpu()
-        _show_nearest(inputs, query, vectors, top_k, as_json)
+        _show_nearest(table.texts, query, vectors, top_k, as_json)
     elif out is None and as_json:
-        typer.echo(_jsonl(inputs, vectors).decode(), nl=False)
+        for text, vector in zip(table.texts, vectors, strict=True):
+            row = {"text": text, "vector": None if vector is None else vector.tolist()}
+            typer.echo(json.dumps(row, ensure_ascii=False))
     elif out is None:
-        rows = [(*_summary(vector), line) for line, vector in zip(inputs, vectors, strict=True)]
+        rows = [
+            (*(("", "", "") if vector is None else _summary(vector)), line)
+            for line, vector in zip(table.texts, vectors, strict=True)
+        ]
         Console(highlight=False).print(listing(("size", "norm", "first numbers", "text"), rows))
 
 
@@ -91,14 +109,17 @@ def similarity(
     if len(compared) < 2:
         raise ConfigError("give at least two texts, or --file")
     loaded = open_model(model, device)
+    full = [text for text in compared if text.strip()]
     with warnings_on_stderr():
-        vectors = loaded.embed(compared, pool_by=pool)
-    rows = loaded.similarity(vectors, vectors).tolist()
+        vectors = loaded.embed(full, pool_by=pool)
+    cosines = iter(loaded.similarity(vectors, vectors).tolist())
+    rows = [_spread(next(cosines) if text.strip() else None, compared) for text in compared]
     if as_json:
         typer.echo(json.dumps({"texts": compared, "cosines": rows}, ensure_ascii=False))
         return
     numbers = [str(i) for i in range(1, len(compared) + 1)]
-    named = [(i, *row, text) for i, row, text in zip(numbers, rows, compared, strict=True)]
+    shown = [["" if cosine is None else cosine for cosine in row] for row in rows]
+    named = [(i, *row, text) for i, row, text in zip(numbers, shown, compared, strict=True)]
     Console(highlight=False).print(listing(("", *numbers, "text"), named))
 
 
@@ -123,21 +144,33 @@ def word(
     loaded = open_model(model, device)
     import torch
 
-    vectors = torch.stack([loaded.word(text, word, layer=layer) for text in (sentence, *compared)])
-    cosines = loaded.similarity(vectors[:1], vectors[1:])[0].tolist()
+    vector = loaded.word(sentence, word, layer=layer)
+
+    def cosines_of(texts: list[str]) -> list[float]:
+        vectors = torch.stack([loaded.word(text, word, layer=layer) for text in texts])
+        cosines: list[float] = loaded.similarity(vector[None], vectors)[0].tolist()
+        return cosines
+
+    cosines = table_of(compared).apply(cosines_of)
     if as_json:
         rows = [{"sentence": s, "cosine": c} for s, c in zip(compared, cosines, strict=True)]
-        own = {"sentence": sentence, "word": word, "vector": vectors[0].tolist()}
+        own = {"sentence": sentence, "word": word, "vector": vector.tolist()}
         typer.echo(json.dumps({**own, "others": rows}, ensure_ascii=False))
         return
     console = Console(highlight=False)
-    size, norm, start = _summary(vectors[0])
+    size, norm, start = _summary(vector)
     summary = {"word": word, "sentence": sentence, "size": size, "norm": f"{norm:.4f}"}
     summary["first numbers"] = start
     console.print(grid({name: safe(value) for name, value in summary.items()}))
     if compared:
-        pairs = list(zip(cosines, compared, strict=True))
+        pairs = [("" if c is None else c, text) for c, text in zip(cosines, compared, strict=True)]
         console.print("", listing(("cosine", "the same word in"), pairs), sep="\n")
+
+
+def _spread(cosines: list[float] | None, texts: Sequence[str]) -> list[float | None]:
+    """The cosines to all texts: none to an empty one, and none of an empty one."""
+    rest = iter(cosines or ())
+    return [next(rest, None) if text.strip() else None for text in texts]
 
 
 def _gathered(inputs: list[str] | None, file: Path | None) -> list[str]:
@@ -152,11 +185,15 @@ def _summary(vector: Tensor) -> tuple[str, float, str]:
 
 
 def _show_nearest(
-    inputs: Sequence[str], query: Tensor, vectors: Tensor, top_k: int, as_json: bool
+    texts: Sequence[str], query: Tensor, vectors: Sequence[Tensor | None], top_k: int, as_json: bool
 ) -> None:
+    import torch
+
     from glassformer.inference import nearest
 
-    rows = [(cosine, inputs[place], place + 1) for place, cosine in nearest(query, vectors, top_k)]
+    known = {place: vector for place, vector in enumerate(vectors) if vector is not None}
+    places, best = list(known), nearest(query, torch.stack(list(known.values())), top_k)
+    rows = [(cosine, texts[places[i]], places[i] + 1) for i, cosine in best]
     if as_json:
         for cosine, text, number in rows:
             row = {"text": text, "number": number, "cosine": cosine}
@@ -164,32 +201,3 @@ def _show_nearest(
         return
     table = listing(("cosine", "number", "text"), [(c, str(n), text) for c, text, n in rows])
     Console(highlight=False).print(table)
-
-
-def _writer(out: Path) -> Callable[[Sequence[str], Tensor], bytes]:
-    writers = {".npy": _npy, ".csv": _csv, ".jsonl": _jsonl}
-    if out.suffix not in writers:
-        raise ConfigError(f"--out {out}: write a name that ends in {', '.join(writers)}")
-    return writers[out.suffix]
-
-
-def _npy(inputs: Sequence[str], vectors: Tensor) -> bytes:
-    import numpy as np
-
-    file = io.BytesIO()
-    np.save(file, vectors.float().numpy(), allow_pickle=False)
-    return file.getvalue()
-
-
-def _csv(inputs: Sequence[str], vectors: Tensor) -> bytes:
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["text", *range(vectors.shape[1])])
-    writer.writerows([text, *row] for text, row in zip(inputs, vectors.tolist(), strict=True))
-    return file.getvalue().encode()
-
-
-def _jsonl(inputs: Sequence[str], vectors: Tensor) -> bytes:
-    rows = zip(inputs, vectors.tolist(), strict=True)
-    lines = (json.dumps({"text": a, "vector": b}, ensure_ascii=False) for a, b in rows)
-    return "".join(f"{line}\n" for line in lines).encode()

@@ -10,12 +10,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from glassformer.cli.common import grid, safe
+from glassformer.cli.common import grid, listing, safe
+from glassformer.cli.plot import check_picture, new_figure, save
 from glassformer.cli.training import DATA, JSON, RECIPE, fields_of
+from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.data.prepare import Progress
     from glassformer.data.run_paths import Report
+
+
+MOST_CONFUSED = 12  # classes whose confusion matrix fits a terminal
 
 
 def run(
@@ -29,18 +34,28 @@ def run(
     num_beams: int = typer.Option(4, min=1, help="Beams of the search."),
     length_penalty: float = typer.Option(1.0, help="Above 0 favours long translations."),
     per_document: bool = typer.Option(False, help="Also the metrics of each document."),
+    figure: Path | None = typer.Option(
+        None, help="Draw the confusion matrix of labelled data: a .png or .svg file."
+    ),
     as_json: bool = JSON,
 ) -> None:
-    """Measure a model on the validation data of a recipe: loss, perplexity, accuracy; BLEU, chrF
-    and TER of a translation model. Any field of the recipe can be set: --data.valid test.txt
+    """Measure a model on the validation data of a recipe: loss, perplexity, accuracy; precision,
+    recall and F1 of each class, and which classes are confused; BLEU, chrF and TER of a translation
+    model. Any field of the recipe can be set: --data.valid test.txt
     """
     changes = fields_of(context.args)
+    if figure is not None:
+        check_picture(figure)
     from glassformer.train.evaluation import evaluate
 
     metrics = evaluate(
         model, recipe, data=data, changes=changes, sentences=translate, num_beams=num_beams,
         length_penalty=length_penalty, per_document=per_document, report=report_lines(),
     )  # fmt: skip
+    if figure is not None:
+        if "confusion" not in metrics:
+            raise ConfigError(f"--figure {figure}: this data has no classes: leave it out")
+        _paint(list(metrics["classes"]), metrics["confusion"], figure)
     if as_json:
         typer.echo(json.dumps({"model": model, "recipe": str(recipe), **metrics}))
     else:
@@ -62,11 +77,19 @@ def report_lines() -> Report:
 def _show(metrics: dict[str, Any]) -> None:
     console = Console(highlight=False)
     documents, signatures = metrics.pop("documents", []), metrics.pop("signatures", {})
+    classes, confusion = metrics.pop("classes", {}), metrics.pop("confusion", None)
     rows = {name.replace("_", " "): f"{value:,.4f}" for name, value in metrics.items()}
     rows["answers"] = f"{metrics['answers']:,.0f}"
     for name, signature in signatures.items():
         rows[name] = f"{metrics[name]:.2f}  {signature}"
     console.print(grid(rows))
+    if classes:
+        console.print("", _classes(classes), sep="\n")
+    if confusion is not None and len(classes) <= MOST_CONFUSED:
+        console.print("", _confusion(list(classes), confusion), sep="\n")
+    elif confusion is not None:
+        console.print(f"\n{len(classes)} classes: --json has their confusion matrix, --figure FILE "
+                      "draws it", soft_wrap=True)  # fmt: skip
     if not documents:
         return
     table = Table(box=None, padding=(0, 2, 0, 0))
@@ -78,3 +101,32 @@ def _show(metrics: dict[str, Any]) -> None:
             f"{document['bits_per_byte']:.4f}", safe(document["begins"]),
         )  # fmt: skip
     console.print(table)
+
+
+def _classes(classes: dict[str, dict[str, float]]) -> Table:
+    rows: list[tuple[str | float, ...]] = [
+        (label, each["precision"], each["recall"], each["f1"], f"{each['support']:,}")
+        for label, each in classes.items()
+    ]
+    return listing(("label", "precision", "recall", "f1", "examples"), rows)
+
+
+def _confusion(labels: list[str], counts: list[list[int]]) -> Table:
+    rows = [(label, *(f"{n:,}" for n in row)) for label, row in zip(labels, counts, strict=True)]
+    return listing(("true ↓  predicted →", *map(safe, labels)), rows)
+
+
+def _paint(labels: list[str], counts: list[list[int]], out: Path) -> None:
+    side = 2 + 0.4 * len(labels)
+    figure = new_figure(side + 1, side)
+    axes = figure.subplots()
+    shares = [[n / max(1, sum(row)) for n in row] for row in counts]
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    for i, row in enumerate(counts):
+        for j, count in enumerate(row):
+            colour = "white" if shares[i][j] > 0.5 else "black"
+            axes.text(j, i, f"{count:,}", ha="center", va="center", color=colour)
+    axes.set_xticks(range(len(labels)), labels, rotation=90)
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set(xlabel="predicted", ylabel="true")
+    save(figure, out)

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from glassformer.cli.common import DEVICE, JSON, MODEL, TOP_K, listing, open_model, safe, texts
+from glassformer.data.table_files import table_of
 
 
 def run(
@@ -23,12 +24,14 @@ def run(
     as_json: bool = JSON,
 ) -> None:
     """Fill in every [MASK] of a text with its most likely words."""
-    inputs = texts(text, file)
+    table = table_of(texts(text, file))
     from glassformer.inference.fill import fill, filled
 
-    blanks_of = fill(*open_model(model, device).able("fill"), inputs, top_k=top_k)
+    task, tokenizer = open_model(model, device).able("fill")
+    blanks_of = table.apply(lambda texts: fill(task, tokenizer, texts, top_k=top_k))
     console = Console(highlight=False)
-    for masked, blanks in zip(inputs, blanks_of, strict=True):
+    for masked, found in zip(table.texts, blanks_of, strict=True):
+        blanks = found or []
         best = filled(masked, blanks)
         if as_json:
             row = {"text": masked, "filled": best, "blanks": [asdict(blank) for blank in blanks]}

@@ -11,6 +11,7 @@ import typer
 
 from glassformer.cli.common import DEVICE, INT8, Precision, open_model, prose, texts
 from glassformer.cli.generation_options import with_settings
+from glassformer.data.table_files import is_empty, table_of
 
 if TYPE_CHECKING:
     from glassformer.generate.generation import Generation
@@ -33,7 +34,7 @@ def run(
     r"""Generate text: continue a prompt, token by token. In --stop, \n is a new line."""
     if "stop" in settings:
         settings["stop"] = tuple(map(_unescaped, settings["stop"]))
-    prompts = texts(prompt, file)
+    prompts = table_of(texts(prompt, file))
     from glassformer.config import read
     from glassformer.generate.settings import Settings
 
@@ -41,34 +42,44 @@ def run(
     from glassformer.generate.job import generate, notes, prepare, stream
 
     loaded = open_model(model, device, dtype=dtype, int8=int8)
-    job = prepare(loaded.task, loaded.tokenizer, loaded.origin, prompts, settings, batch_size)
+    full = [text for text in prompts.texts if not is_empty(text)]
+    job = prepare(loaded.task, loaded.tokenizer, loaded.origin, full, settings, batch_size)
     for note in notes(job):
         typer.echo(f"glassformer: {note}", err=True)
-    several = len(prompts) * checked.num_return_sequences > 1 or checked.num_beams > 1
+    several = len(prompts.texts) * checked.num_return_sequences > 1 or checked.num_beams > 1
     if not as_json and not several:
         if sys.stdout.isatty():  # a reader sees where it begins; a pipe gets the new text only
-            typer.secho(_plain(prompts[0]), nl=False, dim=True)
+            typer.secho(_plain(full[0]), nl=False, dim=True)
         for piece in stream(job):
             typer.echo(_plain(piece), nl=False)
         typer.echo()
         return
-    _show(prompts, generate(job), as_json)
+    count, texts_of = checked.num_return_sequences, generate(job)
+    starts = range(0, len(texts_of), count)
+    samples = prompts.apply(lambda _: [texts_of[start : start + count] for start in starts])
+    _show(prompts.texts, samples, job.settings.seed if checked.samples else None, as_json)
 
 
-def _show(prompts: list[str], generations: list[Generation], as_json: bool) -> None:
-    samples = len(generations) // len(prompts)
+def _show(
+    prompts: list[str], samples: list[list[Generation] | None], seed: int | None, as_json: bool
+) -> None:
+    """All samples of each prompt; of an empty one there is none, which keeps its place."""
+    from glassformer.generate.generation import Generation
+
     if as_json:
         rows = [
-            {"prompt": prompts[i // samples], "text": text.text, "ids": text.ids}
+            {"prompt": prompt, "text": text.text, "ids": text.ids}
             | {"stopped": text.stopped, "score": text.score, "logprobs": text.logprobs}
-            for i, text in enumerate(generations)
+            for prompt, generations in zip(prompts, samples, strict=True)
+            for text in generations or [Generation((), "end")]
         ]
-        typer.echo(json.dumps({"texts": rows}, ensure_ascii=False))
+        used = {} if seed is None else {"seed": seed}
+        typer.echo(json.dumps({**used, "texts": rows}, ensure_ascii=False))
         return
-    for i, text in enumerate(generations):
-        if len(generations) > 1:
-            typer.echo(f"--- prompt {i // samples + 1}, text {i % samples + 1}")
-        typer.echo(_plain(text.text))
+    for number, generations in enumerate(samples, 1):
+        for sample, text in enumerate(generations or [Generation((), "end")], 1):
+            typer.echo(f"--- prompt {number}, text {sample}")
+            typer.echo(_plain(text.text))
 
 
 def _unescaped(text: str) -> str:

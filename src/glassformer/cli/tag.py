@@ -9,24 +9,52 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from glassformer.cli.common import DEVICE, JSON, MODEL, SINGLE_DOCUMENT, listing, open_model, texts
+from glassformer.cli.common import (
+    COLUMN,
+    DEVICE,
+    ENCODING,
+    FILE,
+    JSON,
+    MODEL,
+    OUT,
+    SINGLE_DOCUMENT,
+    TEXTS,
+    inputs,
+    listing,
+    open_model,
+    write_predictions,
+)  # fmt: skip
+from glassformer.data.table_files import check_out
 
 
 def run(
     model: str = MODEL,
-    text: str | None = typer.Argument(None, help="A text; - reads lines from stdin."),
-    file: Path | None = typer.Option(None, help="Read the texts from this file, one per line."),
+    texts: list[str] | None = TEXTS,
+    file: Path | None = FILE,
+    column: str | None = COLUMN,
     words: bool = typer.Option(False, "--words", help="Words are separated by spaces."),
     single_document: bool = SINGLE_DOCUMENT,
+    out: Path | None = OUT,
+    encoding: str = ENCODING,
     device: str = DEVICE,
     as_json: bool = JSON,
 ) -> None:
-    """Label each word: parts of speech, names. Names are shown with their positions."""
-    inputs = texts(text, file, single_document=single_document)
+    """Label each word: parts of speech, names. Names are shown with their positions.
+
+    --file x.csv --column text --out y.csv writes the table with the words of each row, their labels
+    and the names.
+    """
+    if out is not None:
+        check_out(out, file)
+    columns = None if column is None else [column]
+    table = inputs(texts, file, columns, single_document=single_document, encoding=encoding)
     from glassformer.inference import tag
 
-    split = [line.split() for line in inputs] if words else inputs
+    split = [line.split() for line in table.texts] if words else table.texts
     tagged_texts = tag(*open_model(model, device).able("tag"), split)
+    if out is not None:
+        write_predictions(table, [tagged.cells() for tagged in tagged_texts], out)
+        return
     console = Console(highlight=False)
     for tagged in tagged_texts:
         if as_json:

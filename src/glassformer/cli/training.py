@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 # Short names of fields.
 ALSO = {
+    "encoding": "data.encoding",
     "max_tokens": "train.micro_batch_tokens",
     "on_truncate": "objective.on_truncate",
     "skip_bad": "data.skip_bad",

@@ -13,9 +13,20 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
-from glassformer.cli.common import DEVICE, INT8, JSON, open_model, prose
+from glassformer.cli.common import (
+    COLUMN,
+    DEVICE,
+    ENCODING,
+    INT8,
+    JSON,
+    inputs,
+    open_model,
+    prose,
+    write_predictions,
+)  # fmt: skip
 from glassformer.cli.generation_options import with_settings
-from glassformer.data.readers.files import lines, read_lines
+from glassformer.data.readers.files import lines, read_lines, stop
+from glassformer.data.table_files import Cells, Table, check_out, is_table, which_column
 from glassformer.durable import write_whole
 from glassformer.errors import ConfigError, InputError
 from glassformer.generate.settings import TRANSLATION
@@ -37,12 +48,16 @@ def run(
         None, help="Texts; lines of stdin, if none is given, or -."
     ),
     file: Path | None = typer.Option(
-        None, help="Translate the lines of this file; it may be compressed."
+        None, help="Translate the lines of this file, or --column; it may be compressed."
     ),
-    out: Path | None = typer.Option(None, help="Write the translations to this file."),
+    column: str | None = COLUMN,
+    out: Path | None = typer.Option(
+        None, help="Write the translations to this file; with --column, the table with them."
+    ),
     n_best: int = typer.Option(1, min=1, help="Translations per line, best first."),
     scores: bool = typer.Option(False, help="Add a column with the score."),
     align: bool = typer.Option(False, help="Add a column with the word alignment: 0-0 1-2."),
+    encoding: str = ENCODING,
     device: str = DEVICE,
     int8: bool = INT8,
     as_json: bool = JSON,
@@ -51,10 +66,12 @@ def run(
     """Translate line by line: number (with --n-best), score, text and alignment, between tabs.
 
     Nothing is cut off: a line that is too long for the model is translated sentence by sentence.
+    --file x.csv --column text --out y.csv writes the table with the translation of each row.
     """
     texts = None if texts == ["-"] else texts
     if texts and file is not None:
         raise ConfigError("--file: there are texts, too: write one of them")
+    table = _table(texts, file, column, out, encoding)
     num_beams = {**TRANSLATION, **settings}["num_beams"]
     if n_best > num_beams:
         raise ConfigError(f"--n-best {n_best}: write at most --num-beams, {num_beams}")
@@ -64,10 +81,15 @@ def run(
     group = 1 if _is_interactive(texts, file) else GROUP
     noteworthy: list[Translation] = []
     output: list[str] = []
-    translations = _translate(_open(model, device, int8), _read(texts, file), group, options)
+    cells: list[Cells] = []
+    read = _read(texts, file, encoding) if table is None else table.texts
+    translations = _translate(_open(model, device, int8), read, group, options)
     for number, translation in enumerate(translations):
         if translation.broken or not translation.complete:
             noteworthy.append(translation)
+        if table is not None and out is not None:
+            cells.append(translation.cells(scores=scores))
+            continue
         record = [json.dumps(_record(translation), ensure_ascii=False)] if as_json else None
         for line in record or _lines(translation, number, n_best, scores, align):
             if out is None:
@@ -76,9 +98,24 @@ def run(
                 output.append(f"{line}\n")
     for note in notes(noteworthy):
         typer.echo(f"glassformer: {note}", err=True)
-    if out is not None:
+    if table is not None and out is not None:
+        write_predictions(table, cells, out)
+    elif out is not None:
         write_whole(out, "".join(output).encode())
         typer.echo(f"{out}: {len(output):,} lines")
+
+
+def _table(
+    texts: list[str] | None, file: Path | None, column: str | None, out: Path | None, encoding: str
+) -> Table | None:
+    """The table to translate a column of; None if lines are translated."""
+    if column is not None:
+        if out is not None:
+            check_out(out, file)
+        return inputs(texts, file, [column], encoding=encoding)
+    if file is not None and is_table(file):
+        raise which_column(file, encoding)
+    return None
 
 
 def _open(folder: str, device: str, int8: bool) -> Model:
@@ -95,10 +132,13 @@ def _is_interactive(texts: list[str] | None, file: Path | None) -> bool:
     return not texts and file is None and sys.stdin.isatty()
 
 
-def _read(texts: list[str] | None, file: Path | None) -> Iterator[str]:
+def _read(texts: list[str] | None, file: Path | None, encoding: str) -> Iterator[str]:
     if texts:
         return (line for text in texts for line in text.split("\n"))
-    numbered = lines(sys.stdin.buffer, "stdin") if file is None else read_lines(file)
+    if file is None:
+        numbered = lines(sys.stdin.buffer, "stdin")
+    else:
+        numbered = read_lines(file, stop, encoding)
     return (line for _, line in numbered)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -41,8 +41,38 @@ def of_classes(predictions: Tensor, targets: Tensor, count: int) -> dict[str, fl
     return {name: float(metric()) for name, metric in metrics.items()}
 
 
-def of_sets(predictions: Tensor, targets: Tensor) -> dict[str, float]:
-    """Metrics of multi-label classification: 1 for each label of a text, (texts, labels) each."""
+def per_class(predictions: Tensor, targets: Tensor, labels: Sequence[str]) -> dict[str, Any]:
+    """Of class indices, (texts,) each: precision, recall, F1 and support of each class, and the
+    confusion matrix, with a row for each true class and a column for each predicted one."""
+    from torchmetrics.functional import classification as of
+
+    count = len(labels)
+    confusion = of.multiclass_confusion_matrix(predictions, targets, count)
+    scores = {
+        name: metric(predictions, targets, count, average="none").tolist()
+        for name, metric in (
+            ("precision", of.multiclass_precision), ("recall", of.multiclass_recall),
+            ("f1", of.multiclass_f1_score),
+        )
+    }  # fmt: skip
+    return {
+        "classes": _by_class(labels, scores, confusion.sum(1)), "confusion": confusion.tolist(),
+    }  # fmt: skip
+
+
+def _by_class(
+    labels: Sequence[str], scores: Mapping[str, Sequence[float]], support: Tensor
+) -> dict[str, dict[str, float]]:
+    columns = {**scores, "support": [int(number) for number in support]}
+    return {
+        label: {name: column[i] for name, column in columns.items()}
+        for i, label in enumerate(labels)
+    }
+
+
+def of_sets(predictions: Tensor, targets: Tensor, labels: Sequence[str]) -> dict[str, Any]:
+    """Metrics of multi-label classification, also of each label: 1 for each label of a text,
+    (texts, labels) each."""
     from torchmetrics.functional import classification as of
 
     count = targets.shape[1]
@@ -51,7 +81,15 @@ def of_sets(predictions: Tensor, targets: Tensor) -> dict[str, float]:
         for average in ("micro", "macro")
     }
     exact_match = of.multilabel_exact_match(predictions, targets, count)
-    return {name: float(value) for name, value in (f1 | {"exact_match": exact_match}).items()}
+    scores = {
+        name: metric(predictions, targets, count, average="none").tolist()
+        for name, metric in (
+            ("precision", of.multilabel_precision), ("recall", of.multilabel_recall),
+            ("f1", of.multilabel_f1_score),
+        )
+    }  # fmt: skip
+    whole = {name: float(value) for name, value in (f1 | {"exact_match": exact_match}).items()}
+    return {**whole, "classes": _by_class(labels, scores, targets.sum(0))}
 
 
 def of_values(predictions: Tensor, targets: Tensor) -> dict[str, float]:
@@ -68,14 +106,18 @@ def of_values(predictions: Tensor, targets: Tensor) -> dict[str, float]:
 
 def of_tags(
     predictions: Sequence[list[str]], targets: Sequence[list[str]], labels: Sequence[str]
-) -> dict[str, float]:
-    """Metrics of a tag per word of each sentence. An entity is correct if its span and type are."""
-    indices = {label: i for i, label in enumerate(dict.fromkeys([*labels, OUTSIDE, ""]))}
+) -> dict[str, Any]:
+    """Metrics of a tag per word of each sentence, also of each tag. An entity is correct if its
+    span and type are."""
+    others = (tag for side in (targets, predictions) for sentence in side for tag in sentence)
+    names = list(dict.fromkeys([*labels, *others]))  # others: "O", or "" of a word without a token
+    indices = {label: i for i, label in enumerate(names)}
     flat = [
         torch.tensor([indices[tag] for sentence in side for tag in sentence])
         for side in (predictions, targets)
     ]
-    metrics = {"accuracy": of_classes(flat[0], flat[1], len(indices))["accuracy"]}
+    metrics: dict[str, Any] = per_class(flat[0], flat[1], names)
+    metrics["accuracy"] = of_classes(flat[0], flat[1], len(names))["accuracy"]
     if are_entities(labels):
         from nervaluate import Evaluator
 

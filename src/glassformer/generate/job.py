@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
 from glassformer.checkpoint import Origin
 from glassformer.errors import ConfigError, InputError, shown
 from glassformer.generate.beam import beam
@@ -102,6 +104,8 @@ def prepare(
     if tokenizer is not None and settings.bad_words:
         words = (*settings.bad_words_ids, *_word_ids(tokenizer, settings.bad_words))
         settings = settings.model_copy(update={"bad_words_ids": words})
+    if settings.samples and settings.seed is None:
+        settings = settings.model_copy(update={"seed": int(torch.randint(1 << 62, ()))})
     settings.check_fits(config.vocab_size)
     ids = _prompt_ids(tokenizer, prompts)
     for i, prompt in enumerate(ids):

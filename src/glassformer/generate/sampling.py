@@ -242,5 +242,5 @@ class _Batch:
         """A pure function of seed, sample and step: the same number alone and in a batch."""
         samples = [0 if text is None else text.request.sample for text in self.texts]
         counts = [0 if text is None else len(text.ids) for text in self.texts]
-        numbers = torch.from_numpy(hashing.uniform(self.settings.seed, samples, counts))
+        numbers = torch.from_numpy(hashing.uniform(self.settings.seed or 0, samples, counts))
         return move(numbers.to(self.wide), self.logits.device)

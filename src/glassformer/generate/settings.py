@@ -49,7 +49,10 @@ class Settings(Named):
         le=1,
         description="Sample from tokens with at least this share of the best probability.",
     )
-    seed: int = Field(0, ge=0, lt=1 << 63, description="The same seed gives the same text.")
+    # Without one, each call draws its own from torch, which torch.manual_seed makes repeatable.
+    seed: int | None = Field(
+        None, ge=0, lt=1 << 63, description="The same seed gives the same sample."
+    )
     num_return_sequences: PositiveInt = Field(1, description="Texts for each prompt.")
 
     num_beams: PositiveInt = Field(1, description="Beams of beam search; 1: no beam search.")

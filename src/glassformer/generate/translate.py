@@ -39,6 +39,19 @@ class Translation:
     def __str__(self) -> str:
         return self.text
 
+    def cells(self, *, scores: bool = False) -> dict[str, Any]:
+        """The translation as columns of a table, with its alignment, if it has one; its next best
+        ones are `translation_2`, `translation_3` …"""
+        cells: dict[str, Any] = {}
+        for rank, each in enumerate((self, *self.others), 1):
+            end = "" if rank == 1 else f"_{rank}"
+            cells[f"translation{end}"] = each.text
+            if scores:
+                cells[f"score{end}"] = each.score
+            if each.alignment is not None:
+                cells[f"alignment{end}"] = each.alignment.pharaoh()
+        return cells
+
 
 @dataclass(frozen=True)
 class _Part:

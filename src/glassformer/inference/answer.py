@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,6 +29,11 @@ class Answer:
 
     def __str__(self) -> str:
         return self.text
+
+    def cells(self) -> dict[str, Any]:
+        """The answer as columns of a table."""
+        names = {"answer": self.text, "probability": self.score}
+        return {**names, "start": self.start, "end": self.end}
 
 
 @dataclass(frozen=True)

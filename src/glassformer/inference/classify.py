@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from glassformer.config import DOCUMENTS
+from glassformer.config import DOCUMENTS, TaskConfig
 from glassformer.errors import InputError, shown
 from glassformer.inference import documents
 from glassformer.inference.checks import check_top_k
@@ -41,6 +42,15 @@ class Classified:
 
     def __str__(self) -> str:
         return self.label
+
+    def cells(self, spec: TaskConfig) -> dict[str, Any]:
+        """The prediction of a model with this head as columns of a table: `label` (all that are
+        more likely than not, if there may be several) and `probability`; or a value by its name."""
+        if len(spec.labels) == 1 and not spec.several:
+            return {self.label: self.score}
+        likely = [label for label, score in self.scores.items() if score > 0.5]
+        label = "|".join(likely) if spec.several else self.label
+        return {"label": label, "probability": self.score}
 
 
 def classify(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 
@@ -51,6 +52,14 @@ class Tagged:
     @property
     def labels(self) -> list[str]:
         return [word.label for word in self.words]
+
+    def cells(self) -> dict[str, Any]:
+        """The labels as columns of a table: words and their labels between spaces, and spans."""
+        words = " ".join(word.text for word in self.words)
+        return {
+            "words": words, "labels": " ".join(self.labels),
+            "spans": [asdict(span) for span in self.spans],
+        }  # fmt: skip
 
 
 def tag(

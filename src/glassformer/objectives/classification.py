@@ -181,8 +181,8 @@ class DocumentDataset(Dataset):
 class ClassificationObjective(TableObjective):
     name, family, task, preset = "classification", "encoder", "classification", "bert-tiny"
     fields = (
-        *TABLE_FIELDS, "data.label_separator", "data.fold_by", "objective.class_weights",
-        "objective.token_dropout",
+        *TABLE_FIELDS, "data.label_separator", "data.fold_by", "objective.regression",
+        "objective.class_weights", "objective.token_dropout",
     )  # fmt: skip
     best_by = (
         "accuracy", "f1", "macro_f1", "mcc", "micro_f1", "exact_match", "pearson", "spearman",
@@ -195,6 +195,12 @@ class ClassificationObjective(TableObjective):
             raise ValueError(
                 "objective.class_weights is for classes that exclude each other: leave it out, or "
                 "data.label_separator"
+            )
+        if options.regression and (data.label_separator is not None or options.class_weights):
+            raise ValueError(
+                "objective.regression = true: numbers have no classes: leave "
+                f"{'objective.class_weights' if options.class_weights else 'data.label_separator'} "
+                "out"
             )
         if options.token_dropout and options.pool not in DOCUMENTS:
             raise ValueError(
@@ -210,10 +216,17 @@ class ClassificationObjective(TableObjective):
         return [] if raw.label is None else labels_in(raw.label, recipe.data.label_separator)
 
     def labels(self, recipe: RecipeFields, paths: RunPaths) -> tuple[str, ...]:
-        """The classes; a single name, that of the column, means decimal regression targets."""
+        """The classes; a single name, that of the column, means regression targets."""
         names = self.all_labels(recipe, paths)  # first: a bad row is reported alone
-        table = self.log_guess(recipe, paths.root / recipe.data.train, paths.log)
-        if recipe.data.label_separator is None and are_values(names):
+        path, regression = paths.root / recipe.data.train, recipe.objective.regression
+        table = self.log_guess(recipe, path, paths.log)
+        if regression is None and recipe.data.label_separator is None and are_values(names):
+            regression = True
+            paths.log(
+                f"{path}: the labels are decimal numbers, so this is a regression: "
+                "--objective.regression false makes them classes"
+            )
+        if regression:
             return () if table.label is None else (table.label,)
         return self.order_labels(recipe, paths, names)
 
@@ -286,7 +299,7 @@ class ClassificationObjective(TableObjective):
     def metrics(
         self, task: Task, tokenizer: Tokenizer, documents: Sequence[LabelledText],
         labels: Sequence[str], pool: str,
-    ) -> dict[str, float]:  # fmt: skip
+    ) -> dict[str, Any]:  # fmt: skip
         import torch
 
         from glassformer.evaluation import metrics
@@ -298,14 +311,17 @@ class ClassificationObjective(TableObjective):
             predicted = [[each.scores[label] > 0.5 for label in labels] for each in answers]
             numbers = range(len(labels))
             right = [[number in (each.several or ()) for number in numbers] for each in documents]
-            return metrics.of_sets(torch.tensor(predicted).long(), torch.tensor(right).long())
+            return metrics.of_sets(
+                torch.tensor(predicted).long(), torch.tensor(right).long(), labels
+            )
         if len(labels) == 1:
             scores = torch.tensor([each.score for each in answers])
             values = torch.tensor([each.label for each in documents], dtype=torch.float32)
             return metrics.of_values(scores, values)
         predictions = torch.tensor([labels.index(each.label) for each in answers])
         classes = torch.tensor([int(each.label or 0) for each in documents])
-        return metrics.of_classes(predictions, classes, len(labels))
+        whole = metrics.of_classes(predictions, classes, len(labels))
+        return whole | metrics.per_class(predictions, classes, labels)
 
     def describe_labels(
         self, batch: Batch, number: int, spec: TaskConfig, piece: Callable[[int], str]

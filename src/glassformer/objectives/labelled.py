@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.data.label_alignment import Document, LabelledText, texts_of
 from glassformer.data.readers.conll import TaggedSentence
 from glassformer.data.readers.examples import Example, TableColumns, examples, find_labels, guessed
-from glassformer.data.readers.files import Bad, stop
+from glassformer.data.readers.files import Bad, BadRows, stop
 from glassformer.data.readers.squad import Question
 from glassformer.data.run_paths import RunPaths
 from glassformer.data.split import in_range, plain
+from glassformer.data.store import Store
 from glassformer.errors import ConfigError, InputError
 from glassformer.fields import RecipeFields
 from glassformer.objectives.base import Evaluator, Objective
@@ -29,10 +32,12 @@ Raw = Example | TaggedSentence | Question
 Log = Callable[[str], None]
 FIELDS = ("data.skip_bad", "data.fold")
 TABLE_FIELDS = (
-    *FIELDS, "data.text", "data.text_pair", "data.header", "data.separator", "data.label",
-    "data.label_prefix_separator", "objective.pool",
+    *FIELDS, "data.encoding", "data.text", "data.text_pair", "data.header", "data.separator",
+    "data.label", "data.label_prefix_separator", "objective.pool",
 )  # fmt: skip
 METRIC_PACKAGES = ("torchmetrics", "nervaluate")
+MOST_SHOWN = 20  # labels in a line
+DETAILS = ("classes", "confusion")  # of `evaluate`: not numbers, but tables
 
 
 class LabelledObjective(Objective):
@@ -57,8 +62,8 @@ class LabelledObjective(Objective):
     def metrics(
         self, task: Task, tokenizer: Tokenizer, documents: Sequence[Any], labels: Sequence[str],
         pool: str,
-    ) -> dict[str, float]:  # fmt: skip
-        """Use the model on these documents, and compare with their labels."""
+    ) -> dict[str, Any]:  # fmt: skip
+        """Use the model on these documents, and compare with their labels; see `evaluation`."""
 
     def label_names(self, raw: Any, recipe: RecipeFields) -> Sequence[str]:
         """The classes of one example."""
@@ -77,9 +82,10 @@ class LabelledObjective(Objective):
 
     def all_labels(self, recipe: RecipeFields, paths: RunPaths) -> list[str]:
         """Each class of the training data once."""
-        skip: Bad = (lambda error: None) if recipe.data.skip_bad else stop
-        rows = self.raw(recipe, paths.root / recipe.data.train, skip)
-        return list(dict.fromkeys(n for raw in rows for n in self.label_names(raw, recipe)))
+        path = paths.root / recipe.data.train
+        with BadRows(path, recipe.data.skip_bad, log=lambda line: None) as bad:
+            rows = self.raw(recipe, path, bad)
+            return list(dict.fromkeys(n for raw in rows for n in self.label_names(raw, recipe)))
 
     def order_labels(
         self, recipe: RecipeFields, paths: RunPaths, names: Sequence[str]
@@ -140,6 +146,11 @@ class LabelledEvaluator:
     pool: str = "mean"
 
     def metrics(self, task: Task) -> dict[str, float]:
+        values = self.report(task)
+        return {name: values[name] for name in self.names}
+
+    def report(self, task: Task) -> dict[str, Any]:
+        """The metrics, and those of each class."""
         training = task.training
         task.eval()
         with warnings.catch_warnings():
@@ -148,7 +159,7 @@ class LabelledEvaluator:
                 task, self.tokenizer, self.documents, self.labels, self.pool
             )
         task.train(training)
-        return {name: values[name] for name in self.names}
+        return {name: values[name] for name in (*self.names, *DETAILS) if name in values}
 
 
 class TableObjective(LabelledObjective):
@@ -170,6 +181,36 @@ class TableObjective(LabelledObjective):
         return table
 
 
+def label_counts(store: Store) -> dict[str, int]:
+    """How many examples of each class there are; empty without classes."""
+    labels = store.meta.labels
+    if len(labels) < 2:
+        return {}
+    numbers = store["several" if "several" in store.columns else "labels"].row
+    return dict(zip(labels, np.bincount(numbers[numbers >= 0], minlength=len(labels)).tolist(),
+                    strict=True))  # fmt: skip
+
+
+def describe_counts(counts: Mapping[str, int]) -> Iterator[str]:
+    """The classes with their numbers, and what may be a mistake among them, a line each."""
+    if not counts:
+        return
+    ranked = sorted(counts, key=lambda label: -counts[label])
+    shown = [f"{counts[label]:,} {label}" for label in ranked[:MOST_SHOWN]]
+    more = len(ranked) - len(shown)
+    yield f"{len(ranked):,} labels: {', '.join(shown)}{f' and {more:,} more' if more else ''}"
+    for few, what in ((0, "no example"), (1, "only one example")):
+        rare = [repr(label) for label in ranked if counts[label] == few]
+        if rare:
+            yield f"{what} of {', '.join(rare[:MOST_SHOWN])}"
+    folded: dict[str, list[str]] = {}
+    for label in counts:
+        folded.setdefault(label.casefold(), []).append(label)
+    for same in folded.values():
+        if len(same) > 1:
+            yield f"{' and '.join(map(repr, same))} differ only in case: are they the same label?"
+
+
 Encode = Callable[[Any], Document]
 
 
@@ -178,7 +219,7 @@ def columns_of(recipe: RecipeFields, path: Path, *, needs_label: bool) -> TableC
     data = recipe.data
     table = TableColumns(
         data.text or "", data.text_pair, data.label, data.header or None, data.separator,
-        data.label_prefix_separator, data.label_separator,
+        data.label_prefix_separator, data.label_separator, encoding=data.encoding,
     )  # fmt: skip
     complete = table.text and (table.label or not needs_label)
     return table if complete else guessed(path, table, labelled=needs_label)
@@ -198,18 +239,16 @@ def split(
     read: Callable[[RecipeFields, Path, Bad], Iterator[Raw]], encode: Encode, log: Log,
 ) -> Iterator[Document]:  # fmt: skip
     """The documents of one part. Which part a text is in depends on the text alone."""
-    data, wrong = recipe.data, list[InputError]()
-    skip: Bad = wrong.append if data.skip_bad else stop
-    for raw in read(recipe, path, skip):
-        try:
-            document = encode(raw)
-        except InputError as error:
-            skip(error)
-            continue
-        if not data.splits or _is_held(raw, document, recipe) == (part == "valid"):
-            yield document
-    if wrong:
-        log(f"{path}: {len(wrong):,} bad rows skipped, the first: {wrong[0]}")
+    data = recipe.data
+    with BadRows(path, data.skip_bad, log) as bad:
+        for raw in read(recipe, path, bad):
+            try:
+                document = encode(raw)
+            except InputError as error:
+                bad(error)
+                continue
+            if not data.splits or _is_held(raw, document, recipe) == (part == "valid"):
+                yield document
 
 
 def _is_held(raw: Raw, document: Document, recipe: RecipeFields) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from glassformer.data.deduplicate import Deduplicator
 from glassformer.data.label_alignment import Document, texts_of
 from glassformer.data.readers import text
+from glassformer.data.readers.files import Bad, BadRows, stop
 from glassformer.data.run_paths import RunPaths
 from glassformer.data.split import is_held
 from glassformer.data.store import META
@@ -18,8 +19,9 @@ from glassformer.objectives.labelled import split_table
 
 # Text is read as documents, or with data.text from the columns of a labelled table.
 OF_DOCUMENTS = ("data.field", "data.document", "data.more")
-OF_TABLES = ("data.text_pair", "data.header", "data.separator", "data.skip_bad", "data.fold")
-FIELDS = (*OF_DOCUMENTS, *OF_TABLES, "data.text", "data.deduplicate")
+OF_TABLES = ("data.text_pair", "data.header", "data.separator", "data.fold")
+OF_BOTH = ("data.text", "data.encoding", "data.skip_bad", "data.deduplicate")
+FIELDS = (*OF_DOCUMENTS, *OF_TABLES, *OF_BOTH)
 
 
 class PlainTextObjective(Objective):
@@ -64,8 +66,7 @@ class PlainTextObjective(Objective):
     def _documents(self, recipe: RecipeFields, paths: RunPaths, part: str) -> Iterator[str]:
         share = 0.0 if recipe.data.valid is not None else recipe.data.valid_fraction
         for source in recipe.data.part(part):
-            path = text_path(paths, source)
-            for document in text.documents(path, source.field, ends=source.document):
+            for document in self._source(recipe, paths, source):
                 if share == 0.0:
                     yield document
                 elif source.document == "file":
@@ -73,6 +74,14 @@ class PlainTextObjective(Objective):
                     yield document[cut:] if part == "valid" else document[:cut]
                 elif is_held(document, share) == (part == "valid"):
                     yield document
+
+    def _source(self, recipe: RecipeFields, paths: RunPaths, source: SourceConfig) -> Iterator[str]:
+        path, data = text_path(paths, source), recipe.data
+        with BadRows(path, data.skip_bad, paths.log) as counted:
+            bad: Bad = counted if data.skip_bad else stop  # a corpus is too long to count them all
+            yield from text.documents(
+                path, source.field, ends=source.document, bad=bad, encoding=data.encoding
+            )
 
 
 def text_path(paths: RunPaths, source: SourceConfig) -> Path:

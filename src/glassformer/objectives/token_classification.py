@@ -90,13 +90,13 @@ def _cut(start: int, size: int, inside: int, words: Numbers) -> Numbers:
 class TokenClassificationObjective(LabelledObjective):
     name, family, preset = "token_classification", "encoder", "bert-tiny"
     task = "token_classification"
-    fields = (*FIELDS, "data.tag", "objective.class_weights")
+    fields = (*FIELDS, "data.encoding", "data.tag", "objective.class_weights")
     best_by = ("entity_f1", "accuracy")
     reads_windows = True
     short_form = ShortForm(length=128, micro_batch_tokens=1024)
 
     def raw(self, recipe: RecipeFields, path: Path, bad: Bad = stop) -> Iterator[Raw]:
-        return tagged(path, recipe.data.tag, bad)
+        return tagged(path, recipe.data.tag, bad, recipe.data.encoding)
 
     def label_names(self, raw: TaggedSentence, recipe: RecipeFields) -> Sequence[str]:
         return raw.tags
@@ -129,7 +129,7 @@ class TokenClassificationObjective(LabelledObjective):
     def metrics(
         self, task: Task, tokenizer: Tokenizer, documents: Sequence[LabelledWords],
         labels: Sequence[str], pool: str,
-    ) -> dict[str, float]:  # fmt: skip
+    ) -> dict[str, Any]:  # fmt: skip
         from glassformer.evaluation import metrics
         from glassformer.inference import tag
 

@@ -87,6 +87,7 @@ class TranslationObjective(Objective):
     name, family, task, preset = "translation", "seq2seq", "translation", "marian-base"
     fields = (
         "objective.label_smoothing", "train.bleu_sentences", "data.languages", "data.more",
+        "data.encoding",
     )  # fmt: skip
     best_by = ("bleu", "chrf")
     sides = 2
@@ -106,7 +107,9 @@ class TranslationObjective(Objective):
         def read() -> Iterator[Pair]:
             for source in data.part(part):
                 languages = cast("tuple[str, str] | None", data.languages or None)
-                yield from parallel.pairs(text_path(paths, source), languages=languages)
+                yield from parallel.pairs(
+                    text_path(paths, source), languages=languages, encoding=data.encoding
+                )
 
         def log(count: int) -> None:
             paths.log(f"{count:,} pairs share a text with a validation pair: not trained on")

@@ -23,7 +23,7 @@ from glassformer.errors import ConfigError, InputError, check_installed
 from glassformer.loaded import FINGERPRINT
 from glassformer.objectives import objective_of
 from glassformer.objectives.base import DatasetParts, Evaluator
-from glassformer.objectives.labelled import LabelledObjective
+from glassformer.objectives.labelled import LabelledObjective, describe_counts, label_counts
 from glassformer.pretrained import named
 from glassformer.recipe.schema import Recipe
 from glassformer.strictjson import parse
@@ -73,6 +73,8 @@ class Builder:
             self._update(micro_batch_tokens=tokens)
         train, valid = (self._rows(part, self.tokenizer, task) for part in ("train", "valid"))
         assert train is not None  # noqa: S101
+        for line in describe_counts(label_counts(train.dataset.store)):
+            self.paths.log(line)
         evaluator = None if valid is None else self._training_evaluator()
         self._update(**steps_of_epochs(self.recipe.train, train))
         files = self.objective.model_files(self.recipe, self.files, task.width)

@@ -16,6 +16,7 @@ from glassformer.data.store import OTHERS
 from glassformer.model import Batch
 from glassformer.objectives import objective_of
 from glassformer.objectives.base import Objective
+from glassformer.objectives.labelled import label_counts
 from glassformer.recipe.schema import Recipe, read_recipe
 from glassformer.recipe.toml import root_of
 from glassformer.sizes import measure
@@ -72,6 +73,7 @@ def describe(run: Run) -> dict[str, Any]:
         "micro_batches_per_epoch": len(plan),
         "epochs": train.steps * train.micro_batches / len(plan),
         "filler_fraction": 1 - real / room,
+        "labels": label_counts(rows.dataset.store),
         "skipped": _skipped(rows.dataset),
         "sides": objective.sides,
         "first_batch": _first(rows, tokenizer, objective, task.spec),

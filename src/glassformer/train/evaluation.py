@@ -16,6 +16,7 @@ from glassformer.evaluation.loss import by_document, loss_metrics, perplexity
 from glassformer.evaluation.translation import TranslationEvaluator
 from glassformer.fields import TokenizerConfig
 from glassformer.objectives import objective_of
+from glassformer.objectives.labelled import LabelledEvaluator
 from glassformer.precision import compute_dtype
 from glassformer.recipe.paths import model_path
 from glassformer.recipe.schema import Recipe, read_recipe
@@ -46,7 +47,8 @@ def evaluate(
     recipe's data is. changes: single fields of the recipe, as {"data.valid": "test.txt"}.
     sentences: how many to translate for BLEU, chrF and TER; all if not given, none if 0.
     per_document: also the metrics of each document (causal_lm only). report: called with
-    lines about skipped texts.
+    lines about skipped texts. Of labelled data the result also has `classes`, the precision, recall
+    and F1 of each class, and `confusion`: rows are true classes, columns are predicted ones.
     """
     path = Path(recipe)
     resolved = recipe_for(read_recipe(path, changes or {}), str(model))
@@ -129,10 +131,10 @@ def measure(
     return metrics
 
 
-def _labelled(builder: Builder, task: Task) -> dict[str, float]:
+def _labelled(builder: Builder, task: Task) -> dict[str, Any]:
     evaluator = builder.evaluator()
-    assert evaluator is not None  # noqa: S101
-    return evaluator.metrics(task)
+    assert isinstance(evaluator, LabelledEvaluator)  # noqa: S101
+    return evaluator.report(task)
 
 
 def _translation(

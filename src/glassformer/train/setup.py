@@ -18,8 +18,8 @@ from glassformer.fields import TrainConfig
 from glassformer.model.block import Block
 from glassformer.precision import dtype_name
 from glassformer.recipe.paths import map_paths, without_folders
-from glassformer.recipe.schema import Recipe
-from glassformer.recipe.toml import as_toml
+from glassformer.recipe.schema import Recipe, read_recipe
+from glassformer.recipe.toml import RECIPE, as_toml
 from glassformer.tasks import Task
 from glassformer.train.loop import losses_of
 from glassformer.train.state import PRECISION
@@ -42,7 +42,7 @@ def resume(trainer: Trainer, train: TrainConfig, log: Callable[[str], None]) -> 
         )
     if last is not None:
         state.load(last)
-        log(f"resuming after step {state.progress.step:,}")
+        log(_where_it_resumes(trainer, train))
     if trainer.world.is_main:
         run_dir.rewind(state.progress.step if last is not None else -1)
     if train.activation_checkpointing:
@@ -52,6 +52,19 @@ def resume(trainer: Trainer, train: TrainConfig, log: Callable[[str], None]) -> 
         losses = trainer.losses or losses_of(state.task)
         trainer.losses = torch.compile(losses, **settings)  # type: ignore[call-overload]
         trainer.call = torch.compile(state.task, **settings)  # type: ignore[call-overload]
+
+
+def _where_it_resumes(trainer: Trainer, train: TrainConfig) -> str:
+    folder, step = trainer.run_dir.folder, trainer.state.progress.step
+    if step >= train.steps or trainer.is_stalled():
+        return (
+            f"{folder}: this run is finished, after step {step:,} of {train.steps:,}: raise "
+            "train.steps to continue it, or choose another --out"
+        )
+    recipe = folder / RECIPE
+    before = read_recipe(recipe).train.steps if recipe.is_file() else train.steps
+    changed = f", with train.steps = {train.steps:,} instead of {before:,}"
+    return f"resuming after step {step:,}{changed if before != train.steps else ''}"
 
 
 def checkpoint_activations(task: Task) -> None:

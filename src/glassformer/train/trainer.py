@@ -92,7 +92,7 @@ class Trainer:
 
     def _forward(self) -> Iterator[Event]:
         progress, train = self.state.progress, self.state.train
-        if self._is_stalled():  # it had ended early
+        if self.is_stalled():  # it had ended early
             return
         for step in fit(self.state, self.rows, self.world, self.losses, self.stop):
             yield step
@@ -109,12 +109,12 @@ class Trainer:
                     f"{self.run_dir.folder}: saved after step {progress.step:,}: run the same "
                     "command to resume"
                 )
-            if self._is_stalled():
+            if self.is_stalled():
                 if not save:
                     yield from self._save()
                 return
 
-    def _is_stalled(self) -> bool:
+    def is_stalled(self) -> bool:
         """Whether train.patience evaluations brought no improvement."""
         patience = self.state.train.patience
         return patience is not None and self.state.progress.worse >= patience

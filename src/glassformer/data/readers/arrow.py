@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,32 @@ def saved(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The same for what `Dataset.save_to_disk` wrote, in the order of state.json."""
     with _arrow(folder) as pyarrow:
         yield from _rows(_streams(folder, pyarrow), folder)
+
+
+def schema(file: Path) -> Any:
+    """The names and types of a Parquet file's columns."""
+    with _arrow(file) as pyarrow:
+        return pyarrow.parquet.read_schema(file)
+
+
+def check_installed(path: Path) -> None:
+    """InputError if pyarrow is missing."""
+    with _arrow(path):
+        pass
+
+
+def parquet_bytes(names: Sequence[str], rows: Sequence[dict[str, Any]], known: Any) -> bytes:
+    """A Parquet file of these rows; columns in the schema `known` keep their types."""
+    import pyarrow
+    import pyarrow.parquet
+
+    types = {} if known is None else {field.name: field.type for field in known}
+    columns = {
+        name: pyarrow.array([row.get(name) for row in rows], types.get(name)) for name in names
+    }
+    file = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(pyarrow.table(columns), file)
+    return bytes(file.getvalue())
 
 
 def _streams(folder: Path, pyarrow: Any) -> Iterator[Any]:
@@ -65,7 +91,7 @@ def _arrow(source: Path) -> Iterator[Any]:
         import pyarrow.parquet
     except ImportError:
         raise InputError(
-            f"{source}: reading it requires pyarrow: pip install 'glassformer[data]'"
+            f"{source}: this format needs pyarrow: pip install 'glassformer[data]'"
         ) from None
     try:
         yield pyarrow

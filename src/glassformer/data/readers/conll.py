@@ -8,7 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from glassformer.data.readers.files import Bad, find_files, kind, read_lines, some, stop
+from glassformer.data.readers.files import (
+    UTF8,
+    Bad,
+    each_file,
+    find_files,
+    kind,
+    read_lines,
+    some,
+    stop,
+)
 from glassformer.errors import ConfigError, InputError
 
 CONLL = ("word", "pos", "chunk", "ner")  # CoNLL-2003
@@ -28,18 +37,23 @@ class TaggedSentence:
 
 
 def tagged(
-    path: PathLike, column: int | str | None = None, bad: Bad = stop
+    path: PathLike, column: int | str | None = None, bad: Bad = stop, encoding: str = UTF8
 ) -> Iterator[TaggedSentence]:
     """Yield the sentences of CoNLL files: one word per line, columns separated by tabs or spaces.
 
     The tags are in `column`: its number from 0, negative from the end, or its name (`pos`, `chunk`,
     `ner`; in .conllu files `upos`, `xpos`, `deprel` …). The default is the last one, or `upos`.
     """
-    for file in find_files(path):
-        yield from some(_sentences(file, column, bad), file, "sentence")
+
+    def read(file: Path) -> Iterator[TaggedSentence]:
+        return some(_sentences(file, column, bad, encoding), file, "sentence")
+
+    return each_file(find_files(path), read, bad)
 
 
-def _sentences(file: Path, column: int | str | None, bad: Bad) -> Iterator[TaggedSentence]:
+def _sentences(
+    file: Path, column: int | str | None, bad: Bad, encoding: str
+) -> Iterator[TaggedSentence]:
     treebank = kind(file) == ".conllu"
     names, word, default = (CONLLU, 1, 3) if treebank else (CONLL, 0, -1)
     tag = default if column is None else _column_index(column, names)
@@ -47,7 +61,13 @@ def _sentences(file: Path, column: int | str | None, bad: Bad) -> Iterator[Tagge
     width = max(len(CONLLU), min_width) if treebank else 0  # 0: as many as the first line has
     sentence = TaggedSentence([], [], str(file))
     invalid = False  # one bad line invalidates its sentence
-    for number, line in read_lines(file):
+
+    def bad_line(error: InputError) -> None:
+        nonlocal invalid
+        invalid = True
+        bad(error)
+
+    for number, line in read_lines(file, bad_line, encoding):
         columns = _split(line)
         if not columns or columns[0] == "-DOCSTART-":
             if sentence.words and not invalid:

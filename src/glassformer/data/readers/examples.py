@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from glassformer.data.readers.files import Bad, stop
+from glassformer.data.readers.files import UTF8, Bad, BadRows, each_file, stop
 from glassformer.data.readers.folders import has_label_folders, labelled_files
-from glassformer.data.readers.tables import located, sources
+from glassformer.data.readers.tables import Located, Row, located, sources
 from glassformer.errors import ConfigError, InputError, shown
 
 # Usual names of columns, for recipes that do not name theirs.
@@ -42,10 +42,11 @@ class TableColumns:
     second: str | None = None
     label: str | None = None
     header: tuple[str, ...] | None = None  # names of the columns, if the file has no header
-    separator: str | None = None  # of columns, in files other than .tsv, .csv, .jsonl or .parquet
+    separator: str | None = None  # of columns; found in the header line of .csv files
     label_prefix_separator: str | None = None  # a label ends before this: DESC in DESC:manner
     label_separator: str | None = None  # between several labels of a text, which may have none
     folders: bool = False  # there are no columns: LABEL/FILE
+    encoding: str = UTF8
 
     def __str__(self) -> str:
         if self.folders:
@@ -61,11 +62,8 @@ FOLDERS = TableColumns("text", label="label", folders=True)
 def guessed(path: Path, table: TableColumns, *, labelled: bool = True) -> TableColumns:
     """The columns that `table` does not name, guessed from the usual names of texts and labels."""
     if has_label_folders(path):
-        return FOLDERS
-    first = sources(path)[0]
-    # A bad row has no column names; it is reported, or skipped, when the rows are read.
-    _, row = next(located(first, (), table.header, table.separator, bad=lambda error: None))
-    names = list(row)
+        return replace(FOLDERS, encoding=table.encoding)
+    names = list(_first_row(path, table))
     label = table.label or next((name for name in LABELS if name in names), None)
     text, second = table.text, table.second
     if not text:
@@ -86,21 +84,35 @@ def guessed(path: Path, table: TableColumns, *, labelled: bool = True) -> TableC
 def examples(path: Path, table: TableColumns, bad: Bad = stop) -> Iterator[Example]:
     """Yield the rows that are complete; `bad` is called with an error for each of the others."""
     if table.folders:
-        for each in labelled_files(path, bad):
+        for each in labelled_files(path, bad, table.encoding):
             yield Example((each.text,), each.label, each.where, each.place)
         return
     needed = [name for name in (table.text, table.second, table.label) if name is not None]
-    for source in sources(path):
-        for where, row in located(source, needed, table.header, table.separator, bad):
-            texts = [row[name] for name in needed if name != table.label]
-            invalid = next((i for i, text in enumerate(texts) if not _is_text(text)), None)
-            label = None if table.label is None else row[table.label]
-            if invalid is not None:
-                bad(_error(where, needed[invalid], texts[invalid], "a text"))
-            elif table.label is not None and not _is_label(label, table):
-                bad(_error(where, table.label, label, "a label"))
-            else:
-                yield Example(tuple(texts), _label_name(label, table), where)
+    for where, row in _rows(path, needed, table, bad):
+        texts = [row[name] for name in needed if name != table.label]
+        invalid = next((i for i, text in enumerate(texts) if not _is_text(text)), None)
+        label = None if table.label is None else row[table.label]
+        if invalid is not None:
+            bad(_error(where, needed[invalid], texts[invalid], "a text"))
+        elif table.label is not None and not _is_label(label, table):
+            bad(_error(where, table.label, label, "a label"))
+        else:
+            yield Example(tuple(texts), _label_name(label, table), where)
+
+
+def _rows(path: Path, needed: Sequence[str], table: TableColumns, bad: Bad) -> Iterator[Located]:
+    def read(file: Path) -> Iterator[Located]:
+        return located(file, needed, table.header, table.separator, bad, table.encoding)
+
+    return each_file(sources(path), read, bad)
+
+
+def _first_row(path: Path, table: TableColumns) -> Row:
+    """A bad row, or file, has no column names; it is reported, or skipped, when it is read."""
+    with BadRows(path, skip=True, log=lambda line: None) as bad:
+        for _, row in _rows(path, (), table, bad):
+            return row
+    raise InputError(f"{path}: there is no row in it")
 
 
 def find_labels(labels: Iterable[str]) -> tuple[str, ...]:
@@ -116,8 +128,10 @@ def labels_in(label: str, separator: str | None) -> list[str]:
 
 
 def are_values(labels: Sequence[str]) -> bool:
-    """Whether the labels are regression targets: decimal numbers; all others are class names."""
-    return all(DECIMAL.fullmatch(label) for label in labels)
+    """Whether the labels look like regression targets: decimal numbers, and not all of them whole,
+    as the classes 0.0 and 1.0 are that pandas writes."""
+    decimals = all(DECIMAL.fullmatch(label) for label in labels)
+    return decimals and not all(float(label).is_integer() for label in labels)
 
 
 def number_of(label: str, labels: Sequence[str], where: str, name: str) -> int:
@@ -142,6 +156,8 @@ def value_of(label: str, where: str, name: str) -> float:
 
 
 def _error(where: str, name: str, value: object, expected: str) -> InputError:
+    if isinstance(value, str) and not value.strip():
+        return InputError(f"{where}: {name} is empty: write {expected}")
     return InputError(f"{where}: {name} = {shown(value)}: write {expected}")
 
 

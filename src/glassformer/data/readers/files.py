@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import io
 import lzma
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from glassformer.errors import InputError
+from glassformer.errors import ConfigError, InputError
 
 MOST_LINE = 2**26  # bytes: a longer line is a corrupt file, or an attempt to exhaust the memory
 PACKED = {".gz": gzip.open, ".xz": lzma.open}
+UTF8 = "utf-8"
+WIDE = ("utf-16", "utf-32")  # their line ends have several bytes
+SIGNATURES = {  # the first bytes of files that are not text
+    b"\x89PNG": "this is a PNG image, not text",
+    b"\xff\xd8\xff": "this is a JPEG image, not text",
+    b"GIF87a": "this is a GIF image, not text",
+    b"GIF89a": "this is a GIF image, not text",
+    b"%PDF-": "this is a PDF document: save it as text",
+    b"PK\3\4": "this is a ZIP archive, as .xlsx and .docx files are: save it as text or .csv",
+    b"\xd0\xcf\x11\xe0": "this is an old Office document: save it as text or .csv",
+    b"PAR1\x15": "this is a Parquet file: give it a name that ends in .parquet",
+    b"\x1f\x8b": "this is a gzip file: give it a name that ends in .gz",
+    b"\xfd7zXZ": "this is an xz file: give it a name that ends in .xz",
+    codecs.BOM_UTF16_LE: "this is UTF-16 text: use --encoding utf-16, or save it as UTF-8",
+    codecs.BOM_UTF16_BE: "this is UTF-16 text: use --encoding utf-16, or save it as UTF-8",
+}
 
 T = TypeVar("T")
 Bad = Callable[[InputError], None]  # called with the error of an unusable line or row
@@ -23,6 +41,34 @@ Bad = Callable[[InputError], None]  # called with the error of an unusable line 
 def stop(error: InputError) -> None:
     """The default for `bad`: raise the error."""
     raise error
+
+
+class BadRows:
+    """A `bad` that counts unusable rows. At the end they are logged, if they may be skipped, or are
+    an error that names the first one and says how many there are."""
+
+    def __init__(self, path: Path, skip: bool, log: Callable[[str], None]) -> None:
+        self.path, self.skip, self.log = path, skip, log
+        self.first: InputError | None = None
+        self.count = 0
+
+    def __call__(self, error: InputError) -> None:
+        self.first = self.first or error
+        self.count += 1
+
+    def __enter__(self) -> BadRows:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if not self.count or not (error is None or isinstance(error, InputError)):
+            return
+        rows = "1 bad row" if self.count == 1 else f"{self.count:,} bad rows"
+        if error is not None:  # that nothing is left is not what is wrong with the file
+            raise InputError(f"{self.first} ({rows}, and no good one)") from None
+        if self.skip:
+            self.log(f"{self.path}: {rows} skipped, the first: {self.first}")
+        else:
+            raise InputError(f"{self.first} ({rows}: --skip-bad leaves out such rows)")
 
 
 def find_files(path: str | os.PathLike[str]) -> list[Path]:
@@ -60,35 +106,85 @@ def unpacked(path: Path) -> Iterator[IO[bytes]]:
         raise InputError(f"{path}: cannot be read: {reason}") from None
 
 
-def read_lines(path: str | os.PathLike[str], bad: Bad = stop) -> Iterator[tuple[int, str]]:
+def read_lines(
+    path: str | os.PathLike[str], bad: Bad = stop, encoding: str = UTF8
+) -> Iterator[tuple[int, str]]:
     """Yield each line's number and text, without the line end."""
     with unpacked(Path(path)) as stream:
-        yield from lines(stream, f"{path}", bad)
+        yield from lines(stream, f"{path}", bad, encoding)
 
 
-def lines(stream: IO[bytes], name: str, bad: Bad = stop) -> Iterator[tuple[int, str]]:
+def check_encoding(encoding: str) -> None:
+    """ConfigError if Python does not know it, or if it is no encoding of text."""
+    try:
+        b"a".decode(encoding, "replace")
+    except LookupError:
+        raise ConfigError(
+            f"encoding = {encoding!r}: write one such as utf-8, utf-16, cp1252, cp1251 or gb18030"
+        ) from None
+
+
+def lines(
+    stream: IO[bytes], name: str, bad: Bad = stop, encoding: str = UTF8
+) -> Iterator[tuple[int, str]]:
     """The same for an open stream; `name` is what errors call it."""
+    check_encoding(encoding)
+    raw_lines = iter(lambda: stream.readline(MOST_LINE + 1), b"")
+    if codecs.lookup(encoding).name.startswith(WIDE):
+        raw_lines, encoding = _wide_lines(stream, name, encoding), UTF8
     offset = 0
-    for number, raw in enumerate(iter(lambda: stream.readline(MOST_LINE + 1), b""), 1):
+    for number, raw in enumerate(raw_lines, 1):
+        if number == 1:
+            _check_signature(raw, name)
         if len(raw) > MOST_LINE:
             raise InputError(
                 f"{name}: line {number} is longer than {MOST_LINE:,} bytes: write shorter lines"
             )
         try:
-            text = raw.decode("utf-8")
+            text = raw.decode(encoding)
         except UnicodeDecodeError as error:
             bad(InputError(
-                f"{name}: line {number}, byte {offset + error.start + 1} of the file is not UTF-8: "
-                "save it as UTF-8 text (a compressed file needs a name that ends in .gz or .xz)"
+                f"{name}: line {number}, byte {offset + error.start + 1} of the file is not "
+                f"{encoding.upper()}: save it as UTF-8, or name its encoding: --encoding cp1252"
             ))  # fmt: skip
             offset += len(raw)
             continue
-        if "\0" in text:
-            raise InputError(f"{name}: line {number} holds a NUL byte: this is not a text file")
         offset += len(raw)
+        if "\0" in text:
+            bad(InputError(f"{name}: line {number} holds a NUL byte: this is not a text file"))
+            continue
         if number == 1:
             text = text.removeprefix("\ufeff")  # a byte order mark
         yield number, text.removesuffix("\n").removesuffix("\r")
+
+
+def _wide_lines(stream: IO[bytes], name: str, encoding: str) -> Iterator[bytes]:
+    """The lines of a stream of two or four bytes per character, as UTF-8."""
+    text = io.TextIOWrapper(stream, encoding, newline="\n")
+    try:
+        while line := text.readline(MOST_LINE + 1):
+            yield line.encode()
+    except UnicodeError as error:
+        raise InputError(f"{name}: this is not {encoding.upper()} text: {error}") from None
+    finally:
+        text.detach()
+
+
+def _check_signature(start: bytes, name: str) -> None:
+    for signature, message in SIGNATURES.items():
+        if start.startswith(signature):
+            raise InputError(f"{name}: {message}")
+
+
+def each_file(files: Sequence[Path], read: Callable[[Path], Iterable[T]], bad: Bad) -> Iterator[T]:
+    """The items that `read` finds in each file. One file of several may be bad as a whole."""
+    for file in files:
+        try:
+            yield from read(file)
+        except InputError as error:
+            if len(files) == 1:
+                raise
+            bad(error)
 
 
 def some(items: Iterable[T], source: Path, what: str) -> Iterator[T]:

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from glassformer.data.readers.files import Bad, find_files, kind, lines, unpacked
+from glassformer.data.readers.files import UTF8, Bad, find_files, kind, lines, unpacked
 from glassformer.data.readers.tables import KINDS
 from glassformer.errors import InputError
 
@@ -48,7 +48,7 @@ def has_label_folders(path: Path) -> bool:
         return not tables and len({label for label, _, _ in files}) > 1
 
 
-def labelled_files(path: Path, bad: Bad) -> Iterator[LabelledFile]:
+def labelled_files(path: Path, bad: Bad, encoding: str = UTF8) -> Iterator[LabelledFile]:
     """Yield all documents, sorted by label and name."""
     with _archive(path) as archive:
         files = _files(path, archive)
@@ -58,17 +58,17 @@ def labelled_files(path: Path, bad: Bad) -> Iterator[LabelledFile]:
             place = (seen[label] + 0.5) / counts[label]
             seen[label] += 1
             try:
-                text = _text(open_file, where)
+                text = _text(open_file, where, encoding)
             except InputError as error:
                 bad(error)
                 continue
             yield LabelledFile(label, text, where, place)
 
 
-def _text(open_file: Open, where: str) -> str:
+def _text(open_file: Open, where: str, encoding: str) -> str:
     try:
         with open_file() as stream:
-            text = "\n".join(line for _, line in lines(stream, where))
+            text = "\n".join(line for _, line in lines(stream, where, encoding=encoding))
     except (OSError, RuntimeError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
         raise InputError(f"{where}: cannot be read: {error}") from None
     if not text.strip():

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-from glassformer.data.readers.files import PACKED, find_files, read_lines, some
+from glassformer.data.readers.files import PACKED, UTF8, find_files, read_lines, some, stop
 from glassformer.errors import InputError
 
 PathLike = str | os.PathLike[str]
 
 
 def pairs(
-    path: PathLike, other: PathLike | None = None, languages: tuple[str, str] | None = None
-) -> Iterator[tuple[str, str]]:
+    path: PathLike, other: PathLike | None = None, languages: tuple[str, str] | None = None,
+    encoding: str = UTF8,
+) -> Iterator[tuple[str, str]]:  # fmt: skip
     """Yield each text and its translation.
 
     The input is two files; or one with a tab between text and translation (further columns are
@@ -25,11 +26,11 @@ def pairs(
     if languages is not None:
         path, other = sides(Path(path), languages)
     if other is not None:
-        return _parallel(Path(path), Path(other))
+        return _parallel(Path(path), Path(other), encoding)
     if Path(path).is_dir():
         raise InputError(f"{path}: name the languages of its files, such as ('en', 'ru')")
     (file,) = find_files(path)
-    return some(_tabbed(file), file, "pair")
+    return some(_tabbed(file, encoding), file, "pair")
 
 
 def sides(path: Path, languages: tuple[str, ...]) -> tuple[Path, Path]:
@@ -50,9 +51,10 @@ def sides(path: Path, languages: tuple[str, ...]) -> tuple[Path, Path]:
     return files[0][names[0]], files[1][names[0]]
 
 
-def _parallel(one: Path, two: Path) -> Iterator[tuple[str, str]]:
+def _parallel(one: Path, two: Path, encoding: str) -> Iterator[tuple[str, str]]:
     left = right = 0
-    for first, second in zip_longest(read_lines(one), read_lines(two)):
+    both = (read_lines(file, stop, encoding) for file in (one, two))
+    for first, second in zip_longest(*both):
         left += first is not None
         right += second is not None
         if first and second:
@@ -66,8 +68,8 @@ def _parallel(one: Path, two: Path) -> Iterator[tuple[str, str]]:
         raise InputError(f"{one}: there is no pair in it")
 
 
-def _tabbed(file: Path) -> Iterator[tuple[str, str]]:
-    for number, line in read_lines(file):
+def _tabbed(file: Path, encoding: str) -> Iterator[tuple[str, str]]:
+    for number, line in read_lines(file, stop, encoding):
         if not line:
             continue
         columns = line.split("\t")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field, ValidationError
 
-from glassformer.data.readers.files import Bad, find_files, some, stop, unpacked
+from glassformer.data.readers.files import Bad, each_file, find_files, some, stop, unpacked
 from glassformer.errors import InputError, shown
 
 MOST_JSON = 2**29  # bytes: a file of questions is read into memory
@@ -57,8 +57,11 @@ class _Squad(BaseModel, strict=True):
 
 def questions(path: PathLike, bad: Bad = stop) -> Iterator[Question]:
     """Yield the questions of SQuAD 1.1 or 2.0 files."""
-    for file in find_files(path):
-        yield from some(_questions(file, bad), file, "question")
+
+    def read(file: Path) -> Iterator[Question]:
+        return some(_questions(file, bad), file, "question")
+
+    return each_file(find_files(path), read, bad)
 
 
 def _questions(file: Path, bad: Bad) -> Iterator[Question]:

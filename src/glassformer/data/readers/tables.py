@@ -5,18 +5,20 @@ from __future__ import annotations
 import csv
 import os
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from glassformer.data.readers import arrow
-from glassformer.data.readers.files import Bad, find_files, kind, read_lines, some, stop
-from glassformer.errors import CheckpointError, InputError
+from glassformer.data.readers.files import UTF8, Bad, find_files, kind, read_lines, some, stop
+from glassformer.errors import CheckpointError, ConfigError, InputError
 from glassformer.strictjson import parse
 
 Row = dict[str, Any]
 Located = tuple[str, Row]  # the location of a row, for errors ("train.csv: line 3"), and the row
 KINDS = (".jsonl", ".csv", ".tsv", ".parquet")
+SEPARATORS = (",", ";", "\t")  # of .csv files: Excel writes a semicolon where 0,5 is a number
 
 
 def rows(
@@ -49,10 +51,13 @@ def located(
     header: Sequence[str] | None = None,
     separator: str | None = None,
     bad: Bad = stop,
+    encoding: str = UTF8,
 ) -> Iterator[Located]:
     """Yield rows and their locations. With a `separator` the file is a table with that delimiter,
-    whatever its name; with a `header` too, the last column takes the remainder of a line."""
-    for where, row in some(_read(source, needed, header, separator, bad), source, "row"):
+    whatever its name. Outside of .csv files it is never quoted; with a `header`, the last column
+    takes the remainder of a line."""
+    read = _read(source, needed, header, separator, bad, encoding)
+    for where, row in some(read, source, "row"):
         missing = next((name for name in needed if name not in row), None)
         if missing is None:
             yield where, row
@@ -62,27 +67,41 @@ def located(
 
 def _read(
     source: Path, needed: Sequence[str], header: Sequence[str] | None, separator: str | None,
-    bad: Bad,
+    bad: Bad, encoding: str,
 ) -> Iterator[Located]:  # fmt: skip
     if source.is_dir():
         return arrow.saved(source)
-    if separator is not None:
-        max_splits = -1 if header is None else len(header) - 1
-        return _columns(source, _split(source, bad, separator, max_splits), needed, header, bad)
+    if separator is not None or kind(source) in (".csv", ".tsv"):
+        cells = records(source, separator, bad, encoding, header)
+        return _columns(source, cells, needed, header, bad)
     match kind(source):
         case ".jsonl":
-            return _json(source, bad)
-        case ".csv":
-            return _columns(source, _csv(source), needed, header, bad)
-        case ".tsv":
-            return _columns(source, _split(source, bad), needed, header, bad)
+            return _json(source, bad, encoding)
         case ".parquet":
             return arrow.parquet(source)
     raise InputError(f"{source}: name it after what is in it: {', '.join(KINDS)}")
 
 
-def _json(file: Path, bad: Bad) -> Iterator[Located]:
-    for number, line in read_lines(file, bad):
+def records(
+    file: Path, separator: str | None = None, bad: Bad = stop, encoding: str = UTF8,
+    header: Sequence[str] | None = None,
+) -> Iterator[tuple[int, list[str]]]:  # fmt: skip
+    """The cells of each row of a table, and the number of its first line."""
+    if kind(file) == ".csv":
+        separator = separator or (csv_separator(file, encoding) if header is None else ",")
+        return _csv(file, bad, separator, encoding)
+    max_splits = -1 if separator is None or header is None else len(header) - 1
+    return _split(file, bad, separator or "\t", max_splits, encoding)
+
+
+def csv_separator(file: Path, encoding: str = UTF8) -> str:
+    """What separates the columns of a .csv file: the first of SEPARATORS in its header line."""
+    _, header = next(read_lines(file, lambda error: None, encoding), (1, ""))
+    return next((each for each in SEPARATORS if each in header), ",")
+
+
+def _json(file: Path, bad: Bad, encoding: str) -> Iterator[Located]:
+    for number, line in read_lines(file, bad, encoding):
         if line.strip():
             where = f"{file}: line {number}"
             try:
@@ -92,30 +111,43 @@ def _json(file: Path, bad: Bad) -> Iterator[Located]:
                 bad(InputError(message))
 
 
-def _csv(file: Path) -> Iterator[tuple[int, list[str]]]:
-    """Records, and the lines they begin on: a quoted field may contain line ends."""
+def _csv(file: Path, bad: Bad, separator: str, encoding: str) -> Iterator[tuple[int, list[str]]]:
+    """A quoted cell may contain line ends. After a record that cannot be read, the next line begins
+    another one."""
+    if len(separator) != 1:
+        raise ConfigError(f"{file}: separator = {separator!r}: a .csv file has a single character")
+    unread, again = read_lines(file, bad, encoding), deque[tuple[int, str]]()
+    record: list[tuple[int, str]] = []  # its lines
+
+    def feed() -> Iterator[str]:
+        while line := again.popleft() if again else next(unread, None):
+            record.append(line)
+            yield f"{line[1]}\n"
+
     # The csv module rejects a field above 131,072 characters: an unclosed quotation mark is
     # reported long before the whole file is read.
-    reader = csv.reader((f"{line}\n" for _, line in read_lines(file)), strict=True)
-    start = 1
+    reader = csv.reader(feed(), strict=True, delimiter=separator)
     while True:
+        record.clear()
         try:
-            record = next(reader, None)
+            cells = next(reader, None)
         except csv.Error as error:
-            raise InputError(
-                f"{file}: line {start}: {error}: close each quotation mark, double those inside "
-                "a field, and write very long texts as .jsonl"
-            ) from None
-        if record is None:
+            bad(InputError(
+                f"{file}: line {record[0][0]}: {error}: close each quotation mark, double those "
+                "inside a field, and write very long texts as .jsonl"
+            ))  # fmt: skip
+            again.extendleft(reversed(record[1:]))
+            reader = csv.reader(feed(), strict=True, delimiter=separator)
+            continue
+        if cells is None:
             return
-        yield start, record
-        start = reader.line_num + 1
+        yield record[0][0], cells
 
 
 def _split(
-    file: Path, bad: Bad, separator: str = "\t", max_splits: int = -1
+    file: Path, bad: Bad, separator: str, max_splits: int, encoding: str
 ) -> Iterator[tuple[int, list[str]]]:
-    for number, line in read_lines(file, bad):
+    for number, line in read_lines(file, bad, encoding):
         yield number, line.split(separator, max_splits) if line else []
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from glassformer.data.readers.files import kind, read_lines, some
+from glassformer.data.readers.files import UTF8, Bad, each_file, kind, read_lines, some, stop
 from glassformer.data.readers.tables import KINDS, located, sources
 from glassformer.errors import InputError, shown
 
@@ -21,21 +21,27 @@ Ends = Literal["blank", "file", "line"]  # what ends a document
 
 
 def documents(
-    path: str | os.PathLike[str], field: str = "text", *, ends: Ends = "blank"
-) -> Iterator[str]:
+    path: str | os.PathLike[str], field: str = "text", *, ends: Ends = "blank", bad: Bad = stop,
+    encoding: str = UTF8,
+) -> Iterator[str]:  # fmt: skip
     """Yield texts without labels.
 
     In .jsonl, .csv, .tsv and .parquet the `field` of each row is a text; in other files `ends` says
     what ends a text: a blank line or the file. If it is "line", each line is a text in all files.
     """
-    for source in sources(path):
-        yield from some(_texts(source, field, ends), source, "text")
+
+    def read(file: Path) -> Iterator[str]:
+        return some(_texts(file, field, ends, bad, encoding), file, "text")
+
+    return each_file(sources(path), read, bad)
 
 
-def _texts(source: Path, field: str, ends: Ends) -> Iterator[str]:
+def _texts(source: Path, field: str, ends: Ends, bad: Bad, encoding: str) -> Iterator[str]:
     if ends == "line":
-        return (line for _, line in read_lines(source) if line.strip())
-    return _plain(source, ends == "file") if _is_plain(source) else _field(source, field)
+        return (line for _, line in read_lines(source, bad, encoding) if line.strip())
+    if _is_plain(source):
+        return _plain(source, ends == "file", bad, encoding)
+    return _field(source, field, bad, encoding)
 
 
 def _is_plain(source: Path) -> bool:
@@ -44,10 +50,10 @@ def _is_plain(source: Path) -> bool:
     return source.is_file() and kind(source) not in KINDS
 
 
-def _plain(file: Path, whole_file: bool) -> Iterator[str]:
+def _plain(file: Path, whole_file: bool, bad: Bad, encoding: str) -> Iterator[str]:
     lines: list[str] = []
     size = 0
-    for number, line in read_lines(file):
+    for number, line in read_lines(file, bad, encoding):
         if whole_file or line.strip():
             lines.append(line)
             size += len(line) + 1
@@ -63,10 +69,10 @@ def _plain(file: Path, whole_file: bool) -> Iterator[str]:
         yield "\n".join(lines)
 
 
-def _field(source: Path, field: str) -> Iterator[str]:
-    for where, row in located(source, (field,)):
+def _field(source: Path, field: str, bad: Bad, encoding: str) -> Iterator[str]:
+    for where, row in located(source, (field,), bad=bad, encoding=encoding):
         text = row[field]
         if not isinstance(text, str):
-            raise InputError(f"{where}: field {field!r} is {shown(text)}: write a string")
-        if text.strip():
+            bad(InputError(f"{where}: field {field!r} is {shown(text)}: write a string"))
+        elif text.strip():
             yield text
