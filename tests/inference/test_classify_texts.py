@@ -130,7 +130,7 @@ WRONG: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
         ("who", "the cat"),
         ("answer:", "use classify", "kind question_answering"),
     ),
-    "no next sentence": ("follows", ("a", "b"), ("follows:", "next_sentence or masked_lm_nsp")),
+    "no next sentence": ("follows", ("a", "b"), ("follows:", "masked_lm_nsp or next_sentence")),
     "no text": ("classify", ([5],), ("text 0", "5")),
 }
 

@@ -111,12 +111,13 @@ FAMILIES: dict[str, type[Encoder] | type[Decoder] | type[Seq2Seq]] = {
 
 
 def build(
-    config: ModelConfig,
-    *,
-    device: torch.device | str | None = None,
+    config: ModelConfig, *, device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
-) -> Backbone:
-    """A new model with random weights, on `device` in `dtype` (float32 on the CPU by default)."""
+) -> Backbone:  # fmt: skip
+    """A new model with random weights, on `device` in `dtype` (float32 on the CPU by default).
+
+    >>> backbone = gf.build(gf.PRESETS["bert-tiny"].model)
+    """
     with torch.device("meta"):  # shapes first: memory is allocated and written once
         model = FAMILIES[config.family](config)
     materialise(model, device=device, dtype=dtype)
