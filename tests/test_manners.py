@@ -23,6 +23,7 @@ from glassformer.glass.figures import FIGURES
 from glassformer.glass.tables import TABLES
 from glassformer.glass.trace import FigureName, FigureOptions, TableName, TableOptions, ViewOptions
 from glassformer.tasks import Output
+from tiny import write_recipe
 
 TEXTS = ["The cat sat.", "A dog [MASK] home."]
 
@@ -250,7 +251,7 @@ def public_calls() -> dict[str, Any]:
     """The functions of the package, and the methods of the classes that they return."""
     calls = {name: getattr(gf, name) for name in gf.__all__}
     found = {f"gf.{name}": call for name, call in calls.items() if inspect.isfunction(call)}
-    for owner in (gf.Model, gf.Trace, gf.Tokenizer):
+    for owner in (gf.Model, gf.Trace, gf.Tokenizer, gf.Training):
         for name in dir(owner):
             call = getattr(owner, name)
             ours = str(getattr(call, "__module__", "")).startswith("glassformer")
@@ -264,10 +265,10 @@ def test_the_example_of_every_call_runs(
     name: str, models: dict[str, gf.Model], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    trace = gf.record(models["encoder"], "The cat sat.")
+    trace, recipe = gf.record(models["encoder"], "The cat sat."), write_recipe(tmp_path)
     call = public_calls()[name]
     finder = doctest.DocTestFinder(recurse=False)
-    (test,) = finder.find(call, name, globs={"gf": gf, "trace": trace, **models})
+    (test,) = finder.find(call, name, globs={"gf": gf, "trace": trace, "recipe": recipe, **models})
     assert test.examples, f"{name} has no example"
     heard = io.StringIO()
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
