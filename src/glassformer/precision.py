@@ -54,7 +54,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 def read_dtype(dtype: torch.dtype | str) -> torch.dtype:
     """A dtype by its name; ConfigError if a model cannot compute in it."""
     known = DTYPES.get(dtype.removeprefix("torch.")) if isinstance(dtype, str) else dtype
-    if known not in DTYPES.values():
+    if known is None or known not in DTYPES.values():
         raise ConfigError(f"dtype = {shown(dtype)}: write one of {', '.join(DTYPES)}")
     return known
 

@@ -44,8 +44,9 @@ class RecordedTensors(Mapping[str, Tensor]):
     def get(self, name: str, default: Any = None) -> Any:
         """The tensor of this name, or `default`.
 
-        >>> trace.get("no such name") is None
-        True
+        Examples:
+            >>> trace.get("no such name") is None
+            True
         """
         return self.tensors.get(name, default)
 
@@ -61,8 +62,9 @@ class RecordedTensors(Mapping[str, Tensor]):
     def find(self, pattern: str) -> dict[str, Tensor]:
         """All tensors whose names match `pattern`: `*` stands for any part of a name.
 
-        >>> len(trace.find("*.attention.weights"))
-        6
+        Examples:
+            >>> len(trace.find("*.attention.weights"))
+            6
         """
         return {name: t for name, t in self.tensors.items() if fnmatchcase(name, pattern)}
 

@@ -121,8 +121,9 @@ def ablate(
         by: what replaces it: "zero", "mean" (the head's mean over the tokens of this text), or a
             tensor (H, D), such as the mean over many texts
 
-    >>> edit = {"encoder.blocks.0.attention.mixed": gf.ablate(0, 1, by="mean")}
-    >>> trace = gf.record(encoder, "The cat sat.", edit=edit)
+    Examples:
+        >>> edit = {"encoder.blocks.0.attention.mixed": gf.ablate(0, 1, by="mean")}
+        >>> trace = gf.record(encoder, "The cat sat.", edit=edit)
     """
     if not (isinstance(by, Tensor) or by in ("zero", "mean")):
         raise ConfigError(f"ablate: by = {by!r}: write 'zero', 'mean' or a tensor")

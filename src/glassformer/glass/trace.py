@@ -80,10 +80,11 @@ class Trace(RecordedTensors):
                 lens, path or alignment
             options: those of the function of `glass.tables` that draws it
 
-        >>> print(trace.table("tokens"))
-        tokens
-        ...
-        >>> table = trace.table("weights", layer=0, head=1)
+        Examples:
+            >>> print(trace.table("tokens"))
+            tokens
+            ...
+            >>> table = trace.table("weights", layer=0, head=1)
         """
         return _draw("table", TABLES, what, self, options)
 
@@ -94,7 +95,8 @@ class Trace(RecordedTensors):
             kind: map (all heads), head, lens, path or alignment
             options: those of the function of `glass.figures` that draws it
 
-        >>> trace.figure("head", layer=0, head=1).savefig("head.png")
+        Examples:
+            >>> trace.figure("head", layer=0, head=1).savefig("head.png")
         """
         check_installed("a figure", "plot", "matplotlib")
         from glassformer.glass.figures import FIGURES
@@ -108,7 +110,8 @@ class Trace(RecordedTensors):
             page: map (all heads) or head
             options: those of `gf.view`
 
-        >>> trace.view("head", layer=0, head=1).save("head.html")
+        Examples:
+            >>> trace.view("head", layer=0, head=1).save("head.html")
         """
         # The studio is above this room, which must not import it: the package itself knows both.
         import glassformer
@@ -118,8 +121,9 @@ class Trace(RecordedTensors):
     def to_bytes(self) -> bytes:
         """The content of a safetensors file that `from_bytes` and `load` read.
 
-        >>> len(gf.Trace.from_bytes(trace.to_bytes())) == len(trace)
-        True
+        Examples:
+            >>> len(gf.Trace.from_bytes(trace.to_bytes())) == len(trace)
+            True
         """
         about = {
             "tokens": self.tokens,
@@ -136,7 +140,8 @@ class Trace(RecordedTensors):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to one safetensors file.
 
-        >>> trace.save("cat.safetensors")
+        Examples:
+            >>> trace.save("cat.safetensors")
         """
         try:
             Path(path).write_bytes(self.to_bytes())
@@ -147,9 +152,10 @@ class Trace(RecordedTensors):
     def load(cls, path: str | os.PathLike[str]) -> Trace:
         """Read a file that `save` wrote; InputError if it is not one.
 
-        >>> trace.save("cat.safetensors")
-        >>> gf.Trace.load("cat.safetensors").tokens == trace.tokens
-        True
+        Examples:
+            >>> trace.save("cat.safetensors")
+            >>> gf.Trace.load("cat.safetensors").tokens == trace.tokens
+            True
         """
         try:
             with safe_open(path, "pt") as file:
@@ -163,8 +169,9 @@ class Trace(RecordedTensors):
     def from_bytes(cls, data: bytes, name: str = "the file") -> Trace:
         """Read the bytes that `to_bytes` gave; `name` is for errors. The bytes are not trusted.
 
-        >>> gf.Trace.from_bytes(trace.to_bytes()).tokens == trace.tokens
-        True
+        Examples:
+            >>> gf.Trace.from_bytes(trace.to_bytes()).tokens == trace.tokens
+            True
         """
         try:
             tensors = safetensors.torch.load(data)

@@ -52,8 +52,9 @@ class ModelBase(nn.Module, ABC):
     ) -> Output:
         """The task's output for a batch of token ids; `visitor` sees every named tensor.
 
-        >>> encoder(gf.Batch.of([[2, 17, 9, 3]])).logits.shape
-        torch.Size([4, 11008])
+        Examples:
+            >>> encoder(gf.Batch.of([[2, 17, 9, 3]])).logits.shape
+            torch.Size([4, 11008])
         """
         if not isinstance(batch, Batch):
             names = [*self.task.spec.traits.calls]
@@ -69,8 +70,9 @@ class ModelBase(nn.Module, ABC):
     def config(self) -> ModelConfig:
         """What the model is made of.
 
-        >>> encoder.config.width
-        256
+        Examples:
+            >>> encoder.config.width
+            256
         """
         return self.task.backbone.config
 
@@ -78,8 +80,9 @@ class ModelBase(nn.Module, ABC):
     def device(self) -> torch.device:
         """Where it computes.
 
-        >>> encoder.device
-        device(type='cpu')
+        Examples:
+            >>> encoder.device
+            device(type='cpu')
         """
         return self.task.device
 
@@ -94,7 +97,8 @@ class ModelBase(nn.Module, ABC):
     def able(self, call: str) -> tuple[Task, Tokenizer]:
         """The task and tokenizer for `inference`; InputError if the model lacks the head.
 
-        >>> task, tokenizer = encoder.able("fill")
+        Examples:
+            >>> task, tokenizer = encoder.able("fill")
         """
         inference.check_kind(self.task, call)
         return self.task, self._tokenizer()
@@ -104,7 +108,8 @@ class ModelBase(nn.Module, ABC):
 
         Returns the model itself. It can no longer be trained or saved.
 
-        >>> small = gf.load("gf-decoder").int8()
+        Examples:
+            >>> small = gf.load("gf-decoder").int8()
         """
         to_int8(self.task)
         return self
@@ -114,7 +119,8 @@ class ModelBase(nn.Module, ABC):
 
         A model that was loaded is written back as it was, bit for bit.
 
-        >>> encoder.save("copy")
+        Examples:
+            >>> encoder.save("copy")
         """
         check_not_int8(self.task)
         notes = {} if self.origin is not None else self._fingerprint()
@@ -126,7 +132,8 @@ class ModelBase(nn.Module, ABC):
         Args:
             name: the model's name in the card; the folder's, if not given
 
-        >>> encoder.export("published", name="my encoder")
+        Examples:
+            >>> encoder.export("published", name="my encoder")
         """
         check_not_int8(self.task)
         folder_name = Path(folder).resolve().name

@@ -36,8 +36,9 @@ class Model(ModelBase):
         origin: the folder it came from, to be saved as it was
         recipe: pooling of `embed`
 
-    >>> gf.load("gf-encoder")
-    Model(encoder, masked_lm_nsp, ...)
+    Examples:
+        >>> gf.load("gf-encoder")
+        Model(encoder, masked_lm_nsp, ...)
     """
 
     def hidden(
@@ -50,8 +51,9 @@ class Model(ModelBase):
             segments: of each text, for models with two segments
             targets: the target ids of each text, for translation models
 
-        >>> [vectors.shape for vectors in encoder.hidden([[2, 17, 3], [2, 3]])]
-        [torch.Size([3, 256]), torch.Size([2, 256])]
+        Examples:
+            >>> [vectors.shape for vectors in encoder.hidden([[2, 17, 3], [2, 3]])]
+            [torch.Size([3, 256]), torch.Size([2, 256])]
         """
         return self.task.hidden(
             _numbers(ids), segments=_numbers(segments), targets=_numbers(targets)
@@ -62,8 +64,9 @@ class Model(ModelBase):
     ) -> list[Tensor]:
         """The logits of the head, one tensor per text; the parameters are those of `hidden`.
 
-        >>> decoder.logits([decoder.tokenizer("The cat").ids])[0].shape[0]  # a row for each token
-        2
+        Examples:
+            >>> len(decoder.logits([decoder.tokenizer("The cat").ids])[0])  # a row for each token
+            2
         """
         return self.task.logits(
             _numbers(ids), segments=_numbers(segments), targets=_numbers(targets)
@@ -97,8 +100,9 @@ class Model(ModelBase):
             progress: show a progress bar
             to_numpy: return an array instead of a tensor
 
-        >>> encoder.embed(["A cat sat on the mat.", "A dog ran."]).shape
-        torch.Size([2, 256])
+        Examples:
+            >>> encoder.embed(["A cat sat on the mat.", "A dog ran."]).shape
+            torch.Size([2, 256])
         """
         vectors = inference.embed(
             *self.able("embed"), texts_or_pairs_of(texts, "embed"), recipe=self.recipe,
@@ -111,8 +115,9 @@ class Model(ModelBase):
     ) -> Tensor:
         """The cosine of each of a with each of b, (A, B); both are texts, or vectors of `embed`.
 
-        >>> encoder.similarity("a cat", ["a kitten", "the stock market"]).shape
-        torch.Size([1, 2])
+        Examples:
+            >>> encoder.similarity("a cat", ["a kitten", "the stock market"]).shape
+            torch.Size([1, 2])
         """
         return inference.cosines(self._vectors(a), self._vectors(b))
 
@@ -130,8 +135,9 @@ class Model(ModelBase):
             occurrence: which one, if the word is in the sentence several times, from 0
             layer: the block whose output is taken, from 0; the model's output, if not given
 
-        >>> encoder.word("I sat by the river bank.", "bank").shape
-        torch.Size([256])
+        Examples:
+            >>> encoder.word("I sat by the river bank.", "bank").shape
+            torch.Size([256])
         """
         task, tokenizer = self.able("word")
         sentence, word = plain(sentence), plain(word)
@@ -150,9 +156,10 @@ class Model(ModelBase):
             texts: one, or many: then there is a list of blanks for each
             top_k: how many words for each
 
-        >>> (blank,) = encoder.fill("The cat sat on the [MASK].")
-        >>> print(blank.candidates[0])
-        table
+        Examples:
+            >>> (blank,) = encoder.fill("The cat sat on the [MASK].")
+            >>> print(blank.candidates[0])
+            table
         """
         blanks = inference.fill(*self.able("fill"), texts_of(texts, "fill"), top_k=top_k)
         return blanks[0] if is_one(texts) else blanks
@@ -171,9 +178,10 @@ class Model(ModelBase):
             explain: also this many words and sentences with the largest attention weights, for a
                 model with attention over words
 
-        >>> (result,) = classifier.classify("A warm and clever film.")
-        >>> sorted(result.scores)
-        ['bad', 'good']
+        Examples:
+            >>> (result,) = classifier.classify("A warm and clever film.")
+            >>> sorted(result.scores)
+            ['bad', 'good']
         """
         stated = None if self.origin is None else self.origin.config.get("problem_type")
         problem = problem or stated
@@ -190,8 +198,9 @@ class Model(ModelBase):
         """The probability that the text b directly follows the text a; of two lists, one for each
         pair.
 
-        >>> encoder.follows("Paul went shopping.", "He bought a new shirt.") > 0.5
-        True
+        Examples:
+            >>> encoder.follows("Paul went shopping.", "He bought a new shirt.") > 0.5
+            True
         """
         chances = inference.follows(*self.able("follows"), pairs_of(a, b, "follows"))
         return chances[0] if is_one(a) else chances
@@ -208,10 +217,11 @@ class Model(ModelBase):
         Args:
             texts: one, or many; in a list of many, a text may also be a list of words
 
-        >>> [word.text for word in tagger.tag("Ramona lives in Paris.").words]
-        ['Ramona', 'lives', 'in', 'Paris', '.']
-        >>> len(tagger.tag([["Ramona", "lives", "in", "Paris"]])[0].labels)
-        4
+        Examples:
+            >>> [word.text for word in tagger.tag("Ramona lives in Paris.").words]
+            ['Ramona', 'lives', 'in', 'Paris', '.']
+            >>> len(tagger.tag([["Ramona", "lives", "in", "Paris"]])[0].labels)
+            4
         """
         one = is_one(texts)
         tagged = inference.tag(*self.able("tag"), [plain(texts)] if one else items_of(texts, "tag"))
@@ -242,10 +252,11 @@ class Model(ModelBase):
             max_tokens: the longest answer
             overlap: tokens that neighbouring windows of a long context share
 
-        >>> context = "The museum opens at nine."
-        >>> (best,) = reader.answer("When does it open?", context)
-        >>> context[best.start : best.end] == best.text
-        True
+        Examples:
+            >>> context = "The museum opens at nine."
+            >>> (best,) = reader.answer("When does it open?", context)
+            >>> context[best.start : best.end] == best.text
+            True
         """
         answers = inference.answer(
             *self.able("answer"), pairs_of(question, context, "answer"), top_k=top_k,
@@ -270,9 +281,10 @@ class Model(ModelBase):
 
         The `num_return_sequences` texts of a prompt are next to each other.
 
-        >>> (story,) = decoder.generate("Once upon a time", max_new_tokens=5)
-        >>> len(story.ids), story.text
-        (5, ...)
+        Examples:
+            >>> (story,) = decoder.generate("Once upon a time", max_new_tokens=5)
+            >>> len(story.ids), story.text
+            (5, ...)
         """
         return generate(self._job(prompts, settings, batch_size, engine))
 
@@ -287,8 +299,9 @@ class Model(ModelBase):
             source_tokens: the most tokens of a source, for translation models
             compiled: fuse the kernels with torch.compile, which takes a minute; on a GPU only
 
-        >>> engine = decoder.engine(2, 16)
-        >>> stories = decoder.generate(["A dog", "A cat"], max_new_tokens=5, engine=engine)
+        Examples:
+            >>> engine = decoder.engine(2, 16)
+            >>> stories = decoder.generate(["A dog", "A cat"], max_new_tokens=5, engine=engine)
         """
         if self.config.family == "seq2seq" and source_tokens < 1:
             raise InputError(
@@ -304,7 +317,8 @@ class Model(ModelBase):
     ) -> Iterator[str]:
         """Like `generate` for one prompt: yields the pieces of its text as they are generated.
 
-        >>> text = "".join(decoder.stream("Once upon a time", max_new_tokens=5))
+        Examples:
+            >>> text = "".join(decoder.stream("Once upon a time", max_new_tokens=5))
         """
         return stream(self._job([prompt], settings))
 
@@ -328,9 +342,10 @@ class Model(ModelBase):
             align: also align the words: `Translation.alignment`
             settings: those of `generate`; num_beams is 4, if not given
 
-        >>> (translation,) = translator.translate("A cat sat on the mat.")
-        >>> print(translation)
-        К...
+        Examples:
+            >>> (translation,) = translator.translate("A cat sat on the mat.")
+            >>> print(translation)
+            К...
         """
         translations = translate(
             self.task, self._tokenizer(), texts, origin=self.origin, n_best=n_best, align=align,

@@ -83,7 +83,8 @@ def view(
     `page` is "map" (all heads) or "head"; `token` is the query, by its position or text.
     `weights` are "raw", "mean" (of a layer's heads) or "rollout"; `theme` is "light" or "dark".
 
-    >>> gf.view(trace, "head", layer=0, head=1, token="cat").save("head.html")
+    Examples:
+        >>> gf.view(trace, "head", layer=0, head=1, token="cat").save("head.html")
     """
     for name, value, allowed in (
         ("page", page, PAGES), ("weights", weights, ("raw", "mean", "rollout")),

@@ -69,8 +69,9 @@ def build_task(
 ) -> Task:
     """A new task with random weights, on `device` in `dtype` (float32 on the CPU by default).
 
-    >>> preset = gf.PRESETS["bert-tiny"]
-    >>> model = gf.Model(gf.build_task(preset.model, gf.TaskConfig(kind="masked_lm")))
+    Examples:
+        >>> preset = gf.PRESETS["bert-tiny"]
+        >>> model = gf.Model(gf.build_task(preset.model, gf.TaskConfig(kind="masked_lm")))
     """
     model = outline(config, task)
     materialise(model, device=device, dtype=dtype)

@@ -46,9 +46,10 @@ class Tokenizer:
 
         A file that is far too large for this `vocab_size` is refused. `source` is for messages.
 
-        >>> files = {"vocab.txt": b"[UNK]\\n[CLS]\\n[SEP]\\nthe\\ncat"}
-        >>> gf.Tokenizer.from_files(files)
-        Tokenizer(WordPiece, 5 tokens)
+        Examples:
+            >>> files = {"vocab.txt": b"[UNK]\\n[CLS]\\n[SEP]\\nthe\\ncat"}
+            >>> gf.Tokenizer.from_files(files)
+            Tokenizer(WordPiece, 5 tokens)
         """
         for names, read in LAYOUTS.items():
             if all(name in files for name in names):
@@ -90,10 +91,11 @@ class Tokenizer:
     def __call__(self, texts: Text | Iterable[Text]) -> Encoding | list[Encoding]:
         """Tokenize a text or a pair (a tuple of two strings), or many, with special tokens.
 
-        >>> encoder.tokenizer("The cat sat.").tokens
-        ['[CLS]', 'the', 'cat', 'sat', '.', '[SEP]']
-        >>> [len(each.ids) for each in encoder.tokenizer(["a", "b c"])]
-        [3, 4]
+        Examples:
+            >>> encoder.tokenizer("The cat sat.").tokens
+            ['[CLS]', 'the', 'cat', 'sat', '.', '[SEP]']
+            >>> [len(each.ids) for each in encoder.tokenizer(["a", "b c"])]
+            [3, 4]
         """
         if is_one(texts) or isinstance(texts, tuple):
             return self.encode(texts)  # type: ignore[arg-type]
@@ -102,16 +104,18 @@ class Tokenizer:
     def encode(self, text: Text) -> Encoding:
         """Tokenize a text or a pair of texts, with special tokens.
 
-        >>> encoder.tokenizer.encode(("a cat", "a dog")).segments
-        [0, 0, 0, 0, 1, 1, 1]
+        Examples:
+            >>> encoder.tokenizer.encode(("a cat", "a dog")).segments
+            [0, 0, 0, 0, 1, 1, 1]
         """
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: Iterable[Text]) -> list[Encoding]:
         """As `encode`, for many; an InputError says which text is wrong.
 
-        >>> [len(each.ids) for each in encoder.tokenizer.encode_all(["a", "b c"])]
-        [3, 4]
+        Examples:
+            >>> [len(each.ids) for each in encoder.tokenizer.encode_all(["a", "b c"])]
+            [3, 4]
         """
         texts = [plain(text) for text in texts]
         for i, text in enumerate(texts):
@@ -133,8 +137,9 @@ class Tokenizer:
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts without special tokens: the fast way to prepare data.
 
-        >>> [len(ids) for ids in encoder.tokenizer.ids(["a", "b c"])]
-        [1, 2]
+        Examples:
+            >>> [len(ids) for ids in encoder.tokenizer.ids(["a", "b c"])]
+            [1, 2]
         """
         try:
             encodings = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
@@ -145,8 +150,9 @@ class Tokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """The text of these ids, without special tokens.
 
-        >>> encoder.tokenizer.decode(encoder.tokenizer("The cat sat.").ids)
-        'the cat sat.'
+        Examples:
+            >>> encoder.tokenizer.decode(encoder.tokenizer("The cat sat.").ids)
+            'the cat sat.'
         """
         try:
             return self.backend.decode(list(plain(ids)))
@@ -156,16 +162,18 @@ class Tokenizer:
     def id(self, token: str) -> int | None:
         """The id of a token; None if it is not in the vocabulary.
 
-        >>> encoder.tokenizer.id("cat") == encoder.tokenizer("cat").ids[1]
-        True
+        Examples:
+            >>> encoder.tokenizer.id("cat") == encoder.tokenizer("cat").ids[1]
+            True
         """
         return self.backend.token_to_id(token)
 
     def token(self, id: int) -> str:
         """The token with this id, as the vocabulary spells it.
 
-        >>> encoder.tokenizer.token(encoder.tokenizer("cat").ids[1])
-        'cat'
+        Examples:
+            >>> encoder.tokenizer.token(encoder.tokenizer("cat").ids[1])
+            'cat'
         """
         return self.backend.id_to_token(id) or f"<{id}>"
 
@@ -174,8 +182,9 @@ class Tokenizer:
 
         Ġ still stands for a space; bytes that are not a whole character stay as spelled.
 
-        >>> decoder.tokenizer.readable(decoder.tokenizer("The cat").ids[-1])
-        'Ġcat'
+        Examples:
+            >>> decoder.tokenizer.readable(decoder.tokenizer("The cat").ids[-1])
+            'Ġcat'
         """
         piece = self.token(id)
         if piece.isascii() or "ByteLevel" not in type(self.backend.decoder).__name__:

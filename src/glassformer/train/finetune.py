@@ -49,11 +49,12 @@ def finetune(
     Rows are written into the run's folder, so that it is complete. An interrupted run is resumed
     by the same call.
 
-    >>> rows = [("A warm and clever film.", "good"), ("A dull film.", "bad")] * 20
-    >>> training = gf.finetune("gf-encoder", "classification", train=rows, valid=rows,
-    ...                        changes={"train.steps": 1})
-    >>> training.run(progress=False).classify("A clever film.")[0].label in ("good", "bad")
-    True
+    Examples:
+        >>> rows = [("A warm and clever film.", "good"), ("A dull film.", "bad")] * 20
+        >>> training = gf.finetune("gf-encoder", "classification", train=rows, valid=rows,
+        ...                        changes={"train.steps": 1})
+        >>> training.run(progress=False).classify("A clever film.")[0].label in ("good", "bad")
+        True
     """
     objective = OBJECTIVES.get(task)
     if objective is None or not isinstance(objective, LabelledObjective):

@@ -17,7 +17,7 @@ import torch
 from glassformer.data.run_paths import RunPaths
 from glassformer.distributed import join
 from glassformer.durable import write_whole
-from glassformer.errors import ConfigError, GlassformerError, check_installed, shown
+from glassformer.errors import ConfigError, GlassformerError, shown
 from glassformer.loaded import Model, load
 from glassformer.progress import progress_bar
 from glassformer.recipe.paths import expanded, from_recipe, map_paths
@@ -28,7 +28,8 @@ from glassformer.train.build import Builder
 from glassformer.train.loop import Step
 from glassformer.train.run_dir import locked
 from glassformer.train.setup import finish, resume
-from glassformer.train.tensorboard import TensorBoardLogger
+from glassformer.train.trackers import check_trackers
+from glassformer.train.tracking import tracked
 from glassformer.train.trainer import Event, Trainer
 
 SHOWN_EVERY = 0.2  # seconds between two updates of a progress bar
@@ -48,11 +49,10 @@ class Run:
         resume(trainer, train, self.log)
         if trainer.world.is_main:
             write_whole(trainer.run_dir.folder / RECIPE, as_toml(self.recipe).encode())
-        with _logger(trainer, train.tensorboard) as logger:
+        with tracked(trainer, self.recipe) as logger:
             try:
                 for event in trainer.run():
-                    if logger is not None:
-                        logger.log(event)
+                    logger.log(event)
                     yield event
             except torch.OutOfMemoryError:
                 raise GlassformerError(_out_of_memory(self.recipe)) from None
@@ -62,8 +62,7 @@ class Run:
 @contextmanager
 def open_run(recipe: Recipe, paths: RunPaths) -> Iterator[Run]:
     """Lock the run's folder, prepare the data and build the model."""
-    if recipe.train.tensorboard:
-        check_installed("train.tensorboard = true", "log", "tensorboard")
+    check_trackers(recipe.train.trackers)
     world = join(recipe.train.device)
     recipe = recipe.model_copy(update={"root": str(paths.root.absolute())})
     try:
@@ -78,9 +77,10 @@ def open_run(recipe: Recipe, paths: RunPaths) -> Iterator[Run]:
 class Training(Iterator[Event]):
     """A run that starts when the first of its events is asked for.
 
-    >>> for event in gf.fit(recipe, changes={"train.steps": 2}):
-    ...     if isinstance(event, gf.Step):
-    ...         loss = event.loss
+    Examples:
+        >>> for event in gf.fit(recipe, changes={"train.steps": 2}):
+        ...     if isinstance(event, gf.Step):
+        ...         loss = event.loss
     """
 
     def __init__(self, recipe: Recipe, paths: RunPaths) -> None:
@@ -99,15 +99,17 @@ class Training(Iterator[Event]):
     def close(self) -> None:
         """Leave the run as it is; the same call resumes it after its last checkpoint.
 
-        >>> training = gf.fit(recipe)
-        >>> training.close()
+        Examples:
+            >>> training = gf.fit(recipe)
+            >>> training.close()
         """
         self._events.close()
 
     def run(self, *, progress: bool = True) -> Model:
         """Train to the end, with a progress bar; returns the trained model.
 
-        >>> model = gf.fit(recipe, changes={"train.steps": 2}).run(progress=False)
+        Examples:
+            >>> model = gf.fit(recipe, changes={"train.steps": 2}).run(progress=False)
         """
         first = [event for event in (next(self, None),) if event is not None]
         done, last = 0, 0.0
@@ -138,7 +140,8 @@ def fit(
 
     An interrupted run is resumed by the same call.
 
-    >>> model = gf.fit(recipe, out="runs/tiny", changes={"train.steps": 2}).run(progress=False)
+    Examples:
+        >>> model = gf.fit(recipe, out="runs/tiny", changes={"train.steps": 2}).run(progress=False)
     """
     path, resolved = _read(recipe, as_texts(changes))
     root = root_of(resolved, None if data is None else Path(data), path)
@@ -165,19 +168,6 @@ def as_texts(changes: Mapping[str, Any] | None) -> dict[str, str]:
         plain = os.fspath(value) if isinstance(value, os.PathLike) else value
         texts[name] = plain if isinstance(plain, str) else json.dumps(plain)
     return texts
-
-
-@contextmanager
-def _logger(trainer: Trainer, enabled: bool) -> Iterator[TensorBoardLogger | None]:
-    if not enabled or not trainer.world.is_main:
-        yield None
-        return
-    folder = trainer.run_dir.folder / "tensorboard"
-    logger = TensorBoardLogger(folder, trainer.state.progress.step, trainer.world.size)
-    try:
-        yield logger
-    finally:
-        logger.close()
 
 
 def _out_of_memory(recipe: Recipe) -> str:

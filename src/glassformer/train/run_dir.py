@@ -7,7 +7,7 @@ runs/NAME/
   source/               what `gf.finetune` was given as Python objects
   data/, plan/          the text as ids, and which text is in which row
   checkpoints/step-00000250/   a model folder (`load` opens it), with optimiser and manifest
-  tensorboard/          curves, if train.tensorboard is true
+  tensorboard/, run_id  curves, and what trackers know the run by: see train.trackers
   model/                the result
 """
 
@@ -71,7 +71,7 @@ def locked(folder: Path) -> Iterator[None]:
 FREE = {
     "objective.on_truncate", "train.workers", "train.keep_checkpoints", "train.save_every",
     "train.patience", "train.evaluate_every", "train.device", "train.steps", "train.epochs",
-    "train.tensorboard", "train.cuda_graphs", "root",
+    "train.trackers", "train.cuda_graphs", "root",
 }  # fmt: skip
 
 

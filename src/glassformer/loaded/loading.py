@@ -37,8 +37,9 @@ def load(
 
     Nothing in the folder is executed. CheckpointError if it cannot be read safely.
 
-    >>> model = gf.load("gf-encoder")
-    >>> model = gf.load("gf-encoder", device="cpu", dtype="float32")
+    Examples:
+        >>> model = gf.load("gf-encoder")
+        >>> model = gf.load("gf-encoder", device="cpu", dtype="float32")
     """
     if not isinstance(folder, str | os.PathLike):
         raise ConfigError(f"load({shown(folder)}): give a folder, a file or a name, as text")
@@ -78,9 +79,10 @@ def record(
         keep: which tensors: a pattern ("*.weights"), several, or a function of the name
         edit: changes to tensors: from a pattern to a tensor, or to a function of the tensor
 
-    >>> trace = gf.record(encoder, "The cat sat on the mat.")
-    >>> trace["encoder.blocks.0.attention.weights"].shape  # heads, tokens, tokens
-    torch.Size([4, 9, 9])
+    Examples:
+        >>> trace = gf.record(encoder, "The cat sat on the mat.")
+        >>> trace["encoder.blocks.0.attention.weights"].shape  # heads, tokens, tokens
+        torch.Size([4, 9, 9])
     """
     if not isinstance(model, Model):
         raise ConfigError(f"record({shown(model)}, …): give a model, as gf.load returns it")
