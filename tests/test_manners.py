@@ -65,6 +65,11 @@ def models() -> dict[str, gf.Model]:
     }
 
 
+@pytest.fixture(scope="module")
+def trace(models: dict[str, gf.Model]) -> gf.Trace:
+    return gf.record(models["encoder"], "The cat sat.")
+
+
 CONTAINERS = {
     "a list": list,
     "a generator": lambda texts: (text for text in texts),
@@ -173,9 +178,8 @@ WRONG: dict[str, tuple[Any, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_mistake_is_one_line(name: str, models: dict[str, gf.Model]) -> None:
+def test_a_mistake_is_one_line(name: str, models: dict[str, gf.Model], trace: gf.Trace) -> None:
     call, words = WRONG[name]
-    trace = gf.record(models["encoder"], "The cat sat.", keep=("*.weights", "*.tokens"))
     with pytest.raises(GlassformerError) as caught:
         call(models["encoder"], trace)
     one_line(caught.value, *words)
@@ -262,11 +266,11 @@ def public_calls() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", public_calls())
 def test_the_example_of_every_call_runs(
-    name: str, models: dict[str, gf.Model], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    name: str, models: dict[str, gf.Model], trace: gf.Trace, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    trace, recipe = gf.record(models["encoder"], "The cat sat."), write_recipe(tmp_path)
-    call = public_calls()[name]
+    recipe, call = write_recipe(tmp_path), public_calls()[name]
     finder = doctest.DocTestFinder(recurse=False)
     (test,) = finder.find(call, name, globs={"gf": gf, "trace": trace, "recipe": recipe, **models})
     assert test.examples, f"{name} has no example"

@@ -25,8 +25,27 @@ from tiny import sentences, write_recipe
 TEXTS = sentences(40)
 LABELS = ["cat" if "cat" in text else "none" for text in TEXTS]
 ROWS = [{"text": text, "label": label} for text, label in zip(TEXTS, LABELS, strict=True)]
+SIZES = {"width": 16, "depth": 1, "heads": 2, "mlp_width": 24, "max_length": 64}
 SHORT = {"train.steps": 2, "train.device": "cpu", "objective.length": 32}
 PAIRS = {2: ("text", "label")}
+
+
+@pytest.fixture(scope="module")
+def small() -> gf.Model:
+    """A small BERT with the tokenizer of gf-encoder."""
+    tokenizer = gf.load("gf-encoder").tokenizer
+    config = gf.ModelConfig(
+        family="encoder", vocab_size=len(tokenizer), segments=2, embedding_norm=True,
+        norm_place="post", final_norm=False, **SIZES,
+    )  # fmt: skip
+    return gf.Model(gf.build_task(config, gf.TaskConfig(kind="masked_lm")), tokenizer).eval()
+
+
+@pytest.fixture(scope="module")
+def folder(small: gf.Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("small") / "model"
+    small.save(path)
+    return path
 
 
 class Frame:
@@ -68,12 +87,10 @@ def test_rows_of_any_kind_are_the_same_rows(kind: str) -> None:
 
 
 def test_a_list_is_enough_to_train_and_to_resume(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    events = list(
-        gf.finetune("gf-encoder", "classification", train=ROWS, valid=ROWS[:9], changes=SHORT)
-    )
+    events = list(gf.finetune(folder, "classification", train=ROWS, valid=ROWS[:9], changes=SHORT))
     assert [event.number for event in events if isinstance(event, gf.Step)] == [1, 2]
     (evaluated,) = (event for event in events if isinstance(event, gf.Evaluated))
     assert "accuracy" in evaluated.metrics
@@ -82,13 +99,13 @@ def test_a_list_is_enough_to_train_and_to_resume(
     recipe = tomllib.loads((tmp_path / "runs/classification/recipe.toml").read_text())
     assert recipe["data"]["train"] == "train.jsonl" and recipe["data"]["valid"] == "valid.jsonl"
     again = gf.finetune(
-        "gf-encoder", "classification", train=iter(ROWS), valid=ROWS[:9],
+        folder, "classification", train=iter(ROWS), valid=ROWS[:9],
         changes=SHORT | {"train.steps": 3},
     )  # fmt: skip
     model = again.run(progress=False)
     assert again.recipe.train.steps == 3 and model.classify("the cat")[0].label in LABELS
     with pytest.raises(GlassformerError) as caught:
-        gf.finetune("gf-encoder", "classification", train=ROWS[1:], changes=SHORT)
+        gf.finetune(folder, "classification", train=ROWS[1:], changes=SHORT)
     one_line(caught.value, "runs/classification", "other train data", "out")
 
 
@@ -108,20 +125,19 @@ OTHER: dict[str, tuple[list[Any], str]] = {
 
 
 @pytest.mark.parametrize("task", OTHER)
-def test_the_other_tasks_take_rows(task: Any, tmp_path: Path) -> None:
+def test_the_other_tasks_take_rows(task: Any, small: gf.Model, tmp_path: Path) -> None:
     rows, call = OTHER[task]
-    model = gf.load("gf-encoder")
-    training = gf.finetune(model, task, train=rows, valid=rows, out=tmp_path / "run", changes=SHORT)
+    training = gf.finetune(small, task, train=rows, valid=rows, out=tmp_path / "run", changes=SHORT)
     assert training.recipe.init_from == str(tmp_path / "run/source/model")
     trained = training.run(progress=False)
     words = ("who", "a cat") if call == "answer" else ("a cat",)
     assert len(getattr(trained, call)(*words)) if call != "tag" else trained.tag("a cat").labels
 
 
-def test_a_file_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_a_file_is_taken_as_it_is(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("text,label\n" + "a cat,yes\na dog,no\n" * 9)
     training = gf.finetune(
-        "gf-encoder", "classification", train=tmp_path / "mine.csv", out=tmp_path / "run",
+        folder, "classification", train=tmp_path / "mine.csv", out=tmp_path / "run",
         changes=SHORT | {"data.valid_fraction": 0.0},
     )  # fmt: skip
     assert sum(isinstance(event, gf.Step) for event in training) == 2

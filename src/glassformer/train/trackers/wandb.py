@@ -14,7 +14,7 @@ class WandbTracker:
 
         self.run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", "glassformer"), name=run.name, id=run.id,
-            resume="allow", dir=str(run.folder), config=dict(run.fields),
+            resume="allow", dir=str(run.folder), config=dict(run.fields), allow_val_change=True,
         )  # fmt: skip
         # An axis of our own: that of the library cannot go back.
         self.run.define_metric("*", step_metric="step")
