@@ -50,8 +50,8 @@ def finetune(
     by the same call.
 
     Examples:
-        >>> rows = [("A warm and clever film.", "good"), ("A dull film.", "bad")] * 20
-        >>> training = gf.finetune("gf-encoder", "classification", train=rows)
+        >>> rows = [("A warm and clever film.", "good"), ("A dull film.", "bad")]
+        >>> training = gf.finetune("gf-encoder", "classification", train=rows, valid=rows)
         >>> training.run().classify("A clever film.")[0].label  # doctest: +SKIP
         'good'
     """

@@ -90,7 +90,7 @@ def _run_id(folder: Path) -> str:
 
 def _flat(recipe: Recipe) -> dict[str, str]:
     fields: dict[str, Any] = recipe.model_dump(mode="json", exclude_none=True)
-    flat = {}
+    flat: dict[str, str] = {}
     for group, value in fields.items():
         inner = value if isinstance(value, Mapping) else {"": value}
         flat |= {f"{group}.{name}".rstrip("."): str(each) for name, each in inner.items()}
