@@ -36,7 +36,7 @@ HOUSE = (
     {"presets"},
     {"fields"},
     {"config"},
-    {"strictjson", "durable", "safe_files", "pretrained", "precision", "distributed"},
+    {"strictjson", "durable", "safe_files", "pretrained", "precision", "distributed", "progress"},
     {"errors", "version"},
 )
 HEAVY = {"torch", "transformers"}

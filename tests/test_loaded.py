@@ -297,7 +297,7 @@ def test_which_vector_stands_for_the_text_can_be_said(model: gf.Model) -> None:
 
 
 WRONG_TEXTS: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "one string": ("hello", ("embed", "[text]")),
+    "no list": (5, ("embed", "a list of texts")),
     "a number": ([5], ("5",)),
     "nothing": (["a", None], ("None",)),
     "a pair of one": ([("a",)], ("('a',)",)),

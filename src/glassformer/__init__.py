@@ -19,10 +19,14 @@ if TYPE_CHECKING:
     from glassformer.loaded import Model, load, record
     from glassformer.model import Batch, Cache, Sequences, build
     from glassformer.presets import PRESETS
+    from glassformer.recipe.schema import Recipe
     from glassformer.studio.notebook import View, view
     from glassformer.tasks import ImportantWords, build_task
     from glassformer.text import Tokenizer
-    from glassformer.train.fit import fit
+    from glassformer.train.finetune import finetune
+    from glassformer.train.fit import Training, fit
+    from glassformer.train.loop import Step
+    from glassformer.train.trainer import Evaluated, RolledBack, Saved
 
 # The module of each name; nothing is imported before it is used, above all not torch.
 _MODULES = {
@@ -44,13 +48,21 @@ _MODULES = {
     "view": "studio.notebook",
     "build_task": "tasks",
     "Tokenizer": "text",
+    "Recipe": "recipe.schema",
+    "Training": "train.fit",
     "fit": "train.fit",
+    "finetune": "train.finetune",
+    "Step": "train.loop",
+    "Evaluated": "train.trainer",
+    "RolledBack": "train.trainer",
+    "Saved": "train.trainer",
 }
 
 __all__ = [
-    "PRESETS", "Batch", "Cache", "GlassformerError", "ImportantWords", "Model", "ModelConfig",
-    "Sequences", "TaskConfig", "Tokenizer", "Trace", "View", "__version__", "ablate", "build",
-    "build_task", "fit", "load", "record", "view",
+    "PRESETS", "Batch", "Cache", "Evaluated", "GlassformerError", "ImportantWords", "Model",
+    "ModelConfig", "Recipe", "RolledBack", "Saved", "Sequences", "Step", "TaskConfig", "Tokenizer",
+    "Trace", "Training", "View", "__version__", "ablate", "build", "build_task", "finetune", "fit",
+    "load", "record", "view",
 ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import Field, PositiveInt
+from pydantic import BeforeValidator, Field, PositiveInt
 
 from glassformer.config import Pool, Strict
 
@@ -105,6 +105,13 @@ class ObjectiveConfig(Strict):
     on_truncate: Literal["warn", "error", "window"] = "warn"
 
 
+TrackerName = Literal["tensorboard", "wandb", "mlflow"]
+
+
+def _one_or_more(names: Any) -> Any:
+    return (names,) if isinstance(names, str) else names
+
+
 class TrainConfig(Strict):
     steps: int = Field(default=0, ge=0)  # either steps …
     epochs: float | None = Field(default=None, gt=0)  # … or passes over the data
@@ -143,7 +150,8 @@ class TrainConfig(Strict):
     # data, where one wrong label among memorised texts gives such a gradient.
     grad_spike_factor: float | None = Field(default=None, gt=1.0)
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    tensorboard: bool = False  # curves in the run's folder, for `tensorboard --logdir`
+    # Where the curves go: tensorboard (in the run's folder), wandb, mlflow; one, or a list.
+    trackers: Annotated[tuple[TrackerName, ...], BeforeValidator(_one_or_more)] = ()
 
 
 class RecipeFields(Protocol):

@@ -14,7 +14,11 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from glassformer.errors import ConfigError, shown
+
 HALF = (torch.bfloat16, torch.float16)
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16,
+          "float64": torch.float64}  # fmt: skip
 # The capabilities of `torch.cpu.get_capabilities` that mean bfloat16 products in hardware.
 INSTRUCTIONS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 BF16", "bf16": "ARM BF16"}
 
@@ -45,6 +49,29 @@ def widen(tensor: Tensor) -> Tensor:
 
 def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+def read_dtype(dtype: torch.dtype | str) -> torch.dtype:
+    """A dtype by its name; ConfigError if a model cannot compute in it."""
+    known = DTYPES.get(dtype.removeprefix("torch.")) if isinstance(dtype, str) else dtype
+    if known is None or known not in DTYPES.values():
+        raise ConfigError(f"dtype = {shown(dtype)}: write one of {', '.join(DTYPES)}")
+    return known
+
+
+def read_device(device: torch.device | str) -> torch.device:
+    """A device by its name; ConfigError if this machine has none of this name."""
+    try:
+        known = torch.device(device)
+        torch.empty(0, device=known)
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError, ValueError):
+        usable = ["cpu"]
+        usable += [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+        usable += ["mps"] if torch.backends.mps.is_available() else []
+        raise ConfigError(
+            f"device = {shown(device)} is not on this machine: write {' or '.join(usable)}"
+        ) from None
+    return known
 
 
 def _fast_bfloat16(kind: str) -> tuple[bool, str]:

@@ -160,7 +160,7 @@ WRONG: dict[str, tuple[tuple[Any, Any], dict[str, Any], tuple[str, ...]]] = {
     "no question": ((" ", "the cat"), {}, ("question 0", "' '")),
     "no context": (("who", ""), {}, ("context 0", "''")),
     "a context without a token": (("who", "\u200b"), {}, ("context 0", "no token")),
-    "a number": (("who", 5), {}, ("context 0", "5")),
+    "a number": (("who", 5), {}, ("answer", "5")),
     "no answers": (("who", "the cat"), {"top_k": 0}, ("top_k = 0",)),
     "no length": (("who", "the cat"), {"max_tokens": 0}, ("max_tokens = 0",)),
     "no threshold": (("who", "the cat"), {"threshold": float("nan")}, ("threshold = nan",)),

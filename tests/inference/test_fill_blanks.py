@@ -78,10 +78,10 @@ def test_a_blank_far_from_the_start_is_seen_with_its_neighbours(short: gf.Model)
 
 
 WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    "no blank": ({"text": "the cat"}, ("text 0", "the cat", "[MASK]")),
-    "no text": ({"text": 5}, ("text 0", "5", "string")),
-    "no word": ({"text": "a [MASK]", "top_k": 0}, ("top_k = 0",)),
-    "half a word": ({"text": "a [MASK]", "top_k": 1.5}, ("top_k = 1.5",)),
+    "no blank": ({"texts": "the cat"}, ("text 0", "the cat", "[MASK]")),
+    "no text": ({"texts": [5]}, ("text 0", "5", "string")),
+    "no word": ({"texts": "a [MASK]", "top_k": 0}, ("top_k = 0",)),
+    "half a word": ({"texts": "a [MASK]", "top_k": 1.5}, ("top_k = 1.5",)),
 }
 
 

@@ -66,12 +66,12 @@ def test_words_whose_first_piece_holds_the_space(name: str, tmp_path: Path) -> N
 def test_a_list_of_words_has_a_label_for_each(pair: tuple[gf.Model, Any]) -> None:
     model, _ = pair
     words = ["the", "cat's", "mat", ".", "U.S.A.", "\u200b", "a b"]
-    found = model.tag(words)
+    (found,) = model.tag([words])
     assert [word.text for word in found.words] == words
     assert found.text == " ".join(words)
     assert found.words[5].score == 0 and found.words[5].label == "O"  # it has no token
-    assert model.tag(["the", "cat"]) == model.tag("the cat")
-    assert model.tag([]).words == () == model.tag(" ").words
+    assert model.tag([["the", "cat"]]) == [model.tag("the cat")] == model.tag(["the cat"])
+    assert model.tag([[]])[0].words == () == model.tag(" ").words and model.tag([]) == []
 
 
 def test_spans_have_the_places_of_their_words(pair: tuple[gf.Model, Any]) -> None:
@@ -103,7 +103,7 @@ def test_parts_of_speech_make_no_spans(tmp_path: Path) -> None:
 def test_many_texts_alone_or_together(short: gf.Model) -> None:
     texts = ["the cat", "", ["who", "sat"], "on the mat " * 12, "a"]
     for text, found in zip(texts, tag(*short.able("tag"), texts), strict=True):
-        alone = short.tag(text)
+        (alone,) = short.tag([text])
         assert found.labels == alone.labels
         scores = [word.score for word in alone.words]
         assert [word.score for word in found.words] == pytest.approx(scores, abs=1e-6)
@@ -124,7 +124,7 @@ def test_a_long_text_has_a_label_for_each_word(short: gf.Model) -> None:
 @pytest.mark.parametrize("wrong", [5, None, ["a", 5], ["a", ""], {"a": 1}])
 def test_what_is_no_text_gets_one_line(wrong: Any, short: gf.Model) -> None:
     with pytest.raises(InputError) as caught:
-        short.tag(wrong)
+        short.tag([wrong])
     one_line(caught.value, "text 0", "words")
 
 

@@ -58,7 +58,7 @@ def test_a_class_is_learnt_and_used(tmp_path: Path) -> None:
 def test_tags_are_learnt_and_used(tmp_path: Path) -> None:
     metrics = learnt(tmp_path, "token_classification")
     assert metrics["entity_f1"] == metrics["accuracy"] == 1.0
-    found = gf.load(tmp_path / "run/model").tag(["the", "cat", "saw", "home"])
+    found = gf.load(tmp_path / "run/model").tag("the cat saw home")
     assert found.labels == ["O", "B-animal", "O", "B-place"]
 
 

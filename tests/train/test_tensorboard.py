@@ -14,7 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from commands import glassformer, refused
 
-FLAG = ("--train.tensorboard", "true")
+FLAG = ("--train.trackers", "tensorboard")
 
 
 def curves(run: Path) -> dict[str, list[tuple[int, float]]]:

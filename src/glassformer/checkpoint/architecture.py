@@ -138,6 +138,7 @@ class Architecture:
     def _fits(self, head: Head, config: ModelConfig, task: TaskConfig) -> bool:
         fields = task.model_dump()
         same = all(fields[name] == value for name, value in head.fields.items())
+        same = same and (head.pool is None or task.pool in head.pool[1].values())
         return same and (head.kind, self._family(head)) == (task.kind, config.family)
 
     def _blank(self) -> Json:

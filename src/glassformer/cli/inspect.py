@@ -225,12 +225,12 @@ def _rows(best: Prediction) -> list[dict[str, Any]]:
 
 
 def _draw(view: Inspection, out: Path, kind: str | None) -> None:
-    kind = kind or (out.stem if out.stem in FIGURES else FIGURES[0])
+    figure: Any = kind or (out.stem if out.stem in FIGURES else FIGURES[0])
     options: dict[str, dict[str, Any]] = {
         "map": {"stack": view.stack},
         "head": view.head_options,
         "lens": {"model": view.model},
         "path": {"token": view.token or 0, "stack": view.own},
     }
-    view.trace.figure(kind, **options.get(kind, {})).save(out)
+    view.trace.figure(figure, **options.get(figure, {})).save(out)
     typer.echo(str(out), err=True)

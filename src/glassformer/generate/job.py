@@ -17,8 +17,9 @@ from glassformer.generate.sampling import Request, generate_tokens
 from glassformer.generate.settings import Settings, settings_for
 from glassformer.model import Visitor
 from glassformer.tasks import CausalLM, Ids, Task
-from glassformer.text import Tokenizer
+from glassformer.text import Tokenizer, is_one, items_of
 
+PROMPTS = "a text, a list of texts, or token ids"
 BATCH_SIZE = {"cpu": 16, "cuda": 64}  # texts at once, if the caller does not choose
 
 
@@ -189,12 +190,9 @@ def _beams(job: GenerationJob) -> list[Generation]:
 
 def _prompt_ids(tokenizer: Tokenizer | None, prompts: Any) -> list[list[int]]:
     """A text or many, or the token ids of one or many."""
-    one = isinstance(prompts, str) or (
-        isinstance(prompts, Sequence) and bool(prompts) and all(type(i) is int for i in prompts)
-    )
-    rows = [prompts] if one else prompts
-    if not isinstance(rows, Sequence):
-        raise InputError(f"generate: {shown(prompts)}: give a text, a list of texts, or token ids")
+    rows = [prompts] if is_one(prompts) else items_of(prompts, "generate", PROMPTS)
+    if rows and all(type(token) is int for token in rows):
+        rows = [rows]
     texts = [row for row in rows if isinstance(row, str)]
     if texts and tokenizer is None:
         raise InputError(
@@ -203,8 +201,8 @@ def _prompt_ids(tokenizer: Tokenizer | None, prompts: Any) -> list[list[int]]:
     if len(texts) == len(rows) and tokenizer is not None:
         return [encoding.ids for encoding in tokenizer.encode_all(texts)]
     for i, row in enumerate(rows):
-        plain = isinstance(row, Sequence) and not isinstance(row, str)
-        if not plain or not all(type(number) is int for number in row):
+        listed = isinstance(row, Sequence) and not isinstance(row, str)
+        if not listed or not all(type(number) is int for number in row):
             raise InputError(f"prompt {i} is {shown(row)}: give texts, or lists of token ids")
     return [list(row) for row in rows]
 

@@ -5,8 +5,8 @@ This file does not import torch, so that a wrong setting is reported at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self, TypedDict
 
 from pydantic import Field, PositiveInt, model_validator
 
@@ -25,6 +25,34 @@ FROM_FOLDER = (
 ONE_OR_MORE = ("eos_token_id", "forced_eos_token_id", "stop", "bad_words")
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")
 TRANSLATION = {"num_beams": 4, "logprobs": True}  # the defaults of `translate` that differ
+
+
+class GenerationOptions(TypedDict, total=False):
+    """The keyword arguments of `generate`, for editors and type checkers; None: not given."""
+
+    max_new_tokens: int
+    min_new_tokens: int
+    stop: str | Sequence[str]
+    do_sample: bool | None
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    seed: int | None
+    num_return_sequences: int
+    num_beams: int
+    length_penalty: float
+    early_stopping: Literal[True, False, "never"]
+    repetition_penalty: float
+    no_repeat_ngram_size: int
+    bad_words: str | Sequence[str]
+    bad_words_ids: Sequence[Sequence[int]]
+    suppress_tokens: Sequence[int]
+    forced_bos_token_id: int | None
+    forced_eos_token_id: int | Sequence[int]
+    eos_token_id: int | Sequence[int]
+    decoder_start_token_id: int | None
+    logprobs: bool
 
 
 class Settings(Named):

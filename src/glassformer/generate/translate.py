@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from glassformer.checkpoint import Origin
-from glassformer.errors import InputError, shown
+from glassformer.errors import InputError
 from glassformer.generate.align import align as align_words
 from glassformer.generate.align import chain
 from glassformer.generate.generation import Generation
@@ -16,7 +16,7 @@ from glassformer.generate.sentences import split
 from glassformer.generate.settings import TRANSLATION, Settings
 from glassformer.glass import Alignment
 from glassformer.tasks import Ids, Task
-from glassformer.text import Tokenizer
+from glassformer.text import Tokenizer, texts_of
 
 BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}  # source tokens × beams of a batch
 
@@ -62,7 +62,7 @@ class _Part:
 def translate(
     task: Task,
     tokenizer: Tokenizer,
-    texts: Sequence[str],
+    texts: str | Iterable[str],
     *,
     origin: Origin | None = None,
     n_best: int = 1,
@@ -86,11 +86,7 @@ def translate(
         raise InputError(
             f"translate: this model is of the family {config.family}: load a translation model"
         )
-    if not isinstance(texts, Sequence):
-        raise InputError(f"translate: {shown(texts)}: give a text, or a list of texts")
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputError(f"translate: text {i} is {shown(text)}: write a string")
+    texts = texts_of(texts, "translate")
     cut = [
         [_cut(line, tokenizer, config.max_length) for line in text.split("\n")] for text in texts
     ]

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,11 @@ class RecordedTensors(Mapping[str, Tensor]):
     sentences: list[int] = field(default_factory=list)  # of a document: the tokens of each
 
     def __getitem__(self, name: str) -> Tensor:
+        if not isinstance(name, str):
+            raise ConfigError(
+                f"trace[{shown(name)}]: tensors have names: list(trace) shows them, as "
+                f"trace[{next(iter(self), '')!r}]"
+            )
         try:
             return self.tensors[name]
         except KeyError:
@@ -37,6 +42,12 @@ class RecordedTensors(Mapping[str, Tensor]):
         return name in self.tensors
 
     def get(self, name: str, default: Any = None) -> Any:
+        """The tensor of this name, or `default`.
+
+        Examples:
+            >>> trace.get("no such name") is None
+            True
+        """
         return self.tensors.get(name, default)
 
     def __iter__(self) -> Iterator[str]:
@@ -49,7 +60,12 @@ class RecordedTensors(Mapping[str, Tensor]):
         return f"{type(self).__name__} of {' '.join(self.tokens)!r}: {len(self)} tensors"
 
     def find(self, pattern: str) -> dict[str, Tensor]:
-        """All tensors whose names match `pattern`: `*` stands for any part of a name."""
+        """All tensors whose names match `pattern`: `*` stands for any part of a name.
+
+        Examples:
+            >>> len(trace.find("*.attention.weights"))
+            6
+        """
         return {name: t for name, t in self.tensors.items() if fnmatchcase(name, pattern)}
 
 

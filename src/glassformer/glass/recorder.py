@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
@@ -9,9 +10,10 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError, InputError, shown
 from glassformer.glass.recorded import nearest
 from glassformer.precision import widen
+from glassformer.text import plain
 
 Keep: TypeAlias = str | Iterable[str] | Callable[[str], bool]
 Replacement: TypeAlias = Literal["zero", "mean"] | Tensor
@@ -109,22 +111,29 @@ def _changed(
     return new.to(device=value.device, dtype=value.dtype).reshape(value.shape)
 
 
-def ablate(*heads: int, by: Replacement = "zero") -> Callable[[Tensor], Tensor]:
+def ablate(
+    *heads: int | Iterable[int], by: Replacement = "zero"
+) -> Callable[[Tensor], Tensor]:  # fmt: skip
     """For `edit`: removes the output of these heads. Use it on "….mixed", (T, H, D).
 
     Args:
-        heads: their numbers
+        heads: their numbers, one by one or in a list
         by: what replaces it: "zero", "mean" (the head's mean over the tokens of this text), or a
             tensor (H, D), such as the mean over many texts
+
+    Examples:
+        >>> edit = {"encoder.blocks.0.attention.mixed": gf.ablate(0, 1, by="mean")}
+        >>> trace = gf.record(encoder, "The cat sat.", edit=edit)
     """
     if not (isinstance(by, Tensor) or by in ("zero", "mean")):
         raise ConfigError(f"ablate: by = {by!r}: write 'zero', 'mean' or a tensor")
+    numbers = _head_numbers(heads)
 
     def change(mixed: Tensor) -> Tensor:
-        if not heads:
+        if not numbers:
             return mixed
         count = mixed.shape[1]
-        if any(not 0 <= head < count for head in heads):
+        if any(not 0 <= head < count for head in numbers):
             raise ConfigError(f"ablate{heads}: write heads from 0 to {count - 1}")
         mean = mixed.mean(0)
         instead = by if isinstance(by, Tensor) else mean if by == "mean" else torch.zeros_like(mean)
@@ -132,8 +141,21 @@ def ablate(*heads: int, by: Replacement = "zero") -> Callable[[Tensor], Tensor]:
             raise ConfigError(
                 f"ablate: by has shape {list(instead.shape)}: give {list(mixed.shape[1:])}"
             )
-        chosen = torch.tensor(heads, device=mixed.device)
+        chosen = torch.tensor(numbers, device=mixed.device)
         rows = instead.to(mixed)[chosen].expand(mixed.shape[0], -1, -1)
         return mixed.index_copy(1, chosen, rows)
 
     return change
+
+
+def _head_numbers(heads: Iterable[int | Iterable[int]]) -> list[int]:
+    numbers: list[int] = []
+    for each in heads:
+        try:
+            bare = plain(each)
+            numbers += map(operator.index, [bare] if isinstance(bare, int) else bare)
+        except TypeError:
+            raise ConfigError(
+                f"ablate({shown(each)}): write the numbers of heads, as in ablate(0, 1)"
+            ) from None
+    return numbers

@@ -16,6 +16,7 @@ from glassformer.errors import CheckpointError, InputError, shown
 from glassformer.glass import Recorder
 from glassformer.inference.checks import check_top_k
 from glassformer.model import Encoder
+from glassformer.progress import progress_bar
 from glassformer.strictjson import parse
 from glassformer.tasks import Task
 from glassformer.text import Encoding, Text, Tokenizer
@@ -46,15 +47,21 @@ def embed(
     *,
     recipe: EmbeddingConfig,
     pool_by: str | None = None,
+    batch_size: int | None = None,
+    normalize: bool | None = None,
+    progress: bool = False,
 ) -> Tensor:
     """One vector per text, (B, C). Texts that are too long are truncated, with a warning.
 
     Args:
         recipe: the model's own pooling, normalisation and maximum length
         pool_by: first, last or mean, instead of the model's pooling
+        batch_size: texts of a forward pass; as many as suit the device, if not given
+        normalize: divide each vector by its length, instead of what the model's folder says
+        progress: show a progress bar
     """
-    if isinstance(texts, str):
-        raise InputError("embed: give a list of texts, [text], not one string")
+    if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
+        raise InputError(f"batch_size = {shown(batch_size)}: write a whole number from 1 on")
     pool = pool_by or recipe.pool
     if pool not in ("first", "last", "mean"):
         raise InputError(f"pool_by = {pool!r}: write first, last or mean")
@@ -62,9 +69,13 @@ def embed(
     most = min(recipe.max_length or config.max_length, config.max_length)
     ids, segments = _truncated(tokenizer.encode_all(texts), most)
     kinds = segments if config.segments else None
-    with torch.no_grad():
-        vectors = task.vectors(ids, segments=kinds, pool_by=pool)
-    return F.normalize(vectors, dim=-1) if recipe.normalise else vectors
+    with torch.no_grad(), progress_bar("embed", len(ids), shown=progress) as advance:
+        vectors = task.vectors(
+            ids, segments=kinds, pool_by=pool, batch_size=batch_size,
+            advance=lambda count: advance(count, ""),
+        )  # fmt: skip
+    unit = recipe.normalise if normalize is None else normalize
+    return F.normalize(vectors, dim=-1) if unit else vectors
 
 
 def cosines(a: Tensor, b: Tensor) -> Tensor:

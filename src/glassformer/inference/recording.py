@@ -11,7 +11,7 @@ from glassformer.inference.checks import check_kind, check_tokenizer
 from glassformer.inference.documents import batch_ids, read_documents
 from glassformer.model import Batch
 from glassformer.tasks import Task
-from glassformer.text import Tokenizer
+from glassformer.text import Tokenizer, plain
 
 
 def record_batch(
@@ -22,6 +22,7 @@ def record_batch(
     Args:
         what: a text, a pair of texts, or token ids; for a translation model (source, target)
     """
+    what = plain(what)
     if task.backbone.config.family == "seq2seq":
         if not (isinstance(what, tuple) and len(what) == 2):
             raise InputError("record: a translation model needs (source, target)")

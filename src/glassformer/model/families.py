@@ -104,19 +104,19 @@ class Seq2Seq(nn.Module):
 
 Backbone: TypeAlias = Encoder | Decoder | Seq2Seq
 FAMILIES: dict[str, type[Encoder] | type[Decoder] | type[Seq2Seq]] = {
-    "encoder": Encoder,
-    "decoder": Decoder,
-    "seq2seq": Seq2Seq,
-}
+    "encoder": Encoder, "decoder": Decoder, "seq2seq": Seq2Seq,
+}  # fmt: skip
 
 
 def build(
-    config: ModelConfig,
-    *,
-    device: torch.device | str | None = None,
+    config: ModelConfig, *, device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
-) -> Backbone:
-    """A new model with random weights, on `device` in `dtype` (float32 on the CPU by default)."""
+) -> Backbone:  # fmt: skip
+    """A new model with random weights, on `device` in `dtype` (float32 on the CPU by default).
+
+    Examples:
+        >>> backbone = gf.build(gf.PRESETS["bert-tiny"].model)
+    """
     with torch.device("meta"):  # shapes first: memory is allocated and written once
         model = FAMILIES[config.family](config)
     materialise(model, device=device, dtype=dtype)

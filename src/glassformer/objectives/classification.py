@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -184,6 +185,7 @@ class ClassificationObjective(TableObjective):
         *TABLE_FIELDS, "data.label_separator", "data.fold_by", "objective.regression",
         "objective.class_weights", "objective.token_dropout",
     )  # fmt: skip
+    columns = MappingProxyType({2: ("text", "label"), 3: ("sentence1", "sentence2", "label")})
     best_by = (
         "accuracy", "f1", "macro_f1", "mcc", "micro_f1", "exact_match", "pearson", "spearman",
     )  # fmt: skip

@@ -17,6 +17,7 @@ from glassformer.data.readers.conll import TaggedSentence
 from glassformer.data.readers.examples import Example, TableColumns, examples, find_labels, guessed
 from glassformer.data.readers.files import Bad, BadRows, stop
 from glassformer.data.readers.squad import Question
+from glassformer.data.records import Columns, as_jsonl, records
 from glassformer.data.run_paths import RunPaths
 from glassformer.data.split import in_range, plain
 from glassformer.data.store import Store
@@ -47,6 +48,15 @@ class LabelledObjective(Objective):
     @abstractmethod
     def raw(self, recipe: RecipeFields, path: Path, bad: Bad = stop) -> Iterator[Raw]:
         """The examples of a file, as it has them; `bad` gets the error of each unusable one."""
+
+    @abstractmethod
+    def as_file(self, value: Any, name: str) -> tuple[str, str]:
+        """Examples from Python as a file that `raw` reads: its suffix and its text.
+
+        Args:
+            value: what `data.records` accepts
+            name: what the caller calls it, for errors
+        """
 
     @abstractmethod
     def encode_labels(self, recipe: RecipeFields, raw: Any, labels: Sequence[str]) -> Document:
@@ -166,6 +176,10 @@ class TableObjective(LabelledObjective):
     """Texts and labels in the columns of a table."""
 
     needs_label: ClassVar[bool] = True
+    columns: ClassVar[Columns]  # of rows that are tuples
+
+    def as_file(self, value: Any, name: str) -> tuple[str, str]:
+        return ".jsonl", as_jsonl(records(value, name, self.columns))
 
     def raw(self, recipe: RecipeFields, path: Path, bad: Bad = stop) -> Iterator[Raw]:
         return examples(path, self.table(recipe, path), bad)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,9 @@ from glassformer.data.packing import Numbers, Samples
 from glassformer.data.prepare import StoreKind
 from glassformer.data.readers.files import Bad, stop
 from glassformer.data.readers.squad import Question, questions
+from glassformer.data.records import Row, pick, records
 from glassformer.data.run_paths import RunPaths
+from glassformer.errors import InputError, shown
 from glassformer.fields import RecipeFields
 from glassformer.objectives.base import DatasetParts, ShortForm
 from glassformer.objectives.labelled import FIELDS, LabelledObjective, Raw
@@ -106,6 +109,14 @@ class QuestionAnsweringObjective(LabelledObjective):
     reads_windows = True
     short_form = ShortForm(length=384, micro_batch_tokens=4096)
 
+    def as_file(self, value: Any, name: str) -> tuple[str, str]:
+        columns = {3: ("question", "context", "answer")}
+        paragraphs = [
+            _paragraph(row, i, f"{name}[{i}]")
+            for i, row in enumerate(records(value, name, columns))
+        ]
+        return ".json", json.dumps({"data": [{"paragraphs": paragraphs}]}, ensure_ascii=False)
+
     def raw(self, recipe: RecipeFields, path: Path, bad: Bad = stop) -> Iterator[Raw]:
         return questions(path, bad)
 
@@ -152,6 +163,29 @@ class QuestionAnsweringObjective(LabelledObjective):
         import torch
 
         return {"labels": torch.zeros(texts, 2, dtype=torch.long)}
+
+
+def _paragraph(row: Row, number: int, where: str) -> dict[str, Any]:
+    """A question from Python as SQuAD has it; the answer is a text, a list of texts, or as in
+    datasets: {"text": […], "answer_start": […]}. No answer: the context does not have one."""
+    question, context = (pick(row, (name,), where) for name in ("question", "context"))
+    answers = pick(row, ("answers", "answer"), where)
+    starts: list[int | None]
+    if isinstance(answers, dict):
+        texts, starts = list(answers.get("text", ())), list(answers.get("answer_start", ()))
+    else:
+        texts = answers if isinstance(answers, list) else [answers] if answers else []
+        starts = [None] * len(texts)
+    if not isinstance(context, str) or len(texts) != len(starts):
+        raise InputError(f"{where}: give a context, and for each answer its text and its start")
+    found = []
+    for text, start in zip(texts, starts, strict=True):
+        at = context.find(str(text)) if start is None else start
+        if at < 0:
+            raise InputError(f"{where}: the context does not have the answer {shown(text)}")
+        found.append({"text": text, "answer_start": at})
+    asked = {"id": str(row.get("id", number)), "question": question, "answers": found}
+    return {"context": context, "qas": [asked | {"is_impossible": not found}]}
 
 
 OBJECTIVE = QuestionAnsweringObjective()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -84,6 +85,7 @@ class SentenceEmbeddingObjective(TableObjective):
     best_by = ("spearman", "pearson", "accuracy")
     short_form = ShortForm(length=128, micro_batch_tokens=2048)
     needs_label = False
+    columns = MappingProxyType({2: ("text1", "text2"), 3: ("text1", "text2", "score")})
 
     def check(self, recipe: RecipeFields) -> None:
         pool = recipe.objective.pool

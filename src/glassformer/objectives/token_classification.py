@@ -29,7 +29,9 @@ from glassformer.data.prepare import StoreKind
 from glassformer.data.readers.conll import TaggedSentence, tagged
 from glassformer.data.readers.examples import number_of
 from glassformer.data.readers.files import Bad, stop
+from glassformer.data.records import pick, records
 from glassformer.data.run_paths import RunPaths
+from glassformer.errors import InputError, shown
 from glassformer.fields import RecipeFields
 from glassformer.objectives.base import DatasetParts, Losses, ShortForm, token_labels
 from glassformer.objectives.classification import balanced_losses
@@ -39,6 +41,11 @@ from glassformer.text import Tokenizer
 if TYPE_CHECKING:
     from glassformer.model import Batch
     from glassformer.tasks import Task
+
+
+# Usual names of columns, in rows that come from Python.
+WORDS = ("words", "tokens")
+TAGS = ("tags", "labels", "ner_tags", "pos_tags", "ner", "pos")
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,20 @@ class TokenClassificationObjective(LabelledObjective):
     best_by = ("entity_f1", "accuracy")
     reads_windows = True
     short_form = ShortForm(length=128, micro_batch_tokens=1024)
+
+    def as_file(self, value: Any, name: str) -> tuple[str, str]:
+        lines = []
+        for i, row in enumerate(records(value, name, {2: ("words", "tags")})):
+            where = f"{name}[{i}]"
+            words, tags = pick(row, WORDS, where), pick(row, TAGS, where)
+            if not isinstance(words, list) or not isinstance(tags, list) or len(words) != len(tags):
+                raise InputError(f"{where}: give a list of words, and a list with a tag for each")
+            for word, tag in zip(words, map(str, tags), strict=True):
+                if not isinstance(word, str) or not word.strip() or set("\t\n\r") & {*word, *tag}:
+                    raise InputError(f"{where}: {shown(word)}, {shown(tag)}: give a word and a tag")
+                lines.append(f"{word}\t{tag}\n")
+            lines.append("\n")
+        return ".conll", "".join(lines)
 
     def raw(self, recipe: RecipeFields, path: Path, bad: Bad = stop) -> Iterator[Raw]:
         return tagged(path, recipe.data.tag, bad, recipe.data.encoding)

@@ -17,8 +17,11 @@ BYTES, FEW = 5, 100  # bytes of a token, roughly; micro-batches that are few for
 RATES = ((512, 5e-5), (768, 3e-5))  # up to this width; wider models need lower rates
 
 
-def short_recipe(kind: str, model: str, data: Path, changes: Mapping[str, str]) -> Recipe:
-    """A few epochs with a short warm-up and linear decay; a tenth of the texts is held out.
+def short_recipe(
+    kind: str, model: str, data: Path, changes: Mapping[str, str], valid: Path | None = None
+) -> Recipe:
+    """A few epochs with a short warm-up and linear decay; without `valid`, a tenth of the texts is
+    held out.
 
     Little data gets more epochs in smaller micro-batches: training needs some hundred steps.
     """
@@ -44,4 +47,7 @@ def short_recipe(kind: str, model: str, data: Path, changes: Mapping[str, str]) 
             "schedule": "linear", "min_lr_ratio": 0.0, "weight_decay": 0.01, "betas": [0.9, 0.999],
         },
     }  # fmt: skip
+    if valid is not None:
+        beside = valid.parent == data.parent
+        fields["data"] |= {"valid": valid.name if beside else str(valid)}
     return recipe_from(fields, changes, f"finetune {kind}")

@@ -82,6 +82,9 @@ def view(
 
     `page` is "map" (all heads) or "head"; `token` is the query, by its position or text.
     `weights` are "raw", "mean" (of a layer's heads) or "rollout"; `theme` is "light" or "dark".
+
+    Examples:
+        >>> gf.view(trace, "head", layer=0, head=1, token="cat").save("head.html")
     """
     for name, value, allowed in (
         ("page", page, PAGES), ("weights", weights, ("raw", "mean", "rollout")),

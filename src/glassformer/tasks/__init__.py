@@ -67,7 +67,12 @@ def build_task(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> Task:
-    """A new task with random weights, on `device` in `dtype` (float32 on the CPU by default)."""
+    """A new task with random weights, on `device` in `dtype` (float32 on the CPU by default).
+
+    Examples:
+        >>> preset = gf.PRESETS["bert-tiny"]
+        >>> model = gf.Model(gf.build_task(preset.model, gf.TaskConfig(kind="masked_lm")))
+    """
     model = outline(config, task)
     materialise(model, device=device, dtype=dtype)
     initialise(model, config)

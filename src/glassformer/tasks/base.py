@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
@@ -97,12 +98,25 @@ class Task(nn.Module, ABC):
             parts += logits.split(batch.sequences.lengths) if by_token else logits.unbind()
         return parts
 
-    def vectors(self, ids: Ids, *, segments: Ids | None = None, pool_by: str = "mean") -> Tensor:
-        """One vector per text, (B, C)."""
-        rows = [
-            pool(widen(self.backbone(batch)), batch.sequences, pool_by)
-            for batch in self.batches(ids, segments=segments)
-        ]
+    def vectors(
+        self,
+        ids: Ids,
+        *,
+        segments: Ids | None = None,
+        pool_by: str = "mean",
+        batch_size: int | None = None,
+        advance: Callable[[int], None] = lambda count: None,
+    ) -> Tensor:
+        """One vector per text, (B, C).
+
+        Args:
+            batch_size: the most texts of a forward pass
+            advance: called after each pass, with the number of its texts
+        """
+        rows: list[Tensor] = []
+        for batch in self.batches(ids, segments=segments, batch_size=batch_size):
+            rows.append(pool(widen(self.backbone(batch)), batch.sequences, pool_by))
+            advance(batch.sequences.count)
         return torch.cat(rows) if rows else torch.zeros(0, self.width, device=self.device)
 
     @property
@@ -116,8 +130,10 @@ class Task(nn.Module, ABC):
         segments: Ids | None = None,
         targets: Ids | None = None,
         documents: Sequence[int] | None = None,
+        batch_size: int | None = None,
     ) -> Iterator[Batch]:
-        """The texts, checked and laid end to end in rows of a size that suits the device."""
+        """The texts, checked and laid end to end in rows of a size that suits the device, or of at
+        most `batch_size` texts."""
         config = self.backbone.config
         self._check_lengths("ids", ids)
         if segments is not None:
@@ -142,7 +158,11 @@ class Task(nn.Module, ABC):
                 f"targets: this model is a {config.family}, not a seq2seq: leave them out"
             )
         counts = [1] * len(ids) if documents is None else list(documents)
-        for part, whole in _rows(ids, targets, counts, ROW.get(self.device.type, 16_384)):
+        if batch_size is None:
+            budget, most = ROW.get(self.device.type, 16_384), len(counts)
+        else:
+            budget, most = sys.maxsize, batch_size
+        for part, whole in _rows(ids, targets, counts, budget, most):
             row = _row("ids", ids[part], None if segments is None else segments[part])
             _check_numbers("ids", row.tokens, config.vocab_size)
             if row.segments is not None:
@@ -188,16 +208,16 @@ def _check_numbers(name: str, row: Tensor, limit: int) -> None:
 
 
 def _rows(
-    ids: Ids, targets: Ids | None, counts: Sequence[int], budget: int
+    ids: Ids, targets: Ids | None, counts: Sequence[int], budget: int, most: int
 ) -> Iterator[tuple[slice, slice]]:
-    """Slices of consecutive texts, and of the documents they make up, that fit the token budget; a
-    document that is longer gets a row of its own."""
+    """Slices of consecutive texts, and of the at most `most` documents they make up, that fit the
+    token budget; a document that is longer gets a row of its own."""
     begin = start = end = filled = 0
     for i, count in enumerate(counts):
         texts = slice(end, end + count)
         sides = (ids,) if targets is None else (ids, targets)
         cost = sum(len(text) for side in sides for text in side[texts])
-        if filled and filled + cost > budget:
+        if filled and (filled + cost > budget or i - begin == most):
             yield slice(start, end), slice(begin, i)
             begin, start, filled = i, end, 0
         filled, end = filled + cost, end + count

@@ -6,14 +6,15 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import tokenizers
 
 from glassformer.errors import CheckpointError, InputError, shown
 from glassformer.text.check import MAX_PIECES
 from glassformer.text.files import LAYOUTS, check_size
+from glassformer.text.inputs import Text, is_one, items_of, plain
 
-Text = str | tuple[str, str]
 REPLACEMENT = "\ufffd"  # what bytes decode to that are not a complete character
 
 
@@ -44,6 +45,11 @@ class Tokenizer:
         """The tokenizer in the `files` of a model folder; None if there is none.
 
         A file that is far too large for this `vocab_size` is refused. `source` is for messages.
+
+        Examples:
+            >>> files = {"vocab.txt": b"[UNK]\\n[CLS]\\n[SEP]\\nthe\\ncat"}
+            >>> gf.Tokenizer.from_files(files)
+            Tokenizer(WordPiece, 5 tokens)
         """
         for names, read in LAYOUTS.items():
             if all(name in files for name in names):
@@ -60,6 +66,9 @@ class Tokenizer:
                     ) from None
         return None
 
+    def __repr__(self) -> str:
+        return f"Tokenizer({type(self.backend.model).__name__}, {len(self):,} tokens)"
+
     def __len__(self) -> int:
         return self.backend.get_vocab_size()
 
@@ -75,13 +84,40 @@ class Tokenizer:
         whole = json.dumps({k: v for k, v in content.items() if k != "version"}, sort_keys=True)
         return "sha256:" + hashlib.sha256(whole.encode()).hexdigest()
 
+    @overload
+    def __call__(self, texts: Text) -> Encoding: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, texts: Iterable[Text]) -> list[Encoding]: ...
+    def __call__(self, texts: Text | Iterable[Text]) -> Encoding | list[Encoding]:
+        """Tokenize a text or a pair (a tuple of two strings), or many, with special tokens.
+
+        Examples:
+            >>> encoder.tokenizer("The cat sat.").tokens
+            ['[CLS]', 'the', 'cat', 'sat', '.', '[SEP]']
+            >>> [len(each.ids) for each in encoder.tokenizer(["a", "b c"])]
+            [3, 4]
+        """
+        if is_one(texts) or isinstance(texts, tuple):
+            return self.encode(texts)  # type: ignore[arg-type]
+        return self.encode_all(items_of(texts, "tokenizer"))
+
     def encode(self, text: Text) -> Encoding:
-        """Tokenize a text or a pair of texts, with special tokens."""
+        """Tokenize a text or a pair of texts, with special tokens.
+
+        Examples:
+            >>> encoder.tokenizer.encode(("a cat", "a dog")).segments
+            [0, 0, 0, 0, 1, 1, 1]
+        """
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: Iterable[Text]) -> list[Encoding]:
-        """As `encode`, for many; an InputError says which text is wrong."""
-        texts = list(texts)
+        """As `encode`, for many; an InputError says which text is wrong.
+
+        Examples:
+            >>> [len(each.ids) for each in encoder.tokenizer.encode_all(["a", "b c"])]
+            [3, 4]
+        """
+        texts = [plain(text) for text in texts]
         for i, text in enumerate(texts):
             parts = (text, "") if isinstance(text, str) else text
             if not isinstance(parts, tuple) or [type(part) for part in parts] != [str, str]:
@@ -99,7 +135,12 @@ class Tokenizer:
         return [_encoding(raw) for raw in encodings]
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many texts without special tokens: the fast way to prepare data."""
+        """The ids of many texts without special tokens: the fast way to prepare data.
+
+        Examples:
+            >>> [len(ids) for ids in encoder.tokenizer.ids(["a", "b c"])]
+            [1, 2]
+        """
         try:
             encodings = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
         except BaseException as error:
@@ -107,23 +148,43 @@ class Tokenizer:
         return [raw.ids for raw in encodings]
 
     def decode(self, ids: Sequence[int]) -> str:
+        """The text of these ids, without special tokens.
+
+        Examples:
+            >>> encoder.tokenizer.decode(encoder.tokenizer("The cat sat.").ids)
+            'the cat sat.'
+        """
         try:
-            return self.backend.decode(list(ids))
+            return self.backend.decode(list(plain(ids)))
         except BaseException as error:
             raise InputError(f"the tokenizer cannot decode this: {_message(error)}") from None
 
     def id(self, token: str) -> int | None:
-        """The id of a token; None if it is not in the vocabulary."""
+        """The id of a token; None if it is not in the vocabulary.
+
+        Examples:
+            >>> encoder.tokenizer.id("cat") == encoder.tokenizer("cat").ids[1]
+            True
+        """
         return self.backend.token_to_id(token)
 
     def token(self, id: int) -> str:
-        """The token with this id, as the vocabulary spells it."""
+        """The token with this id, as the vocabulary spells it.
+
+        Examples:
+            >>> encoder.tokenizer.token(encoder.tokenizer("cat").ids[1])
+            'cat'
+        """
         return self.backend.id_to_token(id) or f"<{id}>"
 
     def readable(self, id: int) -> str:
         """As `token`, but decoded: a byte-level vocabulary spells Кот as ÐļÐ¾ÑĤ.
 
         Ġ still stands for a space; bytes that are not a whole character stay as spelled.
+
+        Examples:
+            >>> decoder.tokenizer.readable(decoder.tokenizer("The cat").ids[-1])
+            'Ġcat'
         """
         piece = self.token(id)
         if piece.isascii() or "ByteLevel" not in type(self.backend.decoder).__name__:

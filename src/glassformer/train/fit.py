@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import os
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from copy import deepcopy
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +17,22 @@ import torch
 from glassformer.data.run_paths import RunPaths
 from glassformer.distributed import join
 from glassformer.durable import write_whole
-from glassformer.errors import GlassformerError, check_installed
-from glassformer.recipe.schema import Recipe, read_recipe
+from glassformer.errors import ConfigError, GlassformerError, shown
+from glassformer.loaded import Model, load
+from glassformer.progress import progress_bar
+from glassformer.recipe.paths import expanded, from_recipe, map_paths
+from glassformer.recipe.schema import Recipe, read_recipe, recipe_from
 from glassformer.recipe.toml import RECIPE, as_toml, root_of
 from glassformer.train.batch_size import memory_advice
 from glassformer.train.build import Builder
+from glassformer.train.loop import Step
 from glassformer.train.run_dir import locked
 from glassformer.train.setup import finish, resume
-from glassformer.train.tensorboard import TensorBoardLogger
+from glassformer.train.trackers import check_trackers
+from glassformer.train.tracking import tracked
 from glassformer.train.trainer import Event, Trainer
+
+SHOWN_EVERY = 0.2  # seconds between two updates of a progress bar
 
 
 class Run:
@@ -38,11 +49,10 @@ class Run:
         resume(trainer, train, self.log)
         if trainer.world.is_main:
             write_whole(trainer.run_dir.folder / RECIPE, as_toml(self.recipe).encode())
-        with _logger(trainer, train.tensorboard) as logger:
+        with tracked(trainer, self.recipe) as logger:
             try:
                 for event in trainer.run():
-                    if logger is not None:
-                        logger.log(event)
+                    logger.log(event)
                     yield event
             except torch.OutOfMemoryError:
                 raise GlassformerError(_out_of_memory(self.recipe)) from None
@@ -52,8 +62,7 @@ class Run:
 @contextmanager
 def open_run(recipe: Recipe, paths: RunPaths) -> Iterator[Run]:
     """Lock the run's folder, prepare the data and build the model."""
-    if recipe.train.tensorboard:
-        check_installed("train.tensorboard = true", "log", "tensorboard")
+    check_trackers(recipe.train.trackers)
     world = join(recipe.train.device)
     recipe = recipe.model_copy(update={"root": str(paths.root.absolute())})
     try:
@@ -65,40 +74,100 @@ def open_run(recipe: Recipe, paths: RunPaths) -> Iterator[Run]:
         world.close()
 
 
-def fit(
-    recipe: str | Path,
-    *,
-    data: str | Path | None = None,
-    out: str | Path | None = None,
-    changes: Mapping[str, Any] | None = None,
-) -> Iterator[Event]:
-    """Train by a recipe; yields each step with its loss, each evaluation with its metrics, each
-    checkpoint.
+class Training(Iterator[Event]):
+    """A run that starts when the first of its events is asked for.
 
-    recipe: a TOML file, or a run's folder. data: where the recipe's data is. out: the run's folder,
-    runs/NAME if not given; the trained model is in its folder `model`, for `gf.load`. changes:
-    single fields, as {"train.steps": 100}. An interrupted run is resumed by the same call.
+    Examples:
+        >>> for event in gf.fit(recipe, changes={"train.steps": 2}):
+        ...     if isinstance(event, gf.Step):
+        ...         loss = event.loss
     """
-    path = Path(recipe)
-    fields = {n: v if isinstance(v, str) else json.dumps(v) for n, v in (changes or {}).items()}
-    resolved = read_recipe(path, fields)
+
+    def __init__(self, recipe: Recipe, paths: RunPaths) -> None:
+        self.recipe = recipe  # from the first event on with resolved fields, such as steps
+        self.folder = paths.out  # the trained model is in its folder `model`
+        self._events = self._run(paths)
+
+    def _run(self, paths: RunPaths) -> Generator[Event, None, None]:
+        with open_run(self.recipe, paths) as run:
+            self.recipe = run.recipe
+            yield from run.events()
+
+    def __next__(self) -> Event:
+        return next(self._events)
+
+    def close(self) -> None:
+        """Leave the run as it is; the same call resumes it after its last checkpoint.
+
+        Examples:
+            >>> training = gf.fit(recipe)
+            >>> training.close()
+        """
+        self._events.close()
+
+    def run(self, *, progress: bool = True) -> Model:
+        """Train to the end, with a progress bar; returns the trained model.
+
+        Examples:
+            >>> model = gf.fit(recipe, changes={"train.steps": 2}).run(progress=False)
+        """
+        first = [event for event in (next(self, None),) if event is not None]
+        done, last = 0, 0.0
+        with progress_bar("train", self.recipe.train.steps, shown=progress) as advance:
+            for event in chain(first, self):
+                # Reading a loss waits for the GPU, so not every one is read.
+                if isinstance(event, Step) and (now := time.monotonic()) > last + SHOWN_EVERY:
+                    advance(event.number - done, f"loss {event.loss:.3f}")
+                    done, last = event.number, now
+            advance(self.recipe.train.steps - done, "")
+        return load(self.folder / "model")
+
+
+def fit(
+    recipe: str | os.PathLike[str] | Recipe | Mapping[str, Any],
+    *,
+    data: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> Training:
+    """Train by a recipe: iterate over the steps, evaluations and checkpoints, or `run()` it.
+
+    Args:
+        recipe: a TOML file, a run's folder, a `Recipe`, or a dict of its fields
+        data: where the recipe's data is; beside its file, or in the working directory, if not given
+        out: the run's folder, runs/NAME if not given; the trained model is in its folder `model`
+        changes: single fields, as {"train.steps": 100}
+
+    An interrupted run is resumed by the same call.
+
+    Examples:
+        >>> model = gf.fit(recipe, out="runs/tiny", changes={"train.steps": 2}).run(progress=False)
+    """
+    path, resolved = _read(recipe, as_texts(changes))
     root = root_of(resolved, None if data is None else Path(data), path)
-    folder = Path("runs") / resolved.name if out is None else Path(out)
-    with open_run(resolved, RunPaths(root, folder, str(recipe))) as run:
-        yield from run.events()
+    folder = Path("runs") / resolved.name if out is None else expanded(out)
+    return Training(resolved, RunPaths(root, folder, str(path)))
 
 
-@contextmanager
-def _logger(trainer: Trainer, enabled: bool) -> Iterator[TensorBoardLogger | None]:
-    if not enabled or not trainer.world.is_main:
-        yield None
-        return
-    folder = trainer.run_dir.folder / "tensorboard"
-    logger = TensorBoardLogger(folder, trainer.state.progress.step, trainer.world.size)
-    try:
-        yield logger
-    finally:
-        logger.close()
+def _read(recipe: Any, changes: Mapping[str, str]) -> tuple[Path, Recipe]:
+    """The recipe, and its file; that of a Python object would be in the working directory."""
+    if isinstance(recipe, str | os.PathLike):
+        return Path(recipe), read_recipe(Path(recipe), changes)
+    if isinstance(recipe, Recipe):
+        recipe = recipe.model_dump()
+    if not isinstance(recipe, Mapping):
+        raise ConfigError(f"fit({shown(recipe)}): give a TOML file, a gf.Recipe, or a dict")
+    fields = map_paths(Recipe, deepcopy(dict(recipe)), from_recipe(Path.cwd()))
+    return Path("recipe"), recipe_from(fields, changes, "recipe")
+
+
+def as_texts(changes: Mapping[str, Any] | None) -> dict[str, str]:
+    """Values of fields as a recipe spells them."""
+    texts = {}
+    for name, value in (changes or {}).items():
+        plain = os.fspath(value) if isinstance(value, os.PathLike) else value
+        texts[name] = plain if isinstance(plain, str) else json.dumps(plain)
+    return texts
 
 
 def _out_of_memory(recipe: Recipe) -> str:

@@ -4,9 +4,10 @@ runs/NAME/
   recipe.toml           the resolved recipe: a recipe like any other
   metrics.jsonl         one line per event, in order; a resumed run removes those it repeats
   skipped.json          rows that made the run diverge, and the number of rollbacks
+  source/               what `gf.finetune` was given as Python objects
   data/, plan/          the text as ids, and which text is in which row
   checkpoints/step-00000250/   a model folder (`load` opens it), with optimiser and manifest
-  tensorboard/          curves, if train.tensorboard is true
+  tensorboard/, run_id  curves, and what trackers know the run by: see train.trackers
   model/                the result
 """
 
@@ -31,7 +32,15 @@ from glassformer.safe_files import kind_of
 from glassformer.strictjson import parse
 from glassformer.train.state import OPTIMISER, TRAINER, State, read_trainer_state
 
-SUBFOLDERS = ("checkpoints", "tokenizer", "data/train", "data/valid", "plan/train", "plan/valid")
+SUBFOLDERS = (
+    "checkpoints",
+    "source",
+    "tokenizer",
+    "data/train",
+    "data/valid",
+    "plan/train",
+    "plan/valid",
+)
 STEP = re.compile(r"step-(\d{8})")
 
 
@@ -62,7 +71,7 @@ def locked(folder: Path) -> Iterator[None]:
 FREE = {
     "objective.on_truncate", "train.workers", "train.keep_checkpoints", "train.save_every",
     "train.patience", "train.evaluate_every", "train.device", "train.steps", "train.epochs",
-    "train.tensorboard", "train.cuda_graphs", "root",
+    "train.trackers", "train.cuda_graphs", "root",
 }  # fmt: skip
 
 

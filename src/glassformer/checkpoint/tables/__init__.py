@@ -1,5 +1,7 @@
 """The names of other libraries' checkpoints, as data."""
 
+import copyreg
+
 from glassformer.checkpoint.architecture import Architecture
 from glassformer.checkpoint.tables.bart import BART
 from glassformer.checkpoint.tables.bert import BERT
@@ -17,3 +19,11 @@ from glassformer.checkpoint.tables.t5 import T5
 # ours, which transformers does not open, comes last.
 _ALL = (DISTILBERT, BERT, ROBERTA, ELECTRA, MODERNBERT, GPT2, LLAMA, QWEN2, MARIAN, BART, T5, OWN)
 ARCHITECTURES: dict[str, Architecture] = {table.model_type: table for table in _ALL}
+
+
+def _of_type(model_type: str) -> Architecture:
+    return ARCHITECTURES[model_type]
+
+
+# A table holds functions, which cannot be pickled: a pickle has its name.
+copyreg.pickle(Architecture, lambda table: (_of_type, (table.model_type,)))

@@ -1,0 +1,176 @@
+"""A task with its tokenizer and the folder it came from: what every call of a model needs."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC
+from pathlib import Path
+from typing import Self
+
+import torch
+from torch import nn
+
+from glassformer import inference
+from glassformer.checkpoint import Origin, model_card, save_task, storage_dtype
+from glassformer.config import ModelConfig
+from glassformer.errors import CheckpointError, InputError, shown
+from glassformer.generate.int8 import check_not_int8, to_int8
+from glassformer.inference import EmbeddingConfig
+from glassformer.model import Batch, Cache, Visitor
+from glassformer.precision import dtype_name
+from glassformer.tasks import Output, Task
+from glassformer.text import Tokenizer
+
+FINGERPRINT = "tokenizer_fingerprint"  # in config.json: that of the tokenizer it was trained with
+TOKENIZER_FILES = (
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+    "vocab.txt", "vocab.json", "merges.txt", "source.spm", "target.spm",
+)  # fmt: skip
+
+
+class ModelBase(nn.Module, ABC):
+    """Abstract; `Model` is the one that adds the calls."""
+
+    def __init__(
+        self,
+        task: Task,
+        tokenizer: Tokenizer | None = None,
+        *,
+        origin: Origin | None = None,
+        recipe: EmbeddingConfig | None = None,
+    ) -> None:
+        super().__init__()
+        if tokenizer is not None:
+            _check_belongs(tokenizer, task, origin)
+        self.task = task
+        self.tokenizer = tokenizer
+        self.origin = origin
+        self.recipe = recipe or EmbeddingConfig()
+
+    def forward(
+        self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
+    ) -> Output:
+        """The task's output for a batch of token ids; `visitor` sees every named tensor.
+
+        Examples:
+            >>> encoder(gf.Batch.of([[2, 17, 9, 3]])).logits.shape
+            torch.Size([4, 11008])
+        """
+        if not isinstance(batch, Batch):
+            names = [*self.task.spec.traits.calls]
+            names += ["embed"] if self.config.family != "seq2seq" else []
+            raise InputError(
+                f"model({shown(batch)}): it takes gf.Batch.of(ids): give token ids to "
+                f"model.logits, or texts to {', '.join(f'model.{name}' for name in names)}"
+            )
+        output: Output = self.task(batch, cache=cache, visitor=visitor)
+        return output
+
+    @property
+    def config(self) -> ModelConfig:
+        """What the model is made of.
+
+        Examples:
+            >>> encoder.config.width
+            256
+        """
+        return self.task.backbone.config
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes.
+
+        Examples:
+            >>> encoder.device
+            device(type='cpu')
+        """
+        return self.task.device
+
+    def __repr__(self) -> str:
+        config, dtype = self.config, dtype_name(self.task.backbone.token_embedding.dtype)
+        count = sum(parameter.numel() for parameter in self.parameters())
+        return (
+            f"Model({config.family}, {self.task.spec.kind}, {config.depth} layers of width "
+            f"{config.width}, {count:,} parameters, {dtype} on {self.device})"
+        )
+
+    def able(self, call: str) -> tuple[Task, Tokenizer]:
+        """The task and tokenizer for `inference`; InputError if the model lacks the head.
+
+        Examples:
+            >>> task, tokenizer = encoder.able("fill")
+        """
+        inference.check_kind(self.task, call)
+        return self.task, self._tokenizer()
+
+    def int8(self) -> Self:
+        """Round all weights to int8, in place: smaller and faster to read, less exact.
+
+        Returns the model itself. It can no longer be trained or saved.
+
+        Examples:
+            >>> small = gf.load("gf-decoder").int8()
+        """
+        to_int8(self.task)
+        return self
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write a folder that `load` and Hugging Face's transformers open.
+
+        A model that was loaded is written back as it was, bit for bit.
+
+        Examples:
+            >>> encoder.save("copy")
+        """
+        check_not_int8(self.task)
+        notes = {} if self.origin is not None else self._fingerprint()
+        save_task(self.task, folder, self.origin, self._files(), notes)
+
+    def export(self, folder: str | os.PathLike[str], *, name: str | None = None) -> None:
+        """Like `save`, with a model card (unless it has one) and the tokenizer's fingerprint.
+
+        Args:
+            name: the model's name in the card; the folder's, if not given
+
+        Examples:
+            >>> encoder.export("published", name="my encoder")
+        """
+        check_not_int8(self.task)
+        folder_name = Path(folder).resolve().name
+        precision = dtype_name(storage_dtype(self.task, self.origin))
+        card = model_card(self.task, name or folder_name, precision, folder_name)
+        files = {"README.md": card.encode(), **self._files()}
+        save_task(self.task, folder, self.origin, files, self._fingerprint())
+
+    def _fingerprint(self) -> dict[str, str]:
+        return {} if self.tokenizer is None else {FINGERPRINT: self.tokenizer.fingerprint}
+
+    def _files(self) -> dict[str, bytes]:
+        """The files of its folder, with the tokenizer replaced if it is another one."""
+        files = {} if self.origin is None else dict(self.origin.files)
+        if self.tokenizer is None:
+            return files
+        original = Tokenizer.from_files(files)
+        if original is None or original.fingerprint != self.tokenizer.fingerprint:
+            files = {name: data for name, data in files.items() if name not in TOKENIZER_FILES}
+            files["tokenizer.json"] = self.tokenizer.backend.to_str(pretty=True).encode()
+        return files
+
+    def _tokenizer(self) -> Tokenizer:
+        return inference.check_tokenizer(self.tokenizer)
+
+
+def _check_belongs(tokenizer: Tokenizer, task: Task, origin: Origin | None) -> None:
+    """CheckpointError if the tokenizer has ids that the model lacks, or is another tokenizer."""
+    size = task.backbone.config.vocab_size
+    if tokenizer.highest >= size:
+        raise CheckpointError(
+            f"the tokenizer has ids up to {tokenizer.highest} and the model has "
+            f"vocab_size = {size}: they do not belong together"
+        )
+    stated = None if origin is None else origin.config.get(FINGERPRINT)
+    if stated is not None and stated != tokenizer.fingerprint:
+        raise CheckpointError(
+            f"the tokenizer's fingerprint is {tokenizer.fingerprint} and config.json says "
+            f"{FINGERPRINT} = {stated!r:.90}: put back the tokenizer that it was trained with"
+        )
