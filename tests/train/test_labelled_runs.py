@@ -223,7 +223,7 @@ def test_a_recipe_changes_the_dropout_of_a_model_and_nothing_else(tmp_path: Path
         (("--model.depth", 3), "model.depth = 3: init_from = "),
         (("--model.dropout.attention", 2), "model: dropout.attention = 2: Input should be less"),
         (("--model.dropout", 0.1), "model: dropout = 0.1: Input should be a valid"),
-        (("--model.dropout.attn", 0.1), "unknown field 'dropout.attn' (value 0.1): did you mean"),
+        (("--model.dropout.attn", 0.1), "did you mean '--model.dropout.attention'?"),
         (("--model.dropout.residual", 0.3), "model.dropout = {'residual': 0.3}: no known layout"),
     ):
         assert said in refused("finetune", start, recipe, "--out", tmp_path / "no", *words, code=2)

@@ -9,20 +9,19 @@ from pathlib import Path
 
 from glassformer.checkpoint.folder import CONFIG, INDEX, SIDE_FILES, WEIGHTS
 from glassformer.errors import CheckpointError
-from glassformer.pretrained import named, nearly
+from glassformer.pretrained import named
 
-NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
+NAME = re.compile(r"([A-Za-z0-9][\w.-]{0,95})/[A-Za-z0-9][\w.-]{0,95}")  # OWNER/NAME
 FILES = (CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", *SIDE_FILES)
 
 
 def find(path: str | os.PathLike[str]) -> Path:
-    """`path` if it exists; else the shipped model of this name; else, if it looks like a name of
-    the hub, the downloaded folder."""
+    """`path` if it exists; else the shipped model of this name; else, if it is OWNER/NAME and no
+    folder here is called OWNER, the folder downloaded from the hub."""
     here = named(path)
-    if not isinstance(path, str) or not NAME.fullmatch(path) or here.exists():
+    name = NAME.fullmatch(path) if isinstance(path, str) else None
+    if name is None or here.exists() or Path(name[1]).exists():
         return here
-    if hint := nearly(path):
-        raise CheckpointError(f"{path}: no such folder: {hint}")
     try:
         from huggingface_hub import snapshot_download
     except ImportError:

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
 from glassformer.cli.common import (
     DEVICE,
@@ -20,6 +19,7 @@ from glassformer.cli.common import (
     pairs,
     texts,
 )  # fmt: skip
+from glassformer.cli.console import Console
 
 TEXT = typer.Argument(None, help="A text; - reads lines from stdin.")
 FILE = typer.Option(None, help="Read the texts from this file, one per line.")

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
+from glassformer.catalog import RUNS
 from glassformer.data.readers.files import lines, read_lines
 from glassformer.errors import ConfigError, InputError, printable
+from glassformer.recipe.paths import expanded
 
 if TYPE_CHECKING:
     from glassformer.loaded import Model
@@ -39,6 +42,28 @@ class Precision(StrEnum):
     float32 = "float32"
     float16 = "float16"
     bfloat16 = "bfloat16"
+
+
+def with_paths(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with its paths expanded: a shell leaves the ~ of --out=~/run as it is.
+
+    What it writes must lie in a folder that exists, or in runs: a missing folder is a typo.
+    """
+
+    @functools.wraps(command)
+    def run(**options: Any) -> None:
+        for name, value in options.items():
+            if isinstance(value, Path):
+                options[name] = expanded(value)
+            elif isinstance(value, list):
+                options[name] = [expanded(x) if isinstance(x, Path) else x for x in value]
+        out = options.get("out")
+        if isinstance(out, Path) and out.parent != RUNS and not out.parent.exists():
+            folder = out.parent.absolute()
+            raise ConfigError(f"{out}: there is no folder {folder}: create it, or correct the path")
+        command(**options)
+
+    return run
 
 
 def open_model(

@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.catalog import find
+from glassformer.catalog import RUNS, find
 from glassformer.cli.common import safe, size
+from glassformer.cli.console import Console
 from glassformer.cli.evaluate import report_lines
 from glassformer.cli.plot import check_picture, new_figure, save
 from glassformer.cli.training import DATA, JSON, opened, split_fields
 from glassformer.errors import ConfigError
-from glassformer.recipe.paths import expanded
 
 if TYPE_CHECKING:
     from glassformer.data.run_paths import RunPaths
@@ -72,7 +71,7 @@ def run(
     for name in (model.removesuffix(RANDOM) for model in names):
         if not os.path.isdir(name):  # noqa: PTH112 - unlike Path's, it takes any string
             find(name)
-    folder = expanded(out) if out else Path("runs") / f"compare-{task.stem}"
+    folder = out or RUNS / f"compare-{task.stem}"
     picture = _picture(figure, folder)
     from glassformer.train.compare import Hooks, compare
 

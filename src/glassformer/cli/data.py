@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -21,8 +20,10 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from glassformer.cli.common import grid, size, visible
+from glassformer.cli.common import grid, size, visible, with_paths
+from glassformer.cli.console import Console
 from glassformer.data.label_alignment import Document, texts_of
+from glassformer.errors import counted
 from glassformer.text.folder import open_tokenizer
 
 
@@ -46,6 +47,7 @@ JSON = typer.Option(False, "--json", help="Print JSON.")
 
 
 @app.command()
+@with_paths
 def prepare(
     data: list[Path] = DATA,
     tokenizer: Path = TOKENIZER,
@@ -127,7 +129,7 @@ class ReadingProgress:
         now = time.monotonic()
         if now < self.last + (0.2 if self.console.is_terminal else PROGRESS_SECONDS):
             return
-        self.last, count = now, f"{self.documents:,} documents"
+        self.last, count = now, counted(self.documents, "documents")
         self.bar.update(self.task, completed=self.bytes, description=count)
         if not self.console.is_terminal:
             left = ""
@@ -138,6 +140,7 @@ class ReadingProgress:
 
 
 @app.command()
+@with_paths
 def stats(
     data: list[Path] = DATA,
     tokenizer: Path = TOKENIZER,
@@ -190,8 +193,8 @@ def _report(summary: dict[str, Any]) -> None:
         what = "longer" if name == "tokens" else f"{name} longer"
         share = cut["tokens"] / max(1, tokens)
         rows[f"{what} than {summary['length']:,}"] = (
-            f"{cut['documents']:,} documents: truncated, {cut['tokens']:,} tokens "
-            f"({share:.1%}) are lost; {cut['windows']:,} windows hold all"
+            f"{counted(cut['documents'], 'documents')}: truncated, {cut['tokens']:,} tokens "
+            f"({share:.1%}) are lost; {counted(cut['windows'], 'windows')} hold all"
         )
     console.print(grid(rows))
     for name, lengths in summary["lengths"].items():

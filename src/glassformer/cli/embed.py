@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
 
 from glassformer.cli.common import (
     DEVICE,
@@ -25,6 +24,7 @@ from glassformer.cli.common import (
     texts,
     warnings_on_stderr,
 )
+from glassformer.cli.console import Console
 from glassformer.durable import write_whole
 from glassformer.errors import ConfigError
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from glassformer.cli.common import grid, safe
+from glassformer.cli.console import Console
 from glassformer.cli.training import DATA, JSON, RECIPE, fields_of
 
 if TYPE_CHECKING:

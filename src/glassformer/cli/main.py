@@ -26,12 +26,14 @@ from glassformer.cli import (
     params,
     plot,
     presets,
+    recipe,
     studio,
     tag,
     tokenizer,
     training,
     translate,
 )
+from glassformer.cli.common import with_paths
 from glassformer.errors import GlassformerError
 from glassformer.version import __version__
 
@@ -64,7 +66,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for name, function in COMMANDS.items():
-    app.command(name)(function)
+    app.command(name)(with_paths(function))
 ANY_FIELD: dict[str, Callable[..., None]] = {  # they take any recipe field as an option
     "compare": compare.run,
     "evaluate": evaluate.run,
@@ -73,8 +75,9 @@ ANY_FIELD: dict[str, Callable[..., None]] = {  # they take any recipe field as a
 }
 for name, function in ANY_FIELD.items():
     extra = {"allow_extra_args": True, "ignore_unknown_options": True}
-    app.command(name, context_settings=extra)(function)
+    app.command(name, context_settings=extra)(with_paths(function))
 app.add_typer(data.app, name="data")
+app.add_typer(recipe.app, name="recipe")
 app.add_typer(tokenizer.app, name="tokenizer")
 
 

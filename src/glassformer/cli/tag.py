@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
 from glassformer.cli.common import DEVICE, JSON, MODEL, SINGLE_DOCUMENT, listing, open_model, texts
+from glassformer.cli.console import Console
 
 
 def run(

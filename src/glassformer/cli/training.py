@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
-from glassformer.errors import ConfigError
-from glassformer.recipe.paths import expanded, full_path
+from glassformer.catalog import RUNS
+from glassformer.cli.console import Console
+from glassformer.errors import ConfigError, counted
+from glassformer.recipe.field_names import field_names, hint
+from glassformer.recipe.paths import full_path
 from glassformer.recipe.toml import ROOT, root_of
 
 if TYPE_CHECKING:
@@ -130,9 +132,12 @@ def split_fields(words: list[str]) -> tuple[dict[str, str], list[str]]:
         if not name.startswith("--"):
             others.append(word)
             continue
+        field = ALSO.get(field, field)
+        if field not in field_names():
+            raise ConfigError(f"{name}: there is no such option or field: {hint(field, '--')}")
         if not equals and not rest:
             raise _no_field(name)
-        fields[ALSO.get(field, field)] = value if equals else rest.pop(0)
+        fields[field] = value if equals else rest.pop(0)
     return fields, others
 
 
@@ -145,7 +150,7 @@ def _run(
 ) -> None:
     from glassformer.data.run_paths import RunPaths
 
-    folder = expanded(out) if out else Path("runs") / recipe.name
+    folder = out or RUNS / recipe.name
     with opened(recipe, RunPaths(root, folder, source)) as (run, display):
         if dry:
             from glassformer.cli.dry_run import show
@@ -208,7 +213,8 @@ class Display:
             self.printed.add(line)
         self.doing, self.last = line, now
         if progress is not None and progress.documents:
-            line += f": {progress.documents:,} documents, {progress.tokens:,} tokens"
+            line += ": " + counted(progress.documents, "documents")
+            line += ", " + counted(progress.tokens, "tokens")
         self.console.print(line, style="dim", highlight=False)
 
     def follow(self, run: Run) -> None:

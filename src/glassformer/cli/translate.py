@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
 
 from glassformer.cli.common import DEVICE, INT8, JSON, open_model, prose
+from glassformer.cli.console import Console
 from glassformer.cli.generation_options import with_settings
 from glassformer.data.readers.files import lines, read_lines
 from glassformer.durable import write_whole

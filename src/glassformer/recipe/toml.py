@@ -26,14 +26,18 @@ class RootedRecipe(Protocol):
 def read_fields(path: Path) -> dict[str, Any]:
     """What a file says, or the one in a run's folder."""
     try:
+        if not path.exists():
+            raise ConfigError(
+                f"File not found: {path.absolute()}: write the path of a recipe (TOML)"
+            )
         file = path / RECIPE if path.is_dir() else path
         if path.is_dir() and not file.is_file():
             raise ConfigError(
-                f"{path}: there is no {RECIPE} in it: write a recipe (TOML), or the folder of a run"
+                f"{path}: no {RECIPE} in this folder: write a recipe (TOML), or a run's folder"
             )
         return tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}: write the path of a recipe (TOML)") from None
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         hint = ': a text stands in quotes, as "mine"' if "Invalid value" in str(error) else ""
         raise ConfigError(f"{path}: this is no TOML: {error}{hint}") from None
