@@ -47,9 +47,9 @@ def test_a_line_in_a_line_out(trained, tmp_path, monkeypatch):
     assert wanted[0] and wanted[2] and wanted[1] == ""
     assert glassformer("translate", model, *LINES).splitlines() == wanted
     (tmp_path / "in.en").write_text("\n".join(LINES) + "\n")
-    said = glassformer("translate", model, "--file", tmp_path / "in.en", "--out", tmp_path / "o/u")
-    assert said == f"{tmp_path / 'o/u'}: 3 lines\n"
-    assert (tmp_path / "o/u").read_text().splitlines() == wanted
+    said = glassformer("translate", model, "--file", tmp_path / "in.en", "--out", tmp_path / "out")
+    assert said == f"{tmp_path / 'out'}: 3 lines\n"
+    assert (tmp_path / "out").read_text().splitlines() == wanted
     stdin(monkeypatch, "\n".join(LINES) + "\n")
     said = glassformer("translate", model)
     assert said.splitlines() == wanted

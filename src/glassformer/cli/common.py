@@ -58,9 +58,12 @@ def with_paths(command: Callable[..., None]) -> Callable[..., None]:
             elif isinstance(value, list):
                 options[name] = [expanded(x) if isinstance(x, Path) else x for x in value]
         out = options.get("out")
-        if isinstance(out, Path) and out.parent != RUNS and not out.parent.exists():
-            folder = out.parent.absolute()
-            raise ConfigError(f"{out}: there is no folder {folder}: create it, or correct the path")
+        if isinstance(out, Path):
+            folder = out.parent.parent if out.parent.name == RUNS.name else out.parent
+            if not folder.exists():
+                raise ConfigError(
+                    f"{out}: there is no folder {folder.absolute()}: create it, or correct the path"
+                )
         command(**options)
 
     return run

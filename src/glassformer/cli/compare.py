@@ -16,9 +16,9 @@ from rich.text import Text
 from glassformer.catalog import RUNS, find
 from glassformer.cli.common import safe, size
 from glassformer.cli.console import Console
-from glassformer.cli.evaluate import report_lines
+from glassformer.cli.display import Display, duration
 from glassformer.cli.plot import check_picture, new_figure, save
-from glassformer.cli.training import DATA, JSON, opened, split_fields
+from glassformer.cli.training import DATA, JSON, follow, opened, split_fields
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -75,10 +75,12 @@ def run(
     picture = _picture(figure, folder)
     from glassformer.train.compare import Hooks, compare
 
-    result = compare(
-        names, task, seeds=seeds, folds=folds, test=test, evaluate_only=evaluate_only, data=data,
-        out=folder, changes=changes, hooks=Hooks(report_lines(), _announce, _train),
-    )  # fmt: skip
+    with Display() as display:
+        result = compare(
+            names, task, seeds=seeds, folds=folds, test=test, evaluate_only=evaluate_only,
+            data=data, out=folder, changes=changes,
+            hooks=Hooks(display.report, _announce, _train),
+        )  # fmt: skip
     if picture is not None:
         _paint(result.lines, result.metric, picture)
     if as_json:
@@ -89,14 +91,15 @@ def run(
     typer.echo("  ".join(str(path) for path in (result.table, picture) if path is not None))
 
 
-def _announce(line: str) -> None:
-    Console(stderr=True).print(Text(safe(line), "bold"), soft_wrap=True)
+def _announce(line: str, seconds: float | None) -> None:
+    left = "" if seconds is None else f"  {duration(seconds)} left"
+    Console(stderr=True).print(Text.assemble((safe(line), "bold"), left), soft_wrap=True)
 
 
 @contextmanager
 def _train(recipe: Recipe, paths: RunPaths) -> Iterator[Run]:
     with opened(recipe, paths) as (run, display):
-        display.follow(run)
+        follow(run, display)
         yield run
 
 

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from glassformer.cli.common import grid, safe, size, visible
 from glassformer.cli.console import Console
+from glassformer.cli.display import duration
 from glassformer.errors import counted
 
 CHARACTERS = 240  # of each text
@@ -40,7 +41,7 @@ def _print(facts: dict[str, Any], console: Console) -> None:
             lines.insert(0, _line(text["source"], [None] * len(text["source"])))
         table.add_row(Text(f"{number}", "cyan"), Text("\n").join(lines))
     console.print(table)
-    console.print("\nNothing was trained.", style="dim")
+    console.print("\nA few steps were timed; no model was written.", style="dim")
 
 
 def _rows(facts: dict[str, Any]) -> dict[str, str]:
@@ -66,9 +67,20 @@ def _rows(facts: dict[str, Any]) -> dict[str, str]:
         "steps": f"{facts['steps']:,}: {facts['epochs']:.2f} epochs of "
         f"{facts['micro_batches_per_epoch']:,} micro-batches",
     }
+    if facts["time"] is not None:
+        rows["time"] = _time(facts)
     skipped = [counted(count, reason) for reason, count in facts["skipped"].items()]
     rows["note"] = "; ".join(skipped) or "nothing"
     return rows | {"folder": facts["out"]}
+
+
+def _time(facts: dict[str, Any]) -> str:
+    time = facts["time"]
+    steps = counted(facts["steps"], "steps")
+    line = f"about {duration(time['total'])}: {steps} of {time['step']:.2g} s"
+    if time["evaluations"]:
+        line += f", {counted(time['evaluations'], 'evaluations')} of {time['evaluation']:.2g} s"
+    return line + (" (without train.compile)" if facts["compile"] else "")
 
 
 def _shown(text: dict[str, Any]) -> Text:

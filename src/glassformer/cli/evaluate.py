@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from rich.table import Table
 
 from glassformer.cli.common import grid, safe
 from glassformer.cli.console import Console
+from glassformer.cli.display import Display
 from glassformer.cli.training import DATA, JSON, RECIPE, fields_of
-
-if TYPE_CHECKING:
-    from glassformer.data.prepare import Progress
-    from glassformer.data.run_paths import Report
 
 
 def run(
@@ -37,26 +34,15 @@ def run(
     changes = fields_of(context.args)
     from glassformer.train.evaluation import evaluate
 
-    metrics = evaluate(
-        model, recipe, data=data, changes=changes, sentences=translate, num_beams=num_beams,
-        length_penalty=length_penalty, per_document=per_document, report=report_lines(),
-    )  # fmt: skip
+    with Display() as display:
+        metrics = evaluate(
+            model, recipe, data=data, changes=changes, sentences=translate, num_beams=num_beams,
+            length_penalty=length_penalty, per_document=per_document, report=display.report,
+        )  # fmt: skip
     if as_json:
         typer.echo(json.dumps({"model": model, "recipe": str(recipe), **metrics}))
     else:
         _show(metrics)
-
-
-def report_lines() -> Report:
-    """Prints each line once, such as the number of skipped texts; no progress."""
-    printed: set[str] = set()
-
-    def report(line: str, progress: Progress | None) -> None:
-        if progress is None and line not in printed:
-            printed.add(line)
-            typer.echo(line, err=True)
-
-    return report
 
 
 def _show(metrics: dict[str, Any]) -> None:
