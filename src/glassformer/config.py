@@ -27,6 +27,22 @@ Pooler = Literal["tanh", "relu", "gelu", "transform"]  # transform: activation, 
 # over the words of each sentence and then over the sentences.
 Pool = Literal["first", "last", "mean", "words", "hierarchy"]
 DOCUMENTS = ("words", "hierarchy")  # these accept texts longer than max_length
+TYPE = re.compile(r"(int|float|str|bool)$|constrained-|literal\[|tuple\[")  # of a union, in a path
+PLAINLY = (  # what pydantic says, and what we say
+    ("Input should be ", "write "),
+    ("a valid integer.*", "a whole number"),
+    ("a valid number.*", "a number"),
+    ("a valid string", "a text"),
+    ("a valid boolean.*", "true or false"),
+    ("a valid tuple", "a list"),
+    ("a valid dictionary.*", "a table"),
+    ("greater than or equal to ", "at least "),
+    ("greater than ", "more than "),
+    ("less than or equal to ", "at most "),
+    (r"Tuple should have (at \w+ \d+ items?).*", r"write \1"),
+    (r"String should have (at \w+ \d+ characters?)", r"write \1"),
+    ("String should match pattern .*", "write letters, digits, . _ and - only"),
+)
 Rate = Field(default=0.0, ge=0.0, lt=1.0)
 
 
@@ -283,17 +299,35 @@ def _explain(
     hint: Callable[[str], str] | None = None,
 ) -> str:
     error = min(errors.errors(), key=lambda e: e["type"] != "extra_forbidden")  # typos first
-    path, value = ".".join(map(str, error["loc"])), error.get("input")
+    path, value = _path(error), error.get("input")
     if error["type"] == "extra_forbidden":
         instead = hint(path) if hint is not None else _nearest(kind, error["loc"])
         return f"unknown field {shown(path)} (value {shown(value)}): {instead}"
+    same = [
+        each for each in errors.errors() if _path(each) == path
+    ]  # of a union, one for each type
     path = names.get(path, path)
     if error["type"] == "missing":
         return f"field {path!r} is missing: write a value for it"
-    message = str(error["msg"]).removeprefix("Value error, ")
     if path:
-        return f"{path} = {shown(value)}: {message}"
+        return f"{path} = {shown(value)}: " + " or ".join(
+            dict.fromkeys(_plainly(each["msg"]) for each in same)
+        ).replace(" or write ", " or ")
+    message = _plainly(error["msg"])
     return re.sub(r"\b(\w+)(?= = )", lambda match: names.get(match[0], match[0]), message)
+
+
+def _path(error: Any) -> str:
+    """The field's full name, without the types of a union."""
+    return ".".join(str(part) for part in error["loc"] if not TYPE.match(str(part)))
+
+
+def _plainly(message: str) -> str:
+    """pydantic's message as the other ones of this package."""
+    message = message.removeprefix("Value error, ")
+    for theirs, ours in PLAINLY:
+        message = re.sub(theirs, ours, message)
+    return message
 
 
 def _nearest(kind: type[BaseModel], place: tuple[Any, ...]) -> str:

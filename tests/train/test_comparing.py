@@ -229,7 +229,7 @@ def wrong(place: Path) -> dict[str, tuple[list[object], int, str]]:
         "another family": ([*own, "gpt2"], 2, "'gpt2' is a decoder"),
         "no recipe": (["--task", place / "no.toml", model], 2, "no.toml: write the path of"),
         "a typo": ([*own, "--train.stepps", 3], 2, "did you mean '--train.steps'?"),
-        "no value": ([*own, "--train.steps"], 2, "--train.steps 100"),
+        "no value": ([*own, "--train.steps"], 2, "--train.steps: its value is missing"),
         "the run's folder": (["--task", task, model.parent], 1, f"use {model}"),
         "twice": ([*own, model], 2, "would share a folder"),
         "no data": ([*own, "--data.train", "none.tsv"], 1, "File not found: "),

@@ -141,7 +141,7 @@ def test_fine_tuning_a_file_from_another_folder(
 
 @pytest.mark.parametrize("name", ["con", "NUL", "aux.1", "lpt1", "..", ".", "a."])
 def test_a_run_has_a_name_that_every_system_can_have(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="not every system has such a folder"):
+    with pytest.raises(ConfigError, match="not every system allows such a folder"):
         read_recipe(write_recipe(tmp_path), {"name": f'"{name}"'})
 
 

@@ -110,7 +110,9 @@ def fields_of(words: list[str]) -> dict[str, str]:
     """`--train.steps 100` and `--train.steps=100`."""
     fields, others = split_fields(words)
     if others:
-        raise _no_field(others[0])
+        raise ConfigError(
+            f"{others[0]}: unexpected word: fields of the recipe are written as --train.steps 100"
+        )
     return fields
 
 
@@ -130,13 +132,9 @@ def split_fields(words: list[str]) -> tuple[dict[str, str], list[str]]:
         if field not in field_names():
             raise ConfigError(f"{name}: there is no such option or field: {hint(field, '--')}")
         if not equals and not rest:
-            raise _no_field(name)
+            raise ConfigError(f"{name}: its value is missing: write {name} VALUE")
         fields[field] = value if equals else rest.pop(0)
     return fields, others
-
-
-def _no_field(name: str) -> ConfigError:
-    return ConfigError(f"{name}: write a field of the recipe and a value: --train.steps 100")
 
 
 def _run(

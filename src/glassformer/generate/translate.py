@@ -16,6 +16,7 @@ from glassformer.generate.sentences import split
 from glassformer.generate.settings import TRANSLATION, Settings
 from glassformer.glass import Alignment
 from glassformer.tasks import Ids, Task
+from glassformer.tasks.calls import wrong_kind
 from glassformer.text import Tokenizer
 
 BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}  # source tokens × beams of a batch
@@ -70,9 +71,7 @@ def translate(
     """
     config = task.backbone.config
     if config.family != "seq2seq":
-        raise InputError(
-            f"translate: this model is of the family {config.family}: load a translation model"
-        )
+        raise wrong_kind(task, "translate")
     if not isinstance(texts, Sequence):
         raise InputError(f"translate: {shown(texts)}: give a text, or a list of texts")
     for i, text in enumerate(texts):

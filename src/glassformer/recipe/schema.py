@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import tomllib
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from glassformer.config import ModelConfig, Named, TokenIds, read
-from glassformer.errors import ConfigError, with_article
+from glassformer.errors import ConfigError, shown, with_article
 from glassformer.fields import (
     DataConfig,
     DataPath,
@@ -44,10 +45,12 @@ class Recipe(Named):
     def _check(self) -> Self:
         if RESERVED.fullmatch(self.name):
             raise ValueError(
-                f"name = {self.name!r}: not every system has such a folder: write another"
+                f"name = {self.name!r}: not every system allows such a folder: choose another name"
             )
         if len(self.data.languages) not in (0, 2):
-            raise ValueError(f"data.languages = {list(self.data.languages)}: write two, or none")
+            raise ValueError(
+                f"data.languages = {list(self.data.languages)}: name two, as ['en', 'ru'], or none"
+            )
         check_agreement(self)
         return self
 
@@ -92,7 +95,9 @@ def model_config(recipe: Recipe, vocab_size: int, ids: TokenIds, source: str) ->
     objective, fields = objective_of(recipe), dict(recipe.model)
     name = fields.pop("preset", objective.preset)
     if name not in PRESETS:
-        raise ConfigError(f"{source}: model.preset = {name!r}: write one of {', '.join(PRESETS)}")
+        near = difflib.get_close_matches(str(name), PRESETS, 1)
+        instead = f"did you mean {near[0]!r}?" if near else "`glassformer presets` lists all"
+        raise ConfigError(f"{source}: model.preset = {shown(name)}: no such preset: {instead}")
     preset = PRESETS[name].model
     if preset.family != objective.family:
         raise ConfigError(
@@ -107,7 +112,7 @@ def model_config(recipe: Recipe, vocab_size: int, ids: TokenIds, source: str) ->
     if config.max_length < recipe.objective.length:
         raise ConfigError(
             f"{source}: objective.length = {recipe.objective.length}: the model reads at most "
-            f"model.max_length = {config.max_length} tokens"
+            f"model.max_length = {config.max_length} tokens: lower it, or raise model.max_length"
         )
     return config
 

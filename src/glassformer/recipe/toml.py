@@ -39,8 +39,8 @@ def read_fields(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        hint = ': a text stands in quotes, as "mine"' if "Invalid value" in str(error) else ""
-        raise ConfigError(f"{path}: this is no TOML: {error}{hint}") from None
+        hint = ': a text needs quotes, as in name = "mine"' if "Invalid value" in str(error) else ""
+        raise ConfigError(f"{path}: not valid TOML: {error}{hint}") from None
 
 
 def root_of(recipe: RootedRecipe, data: Path | None, path: Path) -> Path:
