@@ -202,7 +202,7 @@ REFUSED = {
     "no such file": (("tag", MINILM, "--file", "nowhere.txt"), 1, ("nowhere.txt",)),
     "no tab": (("follows", MINILM, "the cat"), 1, ("tab",)),
     "no such model": (("classify", "./nowhere", "a"), 1, ("nowhere",)),
-    "another head": (("answer", MINILM, "who", "the cat"), 1, ("features model: use embed",)),
+    "another head": (("answer", MINILM, "who", "the cat"), 1, ("(features) and cannot answer: use embed",)),
     "an unknown ending": (("embed", MINILM, "a", "--out", "x.txt"), 2, (".npy, .csv, .jsonl",)),
     "one text to compare": (("similarity", MINILM, "a"), 2, ("two texts",)),
     "a word that is not there": (("word", MINILM, "a cat", "dog"), 1, ("'dog'", "0 times")),

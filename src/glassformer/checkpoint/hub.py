@@ -30,7 +30,7 @@ def find(path: str | os.PathLike[str]) -> Path:
             f"{path}: no such folder; to download it from the hub: pip install huggingface_hub"
         ) from None
     try:
-        return Path(snapshot_download(path, allow_patterns=list(FILES)))
+        return Path(snapshot_download(name[0], allow_patterns=list(FILES)))
     except Exception as error:  # the network, a proxy or the hub
         raise CheckpointError(
             f"{path}: no such folder, and the hub did not provide it ({_reason(error)}): check the "
