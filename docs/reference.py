@@ -62,7 +62,7 @@ def _command(words: str, function: Callable[..., None]) -> str:
             flags = info.param_decls or (f"--{name.replace('_', '-')}",)
             rows.append((f"`{' '.join(flags)}`", _default(info.default), info.help))
     text = f"## `{words}`\n\n```text\n{usage}\n```\n\n{_prose(function)}"
-    table = "".join(f"| {flag} | {default} | {meaning} |\n" for flag, default, meaning in rows)
+    table = "".join(f"| {' | '.join(_cell(str(cell)) for cell in row)} |\n" for row in rows)
     head = "\n\n| | default | |\n|---|---|---|\n" if table else ""
     return (text + head + table).rstrip()
 
