@@ -60,6 +60,7 @@ def _command(words: str, function: Callable[..., None]) -> str:
             rows.append((f"`{title}`", "", info.help))
         elif isinstance(info, OptionInfo):
             flags = info.param_decls or (f"--{name.replace('_', '-')}",)
+            usage += f" {flags[0]} {name.upper()}" if info.default is ... else ""
             rows.append((f"`{' '.join(flags)}`", _default(info.default), info.help))
     text = f"## `{words}`\n\n```text\n{usage}\n```\n\n{_prose(function)}"
     table = "".join(f"| {' | '.join(_cell(str(cell)) for cell in row)} |\n" for row in rows)

@@ -145,7 +145,7 @@ def _results(
         for run in runs:
             recipe_for(run.recipe, run.model)
     finished = [check(run, paths) for run in runs]
-    results = []
+    results: list[RunResult] = []
     for number, (run, result) in enumerate(zip(runs, finished, strict=True), 1):
         done = "" if result is None else ": finished"
         hooks.start(

@@ -140,7 +140,7 @@ def _watched(task: Task, batches: int, paths: RunPaths) -> Callable[[Batch], Out
     count = itertools.count(1)
 
     def call(batch: Batch) -> Output:
-        output = task(batch)
+        output: Output = task(batch)
         _report(paths, next(count) / batches)
         return output
 
