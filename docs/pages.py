@@ -3,10 +3,8 @@
 ```python model/block.py MLP.forward     lines that are in that function once, or the build fails
 ```math                                  LaTeX, drawn by the browser itself
 {{course}}                               the list of notebooks/README.md
-{{fields TrainConfig}}                   the fields of a class, with their comments
-{{cli}}                                  every command, as its --help shows it
 
-mkdocstrings adds the reference of the public Python names.
+docs/reference.py writes docs/reference/.
 """
 
 from __future__ import annotations
@@ -74,33 +72,4 @@ def course() -> str:
     return re.sub(r"\[([^]]+)\]\((?!https?:)[^)]+\)", r"`\1`", text)
 
 
-def fields(name: str) -> str:
-    """The source of the class with this name, up to its first method."""
-    (path,) = [
-        path
-        for path in SOURCE.rglob("*.py")
-        if re.search(rf"^class {name}\b", path.read_text("utf-8"), re.MULTILINE)
-    ]
-    node = _node(str(path.relative_to(SOURCE)), name)
-    method = next((n for n in node.body if isinstance(n, ast.FunctionDef)), None)
-    end = node.end_lineno or 0
-    if method is not None:
-        end = min(n.lineno for n in (method, *method.decorator_list)) - 1
-    code = "\n".join(path.read_text("utf-8").splitlines()[node.lineno - 1 : end]).rstrip()
-    return f"```python\n{code}\n```"
-
-
-def cli() -> str:
-    import typer
-    from typer.cli import get_docs_for_click
-    from typer.main import get_command
-
-    from glassformer.cli.main import app
-
-    command = get_command(app)
-    text = get_docs_for_click(obj=command, ctx=typer.Context(command), name="glassformer")
-    text = re.sub(r"\*\*Commands\*\*:\n\n(\* .*\n)+", "", text)  # the menu has them
-    return text.split("\n", 1)[1].strip()  # the page has a title of its own
-
-
-MARKS = {"course": course, "fields": fields, "cli": cli}
+MARKS = {"course": course}

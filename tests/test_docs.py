@@ -187,10 +187,25 @@ def test_the_course_lists_every_notebook() -> None:
     assert all(f"]({book.name})" in listed for book in books)
 
 
-def test_reference_has_every_command() -> None:
-    text = script("pages").cli()
+@pytest.mark.parametrize("page", sorted(DOCS.glob("reference/*.md")), ids=lambda page: page.stem)
+def test_the_reference_is_that_of_the_code(page: Path) -> None:
+    """It is committed, so that it can be read without building the site."""
+    assert page.read_text("utf-8") == script("reference").written(page.read_text("utf-8")), (
+        "run python docs/reference.py"
+    )
+
+
+def test_the_reference_has_every_command_field_and_name() -> None:
+    text = {page.stem: page.read_text("utf-8") for page in DOCS.glob("reference/*.md")}
     for name in get_command(app).commands:
-        assert f"## `glassformer {name}`" in text
+        assert f"## `glassformer {name}" in text["cli"]
+    for module, page in ((gf, "python"), (glass, "glass")):
+        for name in module.__all__:
+            assert f"`{name}`" in text[page] or name in ("__version__", "PRESETS"), name
+    assert (
+        "| `learning_rate` | `0.001` | The highest, after the warm-up (number). |"
+        in (text["recipes"])
+    )
 
 
 @pytest.mark.slow
@@ -240,8 +255,3 @@ def test_the_site_has_no_warning_no_dead_link_and_asks_nothing_of_the_network(
             known = re.search(rf'id="?{re.escape(place)}["\s>]', texts.get(target, ""))
             assert not place or place == "only-light" or place == "only-dark" or known, (page, link)
     assert (tmp_path / "lecturers.html").read_text().count("<math") > 25
-    for module, name in ((gf, "python"), (glass, "glass")):
-        page = (tmp_path / "reference" / f"{name}.html").read_text()
-        for public in module.__all__:
-            heading = re.search(rf'id="?{module.__name__}\.(\w+\.)*{public}["\s>]', page)
-            assert heading or public == "__version__" or public in page, public

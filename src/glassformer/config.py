@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 
-from glassformer.errors import ConfigError, shown
+from glassformer.errors import ConfigError, shown, with_article
 
 Family = Literal["encoder", "decoder", "seq2seq"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
@@ -27,6 +27,22 @@ Pooler = Literal["tanh", "relu", "gelu", "transform"]  # transform: activation, 
 # over the words of each sentence and then over the sentences.
 Pool = Literal["first", "last", "mean", "words", "hierarchy"]
 DOCUMENTS = ("words", "hierarchy")  # these accept texts longer than max_length
+TYPE = re.compile(r"(int|float|str|bool)$|constrained-|literal\[|tuple\[")  # of a union, in a path
+PLAINLY = (  # what pydantic says, and what we say
+    ("Input should be ", "write "),
+    ("a valid integer.*", "a whole number"),
+    ("a valid number.*", "a number"),
+    ("a valid string", "a text"),
+    ("a valid boolean.*", "true or false"),
+    ("a valid tuple", "a list"),
+    ("a valid dictionary.*", "a table"),
+    ("greater than or equal to ", "at least "),
+    ("greater than ", "more than "),
+    ("less than or equal to ", "at most "),
+    (r"Tuple should have (at \w+ \d+ items?).*", r"write \1"),
+    (r"String should have (at \w+ \d+ characters?)", r"write \1"),
+    ("String should match pattern .*", "write letters, digits, . _ and - only"),
+)
 Rate = Field(default=0.0, ge=0.0, lt=1.0)
 
 
@@ -52,10 +68,10 @@ class Named(Strict):
 class DropoutRates(Strict):
     """Dropout probabilities in training."""
 
-    embedding: float = Rate
+    embedding: float = Rate  # of the vectors that enter the first block
     attention: float = Rate  # the fast kernel has none: above 0 takes the padded path
-    mlp: float = Rate
-    residual: float = Rate
+    mlp: float = Rate  # inside the MLP
+    residual: float = Rate  # of what attention and MLP add
 
 
 class TokenIds(Strict):
@@ -73,9 +89,9 @@ class ModelConfig(Named):
     vocab_size: PositiveInt
     width: PositiveInt  # C, the size of each token's vector
     depth: int = Field(ge=0)  # number of blocks; 0: an encoder that is a table of vectors
-    heads: PositiveInt  # H
-    mlp_width: PositiveInt
-    max_length: PositiveInt  # of a text, in tokens
+    heads: PositiveInt  # H, attention heads of a block
+    mlp_width: PositiveInt  # of the hidden layer of the MLP
+    max_length: PositiveInt  # the longest text, in tokens
     decoder_depth: PositiveInt | None = None  # seq2seq only; default: depth
     head_width: PositiveInt | None = None  # D, of queries and keys; default: width / heads
     value_width: PositiveInt | None = None  # of values; default: head_width
@@ -86,31 +102,31 @@ class ModelConfig(Named):
         None  # of the tables; if not width, a linear layer follows
     )
     segments: int = Field(default=0, ge=0)  # segment types (BERT has 2, sentence A and B)
-    position: Position = "learned"
+    position: Position = "learned"  # how the model knows the order of tokens
     sinusoid: Literal["interleaved", "halves"] = "interleaved"  # sin cos sin cos, or all sin first
     position_offset: int = Field(default=0, ge=0)  # the row of a learned table for position 0
-    rotary_base: float = Field(default=10_000.0, gt=1)
+    rotary_base: float = Field(default=10_000.0, gt=1)  # of rotary positions
     local_rotary_base: float | None = Field(default=None, gt=1)  # of layers with a window
-    relative_buckets: PositiveInt = 32
-    relative_distance: PositiveInt = 128
+    relative_buckets: PositiveInt = 32  # of relative positions: kinds of distance
+    relative_distance: PositiveInt = 128  # farther ones share a bucket
     embedding_scale: bool = False  # multiply token vectors by √width
-    embedding_norm: bool = False
+    embedding_norm: bool = False  # a norm after the embeddings
 
     # layers
-    norm: Literal["layer", "rms"] = "layer"
-    norm_place: Literal["pre", "post"] = "pre"
-    norm_eps: float = Field(default=1e-5, gt=0)
-    norm_bias: bool = True
+    norm: Literal["layer", "rms"] = "layer"  # LayerNorm or RMSNorm
+    norm_place: Literal["pre", "post"] = "pre"  # before attention and MLP, or after
+    norm_eps: float = Field(default=1e-5, gt=0)  # added to the variance
+    norm_bias: bool = True  # LayerNorm adds a vector
     first_norm: bool = True  # pre-norm: False where the embeddings' norm serves the first layer
-    final_norm: bool = True
-    attention_bias: bool = True
+    final_norm: bool = True  # a norm after the last block
+    attention_bias: bool = True  # queries, keys and values add a vector
     output_bias: bool | None = None  # of attention's output layer; default: attention_bias
     scaled: bool = True  # divide scores by √D
     window: PositiveInt | None = None  # the farthest distance that a token attends to
     global_every: int = Field(default=0, ge=0)  # with a window: layers 0, n, 2n … have none
-    activation: Activation = "gelu"
-    gated: bool = False
-    mlp_bias: bool = True
+    activation: Activation = "gelu"  # of the MLP
+    gated: bool = False  # a gated MLP, such as SwiGLU
+    mlp_bias: bool = True  # the linear layers of the MLP add a vector
 
     # output
     tied: bool = True  # the output layer shares the token table
@@ -118,7 +134,7 @@ class ModelConfig(Named):
 
     dropout: DropoutRates = DropoutRates()
     ids: TokenIds = TokenIds()
-    init_std: float = Field(default=0.02, gt=0)
+    init_std: float = Field(default=0.02, gt=0)  # of random initial weights
 
     @model_validator(mode="before")
     @classmethod
@@ -168,9 +184,10 @@ class ModelConfig(Named):
                 "number of distances with a bucket of their own"
             )
         if self.depth == 0 and self.family != "encoder":
-            raise ValueError(f"depth = 0: a {self.family} needs at least one block")
+            raise ValueError(f"depth = 0: {with_article(self.family)} needs at least one block")
         if self.decoder_depth is not None and self.family != "seq2seq":
-            raise ValueError(f"decoder_depth is for seq2seq: this is a {self.family}, use depth")
+            kind = with_article(self.family)
+            raise ValueError(f"decoder_depth is for seq2seq: this is {kind}, use depth")
         return self
 
     # The same sizes for a type checker: after _fill none of them is None.
@@ -260,32 +277,64 @@ def read(
     fields: Mapping[str, Any],
     source: str = "config",
     names: Mapping[str, str] | None = None,
+    hint: Callable[[str], str] | None = None,
 ) -> C:
     """Build a `kind` from `fields`; a ConfigError names the first mistake in one line.
 
-    `source` is the file they come from, and `names` what it calls our fields.
+    `source` is the file they come from, and `names` what it calls our fields. `hint` says what to
+    write instead of an unknown field.
     """
     try:
         return kind(**fields)
     except ConfigError as error:
-        raise ConfigError(f"{source}: {_explain(kind, error.__cause__, names or {})}") from None
+        raise ConfigError(
+            f"{source}: {_explain(kind, error.__cause__, names or {}, hint)}"
+        ) from None
 
 
-def _explain(kind: type[BaseModel], errors: Any, names: Mapping[str, str]) -> str:
+def _explain(
+    kind: type[BaseModel],
+    errors: Any,
+    names: Mapping[str, str],
+    hint: Callable[[str], str] | None = None,
+) -> str:
     error = min(errors.errors(), key=lambda e: e["type"] != "extra_forbidden")  # typos first
-    path, value = ".".join(map(str, error["loc"])), error.get("input")
+    path, value = _path(error), error.get("input")
     if error["type"] == "extra_forbidden":
-        for step in error["loc"][:-1]:  # the group that contains the typo
-            group = kind.model_fields[step].annotation
-            assert isinstance(group, type)  # noqa: S101
-            kind = group
-        near = difflib.get_close_matches(str(error["loc"][-1]), list(kind.model_fields), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "remove it"
-        return f"unknown field {shown(path)} (value {shown(value)}): {hint}"
+        instead = hint(path) if hint is not None else _nearest(kind, error["loc"])
+        return f"unknown field {shown(path)} (value {shown(value)}): {instead}"
+    same = [
+        each for each in errors.errors() if _path(each) == path
+    ]  # of a union, one for each type
     path = names.get(path, path)
     if error["type"] == "missing":
         return f"field {path!r} is missing: write a value for it"
-    message = str(error["msg"]).removeprefix("Value error, ")
     if path:
-        return f"{path} = {shown(value)}: {message}"
+        return f"{path} = {shown(value)}: " + " or ".join(
+            dict.fromkeys(_plainly(each["msg"]) for each in same)
+        ).replace(" or write ", " or ")
+    message = _plainly(error["msg"])
     return re.sub(r"\b(\w+)(?= = )", lambda match: names.get(match[0], match[0]), message)
+
+
+def _path(error: Any) -> str:
+    """The field's full name, without the types of a union."""
+    return ".".join(str(part) for part in error["loc"] if not TYPE.match(str(part)))
+
+
+def _plainly(message: str) -> str:
+    """pydantic's message as the other ones of this package."""
+    message = message.removeprefix("Value error, ")
+    for theirs, ours in PLAINLY:
+        message = re.sub(theirs, ours, message)
+    return message
+
+
+def _nearest(kind: type[BaseModel], place: tuple[Any, ...]) -> str:
+    """What to write instead of an unknown field: a similar name in the same group."""
+    for step in place[:-1]:
+        group = kind.model_fields[step].annotation
+        assert isinstance(group, type)  # noqa: S101
+        kind = group
+    near = difflib.get_close_matches(str(place[-1]), list(kind.model_fields), n=1)
+    return f"did you mean {near[0]!r}?" if near else "remove it"

@@ -45,6 +45,17 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
+def counted(number: int, things: str) -> str:
+    """`1 document`, `2,000 documents of one sentence`: `things` begins with a plural."""
+    first, space, rest = things.partition(" ")
+    return f"{number:,} {first.removesuffix('s') if number == 1 else first}{space}{rest}"
+
+
+def with_article(noun: str) -> str:
+    """`an encoder`, `a decoder`."""
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
 def shown(value: object) -> str:
     """A value from a file as an error message shows it: its repr, cut if it is long."""
     if isinstance(value, str) and len(value) > MAX_SHOWN:

@@ -39,7 +39,7 @@ class DataConfig(SourceConfig):
     # without labels read the text columns of such a table if `text` is given, with the same split.
     text: str | None = None
     text_pair: str | None = None  # the second text of a pair
-    label: str | None = None
+    label: str | None = None  # the column of the label
     header: tuple[str, ...] = ()  # column names, for files without a header line
     # Between columns: of a .csv file, if it is not the comma, semicolon or tab of the header line;
     # of a file with another name, where quotation marks have no meaning.
@@ -79,25 +79,27 @@ class DataConfig(SourceConfig):
 
 class TokenizerConfig(Strict):
     path: DataPath | None = None  # a folder with a tokenizer; without it one is trained
+    # How one is trained; if not given, wordpiece for an encoder, else bpe.
     kind: Literal["bpe", "wordpiece", "unigram", "chars", "bytes"] | None = None
-    vocab_size: PositiveInt = 8_000
-    lowercase: bool = False
+    vocab_size: PositiveInt = 8_000  # the most tokens; not for chars and bytes
+    lowercase: bool = False  # convert text to lower case
 
 
 class ObjectiveConfig(Strict):
-    kind: str  # the name of a module in objectives/
+    kind: str  # what is learnt: the name of a module in objectives/
     length: PositiveInt  # the longest text in tokens, special tokens included
-    mask_rate: float = Field(default=0.15, gt=0.0, lt=1.0)
-    mask_unit: Literal["token", "word", "span"] = "token"
+    mask_rate: float = Field(default=0.15, gt=0.0, lt=1.0)  # the share of tokens to predict
+    mask_unit: Literal["token", "word", "span"] = "token"  # what is masked as a whole
     sentence_order: bool = False  # swap the two texts, instead of drawing a random second one
-    short_pair_fraction: float = Field(default=0.1, ge=0.0, le=1.0)  # of pairs below `length`
-    label_smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)
-    regression: bool | None = None  # labels are numbers; if not given: if some are as 3.5, not 3.0
+    short_pair_fraction: float = Field(default=0.1, ge=0.0, le=1.0)  # pairs shorter than `length`
+    label_smoothing: float = Field(default=0.0, ge=0.0, lt=1.0)  # probability of other tokens
+    # Labels are numbers to predict; if not given, they are if one has a fraction, like 3.5.
+    regression: bool | None = None
     class_weights: Literal["balanced"] | None = None  # rare classes count as much as common ones
     pool: Pool | None = None  # how token vectors become one; the model's default if not given
-    token_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)  # for pool = "words", "hierarchy"
+    token_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)  # of words, for pool = "words"…
     overlap: int = Field(default=64, ge=0)  # tokens that neighbouring windows of a context share
-    scale: float = Field(default=20.0, gt=0.0)  # of cosines, in the contrastive loss
+    scale: float = Field(default=20.0, gt=0.0)  # factor of cosines in the contrastive loss
     symmetric: bool = False  # contrastive loss in both directions
     max_score: float = Field(default=1.0, gt=0.0)  # the label that means a cosine of 1
     # Texts longer than `length` are counted and logged. warn: plain text is read in parts, pairs
@@ -113,31 +115,32 @@ def _one_or_more(names: Any) -> Any:
 
 
 class TrainConfig(Strict):
-    steps: int = Field(default=0, ge=0)  # either steps …
+    steps: int = Field(default=0, ge=0)  # the length of the run: either steps …
     epochs: float | None = Field(default=None, gt=0)  # … or passes over the data
-    micro_batch_tokens: PositiveInt | Literal["auto"] = 4_096  # in one forward pass
-    micro_batches: PositiveInt = 1  # in a step, over all processes
-    learning_rate: float = Field(default=1e-3, gt=0)
+    micro_batch_tokens: PositiveInt | Literal["auto"] = 4_096  # tokens in one forward pass
+    micro_batches: PositiveInt = 1  # forward passes in a step, over all processes
+    learning_rate: float = Field(default=1e-3, gt=0)  # the highest, after the warm-up
+    # How the learning rate falls after the warm-up; wsd: it stays, then falls at the end.
     schedule: Literal["constant", "linear", "cosine", "wsd", "inverse_sqrt"] = "cosine"
-    warmup: int | float = Field(default=100, ge=0)  # steps; below 1: a fraction of all steps
+    warmup: int | float = Field(default=100, ge=0)  # steps; below 1: a share of all steps
     decay_fraction: float = Field(default=0.2, ge=0.0, le=1.0)  # wsd: the decaying part at the end
-    min_lr_ratio: float = Field(default=0.1, ge=0.0, le=1.0)  # of the learning rate, at the end
-    optimiser: Literal["adamw", "muon"] = "adamw"
-    betas: tuple[float, float] = (0.9, 0.95)
-    eps: float = Field(default=1e-8, gt=0)
-    weight_decay: float = Field(default=0.1, ge=0)
+    min_lr_ratio: float = Field(default=0.1, ge=0.0, le=1.0)  # the last learning rate / the highest
+    optimiser: Literal["adamw", "muon"] = "adamw"  # muon: for matrices; AdamW for the rest
+    betas: tuple[float, float] = (0.9, 0.95)  # of AdamW's moving averages
+    eps: float = Field(default=1e-8, gt=0)  # of AdamW
+    weight_decay: float = Field(default=0.1, ge=0)  # of matrices
     # The factor from each block's learning rate to that of the block below.
     layerwise_lr_decay: float = Field(default=1.0, gt=0.0, le=1.0)
-    freeze: int = Field(default=0, ge=0)  # the embeddings and this many of the lowest blocks
-    max_grad_norm: float = Field(default=1.0, gt=0)
+    freeze: int = Field(default=0, ge=0)  # embeddings and so many of the lowest blocks stay
+    max_grad_norm: float = Field(default=1.0, gt=0)  # longer gradients are scaled down
     ema_decay: float = Field(default=0.0, ge=0.0, lt=1.0)  # moving average of weights; 0: none
-    precision: Literal["float32", "bfloat16"] = "float32"
-    compile: bool = False
+    precision: Literal["float32", "bfloat16"] = "float32"  # of forward and backward passes
+    compile: bool = False  # by torch.compile: faster on a GPU after some minutes
     cuda_graphs: bool = False  # capture a micro-batch once, then replay it
     activation_checkpointing: bool = False  # less memory, more time
-    deterministic: bool = False
-    workers: int = Field(default=0, ge=0)
-    seed: int = Field(default=0, ge=0)
+    deterministic: bool = False  # the same bits again on a GPU, but slower
+    workers: int = Field(default=0, ge=0)  # processes that prepare batches
+    seed: int = Field(default=0, ge=0)  # decides initial weights, dropout and order of the data
     evaluate_every: PositiveInt = 250  # steps; with epochs, one epoch if not given
     bleu_sentences: int = Field(default=0, ge=0)  # validation sentences translated for BLEU, chrF
     # The validation metric that chooses the best checkpoint; without it the loss, or the first
@@ -149,7 +152,7 @@ class TrainConfig(Strict):
     # A gradient this many times its usual norm is skipped. 10 if not given; never for labelled
     # data, where one wrong label among memorised texts gives such a gradient.
     grad_spike_factor: float | None = Field(default=None, gt=1.0)
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"  # auto: a GPU if there is one
     # Where the curves go: tensorboard (in the run's folder), wandb, mlflow; one, or a list.
     trackers: Annotated[tuple[TrackerName, ...], BeforeValidator(_one_or_more)] = ()
 

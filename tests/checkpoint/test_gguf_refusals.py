@@ -141,7 +141,7 @@ def aligned(value: int) -> Damage:
 
 REFUSED: dict[str, tuple[Damage, tuple[str, ...]]] = {
     # the file
-    "nothing there": (Path.unlink, ("no such file",)),
+    "nothing there": (Path.unlink, ("File not found",)),
     "a FIFO": (fifo, ("a FIFO",)),
     "a link": (link("real"), ("a link",)),
     "a link to a device": (link("/dev/zero"), ("a link",)),

@@ -123,7 +123,10 @@ def test_an_unknown_name_is_said_to_be_unknown(hub: tuple[str, list[str]], tmp_p
 
 def test_what_looks_like_a_path_asks_no_network(hub: tuple[str, list[str]], tmp_path: Path) -> None:
     endpoint, asked = hub
-    paths = ("./small", "a/b/c", "/no/where", "~x", "a b", "../small")
+    (tmp_path / "runs" / "mine").mkdir(parents=True)
+    paths = ("./small", "a/b/c", "/no/where", "~x", "a b", "../small", "small", "runs/mien")
     done = load(*paths, home=tmp_path / "home", endpoint=endpoint)
     assert done.stdout.count("no such folder") == len(paths)
+    assert "runs/mien: no such folder: did you mean runs/mine?" in done.stdout
+    assert "small: no such folder: write a model folder, or OWNER/NAME of a mod" in done.stdout
     assert asked == []

@@ -104,7 +104,7 @@ def test_prepare_refuses_in_one_line(place, tmp_path):
     def wrong(*words, code=1):
         return refused("data", "prepare", *words, code=code)
 
-    assert "nowhere.txt: no such file" in wrong(place / "nowhere.txt", *usual)
+    assert f"File not found: {place / 'nowhere.txt'}" in wrong(place / "nowhere.txt", *usual)
     assert "no tokenizer.json" in wrong(
         place / "text.txt", "--tokenizer", tmp_path, "--out", tmp_path / "s"
     )
@@ -264,7 +264,7 @@ def test_stats_refuse_in_one_line(place, tmp_path):
     assert "give one store at a time" in refused(
         "data", "stats", tmp_path / "s", tmp_path / "s", *usual, code=2
     )
-    assert "no such file" in refused("data", "stats", tmp_path / "none", *usual)
+    assert "File not found" in refused("data", "stats", tmp_path / "none", *usual)
     (tmp_path / "s" / "tokens-00000.bin").write_bytes(b"x")
     assert "prepare the data again" in refused(
         "data", "stats", tmp_path / "s", "--tokenizer", place / "bpe"

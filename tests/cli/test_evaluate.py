@@ -101,11 +101,11 @@ def test_refused_in_one_line(trained, tmp_path):
     recipe, run, _, kind = trained
     model = run / "model"
     assert "recipe (TOML)" in refused("evaluate", model, tmp_path / "none.toml", code=2)
-    assert "there is no recipe.toml in it" in refused("evaluate", model, tmp_path, code=2)
+    assert "no recipe.toml in this folder" in refused("evaluate", model, tmp_path, code=2)
     assert "there is no model in it" in refused("list", tmp_path)
     assert str(tmp_path) in refused("evaluate", tmp_path, recipe)
     assert f"the folder of a run: use {model}" in refused("evaluate", run, recipe)
-    assert "no such" in refused("evaluate", model, recipe, "--data", tmp_path)
+    assert "File not found: " in refused("evaluate", model, recipe, "--data", tmp_path)
     other = write_recipe(tmp_path / "o", "masked_lm" if kind != "masked_lm" else "causal_lm")
     assert "this model is for " in refused("evaluate", model, other, code=2)
     nothing = write_recipe(tmp_path / "n", kind, data={"valid_fraction": 0.0})

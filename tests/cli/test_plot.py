@@ -87,7 +87,7 @@ def test_refused_in_one_line(tmp_path):
     (tmp_path / "empty" / "metrics.jsonl").write_text("")
     assert "no step in it yet" in refused("plot", tmp_path / "empty")
     assert "ends in .png or .svg" in refused("plot", run, "--out", tmp_path / "a.gif", code=2)
-    assert "cannot be written" in refused("plot", run, "--out", tmp_path / "no" / "a.png")
+    assert "there is no folder" in refused("plot", run, "--out", tmp_path / "no" / "a.png", code=2)
 
 
 def test_without_matplotlib_it_says_what_to_install(tmp_path):

@@ -173,7 +173,7 @@ def test_train_asks_before_it_overwrites(data, tmp_path):
 @pytest.mark.parametrize(
     ("words", "kind", "line"),
     [
-        (["nowhere.txt"], InputError, "nowhere.txt: no such file or folder"),
+        (["nowhere.txt"], InputError, "File not found: "),
         ([], ConfigError, "vocab_size = None: write a number for bpe, such as 8000"),
         (["--vocab-size", "9"], ConfigError, "vocab_size = 9: write at least 257"),
         (["--kind", "bytes", "--vocab-size", "9"], ConfigError, "vocab_size = 9: bytes do not"),

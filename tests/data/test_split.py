@@ -59,5 +59,5 @@ def test_a_run_says_how_many_were_left_out(tmp_path):
     said = glassformer("pretrain", recipe, "--out", tmp_path / "run", "--dry-run")
     pairs = [tuple(line.rstrip().split("\t")) for line in lines]
     _, _, left_out = both(pairs, 0.3)
-    line = f"{left_out} pairs share a text with a validation pair: not trained on"
+    line = f"{left_out} pairs left out: a text of the validation data is in it"
     assert said.errors.count(line) == 1 and left_out > 20

@@ -106,7 +106,7 @@ def test_refused_in_one_line(folder, tmp_path):
     assert "batch_size = 0: write at least 1" in wrong("a", "--batch-size", 0)
     assert "the text is empty" in wrong("", code=1)
     assert "prompt 0 has " in wrong("cat " * 90, code=1)
-    assert "cannot be read: No such file" in wrong("--file", tmp_path / "none", code=1)
+    assert "File not found: " in wrong("--file", tmp_path / "none", code=1)
     (tmp_path / "empty").write_text("\n")
     assert "there is no text in it" in wrong("--file", tmp_path / "empty", code=1)
     assert "no such folder" in refused("generate", tmp_path / "nowhere", "a")

@@ -27,7 +27,7 @@ WRONG = {
         "max_new_tokens": 5,
     },
     "length_penalty = inf: ": {"length_penalty": float("inf")},
-    "early_stopping = 'soon': Input should be True, False or 'never'": {
+    "early_stopping = 'soon': write True, False or 'never'": {
         "num_beams": 2,
         "early_stopping": "soon",
     },
@@ -118,7 +118,8 @@ def test_what_a_model_cannot_do(model):
     masked = config.model_copy(update={"family": "encoder"})
     task = gf.build_task(masked, gf.TaskConfig(kind="masked_lm"))
     with pytest.raises(
-        gf.GlassformerError, match="this is a masked_lm model: load one that generates text"
+        gf.GlassformerError,
+        match=r"an encoder .masked_lm. and cannot generate: use fill or embed",
     ):
         gf.Model(task, model.tokenizer).generate("a")
     with pytest.raises(gf.GlassformerError, match="it generates one text"):

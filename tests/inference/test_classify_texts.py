@@ -123,14 +123,26 @@ def test_does_one_follow_the_other(name: str, tmp_path: Path) -> None:
 
 
 WRONG: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
-    "no words": ("fill", ("the [MASK]",), ("fill:", "classification model", "masked_lm")),
-    "no tags": ("tag", ("the cat",), ("tag:", "use classify", "kind token_classification")),
+    "no words": (
+        "fill",
+        ("the [MASK]",),
+        ("(classification) and cannot fill: use classify or embed", "gf-encoder"),
+    ),
+    "no tags": (
+        "tag",
+        ("the cat",),
+        ("cannot tag: use classify", "load a token_classification model"),
+    ),
     "no spans": (
         "answer",
         ("who", "the cat"),
-        ("answer:", "use classify", "kind question_answering"),
+        ("cannot answer: use classify", "load a question_answering model"),
     ),
-    "no next sentence": ("follows", ("a", "b"), ("follows:", "masked_lm_nsp or next_sentence")),
+    "no next sentence": (
+        "follows",
+        ("a", "b"),
+        ("cannot tell whether one text follows", "gf-encoder"),
+    ),
     "no text": ("classify", ([5],), ("text 0", "5")),
 }
 

@@ -62,7 +62,7 @@ def test_one_text_is_a_list_of_one(model: gf.Model) -> None:
 def test_a_bare_model_says_what_it_is_for(model: gf.Model) -> None:
     with pytest.raises(InputError) as caught:
         model.fill("the [MASK]")
-    one_line(caught.value, "fill: this is a features model: use embed", "masked_lm")
+    one_line(caught.value, "an encoder (features) and cannot fill: use embed, or load a masked_lm")
 
 
 SENSES = {  # two sentences with the word in one sense, and one in another

@@ -245,7 +245,7 @@ def test_another_word(served, ask):
 
 
 def test_what_cannot_be_written_is_one_line(served, client):
-    assert "load one that generates text" in refused(client, model="0")
+    assert "cannot generate: use " in refused(client, model="0")
     assert "write numbers from 0 to" in refused(client, taken=[[0, 99]])
     assert "takes no chosen tokens" in refused(client, taken=[[0, 1]], num_beams=2)
     assert "is for sampling" in refused(client, temperature=0.5)

@@ -62,7 +62,7 @@ def test_a_copy_is_the_same_text_wherever_it_lies(begun, tmp_path) -> None:
 def test_once_prepared_the_text_itself_is_not_needed(begun, tmp_path) -> None:
     (tmp_path / "texts").rename(tmp_path / "away")
     said = " ".join(glassformer(*begun).errors.split())
-    assert "texts: not found: the data that was prepared from it is used" in said
+    assert "recipe's folder): the data that was prepared from it is used" in said
 
 
 def test_parallel_files_are_watched(tmp_path) -> None:

@@ -114,7 +114,7 @@ def test_where_none_is_complete_nothing_is_deleted(tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in out.glob("checkpoints/*/*")}
     end = live("pretrain", recipe, "--out", out)
     assert end.status == 1 and end.steps == 0
-    assert "none of its 2 checkpoints is complete" in end.said.splitlines()[-1]
+    assert "2 checkpoints, none of them complete" in end.said.splitlines()[-1]
     assert {path: path.read_bytes() for path in out.glob("checkpoints/*/*")} == before
 
 

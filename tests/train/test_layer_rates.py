@@ -93,7 +93,7 @@ def test_epochs_become_steps(tmp_path):
     assert train.steps == round(2.5 * epoch)
     assert train.evaluate_every == train.save_every == round(epoch)
     both = write_recipe(tmp_path, "classification", train={"epochs": 2})
-    assert "train.steps or train.epochs: one of them" in refused("pretrain", both, code=2)
+    assert "train.epochs = 2: write one of them" in refused("pretrain", both, code=2)
 
 
 def test_a_warm_up_may_be_a_share():

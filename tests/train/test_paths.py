@@ -53,9 +53,10 @@ def test_a_path_of_the_command_line_starts_in_the_working_directory(
     glassformer("pretrain", recipe, "--out", "here/run", "--data.train", "input.txt")
     words = ("pretrain", recipe, "--out", "other")
     said = glassformer(*words, "--data.train", "none.txt", code=1).errors
-    assert f"{tmp_path / 'none.txt'}: no such file" in said
+    assert f"File not found: {tmp_path / 'none.txt'} (data.train)\n" in said
     said = glassformer(*words, code=1).errors  # the recipe's own, beside it
-    assert f"{tmp_path / 'recipes/text.txt'}: no such file" in said
+    where = "(data.train = 'text.txt', relative to the recipe's folder)\n"
+    assert f"File not found: {tmp_path / 'recipes/text.txt'} {where}" in said
     card = (tmp_path / "here/run/model/README.md").read_text("utf-8")
     assert "on `input.txt`" in card and str(tmp_path) not in card
 
@@ -122,7 +123,7 @@ def test_models_and_the_test_of_a_comparison(
     assert [each.recipe.init_from for each in runs] == [str(tmp_path / "mine"), "gf-encoder", None]
     assert {each.measuring.data.valid for each in runs} == {str(tmp_path / "test.tsv")}
     said = refused("compare", "gf-encoder", "--task", task, "--test", "none.tsv", "--out", "out")
-    assert f"{tmp_path / 'none.tsv'}: no such file" in said
+    assert f"File not found: {tmp_path / 'none.tsv'} (test)\n" in said
 
 
 def test_fine_tuning_a_file_from_another_folder(
@@ -135,10 +136,55 @@ def test_fine_tuning_a_file_from_another_folder(
     said = json.loads(glassformer("finetune", "gf-encoder", *words, "--json"))
     assert said["init_from"] == "gf-encoder"
     said = refused("finetune", "gf-encoder", "--objective", "classification", "--data", "no.tsv")
-    assert f"{tmp_path / 'here/no.tsv'}: no such file" in said
+    assert f"File not found: {tmp_path / 'here/no.tsv'}\n" in said
 
 
 @pytest.mark.parametrize("name", ["con", "NUL", "aux.1", "lpt1", "..", ".", "a."])
 def test_a_run_has_a_name_that_every_system_can_have(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="not every system has such a folder"):
+    with pytest.raises(ConfigError, match="not every system allows such a folder"):
         read_recipe(write_recipe(tmp_path), {"name": f'"{name}"'})
+
+
+def test_a_path_that_leads_nowhere_says_where_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = write_recipe(tmp_path / "recipes", steps=2)
+    recipe.write_text(recipe.read_text().replace('kind = "chars"', 'path = "words"'))
+    monkeypatch.chdir(tmp_path)
+    said = refused("pretrain", recipe, "--out", "run")
+    line = "(tokenizer.path = 'words', relative to the recipe's folder)"
+    assert f"File not found: {tmp_path / 'recipes/words'} {line}\n" in said
+    (tmp_path / "data").mkdir()
+    said = refused("pretrain", recipe, "--out", "run", "--data", "data", "--tokenizer.path", ".")
+    line = f"(data.train = 'text.txt', relative to the data folder {tmp_path / 'data'})"
+    assert f"File not found: {tmp_path / 'data/text.txt'} {line}\n" in said
+
+
+def test_the_folder_above_a_result_is_not_created(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = write_recipe(tmp_path, steps=1)
+    monkeypatch.chdir(tmp_path)
+    for words in (
+        ("pretrain", recipe), ("tokenizer", "train", "text.txt"),
+        ("data", "prepare", "text.txt", "--tokenizer", "x"),
+    ):  # fmt: skip
+        said = refused(*words, "--out", "rusn/mine", code=2)
+        assert f"rusn/mine: there is no folder {tmp_path / 'rusn'}: create it" in said
+    assert "create it" in refused("export", "gf-encoder", "rusn/mine", code=2)
+    assert not Path("rusn").exists()
+    glassformer("pretrain", recipe, "--out", "runs/mine", "--dry-run")  # as by default
+
+
+def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell leaves that of --out=~/run as it is."""
+    write_recipe(tmp_path / "home", steps=1)
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    glassformer("tokenizer", "train", "~/text.txt", "--out=~/words", "--kind", "chars")
+    glassformer("data", "prepare", "~/text.txt", "--tokenizer=~/words", "--out=~/store")
+    words = ("--data.train=~/store", "--data.valid_fraction=0", "--tokenizer.path=~/words")
+    glassformer("pretrain", "~/recipe.toml", "--out=~/run", *words, "--dry-run")
+    assert {"words", "store", "run"} <= {path.name for path in (tmp_path / "home").iterdir()}
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]

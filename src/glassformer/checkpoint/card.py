@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from glassformer.checkpoint.load import layout_of
 from glassformer.config import ModelConfig, TaskConfig
@@ -41,6 +42,11 @@ model = gf.load({json.dumps(folder or title, ensure_ascii=False)})
 {__version__}. This card describes the network, not its training: add the data, its licence
 and the limits before you share the model.
 """
+
+
+def card_for_hub(card: str, name: str) -> str:
+    """The card with the model's name on the hub in its example."""
+    return re.sub(r"gf\.load\(.*?\)", f"gf.load({json.dumps(name)})", card, count=1)
 
 
 def _layout(task: Task) -> str:

@@ -306,7 +306,7 @@ def _check_folder(path: Path) -> None:
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from None
     if not exists:
-        hint = nearly(str(path)) or "write the path of a model folder"
+        hint = nearly(path) or "write a model folder, or OWNER/NAME of a model on the hub"
         raise CheckpointError(f"{path}: no such folder: {hint}")
     if kind in OTHERS:
         raise CheckpointError(f"{path}: {_convert(kind, {})}")

@@ -100,7 +100,7 @@ def open_gguf(path: str | os.PathLike[str]) -> GgufFile:
     gguf = _gguf(path)
     file = open_plain(path.parent, path.name)
     if file is None:
-        raise CheckpointError(f"{path}: no such file: write the path of a GGUF file")
+        raise CheckpointError(f"File not found: {path.absolute()}: write the path of a GGUF file")
     with file:
         if not os.fstat(file.fileno()).st_size:
             raise CheckpointError(f"{path}: the file is empty")

@@ -182,7 +182,9 @@ def _pair(
     check_known(others, architecture.patterns(), architecture.prefix, source)
     filled = {name for link in names.values() for name in link.ours}
     if missing := [name for name in ours if name not in filled | buffers]:
-        raise CheckpointError(f"{source}: no tensor for {missing[0]!r} of a {config.kind} model")
+        raise CheckpointError(
+            f"{source}: the tensor of {missing[0]!r} is missing, which a {config.kind} model needs"
+        )
     return names
 
 
@@ -217,7 +219,10 @@ def _check_finite(tensors: Mapping[str, Tensor], folder: object) -> None:
         if tensor.dtype not in FLOATS or not tensor.numel():
             continue
         if not torch.stack(tensor.aminmax()).isfinite().all():  # both are NaN if there is one
-            raise CheckpointError(f"{folder}: tensor {shown(name)} contains NaN or infinity")
+            raise CheckpointError(
+                f"{folder}: tensor {shown(name)} contains NaN or infinity: it is damaged, or "
+                "its training diverged"
+            )
 
 
 def _new_origin(task: Task) -> Origin:

@@ -146,7 +146,7 @@ def _kind(path: Path) -> str:
 def _opened(path: Path) -> Iterator[IO[bytes]]:
     file = open_plain(path.parent, path.name)
     if file is None:
-        raise CheckpointError(f"{path}: no such file")
+        raise CheckpointError(f"File not found: {path.absolute()}")
     with file:
         packed = path.suffix.lower() == ".gz"
         yield gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[misc]

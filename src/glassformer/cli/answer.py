@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
 from glassformer.cli.common import (
     DEVICE,
@@ -21,6 +20,7 @@ from glassformer.cli.common import (
     texts,
     write_predictions,
 )  # fmt: skip
+from glassformer.cli.console import Console
 from glassformer.data.table_files import (
     Table,
     check_out,

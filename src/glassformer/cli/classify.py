@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
 from glassformer.cli.common import (
     COLUMN,
@@ -25,6 +24,7 @@ from glassformer.cli.common import (
     pairs,
     write_predictions,
 )  # fmt: skip
+from glassformer.cli.console import Console
 from glassformer.data.table_files import check_out, table_of
 
 

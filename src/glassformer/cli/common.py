@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
 import typer
 from rich import table as rich
 from rich.text import Text
 
+from glassformer.catalog import RUNS
 from glassformer.data.readers.files import UTF8, kind, lines, read_lines, stop
 from glassformer.data.table_files import (
     Cells,
@@ -26,6 +28,7 @@ from glassformer.data.table_files import (
     write_table,
 )
 from glassformer.errors import ConfigError, InputError, printable
+from glassformer.recipe.paths import expanded
 
 if TYPE_CHECKING:
     from glassformer.loaded import Model
@@ -56,6 +59,31 @@ class Precision(StrEnum):
     float32 = "float32"
     float16 = "float16"
     bfloat16 = "bfloat16"
+
+
+def with_paths(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with its paths expanded: a shell leaves the ~ of --out=~/run as it is.
+
+    What it writes must lie in a folder that exists, or in runs: a missing folder is a typo.
+    """
+
+    @functools.wraps(command)
+    def run(**options: Any) -> None:
+        for name, value in options.items():
+            if isinstance(value, Path):
+                options[name] = expanded(value)
+            elif isinstance(value, list):
+                options[name] = [expanded(x) if isinstance(x, Path) else x for x in value]
+        out = options.get("out")
+        if isinstance(out, Path):
+            folder = out.parent.parent if out.parent.name == RUNS.name else out.parent
+            if not folder.exists():
+                raise ConfigError(
+                    f"{out}: there is no folder {folder.absolute()}: create it, or correct the path"
+                )
+        command(**options)
+
+    return run
 
 
 def open_model(

@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.catalog import find
+from glassformer.catalog import RUNS, find
 from glassformer.cli.common import safe, size
-from glassformer.cli.evaluate import report_lines
+from glassformer.cli.console import Console
+from glassformer.cli.display import Display, duration
 from glassformer.cli.plot import check_picture, new_figure, save
-from glassformer.cli.training import DATA, JSON, opened, split_fields
+from glassformer.cli.training import DATA, JSON, follow, opened, split_fields
 from glassformer.errors import ConfigError
-from glassformer.recipe.paths import expanded
 
 if TYPE_CHECKING:
     from glassformer.data.run_paths import RunPaths
@@ -72,14 +71,16 @@ def run(
     for name in (model.removesuffix(RANDOM) for model in names):
         if not os.path.isdir(name):  # noqa: PTH112 - unlike Path's, it takes any string
             find(name)
-    folder = expanded(out) if out else Path("runs") / f"compare-{task.stem}"
+    folder = out or RUNS / f"compare-{task.stem}"
     picture = _picture(figure, folder)
     from glassformer.train.compare import Hooks, compare
 
-    result = compare(
-        names, task, seeds=seeds, folds=folds, test=test, evaluate_only=evaluate_only, data=data,
-        out=folder, changes=changes, hooks=Hooks(report_lines(), _announce, _train),
-    )  # fmt: skip
+    with Display() as display:
+        result = compare(
+            names, task, seeds=seeds, folds=folds, test=test, evaluate_only=evaluate_only,
+            data=data, out=folder, changes=changes,
+            hooks=Hooks(display.report, _announce, _train),
+        )  # fmt: skip
     if picture is not None:
         _paint(result.lines, result.metric, picture)
     if as_json:
@@ -90,14 +91,15 @@ def run(
     typer.echo("  ".join(str(path) for path in (result.table, picture) if path is not None))
 
 
-def _announce(line: str) -> None:
-    Console(stderr=True).print(Text(safe(line), "bold"), soft_wrap=True)
+def _announce(line: str, seconds: float | None) -> None:
+    left = "" if seconds is None else f"  {duration(seconds)} left"
+    Console(stderr=True).print(Text.assemble((safe(line), "bold"), left), soft_wrap=True)
 
 
 @contextmanager
 def _train(recipe: Recipe, paths: RunPaths) -> Iterator[Run]:
     with opened(recipe, paths) as (run, display):
-        display.follow(run)
+        follow(run, display)
         yield run
 
 

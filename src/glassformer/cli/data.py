@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.text import Text
 
-from glassformer.cli.common import grid, size, visible
-from glassformer.data.label_alignment import Document, texts_of
+from glassformer.cli.common import grid, size, visible, with_paths
+from glassformer.cli.console import Console
+from glassformer.cli.display import LiveLine
+from glassformer.data.label_alignment import Document
+from glassformer.data.prepare import text_bytes
+from glassformer.errors import counted
 from glassformer.text.folder import open_tokenizer
 
 
@@ -34,7 +28,6 @@ class Kind(StrEnum):
     pairs = "pairs"
 
 
-PROGRESS_SECONDS = 5.0  # between lines of progress without a terminal
 INTERRUPTED = 75
 
 app = typer.Typer(help="Prepare data for training, or show statistics.", no_args_is_help=True)
@@ -46,6 +39,7 @@ JSON = typer.Option(False, "--json", help="Print JSON.")
 
 
 @app.command()
+@with_paths
 def prepare(
     data: list[Path] = DATA,
     tokenizer: Path = TOKENIZER,
@@ -94,50 +88,32 @@ def prepare(
 
 
 class ReadingProgress:
-    """Passes documents on, and shows on stderr how many there were."""
+    """Passes documents on, and shows on stderr how many there were and the time left."""
 
     def __init__(self, texts: Iterable[Document], total: int | None) -> None:
         self.texts, self.total = texts, total
-        self.documents = self.bytes = 0
-        self.start = self.last = time.monotonic()
-        self.console = Console(stderr=True)
-        columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn()]
-        columns += [DownloadColumn(), TimeRemainingColumn()] if total else []
-        self.bar = Progress(
-            *columns, console=self.console, transient=True, disable=not self.console.is_terminal
-        )
+        self.live = LiveLine(Console(stderr=True))
 
     def __enter__(self) -> ReadingProgress:
-        self.bar.start()
-        self.task = self.bar.add_task("reading", total=self.total)
+        self.live.begin("reading")
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.bar.stop()
+        self.live.close()
 
     def __iter__(self) -> Iterator[Document]:
-        for text in self.texts:
-            self.documents += 1
-            parts = texts_of(text)
-            self.bytes += sum(len(part.encode("utf-8", "replace")) + 1 for part in parts)
+        read = 0
+        for number, text in enumerate(self.texts, 1):
+            read += text_bytes(text)
             yield text
-            self._show()
-
-    def _show(self) -> None:
-        now = time.monotonic()
-        if now < self.last + (0.2 if self.console.is_terminal else PROGRESS_SECONDS):
-            return
-        self.last, count = now, f"{self.documents:,} documents"
-        self.bar.update(self.task, completed=self.bytes, description=count)
-        if not self.console.is_terminal:
-            left = ""
-            if self.total:
-                seconds = (now - self.start) * max(0, self.total / self.bytes - 1)
-                left = f" of {size(self.total)}, about {seconds:.0f} s left"
-            self.console.print(f"{count}, {size(self.bytes)}{left}", highlight=False)
+            if self.live.due():
+                share = min(1.0, read / self.total) if self.total else None
+                of = f" of {size(self.total)}" if self.total else ""
+                self.live.show("reading", share, counted(number, "documents"), f"{size(read)}{of}")
 
 
 @app.command()
+@with_paths
 def stats(
     data: list[Path] = DATA,
     tokenizer: Path = TOKENIZER,
@@ -190,8 +166,8 @@ def _report(summary: dict[str, Any]) -> None:
         what = "longer" if name == "tokens" else f"{name} longer"
         share = cut["tokens"] / max(1, tokens)
         rows[f"{what} than {summary['length']:,}"] = (
-            f"{cut['documents']:,} documents: truncated, {cut['tokens']:,} tokens "
-            f"({share:.1%}) are lost; {cut['windows']:,} windows hold all"
+            f"{counted(cut['documents'], 'documents')}: truncated, {cut['tokens']:,} tokens "
+            f"({share:.1%}) are lost; {counted(cut['windows'], 'windows')} hold all"
         )
     console.print(grid(rows))
     for name, lengths in summary["lengths"].items():

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import typer
 from rich.columns import Columns
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
 from glassformer.cli import tour
+from glassformer.cli.console import Console
 
 if TYPE_CHECKING:
     from torch import Tensor

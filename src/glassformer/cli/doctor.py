@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import typer
-from rich.console import Console
 from rich.table import Table
+
+from glassformer.cli.console import Console
 
 
 def run(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:

@@ -6,13 +6,16 @@ import json
 from typing import Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from glassformer.cli.common import grid, safe, size, visible
+from glassformer.cli.console import Console
+from glassformer.cli.display import duration
+from glassformer.errors import counted
 
 CHARACTERS = 240  # of each text
+SIZES = {"texts": "texts", "tokens": "tokens", "answers": "labels"}  # of a micro-batch
 
 
 def show(facts: dict[str, Any], as_json: bool) -> None:
@@ -28,8 +31,8 @@ def _print(facts: dict[str, Any], console: Console) -> None:
     console.print(title, soft_wrap=True)
     console.print(grid(_rows(facts)))
     batch = facts["first_batch"]
-    many = "1 text" if batch["texts"] == 1 else f"{batch['texts']:,} texts"
-    summary = f"{many}, {batch['tokens']:,} tokens, {batch['answers']:,} labels (input←label)"
+    sizes = [counted(batch[name], things) for name, things in SIZES.items()]
+    summary = f"{', '.join(sizes)} (input←label)"
     console.print(Text.assemble(("\nThe first micro-batch: ", "bold"), summary), soft_wrap=True)
     table = Table.grid(padding=(0, 0, 0, 2))
     for number, text in enumerate(batch["shown"], 1):
@@ -38,7 +41,7 @@ def _print(facts: dict[str, Any], console: Console) -> None:
             lines.insert(0, _line(text["source"], [None] * len(text["source"])))
         table.add_row(Text(f"{number}", "cyan"), Text("\n").join(lines))
     console.print(table)
-    console.print("\nNothing was trained.", style="dim")
+    console.print("\nA few steps were timed; no model was written.", style="dim")
 
 
 def _rows(facts: dict[str, Any]) -> dict[str, str]:
@@ -49,15 +52,15 @@ def _rows(facts: dict[str, Any]) -> dict[str, str]:
     step = f"{facts['micro_batches']:,} × {facts['micro_batch_tokens']:,} tokens"
     step += " on each side" if facts["sides"] == 2 else ""
     rows = {
-        "model": f"{config['family']}, {depths} blocks, width {config['width']}, "
-        f"{config['heads']} heads, {config['vocab_size']:,} pieces",
+        "model": f"{config['family']}, {depths} {'block' if depths == '1' else 'blocks'}, "
+        f"width {config['width']}, {counted(config['heads'], 'heads')}, "
+        f"{config['vocab_size']:,} tokens",
         "parameters": f"{facts['parameters']['with_head']:,} with the head, "
         f"{facts['parameters']['bare']:,} without",
         "memory": f"about {size(total)}: {parts} (activations are estimated)",
     }
     for name, part in facts["data"].items():
-        many = "1 document" if part["documents"] == 1 else f"{part['documents']:,} documents"
-        rows[name] = f"{many}, {part['tokens']:,} tokens"
+        rows[name] = ", ".join(counted(part[things], things) for things in ("documents", "tokens"))
     rows |= {
         "a step": f"{step}, {facts['tokens_per_step']:,} of them real "
         f"({facts['filler_fraction']:.1%} of a micro-batch is filler)",
@@ -66,9 +69,20 @@ def _rows(facts: dict[str, Any]) -> dict[str, str]:
     }
     if facts["labels"]:
         rows["labels"] = ", ".join(f"{n:,} {safe(label)}" for label, n in facts["labels"].items())
-    skipped = [f"{count:,} {reason}" for reason, count in facts["skipped"].items()]
+    if facts["time"] is not None:
+        rows["time"] = _time(facts)
+    skipped = [counted(count, reason) for reason, count in facts["skipped"].items()]
     rows["note"] = "; ".join(skipped) or "nothing"
     return rows | {"folder": facts["out"]}
+
+
+def _time(facts: dict[str, Any]) -> str:
+    time = facts["time"]
+    steps = counted(facts["steps"], "steps")
+    line = f"about {duration(time['total'])}: {steps} of {time['step']:.2g} s"
+    if time["evaluations"]:
+        line += f", {counted(time['evaluations'], 'evaluations')} of {time['evaluation']:.2g} s"
+    return line + (" (without train.compile)" if facts["compile"] else "")
 
 
 def _shown(text: dict[str, Any]) -> Text:

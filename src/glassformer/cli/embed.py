@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
 
 from glassformer.cli.common import (
     COLUMN,
@@ -28,6 +27,7 @@ from glassformer.cli.common import (
     texts,
     warnings_on_stderr,
 )
+from glassformer.cli.console import Console
 from glassformer.data.table_files import check_out, table_of, vector_cells, write_table
 from glassformer.errors import ConfigError
 

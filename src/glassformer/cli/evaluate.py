@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from glassformer.cli.common import grid, listing, safe
+from glassformer.cli.console import Console
+from glassformer.cli.display import Display
 from glassformer.cli.plot import check_picture, new_figure, save
 from glassformer.cli.training import DATA, JSON, RECIPE, fields_of
 from glassformer.errors import ConfigError
-
-if TYPE_CHECKING:
-    from glassformer.data.prepare import Progress
-    from glassformer.data.run_paths import Report
-
 
 MOST_CONFUSED = 12  # classes whose confusion matrix fits a terminal
 
@@ -48,10 +44,11 @@ def run(
         check_picture(figure)
     from glassformer.train.evaluation import evaluate
 
-    metrics = evaluate(
-        model, recipe, data=data, changes=changes, sentences=translate, num_beams=num_beams,
-        length_penalty=length_penalty, per_document=per_document, report=report_lines(),
-    )  # fmt: skip
+    with Display() as display:
+        metrics = evaluate(
+            model, recipe, data=data, changes=changes, sentences=translate, num_beams=num_beams,
+            length_penalty=length_penalty, per_document=per_document, report=display.report,
+        )  # fmt: skip
     if figure is not None:
         if "confusion" not in metrics:
             raise ConfigError(f"--figure {figure}: this data has no classes: leave it out")
@@ -60,18 +57,6 @@ def run(
         typer.echo(json.dumps({"model": model, "recipe": str(recipe), **metrics}))
     else:
         _show(metrics)
-
-
-def report_lines() -> Report:
-    """Prints each line once, such as the number of skipped texts; no progress."""
-    printed: set[str] = set()
-
-    def report(line: str, progress: Progress | None) -> None:
-        if progress is None and line not in printed:
-            printed.add(line)
-            typer.echo(line, err=True)
-
-    return report
 
 
 def _show(metrics: dict[str, Any]) -> None:

@@ -31,13 +31,22 @@ def run(
 
     loaded = load(model, dtype=None if dtype is None else getattr(torch, dtype))
     loaded.export(out, name=Path(model).resolve().name.removesuffix(".gguf"))
-    files = {
-        file.relative_to(out).as_posix(): file.stat().st_size
-        for file in sorted(out.rglob("*"))
-        if file.is_file()
-    }
+    files = exported_files(out)
     if as_json:
         typer.echo(json.dumps({"folder": str(out), "files": files}))
-        return
+    else:
+        print_files(files, out)
+
+
+def exported_files(folder: Path) -> dict[str, int]:
+    """The size of each file in bytes."""
+    return {
+        file.relative_to(folder).as_posix(): file.stat().st_size
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    }
+
+
+def print_files(files: dict[str, int], where: str | Path) -> None:
     for name, size in files.items():
-        typer.echo(f"{size:>14,}  {out / name}")
+        typer.echo(f"{size:>14,}  {Path(where) / name}")

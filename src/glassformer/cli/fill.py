@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
 from glassformer.cli.common import DEVICE, JSON, MODEL, TOP_K, listing, open_model, safe, texts
+from glassformer.cli.console import Console
 from glassformer.data.table_files import table_of
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
 
 from glassformer.cli.common import DEVICE, JSON, TOP_K, listing, open_model
+from glassformer.cli.console import Console
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:

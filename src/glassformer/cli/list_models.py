@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from glassformer.cli.common import safe, size
+from glassformer.cli.console import Console
 
 
 def run(

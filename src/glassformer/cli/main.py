@@ -26,12 +26,15 @@ from glassformer.cli import (
     params,
     plot,
     presets,
+    publish,
+    recipe,
     studio,
     tag,
     tokenizer,
     training,
     translate,
 )
+from glassformer.cli.common import with_paths
 from glassformer.errors import GlassformerError
 from glassformer.version import __version__
 
@@ -50,6 +53,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "params": params.run,
     "plot": plot.run,
     "presets": presets.run,
+    "publish": publish.run,
     "similarity": embed.similarity,
     "studio": studio.run,
     "tag": tag.run,
@@ -64,7 +68,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for name, function in COMMANDS.items():
-    app.command(name)(function)
+    app.command(name)(with_paths(function))
 ANY_FIELD: dict[str, Callable[..., None]] = {  # they take any recipe field as an option
     "compare": compare.run,
     "evaluate": evaluate.run,
@@ -73,8 +77,9 @@ ANY_FIELD: dict[str, Callable[..., None]] = {  # they take any recipe field as a
 }
 for name, function in ANY_FIELD.items():
     extra = {"allow_extra_args": True, "ignore_unknown_options": True}
-    app.command(name, context_settings=extra)(function)
+    app.command(name, context_settings=extra)(with_paths(function))
 app.add_typer(data.app, name="data")
+app.add_typer(recipe.app, name="recipe")
 app.add_typer(tokenizer.app, name="tokenizer")
 
 

@@ -6,12 +6,12 @@ import json
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from glassformer.catalog import ADAMW, BF16, FP32, count_parameters, find
-from glassformer.errors import ConfigError
+from glassformer.cli.console import Console
+from glassformer.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from glassformer.config import ModelConfig
@@ -46,7 +46,8 @@ def run(
 def _structure(config: ModelConfig) -> str:
     depths = " + ".join(str(depth) for depth in (config.depth, config.decoder_depth) if depth)
     return (
-        f"{config.family}, {depths or 'no'} blocks, width {config.width}, {config.heads} heads, "
+        f"{config.family}, {depths or 'no'} {'block' if depths == '1' else 'blocks'}, "
+        f"width {config.width}, {counted(config.heads, 'heads')}, "
         f"{config.vocab_size:,} tokens, {config.position} positions"
     )
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
+from glassformer.cli.console import Console
 from glassformer.errors import ConfigError, InputError, check_installed
 from glassformer.train.curves import Curve, Line, read
 

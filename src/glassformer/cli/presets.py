@@ -6,9 +6,10 @@ import json
 from typing import Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from glassformer.cli.console import Console
 
 
 def run(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:

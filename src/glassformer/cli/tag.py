@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
 from glassformer.cli.common import (
     COLUMN,
@@ -24,6 +23,7 @@ from glassformer.cli.common import (
     open_model,
     write_predictions,
 )  # fmt: skip
+from glassformer.cli.console import Console
 from glassformer.data.table_files import check_out
 
 

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.cli.common import grid, safe, size, visible
+from glassformer.cli.common import grid, safe, size, visible, with_paths
+from glassformer.cli.console import Console
+from glassformer.errors import counted
 from glassformer.text.describe import TextSample, describe, longest_tokens, token_rows
 from glassformer.text.folder import check_writable, open_tokenizer, write_tokenizer
 from glassformer.text.training import (
@@ -32,6 +33,7 @@ app = typer.Typer(help="Train a tokenizer, or show one.", no_args_is_help=True)
 
 
 @app.command()
+@with_paths
 def train(
     data: list[Path] = typer.Argument(help="Files or folders: text, .jsonl, .csv …, .gz or .xz."),
     out: Path = typer.Option(help="The folder to write."),
@@ -126,7 +128,7 @@ def _report(facts: dict[str, Any]) -> None:
         "kind": f"{facts['kind']}, {FOR[facts['purpose']]}",
         "tokens": tokens,
         "special tokens": _special(facts),
-        "trained on": f"{facts['documents']:,} texts, {size(facts['bytes'])}",
+        "trained on": f"{counted(facts['documents'], 'texts')}, {size(facts['bytes'])}",
         "bytes per token": measured,
     }
     if facts["unknown"] is not None:
@@ -138,6 +140,7 @@ def _report(facts: dict[str, Any]) -> None:
 
 
 @app.command()
+@with_paths
 def show(
     folder: Path = typer.Argument(help="A folder with a tokenizer."),
     text: list[str] = typer.Argument(

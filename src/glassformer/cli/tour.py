@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from glassformer.cli.common import listing, prose, safe, warnings_on_stderr
+from glassformer.cli.console import Console
 from glassformer.pretrained import named
 
 if TYPE_CHECKING:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,19 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
+from glassformer.catalog import RUNS
+from glassformer.cli.display import Display
 from glassformer.errors import ConfigError
-from glassformer.recipe.paths import expanded, full_path
+from glassformer.recipe.field_names import field_names, hint
+from glassformer.recipe.paths import full_path
 from glassformer.recipe.toml import ROOT, root_of
 
 if TYPE_CHECKING:
     from glassformer.data.run_paths import RunPaths
     from glassformer.recipe.schema import Recipe
     from glassformer.train.fit import Run
-    from glassformer.train.loop import Step
-    from glassformer.train.trainer import Event, Trainer
 
 # Short names of fields.
 ALSO = {
@@ -40,7 +37,6 @@ FLAGS = ("skip_bad",)  # take no value
 STOPS = [
     getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGBREAK") if hasattr(signal, name)
 ]
-EVERY = 5.0  # seconds between lines where there is no terminal
 RECIPE = typer.Argument(help="A recipe: a TOML file, or a run's folder.", metavar="RECIPE")
 DATA = typer.Option(None, "--data", help=f"Where the recipe's data lies (or set {ROOT}).")
 OUT = typer.Option(None, "--out", help="The run's folder; runs/NAME by default.")
@@ -115,7 +111,9 @@ def fields_of(words: list[str]) -> dict[str, str]:
     """`--train.steps 100` and `--train.steps=100`."""
     fields, others = split_fields(words)
     if others:
-        raise _no_field(others[0])
+        raise ConfigError(
+            f"{others[0]}: unexpected word: fields of the recipe are written as --train.steps 100"
+        )
     return fields
 
 
@@ -131,14 +129,13 @@ def split_fields(words: list[str]) -> tuple[dict[str, str], list[str]]:
         if not name.startswith("--"):
             others.append(word)
             continue
+        field = ALSO.get(field, field)
+        if field not in field_names():
+            raise ConfigError(f"{name}: there is no such option or field: {hint(field, '--')}")
         if not equals and not rest:
-            raise _no_field(name)
-        fields[ALSO.get(field, field)] = value if equals else rest.pop(0)
+            raise ConfigError(f"{name}: its value is missing: write {name} VALUE")
+        fields[field] = value if equals else rest.pop(0)
     return fields, others
-
-
-def _no_field(name: str) -> ConfigError:
-    return ConfigError(f"{name}: write a field of the recipe and a value: --train.steps 100")
 
 
 def _run(
@@ -146,7 +143,7 @@ def _run(
 ) -> None:
     from glassformer.data.run_paths import RunPaths
 
-    folder = expanded(out) if out else Path("runs") / recipe.name
+    folder = out or RUNS / recipe.name
     with opened(recipe, RunPaths(root, folder, source)) as (run, display):
         if dry:
             from glassformer.cli.dry_run import show
@@ -155,7 +152,7 @@ def _run(
             if not display.quiet:
                 show(describe(run), as_json)
             return
-        display.follow(run)
+        follow(run, display)
     if not display.quiet:
         _print_result(run.result, as_json)
 
@@ -168,15 +165,25 @@ def opened(recipe: Recipe, paths: RunPaths) -> Iterator[tuple[Run, Display]]:
 
     for name in STOPS:
         signal.signal(name, signal.default_int_handler)
-    display = Display(Console(stderr=True), quiet=int(os.environ.get("RANK", 0)) != 0)
-    try:
-        with open_run(recipe, replace(paths, report=display.report)) as run:
-            yield run, display
-    except KeyboardInterrupt:  # while preparing: a run that trains is asked to stop instead
-        line = f"{paths.out}: interrupted before the first step: run the same command to resume"
-        raise Interrupted(line) from None
-    finally:
-        display.close()
+    with Display(quiet=int(os.environ.get("RANK", 0)) != 0) as display:
+        try:
+            with open_run(recipe, replace(paths, report=display.report)) as run:
+                yield run, display
+        except KeyboardInterrupt:  # while preparing: a run that trains is asked to stop instead
+            line = f"{paths.out}: interrupted before the first step: run the same command to resume"
+            raise Interrupted(line) from None
+
+
+def follow(run: Run, display: Display) -> None:
+    """Train to the end, and show every event; the first signal asks the run to stop."""
+    signals: list[int] = []
+    for name in STOPS:
+        signal.signal(name, lambda n, _: signals.append(n) if not signals else os._exit(75))
+    run.trainer.stop = lambda: bool(signals)
+    for number, event in enumerate(run.events()):
+        if number == 0:
+            display.begin(run)
+        display.show(event)
 
 
 def _print_result(result: dict[str, Any], as_json: bool) -> None:
@@ -185,124 +192,3 @@ def _print_result(result: dict[str, Any], as_json: bool) -> None:
         return
     metrics = "  ".join(f"{n} {value:.4g}" for n, value in (result.get("valid") or {}).items())
     typer.echo(f"{result['model']}  {metrics}")
-
-
-class Display:
-    """Shows the progress of a run: a bar on a terminal, plain lines elsewhere."""
-
-    def __init__(self, console: Console, *, quiet: bool) -> None:
-        self.console, self.quiet = console, quiet
-        self.steps = 0  # of the whole run
-        self.bar: Progress | None = None
-        self.seen: deque[tuple[float, int]] = deque(maxlen=50)
-        self.last = 0.0
-        self.doing = ""
-        self.printed: set[str] = set()
-
-    def report(self, line: str, progress: Any) -> None:
-        now = time.monotonic()
-        if self.quiet or (progress is not None and line == self.doing and now < self.last + EVERY):
-            return
-        if progress is None:
-            if line in self.printed:  # train and valid may be of the same file
-                return
-            self.printed.add(line)
-        self.doing, self.last = line, now
-        if progress is not None and progress.documents:
-            line += f": {progress.documents:,} documents, {progress.tokens:,} tokens"
-        self.console.print(line, style="dim", highlight=False)
-
-    def follow(self, run: Run) -> None:
-        """Train to the end, and show every event; the first signal asks the run to stop."""
-        signals: list[int] = []
-        for name in STOPS:
-            signal.signal(name, lambda n, _: signals.append(n) if not signals else os._exit(75))
-        run.trainer.stop = lambda: bool(signals)
-        events = run.events()
-        for number, event in enumerate(events):
-            if number == 0:
-                self._begin(run)
-            self.show(event)
-
-    def _begin(self, run: Run) -> None:
-        self.steps, self.peak = run.recipe.train.steps, _peak(run.trainer)
-        if self.quiet or not self.console.is_terminal:
-            return
-        columns: tuple[ProgressColumn, ...] = (
-            TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
-            BarColumn(bar_width=None),
-            TextColumn("{task.fields[loss]}  {task.fields[speed]}"),
-            TimeRemainingColumn(),
-        )
-        self.bar = Progress(*columns, console=self.console, transient=True)
-        self.task = self.bar.add_task(
-            "", total=self.steps, loss="", speed="",
-            completed=run.trainer.state.progress.step,
-        )  # fmt: skip
-        self.bar.start()
-
-    def show(self, event: Event) -> None:
-        from glassformer.train.loop import Step
-        from glassformer.train.trainer import Evaluated, RolledBack
-
-        if self.quiet:
-            return
-        if isinstance(event, Step):
-            self._step(event)
-        elif isinstance(event, Evaluated):
-            metrics = "  ".join(f"{name} {value:.4f}" for name, value in event.metrics.items()
-                             if name != "answers")  # fmt: skip
-            best = "  (best)" if event.better else ""
-            self._line(f"step {event.step:>6,}  valid: {metrics}{best}")
-        elif isinstance(event, RolledBack):
-            self._line(
-                f"step {event.bad:,}: {event.why}: rolled back to step {event.step:,}, "
-                "its rows are skipped"
-            )
-
-    def _step(self, step: Step) -> None:
-        now = time.monotonic()
-        self.seen.append((now, step.tokens))
-        if now < self.last + (0.5 if self.bar else EVERY) and step.number < self.steps:
-            return
-        self.last = now
-        if self.bar:
-            self.bar.update(
-                self.task, completed=step.number, loss=f"loss {step.loss:.4f}", speed=self._speed()
-            )
-        else:
-            self._line(f"step {step.number:>6,}  loss {step.loss:.4f}  {self._speed()}")
-
-    def _speed(self) -> str:
-        import torch
-
-        if len(self.seen) < 2:
-            return ""
-        seconds = self.seen[-1][0] - self.seen[0][0]
-        speed = sum(tokens for _, tokens in list(self.seen)[1:]) / max(seconds, 1e-9)
-        speed_text = f"{speed:,.0f} tokens/s"
-        if self.peak:
-            speed_text += f"  {100 * speed * self.peak[0] / self.peak[1]:.0f} % of peak"
-        if torch.cuda.is_available():
-            speed_text += f"  {torch.cuda.max_memory_allocated() / 1e9:.1f} GB"
-        return speed_text
-
-    def _line(self, line: str) -> None:
-        self.console.print(line, highlight=False)
-
-    def close(self) -> None:
-        if self.bar:
-            self.bar.stop()
-
-
-def _peak(trainer: Trainer) -> tuple[float, float] | None:
-    """FLOPs of a token, and those of the GPU in a second, where they are known."""
-    import torch
-
-    if not torch.cuda.is_available() or trainer.state.train.precision != "bfloat16":
-        return None
-    known = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "4090": 165e12}
-    name = torch.cuda.get_device_name()
-    chip = next((peak for part, peak in known.items() if part in name), None)
-    inner = sum(p.numel() for n, p in trainer.state.task.named_parameters() if "embedding" not in n)
-    return None if chip is None else (6.0 * inner, chip)

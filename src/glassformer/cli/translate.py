@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
 
 from glassformer.cli.common import (
     COLUMN,
@@ -24,6 +23,7 @@ from glassformer.cli.common import (
     prose,
     write_predictions,
 )  # fmt: skip
+from glassformer.cli.console import Console
 from glassformer.cli.generation_options import with_settings
 from glassformer.data.readers.files import lines, read_lines, stop
 from glassformer.data.table_files import Cells, Table, check_out, is_table, which_column

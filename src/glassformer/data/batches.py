@@ -13,7 +13,7 @@ import torch
 
 from glassformer.data.dataset import BatchShape, Dataset
 from glassformer.data.packing import Plan, key_of, make_plan, store_plan, stored_plan
-from glassformer.errors import InputError
+from glassformer.errors import InputError, counted
 from glassformer.model import Batch
 
 AHEAD = 4  # rows that each worker may have ready
@@ -119,6 +119,6 @@ class PackedRows:
 def _reasons(dataset: Dataset) -> str:
     """The end of "no text is left": why texts were skipped, and what to change."""
     skipped = [each for each in dataset.skipped() if each.count]
-    reasons = "".join(f": {each.count:,} {each.reason}" for each in skipped)
+    reasons = "".join(f": {counted(each.count, each.reason)}" for each in skipped)
     longer = any(each.too_long for each in skipped)
     return f"{reasons}: " + ("raise objective.length" if longer else "add other texts")

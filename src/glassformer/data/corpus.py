@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Literal
 
 from glassformer.data.label_alignment import Document
-from glassformer.data.prepare import chunks, encode
-from glassformer.data.readers.files import PACKED
+from glassformer.data.prepare import chunks, encode, plain_size
 from glassformer.data.readers.files import kind as suffix
 from glassformer.data.readers.parallel import pairs
-from glassformer.data.readers.tables import KINDS, sources
+from glassformer.data.readers.tables import sources
 from glassformer.data.readers.text import documents
 from glassformer.data.stats import EXAMPLES, CorpusStats
 from glassformer.data.store import META, Store
@@ -44,12 +43,7 @@ def corpus_files(paths: Sequence[Path]) -> list[Path]:
 
 def corpus_bytes(paths: Sequence[Path], kind: CorpusKind) -> int | None:
     """The size of the text in bytes; None if the file sizes do not show it."""
-    files = corpus_files(paths)
-    tables = () if kind == "pairs" else KINDS
-    for file in files:
-        if file.is_dir() or file.suffix.lower() in PACKED or suffix(file) in tables:
-            return None
-    return sum(file.stat().st_size for file in files)
+    return plain_size(corpus_files(paths), kind)
 
 
 def is_store(path: Path) -> bool:

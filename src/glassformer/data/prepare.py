@@ -19,6 +19,9 @@ from glassformer.data.label_alignment import (
     mark_words,
     texts_of,
 )
+from glassformer.data.readers.files import PACKED
+from glassformer.data.readers.files import kind as suffix
+from glassformer.data.readers.tables import KINDS
 from glassformer.data.special_tokens import SpecialTokenTemplate, end_of_text
 from glassformer.data.store import OTHERS, Meta, Writer, read_meta
 from glassformer.durable import remove
@@ -57,6 +60,7 @@ class Progress:
     documents: int
     characters: int
     tokens: int
+    share: float | None = None  # of all the work, if it is known
 
 
 def prepare(
@@ -92,6 +96,7 @@ def prepare(
     meta = before or expected
     writer = Writer(folder, meta)
     done, characters = sum(meta.documents), 0
+    total, read = (None if done else plain_size((files or {}).values(), kind)), 0
     tokens = sum(sum(each) for name, each in meta.tokens.items() if name not in OTHERS)
     if meta.done:
         yield Progress(done, characters, tokens)
@@ -103,7 +108,9 @@ def prepare(
         done, characters = done + len(chunk), characters + sum(map(_size, chunk))
         if writer.size >= shard:
             writer.close_shard()
-        yield Progress(done, characters, tokens)
+        read += sum(map(text_bytes, chunk))
+        share = min(1.0, read / total) if total else None
+        yield Progress(done, characters, tokens, share)
     if done == 0:
         raise InputError(f"{', '.join(map(str, sources)) or folder}: there is no text in it")
     writer.close_shard(done=True)
@@ -161,6 +168,23 @@ def _is_clean(text: str, at: int, tokenizer: Tokenizer) -> bool:
 def sentences(text: str) -> list[str]:
     """Split a text at line ends and after each full stop, question or exclamation mark."""
     return [sentence for each in _SENTENCE.findall(text) if (sentence := each.strip())]
+
+
+def text_bytes(document: Document) -> int:
+    """The bytes of its texts and line ends in a file."""
+    return sum(len(text.encode("utf-8", "replace")) + 1 for text in texts_of(document))
+
+
+def plain_size(files: Iterable[Path], kind: StoreKind) -> int | None:
+    """The bytes of these files; None if one of them is packed, or a table with other columns."""
+    sizes = []
+    for file in files:
+        if file.is_dir() or file.suffix.lower() in PACKED:
+            return None
+        if kind != "pairs" and suffix(file) in KINDS:
+            return None
+        sizes.append(file.stat().st_size)
+    return sum(sizes)
 
 
 def _size(document: Document) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from glassformer.data.prepare import Progress
+from glassformer.errors import InputError
 
 Report = Callable[[str, Progress | None], None]
 
@@ -27,6 +28,18 @@ class RunPaths:
     def silent(self) -> RunPaths:
         """The same paths, without reports."""
         return replace(self, report=_silent)
+
+    def find(self, field: str, path: str) -> Path:
+        """Where the path of a recipe's field leads; InputError if nothing is there."""
+        full = self.root / path
+        if full.exists():
+            return full
+        origin = field
+        if not Path(path).is_absolute():
+            beside = self.root == Path(self.source).parent.absolute()
+            folder = "the recipe's folder" if beside else f"the data folder {self.root}"
+            origin = f"{field} = {path!r}, relative to {folder}"
+        raise InputError(f"File not found: {full} ({origin})")
 
     def log(self, line: str) -> None:
         self.report(line, None)

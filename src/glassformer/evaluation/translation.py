@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from glassformer.generate.translate import translate
+from glassformer.generate.translate import Translation, translate
 from glassformer.tasks import Task
 from glassformer.text import Tokenizer
 
+GROUP = 512  # sentences between two reports
 HIGHER = ("bleu", "chrf")  # higher is better
 
 
@@ -72,9 +73,19 @@ class TranslationEvaluator:
         """BLEU and chrF."""
         return {name: each.value for name, each in self(task, self.names).items()}
 
-    def __call__(self, task: Task, names: Sequence[str] = ("bleu", "chrf")) -> dict[str, Score]:
+    def __call__(
+        self,
+        task: Task,
+        names: Sequence[str] = ("bleu", "chrf"),
+        watch: Callable[[float], None] = lambda share: None,
+    ) -> dict[str, Score]:
+        """The scores of these metrics; `watch` is called with the share that is translated."""
         was_training = task.training
         task.eval()
-        translations = translate(task, self.tokenizer, self.examples.sources, **self.search)
+        sources, translations = self.examples.sources, list[Translation]()
+        for start in range(0, len(sources), GROUP):
+            group = sources[start : start + GROUP]
+            translations += translate(task, self.tokenizer, group, **self.search)
+            watch(len(translations) / len(sources))
         task.train(was_training)
         return scores([each.text for each in translations], self.examples.references, names)

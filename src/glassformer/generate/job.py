@@ -17,6 +17,7 @@ from glassformer.generate.sampling import Request, generate_tokens
 from glassformer.generate.settings import Settings, settings_for
 from glassformer.model import Visitor
 from glassformer.tasks import CausalLM, Ids, Task
+from glassformer.tasks.calls import wrong_kind
 from glassformer.text import Tokenizer, is_one, items_of
 
 PROMPTS = "a text, a list of texts, or token ids"
@@ -93,9 +94,7 @@ def prepare(
     """
     config = task.backbone.config
     if not isinstance(task, CausalLM):
-        raise InputError(
-            f"generate: this is a {task.spec.kind} model: load one that generates text"
-        )
+        raise wrong_kind(task, "generate")
     if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
         raise ConfigError(f"batch_size = {shown(batch_size)}: write at least 1")
     files, stated = ({}, {}) if origin is None else (origin.files, origin.config)

@@ -58,44 +58,65 @@ class GenerationOptions(TypedDict, total=False):
 class Settings(Named):
     """How to generate. Fields with a description are also options of the commands."""
 
-    max_new_tokens: PositiveInt = Field(20, description="Generate at most this many tokens.")
-    min_new_tokens: int = Field(0, ge=0, description="No end token before this many tokens.")
-    stop: tuple[str, ...] = Field((), description="End a text before this string.")
+    max_new_tokens: PositiveInt = Field(20, description="The most new tokens.")
+    min_new_tokens: int = Field(
+        0, ge=0, description="The fewest new tokens before the text may end."
+    )
+    stop: tuple[str, ...] = Field(
+        (), description="End the text before this string; may be repeated."
+    )
 
     # Greedy decoding or, with do_sample, sampling. Without do_sample, the next four decide.
-    do_sample: bool | None = Field(None, description="Sample, or always take the best token.")
-    temperature: float | None = Field(
-        None, ge=0, description="Divide the logits by this: below 1, likely tokens are likelier."
+    do_sample: bool | None = Field(
+        None, description="Sample the next token, or always take the likeliest one."
     )
-    top_k: int | None = Field(None, ge=0, description="Sample from the k best tokens; 0: from all.")
+    temperature: float | None = Field(
+        None,
+        ge=0,
+        description="Sampling temperature: below 1 more predictable, above 1 more varied.",
+    )
+    top_k: int | None = Field(
+        None, ge=0, description="Sample from the k likeliest tokens; 0: from all."
+    )
     top_p: float | None = Field(
-        None, gt=0, le=1, description="Sample from the best tokens with this total probability."
+        None,
+        gt=0,
+        le=1,
+        description="Sample from the smallest set of tokens with total probability p.",
     )
     min_p: float | None = Field(
         None,
         ge=0,
         le=1,
-        description="Sample from tokens with at least this share of the best probability.",
+        description="Sample from tokens at least this fraction as probable as the likeliest one.",
     )
     # Without one, each call draws its own from torch, which torch.manual_seed makes repeatable.
     seed: int | None = Field(
         None, ge=0, lt=1 << 63, description="The same seed gives the same sample."
     )
-    num_return_sequences: PositiveInt = Field(1, description="Texts for each prompt.")
+    num_return_sequences: PositiveInt = Field(
+        1, description="How many texts to generate for each prompt."
+    )
 
-    num_beams: PositiveInt = Field(1, description="Beams of beam search; 1: no beam search.")
+    num_beams: PositiveInt = Field(
+        1, description="Number of beams; 1 is greedy decoding or sampling."
+    )
     length_penalty: float = Field(
-        1.0, description="Divide a beam's score by length ** this: above 0 favours long texts."
+        1.0,
+        description="Divide beam scores by length to this power: above 0 favours long texts.",
     )
     early_stopping: Literal[True, False, "never"] = Field(
-        False, description="Stop when num_beams texts are finished: true, false or never."
+        False,
+        description="Beam search stops when num_beams texts are finished: true, false or never.",
     )
 
     repetition_penalty: float = Field(
-        1.0, gt=0, description="Above 1: tokens of the text so far become less likely."
+        1.0, gt=0, description="Above 1, tokens that are already in the text become less likely."
     )
-    no_repeat_ngram_size: int = Field(0, ge=0, description="No n-gram of this size twice.")
-    bad_words: tuple[str, ...] = Field((), description="Never generate this word.")
+    no_repeat_ngram_size: int = Field(
+        0, ge=0, description="Never repeat a sequence of this many tokens; 0: no limit."
+    )
+    bad_words: tuple[str, ...] = Field((), description="Never generate this word; may be repeated.")
     bad_words_ids: tuple[tuple[int, ...], ...] = ()  # the same as token ids
     suppress_tokens: tuple[int, ...] = ()  # forbidden tokens
     forced_bos_token_id: int | None = None  # the first token after a start token
@@ -104,7 +125,7 @@ class Settings(Named):
     decoder_start_token_id: int | None = None  # the start token of a translation model's decoder
 
     # Of the model itself, before any other setting changed them.
-    logprobs: bool = Field(False, description="Also the log-probability of each token.")
+    logprobs: bool = Field(False, description="Also give the log-probability of each token.")
 
     @model_validator(mode="before")
     @classmethod

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from glassformer.checkpoint import Origin
-from glassformer.errors import InputError
 from glassformer.generate.align import align as align_words
 from glassformer.generate.align import chain
 from glassformer.generate.generation import Generation
@@ -16,6 +15,7 @@ from glassformer.generate.sentences import split
 from glassformer.generate.settings import TRANSLATION, Settings
 from glassformer.glass import Alignment
 from glassformer.tasks import Ids, Task
+from glassformer.tasks.calls import wrong_kind
 from glassformer.text import Tokenizer, texts_of
 
 BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}  # source tokens × beams of a batch
@@ -83,9 +83,7 @@ def translate(
     """
     config = task.backbone.config
     if config.family != "seq2seq":
-        raise InputError(
-            f"translate: this model is of the family {config.family}: load a translation model"
-        )
+        raise wrong_kind(task, "translate")
     texts = texts_of(texts, "translate")
     cut = [
         [_cut(line, tokenizer, config.max_length) for line in text.split("\n")] for text in texts

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from glassformer.config import TRAITS
 from glassformer.errors import InputError
 from glassformer.tasks import Task
+from glassformer.tasks.calls import wrong_kind
 from glassformer.text import Tokenizer
 
 
@@ -16,11 +16,7 @@ def check_kind(task: Task, call: str) -> None:
                 f"{call}: a translation model has no single stack: load another kind of model"
             )
     elif call not in task.spec.traits.calls:
-        kinds = [kind for kind, traits in TRAITS.items() if call in traits.calls]
-        raise InputError(
-            f"{call}: this is a {task.spec.kind} model: use "
-            f"{' or '.join(task.spec.traits.calls)}, or load a model of kind {' or '.join(kinds)}"
-        )
+        raise wrong_kind(task, call)
 
 
 def check_tokenizer(tokenizer: Tokenizer | None) -> Tokenizer:

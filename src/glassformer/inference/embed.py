@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from glassformer.errors import CheckpointError, InputError, shown
+from glassformer.errors import CheckpointError, InputError, counted, shown
 from glassformer.glass import Recorder
 from glassformer.inference.checks import check_top_k
 from glassformer.model import Encoder
@@ -111,9 +111,12 @@ def word(
     encoding = tokenizer.encode(sentence)
     spans = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", sentence)]
     if not 0 <= occurrence < len(spans):
+        if not spans:
+            raise InputError(f"{word!r} does not occur in {sentence!r}")
         raise InputError(
-            f"word: {word!r} is {len(spans)} times in {sentence!r}: "
-            f"there is no occurrence = {occurrence}"
+            f"{word!r} occurs {counted(len(spans), 'times')} in {sentence!r}: write occurrence = 0"
+            + (f" to {len(spans) - 1}" if len(spans) > 1 else "")
+            + f", not {occurrence}"
         )
     start, end = spans[occurrence]
     pieces = [

@@ -67,6 +67,7 @@ class Objective(ABC):
     family: ClassVar[Family]  # of the model
     task: ClassVar[TaskKind]  # its head and loss: see tasks/
     preset: ClassVar[str]  # the model, where the recipe has none
+    example_data: ClassVar[tuple[str, str]]  # of a new recipe: a path, and what is in it
     fields: ClassVar[tuple[str, ...]]  # of the recipe that only some objectives read
     best_by: ClassVar[tuple[str, ...]] = ()  # metrics that can choose the best checkpoint
     labelled: ClassVar[bool] = False  # learns from labels, not from text alone

@@ -54,6 +54,7 @@ class CausalLMDataset(Dataset):
 
 class CausalLMObjective(PlainTextObjective):
     name, family, task, preset = "causal_lm", "decoder", "causal_lm", "gpt2"
+    example_data = ("texts", "a file or folder of text; a blank line ends a document")
     fields = FIELDS
     reads_windows = True
     per_document = True

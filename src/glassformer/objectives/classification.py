@@ -181,6 +181,7 @@ class DocumentDataset(Dataset):
 
 class ClassificationObjective(TableObjective):
     name, family, task, preset = "classification", "encoder", "classification", "bert-tiny"
+    example_data = ("train.tsv", "a table with the columns text and label")
     fields = (
         *TABLE_FIELDS, "data.label_separator", "data.fold_by", "objective.regression",
         "objective.class_weights", "objective.token_dropout",

@@ -109,6 +109,7 @@ class MaskedObjective(PlainTextObjective):
 
 class MaskedLMObjective(MaskedObjective):
     name, family, task, preset = "masked_lm", "encoder", "masked_lm", "bert-tiny"
+    example_data = ("texts", "a file or folder of text; a blank line ends a document")
     fields = (*FIELDS, *MASKING_FIELDS)
     reads_windows = True
 

@@ -104,6 +104,7 @@ class MaskedLMNSPDataset(MaskedDataset):
 
 class MaskedLMNSPObjective(MaskedObjective):
     name, family, task, preset = "masked_lm_nsp", "encoder", "masked_lm_nsp", "bert-tiny"
+    example_data = ("texts", "a file or folder of text; a blank line ends a document")
     fields = (
         *FIELDS, *MASKING_FIELDS, "objective.sentence_order", "objective.short_pair_fraction",
     )  # fmt: skip

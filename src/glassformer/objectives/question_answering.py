@@ -104,6 +104,7 @@ class QuestionAnsweringDataset(Dataset):
 class QuestionAnsweringObjective(LabelledObjective):
     name, family, task = "question_answering", "encoder", "question_answering"
     preset = "bert-tiny"
+    example_data = ("train.json", "questions, contexts and answers in the format of SQuAD")
     fields = (*FIELDS, "objective.overlap")
     best_by = ("f1", "exact_match")
     reads_windows = True

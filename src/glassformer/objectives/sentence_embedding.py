@@ -81,6 +81,7 @@ class SentenceEmbeddingDataset(Dataset):
 
 class SentenceEmbeddingObjective(TableObjective):
     name, family, task, preset = "sentence_embedding", "encoder", "features", "bert-tiny"
+    example_data = ("pairs.tsv", "a table with two texts, and perhaps a score, in each row")
     fields = (*TABLE_FIELDS, "objective.scale", "objective.symmetric", "objective.max_score")
     best_by = ("spearman", "pearson", "accuracy")
     short_form = ShortForm(length=128, micro_batch_tokens=2048)

@@ -97,6 +97,7 @@ def _cut(start: int, size: int, inside: int, words: Numbers) -> Numbers:
 class TokenClassificationObjective(LabelledObjective):
     name, family, preset = "token_classification", "encoder", "bert-tiny"
     task = "token_classification"
+    example_data = ("train.conll", "a word and its tag in each line; a blank line ends a sentence")
     fields = (*FIELDS, "data.encoding", "data.tag", "objective.class_weights")
     best_by = ("entity_f1", "accuracy")
     reads_windows = True

@@ -29,6 +29,7 @@ from glassformer.data.readers import parallel
 from glassformer.data.run_paths import RunPaths
 from glassformer.data.special_tokens import SpecialTokenTemplate, end_of_text
 from glassformer.data.split import Pair, split_pairs
+from glassformer.errors import counted
 from glassformer.fields import RecipeFields
 from glassformer.objectives.base import DatasetParts, Evaluator, Objective
 from glassformer.objectives.plain_text import text_path
@@ -85,6 +86,7 @@ class TranslationDataset(Dataset):
 
 class TranslationObjective(Objective):
     name, family, task, preset = "translation", "seq2seq", "translation", "marian-base"
+    example_data = ("pairs.tsv", "a sentence, a tab and its translation in each line")
     fields = (
         "objective.label_smoothing", "train.bleu_sentences", "data.languages", "data.more",
         "data.encoding",
@@ -112,7 +114,7 @@ class TranslationObjective(Objective):
                 )
 
         def log(count: int) -> None:
-            paths.log(f"{count:,} pairs share a text with a validation pair: not trained on")
+            paths.log(f"{counted(count, 'pairs')} left out: a text of the validation data is in it")
 
         if share > 0.0:
             return split_pairs(read, share, held=part == "valid", report=log)

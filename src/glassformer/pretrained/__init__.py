@@ -15,10 +15,16 @@ def shipped() -> dict[str, Path]:
     return {path.name: path for path in folders if (path / "config.json").is_file()}
 
 
-def nearly(name: str) -> str:
-    """A hint for an error message if `name` is close to that of a shipped model; else empty."""
-    near = difflib.get_close_matches(name, shipped(), 1, 0.8)
-    return f"did you mean {near[0]}, which ships with the package?" if near else ""
+def nearly(path: Path) -> str:
+    """A hint for an error message: a shipped model of a similar name, or a neighbour; or empty."""
+    if near := difflib.get_close_matches(str(path), shipped(), 1, 0.8):
+        return f"did you mean {near[0]}, which ships with the package?"
+    try:
+        neighbours = [each.name for each in path.parent.iterdir()]
+    except (OSError, ValueError):
+        return ""
+    near = difflib.get_close_matches(path.name, neighbours, 1, 0.7)
+    return f"did you mean {path.with_name(near[0])}?" if near else ""
 
 
 def named(path: str | os.PathLike[str]) -> Path:

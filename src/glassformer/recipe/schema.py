@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import tomllib
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from glassformer.config import ModelConfig, Named, TokenIds, read
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, shown, with_article
 from glassformer.fields import (
     DataConfig,
     DataPath,
@@ -22,13 +23,14 @@ from glassformer.fields import (
 )  # fmt: skip
 from glassformer.objectives import objective_of
 from glassformer.presets import PRESETS
+from glassformer.recipe.field_names import hint
 from glassformer.recipe.paths import expanded, from_caller, from_recipe, map_paths
 from glassformer.recipe.toml import read_fields
 from glassformer.recipe.validation import check_agreement
 
 
 class Recipe(Named):
-    name: str = Field(pattern=r"^[\w.-]+$")
+    name: str = Field(pattern=r"^[\w.-]+$")  # of the run: its folder is runs/NAME
     data: DataConfig
     tokenizer: TokenizerConfig = TokenizerConfig()
     model: Mapping[str, Any] = {}  # a preset and fields of ModelConfig that differ from it
@@ -43,10 +45,12 @@ class Recipe(Named):
     def _check(self) -> Self:
         if RESERVED.fullmatch(self.name):
             raise ValueError(
-                f"name = {self.name!r}: not every system has such a folder: write another"
+                f"name = {self.name!r}: not every system allows such a folder: choose another name"
             )
         if len(self.data.languages) not in (0, 2):
-            raise ValueError(f"data.languages = {list(self.data.languages)}: write two, or none")
+            raise ValueError(
+                f"data.languages = {list(self.data.languages)}: name two, as ['en', 'ru'], or none"
+            )
         check_agreement(self)
         return self
 
@@ -80,7 +84,7 @@ def recipe_from(fields: dict[str, Any], changes: Mapping[str, str], source: str)
     for name, other in (("steps", "epochs"), ("epochs", "steps")):
         if f"train.{name}" in changes and f"train.{other}" not in changes:
             fields["train"].pop(other, None)
-    recipe = read(Recipe, _tuples(fields), source)
+    recipe = read(Recipe, _tuples(fields), source, hint=hint)
     if recipe.init_from is None:  # report a mistake in [model] before the data is prepared
         model_config(recipe, recipe.tokenizer.vocab_size, TokenIds(), source)
     return recipe
@@ -91,29 +95,36 @@ def model_config(recipe: Recipe, vocab_size: int, ids: TokenIds, source: str) ->
     objective, fields = objective_of(recipe), dict(recipe.model)
     name = fields.pop("preset", objective.preset)
     if name not in PRESETS:
-        raise ConfigError(f"{source}: model.preset = {name!r}: write one of {', '.join(PRESETS)}")
+        near = difflib.get_close_matches(str(name), PRESETS, 1)
+        instead = f"did you mean {near[0]!r}?" if near else "`glassformer presets` lists all"
+        raise ConfigError(f"{source}: model.preset = {shown(name)}: no such preset: {instead}")
     preset = PRESETS[name].model
     if preset.family != objective.family:
         raise ConfigError(
-            f"{source}: model.preset = {name!r} is a {preset.family}, and objective.kind = "
-            f"{objective.name!r} needs a {objective.family}"
+            f"{source}: model.preset = {name!r} is {with_article(preset.family)}, and "
+            f"objective.kind = {objective.name!r} needs {with_article(objective.family)}"
         )
     known = preset.model_dump()
     known |= dict.fromkeys(n for n in FOLLOWING if known[n] == _following(n, known))
     known |= {"vocab_size": vocab_size, "ids": ids.model_dump()}
     known["max_length"] = recipe.objective.length
-    config = read(ModelConfig, _merged(known, fields), f"{source}: model")
+    config = read(ModelConfig, _merged(known, fields), f"{source}: model", hint=_model_hint)
     if config.max_length < recipe.objective.length:
         raise ConfigError(
             f"{source}: objective.length = {recipe.objective.length}: the model reads at most "
-            f"model.max_length = {config.max_length} tokens"
+            f"model.max_length = {config.max_length} tokens: lower it, or raise model.max_length"
         )
     return config
 
 
 def with_dropout(recipe: Recipe, config: ModelConfig, source: str) -> ModelConfig:
     """The config of a model to go on from, with the recipe's dropout: no weight depends on it."""
-    return read(ModelConfig, _merged(config.model_dump(), recipe.model), f"{source}: model")
+    fields = _merged(config.model_dump(), recipe.model)
+    return read(ModelConfig, fields, f"{source}: model", hint=_model_hint)
+
+
+def _model_hint(name: str) -> str:
+    return hint(f"model.{name}")
 
 
 def _merged(known: dict[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:

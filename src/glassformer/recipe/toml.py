@@ -26,17 +26,21 @@ class RootedRecipe(Protocol):
 def read_fields(path: Path) -> dict[str, Any]:
     """The fields of a recipe file, or of the recipe in a run's folder."""
     try:
+        if not path.exists():
+            raise ConfigError(
+                f"File not found: {path.absolute()}: write the path of a recipe (TOML)"
+            )
         file = path / RECIPE if path.is_dir() else path
         if path.is_dir() and not file.is_file():
             raise ConfigError(
-                f"{path}: there is no {RECIPE} in it: write a recipe (TOML), or the folder of a run"
+                f"{path}: no {RECIPE} in this folder: write a recipe (TOML), or a run's folder"
             )
         return tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}: write the path of a recipe (TOML)") from None
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        hint = ': text needs quotes, like "mine"' if "Invalid value" in str(error) else ""
-        raise ConfigError(f"{path}: this is not TOML: {error}{hint}") from None
+        hint = ': a text needs quotes, as in name = "mine"' if "Invalid value" in str(error) else ""
+        raise ConfigError(f"{path}: not valid TOML: {error}{hint}") from None
 
 
 def root_of(recipe: RootedRecipe, data: Path | None, path: Path) -> Path:

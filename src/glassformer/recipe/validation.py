@@ -35,7 +35,7 @@ def check_agreement(recipe: RecipeFields) -> None:
     if recipe.init_from is not None:
         _check_init_from(recipe)
     elif recipe.random_init:
-        raise ValueError("random_init = true: write the model whose network it is in init_from")
+        raise ValueError("random_init = true needs init_from: the model whose architecture to use")
 
 
 def _check_objective(recipe: RecipeFields) -> None:
@@ -58,13 +58,17 @@ def _check_train(recipe: RecipeFields) -> None:
             "train.activation_checkpointing = true with train.cuda_graphs = true: write false for "
             "one of them"
         )
-    if (train.steps > 0) == (train.epochs is not None):
-        raise ValueError("write train.steps or train.epochs: one of them")
+    if train.steps > 0 and train.epochs is not None:
+        raise ValueError(
+            f"train.steps = {train.steps} and train.epochs = {train.epochs:g}: write one of them"
+        )
+    if not train.steps and train.epochs is None:
+        raise ValueError("the length of the run is missing: write train.steps or train.epochs")
     tokens = train.micro_batch_tokens
     if tokens != "auto" and tokens < length:
         raise ValueError(
             f"train.micro_batch_tokens = {tokens} is less than objective.length = {length}: a "
-            "micro-batch must hold the longest text"
+            f"micro-batch must hold the longest text: write at least {length}"
         )
 
 
@@ -88,9 +92,12 @@ def _check_fold(recipe: RecipeFields) -> None:
     parts = re.fullmatch(r"(\d{1,9})/(\d{1,9})", data.fold, re.ASCII)
     number, count = map(int, parts.groups()) if parts else (0, 0)
     if not 1 <= number <= count or count < 2:
-        raise ValueError(f"data.fold = {data.fold!r}: write 1/10 to 10/10, of any number from 2 on")
+        raise ValueError(f"data.fold = {data.fold!r}: write PART/PARTS, such as 1/10")
     if data.valid is not None:
-        raise ValueError(f"data.fold = {data.fold!r}: with data.valid nothing is held out")
+        raise ValueError(
+            f"data.fold = {data.fold!r} holds out a part of data.train, and data.valid names other "
+            "data: leave one of them out"
+        )
 
 
 def _check_is_read(

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from glassformer.config import TaskConfig
-from glassformer.errors import InputError
+from glassformer.errors import InputError, with_article
 from glassformer.kernels.spans import triton_works
 from glassformer.model import Backbone, Batch, Cache, Sequences, Visitor
 from glassformer.model.kernels import HALF
@@ -154,9 +154,7 @@ class Task(nn.Module, ABC):
                 )
             self._check_lengths("targets", targets)
         elif targets is not None:
-            raise InputError(
-                f"targets: this model is a {config.family}, not a seq2seq: leave them out"
-            )
+            raise InputError(f"targets: {with_article(config.family)} has none: leave them out")
         counts = [1] * len(ids) if documents is None else list(documents)
         if batch_size is None:
             budget, most = ROW.get(self.device.type, 16_384), len(counts)

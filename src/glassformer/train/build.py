@@ -19,7 +19,7 @@ from glassformer.data.run_paths import RunPaths
 from glassformer.data.store import META, Store, read_meta
 from glassformer.distributed import DistributedContext
 from glassformer.durable import write_whole
-from glassformer.errors import ConfigError, InputError, check_installed
+from glassformer.errors import ConfigError, InputError, check_installed, counted
 from glassformer.loaded import FINGERPRINT
 from glassformer.objectives import objective_of
 from glassformer.objectives.base import DatasetParts, Evaluator
@@ -56,13 +56,13 @@ class Builder:
     def trainer(self, world: DistributedContext) -> Trainer:
         """Prepare the data, and build the model and the trainer of the run."""
         self._check(world)
+        if world.is_main:
+            self._check_files("train", "valid")
         if self.objective.labelled:
             self.objective.check_packages()
             self.paths = replace(self.paths, labels=self._labels())
             self._resolve_metric()
         if world.is_main:
-            if self.recipe.data.valid is not None and not self._prepared("valid"):
-                source_files(self.recipe.data, self.paths.silent, "valid")  # a wrong path fails now
             tokenizer = self.make_tokenizer()
             for part in ("train", "valid"):
                 self._prepare(part, tokenizer)
@@ -86,6 +86,7 @@ class Builder:
     def validation(self, world: DistributedContext) -> tuple[Task, PackedRows]:
         """The initial model and the validation data alone, to measure the one on the other."""
         check_model(self.recipe, self.paths.source)
+        self._check_files("valid")
         if self.recipe.init_from is not None:  # its classes are those of the data
             labels = read_configs(self.recipe.init_from)[1].labels
             self.paths = replace(self.paths, labels=labels)
@@ -124,6 +125,16 @@ class Builder:
             )
         check_same(self.recipe, self.paths.out)
         check_model(self.recipe, source)
+
+    def _check_files(self, *parts: str) -> None:
+        """A wrong path fails now, not when its turn comes."""
+        path = self.recipe.tokenizer.path
+        if path is not None:
+            self.paths.find("tokenizer.path", path)
+        for part in parts:
+            needed = part == "train" or self.recipe.data.valid is not None
+            if needed and not self._prepared(part):
+                source_files(self.recipe.data, self.paths.silent, part)
 
     def _update(self, **fields: Any) -> None:
         train = self.recipe.train.model_copy(update=fields)
@@ -291,10 +302,10 @@ class Builder:
         for each in skipped:
             if each.too_long and self.recipe.objective.on_truncate == "error":
                 raise InputError(
-                    f"{dataset.store.folder}: {each.count:,} {each.reason}: raise objective.length "
-                    f"= {self.recipe.objective.length}, or write --on-truncate warn"
+                    f"{dataset.store.folder}: {counted(each.count, each.reason)}: raise "
+                    f"objective.length = {self.recipe.objective.length}, or add --on-truncate warn"
                 )
         if skipped:
             self.paths.log(
-                f"{part}: " + "; ".join(f"{each.count:,} {each.reason}" for each in skipped)
+                f"{part}: " + "; ".join(counted(each.count, each.reason) for each in skipped)
             )

@@ -73,10 +73,11 @@ def train(recipe: Recipe, paths: RunPaths) -> Iterator[Run]:
 
 @dataclass(frozen=True)
 class Hooks:
-    """What a caller may watch: lines about the data, the start of each run, and its training."""
+    """What a caller may watch: lines about the data, the start of each run (with the seconds that
+    all runs still take, once one is finished), and its training."""
 
     report: Report = lambda line, progress: None
-    start: Callable[[str], None] = lambda line: None
+    start: Callable[[str, float | None], None] = lambda line, seconds_left: None
     train: Callable[[Recipe, RunPaths], AbstractContextManager[Run]] = train
 
 
@@ -144,15 +145,28 @@ def _results(
         for run in runs:
             recipe_for(run.recipe, run.model)
     finished = [check(run, paths) for run in runs]
-    results = []
+    results: list[RunResult] = []
     for number, (run, result) in enumerate(zip(runs, finished, strict=True), 1):
         done = "" if result is None else ": finished"
-        hooks.start(f"{run.model}, {run.label} ({number} of {len(runs)}){done}")
+        hooks.start(
+            f"{run.model}, {run.label} ({number} of {len(runs)}){done}",
+            _seconds_left(results, finished[number - 1 :]),
+        )
         if result is None:
             result = _evaluate(run, paths) if evaluate_only else _train(run, paths, hooks)
             keep(run, paths, result)
         results.append(result)
     return results
+
+
+def _seconds_left(
+    results: Sequence[RunResult], waiting: Sequence[RunResult | None]
+) -> float | None:
+    """As long as the mean of the runs so far for each that is not finished."""
+    unfinished = sum(result is None for result in waiting)
+    if not results or not unfinished:
+        return None
+    return unfinished * sum(result.seconds for result in results) / len(results)
 
 
 def _train(planned: PlannedRun, paths: RunPaths, hooks: Hooks) -> RunResult:

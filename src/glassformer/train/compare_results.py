@@ -30,6 +30,8 @@ def check(planned: PlannedRun, paths: RunPaths) -> RunResult | None:
         )
     check_model(recipe, paths.source)
     check_same(recipe, planned.folder)
+    if planned.test is not None:
+        paths.find("test", planned.test)
     files = _files(planned, paths)
     path = planned.folder / RESULT
     stored = parse(path.read_bytes(), str(path)) if path.is_file() else {}

@@ -1,8 +1,10 @@
-"""`gf.dry_run`: what a run would do, down to its first micro-batch; nothing is trained."""
+"""`gf.dry_run`: what a run would do, down to its first micro-batch; nothing is kept."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from glassformer.data.batches import PackedRows
 from glassformer.data.dataset import NO_LABEL, Dataset
 from glassformer.data.run_paths import RunPaths
 from glassformer.data.store import OTHERS
+from glassformer.errors import GlassformerError
 from glassformer.model import Batch
 from glassformer.objectives import objective_of
 from glassformer.objectives.base import Objective
@@ -21,18 +24,20 @@ from glassformer.recipe.schema import Recipe, read_recipe
 from glassformer.recipe.toml import root_of
 from glassformer.sizes import measure
 from glassformer.text import Tokenizer
-from glassformer.train.fit import Run, open_run
+from glassformer.train.fit import Run, open_run, out_of_memory
+from glassformer.train.loop import Step, fit
 from glassformer.train.trainer import Trainer
 
 SHOWN = 3  # texts of the first micro-batch
+TIMED, SLOW = 3, 5.0  # steps to time; a first step that takes so many seconds is enough
 
 
 def dry_run(
     recipe: str | Path, *, data: str | Path | None = None, out: str | Path | None = None,
     changes: dict[str, str] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Prepare the data, build the model, and describe the run: sizes, memory, skipped texts and the
-    first micro-batch. The arguments are those of `fit`."""
+    """Prepare the data, build the model, and describe the run: sizes, memory, time, skipped texts
+    and the first micro-batch. The arguments are those of `fit`."""
     path = Path(recipe)
     resolved = read_recipe(path, changes or {})
     root = root_of(resolved, None if data is None else Path(data), path)
@@ -67,6 +72,7 @@ def describe(run: Run) -> dict[str, Any]:
             if part is not None
         },
         "steps": train.steps,
+        "compile": train.compile,
         "micro_batches": train.micro_batches,
         "micro_batch_tokens": rows.budget,
         "tokens_per_step": round(real / len(plan) * train.micro_batches),
@@ -77,7 +83,58 @@ def describe(run: Run) -> dict[str, Any]:
         "skipped": _skipped(rows.dataset),
         "sides": objective.sides,
         "first_batch": _first(rows, tokenizer, objective, task.spec),
+        "time": timing(run),  # last: it trains some steps
     }
+
+
+def timing(run: Run) -> dict[str, float] | None:
+    """Seconds of a step, of an evaluation and of the whole run, from a few steps. None if there
+    are several processes: all of them would have to take part."""
+    trainer, train = run.trainer, run.recipe.train
+    if trainer.world.size > 1:
+        return None
+    try:
+        step = _step_seconds(trainer)
+        evaluation = _evaluation_seconds(trainer)
+    except torch.OutOfMemoryError:
+        raise GlassformerError(out_of_memory(run.recipe)) from None
+    evaluations = math.ceil(train.steps / train.evaluate_every) if evaluation else 0
+    seconds = step * train.steps + evaluation * evaluations
+    return {"step": step, "evaluation": evaluation, "evaluations": evaluations, "total": seconds}
+
+
+def _step_seconds(trainer: Trainer) -> float:
+    """The first step also warms up, so it counts only if it is long, or the only one."""
+    steps = fit(trainer.state, trainer.rows, trainer.world, trainer.losses)
+    first, *others = _timed(steps)
+    return sum(others) / len(others) if others else first
+
+
+def _timed(steps: Iterator[Step]) -> Iterator[float]:
+    for _ in range(1 + TIMED):
+        start = time.monotonic()
+        step = next(steps, None)
+        if step is None:
+            return
+        _ = step.loss  # waits for the device
+        seconds = time.monotonic() - start
+        yield seconds
+        if seconds > SLOW:
+            return
+
+
+@torch.no_grad()
+def _evaluation_seconds(trainer: Trainer) -> float:
+    """Labelled data is read twice: for its loss, then for its metrics."""
+    rows, task = trainer.valid, trainer.state.task
+    if rows is None:
+        return 0.0
+    task.eval()
+    start = time.monotonic()
+    losses = task(rows[0].batch.to(trainer.world.device)).losses
+    _ = [each.total.item() for each in losses.values()]  # waits for the device
+    passes = 1 if trainer.evaluator is None else 2
+    return passes * len(rows.plan(0)) * (time.monotonic() - start)
 
 
 def memory(trainer: Trainer, recipe: Recipe) -> dict[str, int]:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from glassformer.checkpoint import read_configs
+from glassformer.data.prepare import Progress
 from glassformer.data.run_paths import Report, RunPaths
 from glassformer.distributed import join
 from glassformer.errors import ConfigError, check_installed
 from glassformer.evaluation.loss import by_document, loss_metrics, perplexity
 from glassformer.evaluation.translation import TranslationEvaluator
 from glassformer.fields import TokenizerConfig
+from glassformer.model import Batch
 from glassformer.objectives import objective_of
 from glassformer.objectives.labelled import LabelledEvaluator
 from glassformer.precision import compute_dtype
 from glassformer.recipe.paths import model_path
 from glassformer.recipe.schema import Recipe, read_recipe
 from glassformer.recipe.toml import root_of
-from glassformer.tasks import Task
+from glassformer.tasks import Output, Task
 from glassformer.train.build import Builder
 from glassformer.train.state import PRECISION
 
@@ -113,7 +117,9 @@ def measure(
         world = join(recipe.train.device)
         task, rows = builder.validation(world)
         task = task.to(compute_dtype(PRECISION[recipe.train.precision], task.device).dtype)
-        metrics: dict[str, Any] = loss_metrics(task, rows, world)
+        passes = 2 if objective.labelled else 1  # labelled data is read again for its metrics
+        watched = _watched(task, passes * len(rows.plan(0)), paths)
+        metrics: dict[str, Any] = loss_metrics(task, rows, world, watched)
         if objective.per_document and rows.dataset.store.folder.is_relative_to(folder):
             texts = [str(text) for text in objective.read(recipe, builder.paths, "valid")]
             size = sum(len(text.encode()) for text in texts)
@@ -127,8 +133,24 @@ def measure(
         if objective.labelled:
             metrics |= _labelled(builder, task)
         if translates:
-            metrics |= _translation(builder, task, sentences, search or {})
+            metrics |= _translation(builder, task, sentences, search or {}, paths)
     return metrics
+
+
+def _watched(task: Task, batches: int, paths: RunPaths) -> Callable[[Batch], Output]:
+    """The task; reports how many of the batches it has read."""
+    count = itertools.count(1)
+
+    def call(batch: Batch) -> Output:
+        output: Output = task(batch)
+        _report(paths, next(count) / batches)
+        return output
+
+    return call
+
+
+def _report(paths: RunPaths, share: float) -> None:
+    paths.report("evaluating", Progress(0, 0, 0, share))
 
 
 def _labelled(builder: Builder, task: Task) -> dict[str, Any]:
@@ -138,11 +160,11 @@ def _labelled(builder: Builder, task: Task) -> dict[str, Any]:
 
 
 def _translation(
-    builder: Builder, task: Task, sentences: int | None, search: dict[str, Any]
+    builder: Builder, task: Task, sentences: int | None, search: dict[str, Any], paths: RunPaths
 ) -> dict[str, Any]:
     evaluator = builder.evaluator(sentences=sentences, **search)
     assert isinstance(evaluator, TranslationEvaluator)  # noqa: S101
-    scores = evaluator(task, ("bleu", "chrf", "ter"))
+    scores = evaluator(task, ("bleu", "chrf", "ter"), lambda share: _report(paths, share))
     metrics: dict[str, Any] = {name: score.value for name, score in scores.items()}
     metrics["signatures"] = {name: score.signature for name, score in scores.items()}
     return metrics

@@ -55,7 +55,7 @@ class Run:
                     logger.log(event)
                     yield event
             except torch.OutOfMemoryError:
-                raise GlassformerError(_out_of_memory(self.recipe)) from None
+                raise GlassformerError(out_of_memory(self.recipe)) from None
         self.result = finish(trainer, self.recipe)
 
 
@@ -170,7 +170,8 @@ def as_texts(changes: Mapping[str, Any] | None) -> dict[str, str]:
     return texts
 
 
-def _out_of_memory(recipe: Recipe) -> str:
+def out_of_memory(recipe: Recipe) -> str:
+    """The error message: what to change."""
     tokens, count = recipe.train.micro_batch_tokens, recipe.train.micro_batches
     half = tokens // 2 if isinstance(tokens, int) else 4096
     return (

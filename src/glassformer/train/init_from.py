@@ -34,7 +34,7 @@ def check_model(recipe: Recipe, source: str) -> None:
         return
     folder = named(recipe.init_from)
     if not folder.exists():
-        hint = nearly(recipe.init_from) or "write the folder of a model"
+        hint = nearly(folder) or "write the folder of a model"
         raise ConfigError(f"{folder}: no such folder: {hint}")
     stored = read_configs(folder)[0]
     config = with_dropout(recipe, stored, source)

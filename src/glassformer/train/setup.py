@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from glassformer.checkpoint import model_card, save_task
 from glassformer.checkpoint.folder import verify
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, counted
 from glassformer.fields import TrainConfig
 from glassformer.model.block import Block
 from glassformer.precision import dtype_name
@@ -37,8 +37,8 @@ def resume(trainer: Trainer, train: TrainConfig, log: Callable[[str], None]) -> 
     last = run_dir.latest(log)
     if last is None and (steps := run_dir.steps()):
         raise CheckpointError(
-            f"{run_dir.checkpoints}: none of its {len(steps)} checkpoints is complete: move them "
-            "away, then the same command starts afresh"
+            f"{run_dir.checkpoints}: {counted(len(steps), 'checkpoints')}, none of them complete: "
+            "move them away, then the same command starts afresh"
         )
     if last is not None:
         state.load(last)
@@ -112,8 +112,8 @@ def training_card(trainer: Trainer, recipe: Recipe, metrics: dict[str, float]) -
     rows = "\n".join(f"| {name} | {value:.4f} |" for name, value in metrics.items())
     return f"""## How it was trained
 
-Objective `{recipe.objective.kind}` on `{shared.data.train}`, {progress.step:,} steps,
-{progress.tokens:,} tokens, {progress.seconds:.0f} s. Recipe:
+Objective `{recipe.objective.kind}` on `{shared.data.train}`, {counted(progress.step, "steps")},
+{counted(progress.tokens, "tokens")}, {progress.seconds:.0f} s. Recipe:
 
 ```toml
 {as_toml(shared)}```

@@ -76,8 +76,10 @@ def find_files(path: str | os.PathLike[str]) -> list[Path]:
     start = Path(path)
     if start.is_file():
         return [start]
+    if not start.exists():
+        raise InputError(f"File not found: {start.absolute()}")
     if not start.is_dir():
-        raise InputError(f"{start}: no such file or folder: write the path of one that is there")
+        raise InputError(f"{start}: this is neither a file nor a folder")
     files = sorted(file for file in start.rglob("*") if file.is_file() and _is_visible(file, start))
     if not files:
         raise InputError(f"{start}: there are no files in this folder")
@@ -101,6 +103,8 @@ def unpacked(path: Path) -> Iterator[IO[bytes]]:
         opener: Any = PACKED.get(path.suffix.lower(), open)
         with opener(path, "rb") as stream:
             yield stream
+    except FileNotFoundError:
+        raise InputError(f"File not found: {path.absolute()}") from None
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path}: cannot be read: {reason}") from None
