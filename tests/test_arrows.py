@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import graphlib
 import inspect
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -245,3 +247,8 @@ def test_six_functions_from_task_to_kernel(
     texts_done = 1 if even else len(texts)  # one call for all texts, or one for each
     assert routes == [route] * (calls * texts_done)
     assert len(route) == (6 if even else 7)
+
+
+def test_reading_a_recipe_loads_no_torch() -> None:
+    code = "import sys, glassformer.recipe.schema; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

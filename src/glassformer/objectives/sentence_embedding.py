@@ -133,7 +133,7 @@ class SentenceEmbeddingObjective(TableObjective):
     def model_files(
         self, recipe: RecipeFields, files: Mapping[str, bytes], width: int
     ) -> dict[str, bytes]:
-        from glassformer.objectives.sentence_files import sentence_files
+        from glassformer.inference.sentence_files import sentence_files
 
         return sentence_files(files, self.pool(recipe, files), recipe.objective.length, width)
 

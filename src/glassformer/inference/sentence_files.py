@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from glassformer.inference import embedding_config
+from glassformer.inference.embed import embedding_config
 
 SENTENCE_FILES = (
     "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json",
