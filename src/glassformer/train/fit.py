@@ -49,7 +49,8 @@ class Run:
         resume(trainer, train, self.log)
         if trainer.world.is_main:
             write_whole(trainer.run_dir.folder / RECIPE, as_toml(self.recipe).encode())
-        with tracked(trainer, self.recipe) as logger:
+        fields = self.recipe.model_dump(mode="json", exclude_none=True)
+        with tracked(trainer, train.trackers, fields) as logger:
             try:
                 for event in trainer.run():
                     logger.log(event)

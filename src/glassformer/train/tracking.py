@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from glassformer.durable import write_whole
 from glassformer.fields import TrackerName
-from glassformer.recipe.schema import Recipe
 from glassformer.train.loop import Step
 from glassformer.train.trackers import TRACKERS, TrackedRun, Tracker, reported
 from glassformer.train.trainer import Evaluated, Event, RolledBack, Trainer
@@ -65,14 +64,15 @@ class EventLogger:
 
 
 @contextmanager
-def tracked(trainer: Trainer, recipe: Recipe) -> Iterator[EventLogger]:
-    """The trackers that the recipe names, open; only the main process has any."""
-    names = recipe.train.trackers if trainer.world.is_main else ()
+def tracked(
+    trainer: Trainer, names: Sequence[TrackerName], fields: Mapping[str, Any]
+) -> Iterator[EventLogger]:
+    """These trackers, open, with the fields of the recipe; only the main process has any."""
     folder, done = trainer.run_dir.folder, trainer.state.progress.step
     trackers: dict[TrackerName, Tracker] = {}
     with ExitStack() as stack:
-        for name in names:
-            run = TrackedRun(folder, recipe.name, _run_id(folder), _flat(recipe), done)
+        for name in names if trainer.world.is_main else ():
+            run = TrackedRun(folder, fields["name"], _run_id(folder), _flat(fields), done)
             with reported(name):
                 trackers[name] = TRACKERS[name](run)
             stack.callback(trackers[name].close)
@@ -88,8 +88,7 @@ def _run_id(folder: Path) -> str:
     return path.read_text("utf-8").strip()
 
 
-def _flat(recipe: Recipe) -> dict[str, str]:
-    fields: dict[str, Any] = recipe.model_dump(mode="json", exclude_none=True)
+def _flat(fields: Mapping[str, Any]) -> dict[str, str]:
     flat: dict[str, str] = {}
     for group, value in fields.items():
         inner = value if isinstance(value, Mapping) else {"": value}
