@@ -22,7 +22,7 @@ from glassformer.cli.common import (
 )  # fmt: skip
 from glassformer.cli.console import Console
 from glassformer.data.table_files import (
-    Table,
+    DataTable,
     check_out,
     is_table,
     read_table,
@@ -89,7 +89,7 @@ def run(
 def _questions(
     question: str | None, context: str | None, file: Path | None, columns: list[str] | None,
     encoding: str,
-) -> Table:  # fmt: skip
+) -> DataTable:  # fmt: skip
     if columns and file is not None and context is None:
         if len(columns) != (2 if question is None else 1):
             raise ConfigError(

@@ -20,7 +20,7 @@ from glassformer.catalog import RUNS
 from glassformer.data.readers.files import UTF8, kind, lines, read_lines, stop
 from glassformer.data.table_files import (
     Cells,
-    Table,
+    DataTable,
     is_table,
     read_table,
     table_of,
@@ -105,7 +105,7 @@ def open_model(
 def inputs(
     given: Sequence[str] | None, file: Path | None, columns: Sequence[str] | None = None, *,
     pair: bool = False, single_document: bool = False, encoding: str = UTF8,
-) -> Table:  # fmt: skip
+) -> DataTable:  # fmt: skip
     """The texts of a command, or pairs of texts: its arguments, lines, or columns of a table."""
     if columns:
         if file is None or given:
@@ -170,7 +170,7 @@ def pairs(
     return [(first, second) for first, _, second in (line.partition("\t") for line in rows)]
 
 
-def write_predictions(table: Table, cells: Sequence[Cells | None], out: Path) -> None:
+def write_predictions(table: DataTable, cells: Sequence[Cells | None], out: Path) -> None:
     """Write the table with these columns, and say so."""
     whole = table.with_cells(cells)
     write_table(whole, out)

@@ -26,7 +26,7 @@ from glassformer.cli.common import (
 from glassformer.cli.console import Console
 from glassformer.cli.generation_options import with_settings
 from glassformer.data.readers.files import lines, read_lines, stop
-from glassformer.data.table_files import Cells, Table, check_out, is_table, which_column
+from glassformer.data.table_files import Cells, DataTable, check_out, is_table, which_column
 from glassformer.durable import write_whole
 from glassformer.errors import ConfigError, InputError
 from glassformer.generate.settings import TRANSLATION
@@ -107,7 +107,7 @@ def run(
 
 def _table(
     texts: list[str] | None, file: Path | None, column: str | None, out: Path | None, encoding: str
-) -> Table | None:
+) -> DataTable | None:
     """The table to translate a column of; None if lines are translated."""
     if column is not None:
         if out is not None:

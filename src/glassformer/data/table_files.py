@@ -23,7 +23,7 @@ VECTOR = "vector"  # the column that a .npy file holds
 
 
 @dataclass(frozen=True)
-class Table:
+class DataTable:
     """The rows of a table, as they are in its file, and the text or pair of texts of each."""
 
     names: list[str]
@@ -39,7 +39,7 @@ class Table:
         results = iter(call(full) if full else ())
         return [None if is_empty(text) else next(results) for text in self.texts]
 
-    def with_cells(self, cells: Sequence[Cells | None]) -> Table:
+    def with_cells(self, cells: Sequence[Cells | None]) -> DataTable:
         """The table with more columns; where it has one of this name, predicted_NAME is added."""
         names, columns = list(self.names), dict[str, str]()
         for name in dict.fromkeys(name for each in cells for name in each or ()):
@@ -64,13 +64,13 @@ def is_table(path: Path) -> bool:
     return kind(path) in KINDS
 
 
-def table_of(texts: Sequence[Text], names: tuple[str, str] = ("text", "text_pair")) -> Table:
+def table_of(texts: Sequence[Text], names: tuple[str, str] = ("text", "text_pair")) -> DataTable:
     """A table of these texts alone: a column for them, or two for pairs."""
     rows = [dict(zip(names, _both(text), strict=False)) for text in texts]
-    return Table(list(dict.fromkeys(name for row in rows for name in row)), rows, list(texts))
+    return DataTable(list(dict.fromkeys(name for row in rows for name in row)), rows, list(texts))
 
 
-def read_table(path: Path, columns: Sequence[str], encoding: str = UTF8) -> Table:
+def read_table(path: Path, columns: Sequence[str], encoding: str = UTF8) -> DataTable:
     """The table of a .jsonl, .csv, .tsv or .parquet file.
 
     Args:
@@ -97,7 +97,7 @@ def read_table(path: Path, columns: Sequence[str], encoding: str = UTF8) -> Tabl
         raise InputError(f"{path}: there is no text in column {columns[0]!r}")
     schema = arrow.schema(path) if kind(path) == ".parquet" else None
     names = list(dict.fromkeys(name for row in rows for name in row))
-    return Table(names, rows, texts, header is None, separator or ",", schema)
+    return DataTable(names, rows, texts, header is None, separator or ",", schema)
 
 
 def which_column(path: Path, encoding: str = UTF8) -> InputError:
@@ -131,7 +131,7 @@ def vector_cells(vector: Sequence[float], out: Path) -> Cells:
     return {VECTOR: vector}
 
 
-def write_table(table: Table, out: Path) -> None:
+def write_table(table: DataTable, out: Path) -> None:
     """Write a table in the format that the file's name says."""
     write_whole(out, WRITERS[out.suffix.lower()](table))
 
@@ -150,7 +150,7 @@ def _numbers(
     return None if set(columns) <= set(first) else [str(i + 1) for i in range(len(first))]
 
 
-def _lines(table: Table) -> list[list[str]]:
+def _lines(table: DataTable) -> list[list[str]]:
     header = [table.names] if table.has_header else []
     return header + [[_plain(row.get(name)) for name in table.names] for row in table.rows]
 
@@ -161,13 +161,13 @@ def _plain(cell: Any) -> str:
     return "" if cell is None else json.dumps(cell, ensure_ascii=False, default=str)
 
 
-def _csv(table: Table) -> bytes:
+def _csv(table: DataTable) -> bytes:
     file = io.StringIO()
     csv.writer(file, delimiter=table.separator, lineterminator="\n").writerows(_lines(table))
     return file.getvalue().encode()
 
 
-def _tsv(table: Table) -> bytes:
+def _tsv(table: DataTable) -> bytes:
     lines = _lines(table)
     for number, cells in enumerate(lines, 1):
         for name, cell in zip(table.names, cells, strict=True):
@@ -179,16 +179,16 @@ def _tsv(table: Table) -> bytes:
     return "".join("\t".join(cells) + "\n" for cells in lines).encode()
 
 
-def _jsonl(table: Table) -> bytes:
+def _jsonl(table: DataTable) -> bytes:
     lines = (json.dumps(row, ensure_ascii=False, default=str) for row in table.rows)
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _parquet(table: Table) -> bytes:
+def _parquet(table: DataTable) -> bytes:
     return arrow.parquet_bytes(table.names, table.rows, table.schema)
 
 
-def _npy(table: Table) -> bytes:
+def _npy(table: DataTable) -> bytes:
     import numpy as np
 
     vectors = [row[VECTOR] for row in table.rows]
@@ -202,6 +202,6 @@ def _npy(table: Table) -> bytes:
     return file.getvalue()
 
 
-WRITERS: dict[str, Callable[[Table], bytes]] = {
+WRITERS: dict[str, Callable[[DataTable], bytes]] = {
     ".csv": _csv, ".tsv": _tsv, ".jsonl": _jsonl, ".parquet": _parquet, ".npy": _npy,
 }  # fmt: skip
