@@ -7,6 +7,7 @@ import graphlib
 import inspect
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -252,3 +253,13 @@ def test_six_functions_from_task_to_kernel(
 def test_reading_a_recipe_loads_no_torch() -> None:
     code = "import sys, glassformer.recipe.schema; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_every_class_name_is_used_once() -> None:
+    names = Counter(
+        node.name
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in names.items() if count > 1] == []
