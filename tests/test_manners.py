@@ -185,8 +185,8 @@ def test_a_mistake_is_one_line(name: str, models: dict[str, gf.Model], trace: gf
     one_line(caught.value, *words)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-def test_a_device_that_is_not_there(models: dict[str, gf.Model]) -> None:
+def test_a_device_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(GlassformerError) as caught:
         gf.load("gf-encoder", device="cuda")
     one_line(caught.value, "device = 'cuda'", "cpu")

@@ -81,7 +81,8 @@ def test_a_terminal_has_one_live_line(clock):
     assert "7 documents  20 s left" in said and "\x1b[2K" in said  # it replaces itself
 
 
-def test_a_step_shows_loss_rate_speed_memory_and_time_left(clock):
+def test_a_step_shows_loss_rate_speed_memory_and_time_left(clock, monkeypatch):
+    monkeypatch.setattr(display, "_memory", lambda: "1.5 GB")
     shown = Display()
     shown.console = shown.live.console = console(force_terminal=False)
     run = SimpleNamespace(
@@ -99,7 +100,7 @@ def test_a_step_shows_loss_rate_speed_memory_and_time_left(clock):
         shown._step(step)
     first, second = shown.console.file.getvalue().splitlines()
     assert first.startswith("step 1/100  loss 2.5000  lr 0.0003") and first.endswith("9 min left")
-    assert "  200 tokens/s  " in second and " GB  9 min left" in second
+    assert "  200 tokens/s  " in second and " 1.5 GB  9 min left" in second
 
 
 def test_a_dry_run_says_how_long_the_run_takes(tmp_path):

@@ -429,7 +429,7 @@ def test_folds_share_the_texts_out(tmp_path: Path) -> None:
         said = refused(
             "pretrain", write_recipe(tmp_path, "token_classification", data={"fold": fold}), code=2
         )
-        assert f"data.fold = {fold!r}: write 1/10 to 10/10" in said
+        assert f"data.fold = {fold!r}: write one of 1/10 to 10/10" in said
 
 
 def test_the_best_is_chosen_by_a_metric_of_the_data(tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ FITS = {
     "translation": "the cat\tTHE CAT\nthe dog\tTHE DOG\n",
 }
 TOO_LONG = {
-    "causal_lm": (LONG, "1 documents of more than 32 tokens, read in parts"),
-    "masked_lm": (LONG, "1 documents of more than 30 tokens, read in parts"),
+    "causal_lm": (LONG, "1 document of more than 32 tokens, read in parts"),
+    "masked_lm": (LONG, "1 document of more than 30 tokens, read in parts"),
     "masked_lm_nsp": (
         f"It sat. {LONG}. It ran.",
         "3 sentences too long for a pair of 32 tokens, skipped",
     ),
-    "translation": (f"{LONG}\tDOG\n", "1 pairs with a side of more than 32 tokens, skipped"),
+    "translation": (f"{LONG}\tDOG\n", "1 pair with a side of more than 32 tokens, skipped"),
 }
 
 

@@ -108,7 +108,7 @@ def test_bad_rows_are_told(tmp_path: Path) -> None:
         ({"separator": " "}, "data.separator = ' ' is for a table"),
         ({"text_pair": "b"}, "data.text_pair = 'b' is for a table"),
         ({"fold": "1/3"}, "data.fold = '1/3' is for a table"),
-        ({"text": "a", "fold": "4/3"}, "data.fold = '4/3': write 1/10"),
+        ({"text": "a", "fold": "4/3"}, "data.fold = '4/3': write one of 1/10"),
         ({"text": "a", "label": "b"}, "data.label = 'b' is for objective.kind = 'classification'"),
         ({"text": "a", "field": "b"}, "data.field = 'b': data.text = 'a' reads a table: leave one"),
         ({"text": "a", "document": "line"}, "data.document = 'line': data.text = 'a' reads a tab"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -160,17 +159,12 @@ class Display:
 
 
 def _memory() -> str:
-    """The most memory that was in use: a GPU's for tensors, else the whole process's."""
+    """The most memory of the GPU that tensors took; nothing without a GPU."""
     import torch
 
-    if torch.cuda.is_available():
-        return f"{torch.cuda.max_memory_allocated() / 1e9:.1f} GB"
-    if sys.platform == "win32":
+    if not torch.cuda.is_available():
         return ""
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return f"{peak * (1 if sys.platform == 'darwin' else 1024) / 1e9:.1f} GB"
+    return f"{torch.cuda.max_memory_allocated() / 1e9:.1f} GB"
 
 
 def _peak(trainer: Trainer) -> tuple[float, float] | None:

@@ -92,7 +92,9 @@ def _check_fold(recipe: RecipeFields) -> None:
     parts = re.fullmatch(r"(\d{1,9})/(\d{1,9})", data.fold, re.ASCII)
     number, count = map(int, parts.groups()) if parts else (0, 0)
     if not 1 <= number <= count or count < 2:
-        raise ValueError(f"data.fold = {data.fold!r}: write PART/PARTS, such as 1/10")
+        raise ValueError(
+            f"data.fold = {data.fold!r}: write one of 1/10 to 10/10, or with another number of folds"
+        )
     if data.valid is not None:
         raise ValueError(
             f"data.fold = {data.fold!r} holds out a part of data.train, and data.valid names other "
