@@ -93,7 +93,7 @@ def _check_fold(recipe: RecipeFields) -> None:
     number, count = map(int, parts.groups()) if parts else (0, 0)
     if not 1 <= number <= count or count < 2:
         raise ValueError(
-            f"data.fold = {data.fold!r}: write one of 1/10 to 10/10, or with another number of folds"
+            f"data.fold = {data.fold!r}: write one of 1/10 to 10/10, or of any number from 2 on"
         )
     if data.valid is not None:
         raise ValueError(
