@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from harness import FAMILIES, live, metrics, write_recipe
 
+from sampling import mostly_slow
+
 
 def with_backend(name: str) -> None:
     """Instead of inductor: what is traced is the same, at a tenth of the time."""
@@ -32,11 +34,8 @@ def check(recipe: Path, mischief: Any = None) -> None:
             assert other["valid"]["loss"] == pytest.approx(one["valid"]["loss"], abs=1e-4)
 
 
-SLOWER = [pytest.param(family, marks=pytest.mark.slow) for family in FAMILIES[:2]]
-
-
 # A row of 96 has room for three texts of 32: the filler of a short one is longer than a text.
-@pytest.mark.parametrize("family", [*SLOWER, "seq2seq"])
+@pytest.mark.parametrize("family", mostly_slow(reversed(FAMILIES)))
 def test_traced(family: str, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, family, dropout=False, micro_batch_tokens=96, valid=1, steps=4)
     check(recipe, partial(with_backend, "aot_eager"))

@@ -26,6 +26,8 @@ from harness import (
     write_recipe,
 )
 
+from sampling import mostly_slow
+
 EVERY = 2  # steps between saves
 CASES = list(itertools.product(FAMILIES, ("float32", "bfloat16"), (1, 4), (0, 2)))
 
@@ -131,10 +133,7 @@ def test_a_thousand_kills_leave_no_trace(case: tuple[Any, ...], tmp_path: Path) 
     assert kills["inside"] >= 42 / 5
 
 
-SLOWER = [pytest.param(family, marks=pytest.mark.slow) for family in FAMILIES[1:]]
-
-
-@pytest.mark.parametrize("family", ["decoder", *SLOWER])
+@pytest.mark.parametrize("family", mostly_slow(FAMILIES))
 def test_what_a_kill_would_leave_at_every_write(family: str, tmp_path: Path) -> None:
     """Not at some moments but at all that differ: some 200 between the first byte and the last."""
     recipe = write_recipe(

@@ -12,6 +12,7 @@ import pytest
 from harness import Life, at_step, live, result, signal_self, steps, write_recipe
 
 from glassformer.strictjson import parse
+from sampling import mostly_slow
 
 STEPS = 12
 
@@ -86,10 +87,9 @@ ALONE: list[dict[str, Any]] = [
     {"deterministic": True},
     {"schedule": "wsd", "keep_checkpoints": 1},
 ]
-SLOWER = [pytest.param(each, marks=pytest.mark.slow) for each in ALONE]
 
 
-@pytest.mark.parametrize("settings", [*SETTINGS, *SLOWER], ids=str)
+@pytest.mark.parametrize("settings", mostly_slow([*SETTINGS, *ALONE], keep=len(SETTINGS)), ids=str)
 def test_cut_with(settings: dict[str, Any], tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, save_every=3, **settings)
     expected = whole(recipe)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -46,24 +46,22 @@ def per_class(predictions: Tensor, targets: Tensor, labels: Sequence[str]) -> di
     confusion matrix, with a row for each true class and a column for each predicted one."""
     from torchmetrics.functional import classification as of
 
-    count = len(labels)
-    confusion = of.multiclass_confusion_matrix(predictions, targets, count)
-    scores = {
-        name: metric(predictions, targets, count, average="none").tolist()
-        for name, metric in (
-            ("precision", of.multiclass_precision), ("recall", of.multiclass_recall),
-            ("f1", of.multiclass_f1_score),
-        )
-    }  # fmt: skip
-    return {
-        "classes": _by_class(labels, scores, confusion.sum(1)), "confusion": confusion.tolist(),
-    }  # fmt: skip
+    confusion = of.multiclass_confusion_matrix(predictions, targets, len(labels))
+    scores = (of.multiclass_precision, of.multiclass_recall, of.multiclass_f1_score)
+    classes = _by_class(predictions, targets, labels, scores, confusion.sum(1))
+    return {"classes": classes, "confusion": confusion.tolist()}
 
 
 def _by_class(
-    labels: Sequence[str], scores: Mapping[str, Sequence[float]], support: Tensor
-) -> dict[str, dict[str, float]]:
-    columns = {**scores, "support": [int(number) for number in support]}
+    predictions: Tensor, targets: Tensor, labels: Sequence[str],
+    scores: Sequence[Callable[..., Tensor]], support: Tensor,
+) -> dict[str, dict[str, float]]:  # fmt: skip
+    """`scores` compute precision, recall and F1; `support` counts the texts of each class."""
+    columns = {
+        name: score(predictions, targets, len(labels), average="none").tolist()
+        for name, score in zip(("precision", "recall", "f1"), scores, strict=True)
+    }
+    columns["support"] = [int(number) for number in support]
     return {
         label: {name: column[i] for name, column in columns.items()}
         for i, label in enumerate(labels)
@@ -81,15 +79,10 @@ def of_sets(predictions: Tensor, targets: Tensor, labels: Sequence[str]) -> dict
         for average in ("micro", "macro")
     }
     exact_match = of.multilabel_exact_match(predictions, targets, count)
-    scores = {
-        name: metric(predictions, targets, count, average="none").tolist()
-        for name, metric in (
-            ("precision", of.multilabel_precision), ("recall", of.multilabel_recall),
-            ("f1", of.multilabel_f1_score),
-        )
-    }  # fmt: skip
+    scores = (of.multilabel_precision, of.multilabel_recall, of.multilabel_f1_score)
+    classes = _by_class(predictions, targets, labels, scores, targets.sum(0))
     whole = {name: float(value) for name, value in (f1 | {"exact_match": exact_match}).items()}
-    return {**whole, "classes": _by_class(labels, scores, targets.sum(0))}
+    return {**whole, "classes": classes}
 
 
 def of_values(predictions: Tensor, targets: Tensor) -> dict[str, float]:

@@ -357,7 +357,7 @@ class Model(ModelBase):
 
 
 def _numbers(ids: Any) -> Any:
-    """Tensors, arrays and generators of token ids as lists; what is none of them is told later."""
+    """Tensors, arrays and generators of token ids as lists; anything else is reported later."""
     ids = plain(ids)
     if isinstance(ids, str) or not isinstance(ids, Iterable):
         return ids

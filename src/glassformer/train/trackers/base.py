@@ -1,4 +1,4 @@
-"""What a tracker is told about a run, and what it does."""
+"""What a tracker knows about a run, and what it does."""
 
 from __future__ import annotations
 
