@@ -17,9 +17,13 @@ from parity import (
     qwen2,
     roberta,
     t5,
+    xlm_roberta,
 )
 
-ALL = (bart, bert, distilbert, electra, gpt2, llama, marian, modernbert, qwen2, roberta, t5)
+ALL = (
+    bart, bert, distilbert, electra, gpt2, llama, marian, modernbert, qwen2, roberta, t5,
+    xlm_roberta,
+)  # fmt: skip
 CLASSES = [case for each in ALL for case in each.CASES]
 VARIANTS = [case for each in ALL for case in each.VARIANTS]
 CONTROLS = [(each.CASES[0], control) for each in ALL for control in each.CONTROLS]

@@ -29,22 +29,21 @@ from glassformer.errors import CheckpointError, shown
 from glassformer.pretrained import nearly
 from glassformer.safe_files import kind_of, locate, open_plain, read
 from glassformer.strictjson import parse
+from glassformer.text.sentencepiece import MODEL_FILES
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 MANIFEST = "manifest.json"
 # Small files that belong to a model: kept with it and written back unchanged.
 SIDE_FILES = (
     "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-    "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "source.spm", "target.spm",
+    "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", *MODEL_FILES,
     "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json",
     "1_Pooling/config.json", "README.md", "LICENSE",
 )  # fmt: skip
 MAX_BYTES = 4 << 20  # of such a file and of config.json, except these:
 LARGER = {
     "tokenizer.json": 32 << 20,
-    **dict.fromkeys(
-        ("vocab.txt", "vocab.json", "merges.txt", "source.spm", "target.spm"), 16 << 20
-    ),
+    **dict.fromkeys(("vocab.txt", "vocab.json", "merges.txt", *MODEL_FILES), 16 << 20),
 }
 MAX_SHARDS = 1_000
 MAPS_LOCK = os.name == "nt"  # Windows does not replace or remove a mapped file

@@ -223,7 +223,8 @@ def _encode(
     elif kind == "answers":
         yield from mark_answers(cast("Any", chunk), tokenizer)
     elif kind == "pairs":
-        sides = [tokenizer.ids(side) for side in zip(*map(texts_of, chunk), strict=True)]
+        sources, targets = zip(*map(texts_of, chunk), strict=True)
+        sides = tokenizer.ids(sources), tokenizer.target.ids(targets)
         for source, target in zip(*sides, strict=True):
             yield {"source": source, "target": target}
     elif kind == "text":

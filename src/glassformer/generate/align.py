@@ -89,7 +89,8 @@ def align(
     source, target = (
         AlignedWords.of(text) if isinstance(text, str) else text for text in (source, target)
     )
-    encoded_source, encoded_target = tokenizer.encode_all([source.text, target.text])
+    encoded_source = tokenizer.encode(source.text)
+    encoded_target = tokenizer.target.encode(target.text)
     inside = [i for i, special in enumerate(encoded_target.special) if not special]
     inside = inside[: config.max_length - 1]
     if not source.spans or not target.spans or not inside:

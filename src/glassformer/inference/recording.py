@@ -54,7 +54,7 @@ def _target_ids(task: Task, tokenizer: Tokenizer | None, what: Any) -> list[int]
     """The decoder's input: the start token and the tokens of a text; ids as they are."""
     if not isinstance(what, str):
         return _ids(tokenizer, what)[0]
-    encoding = check_tokenizer(tokenizer).encode(what)
+    encoding = check_tokenizer(tokenizer).target.encode(what)
     pieces = (i for i, special in zip(encoding.ids, encoding.special, strict=True) if not special)
     return [task.backbone.config.ids.start or 0, *pieces]
 

@@ -20,11 +20,12 @@ from glassformer.model import Batch, Cache, Visitor
 from glassformer.precision import dtype_name
 from glassformer.tasks import Output, Task
 from glassformer.text import Tokenizer
+from glassformer.text.sentencepiece import MODEL_FILES
 
 FINGERPRINT = "tokenizer_fingerprint"  # in config.json: that of the tokenizer it was trained with
 TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-    "vocab.txt", "vocab.json", "merges.txt", "source.spm", "target.spm",
+    "vocab.txt", "vocab.json", "merges.txt", *MODEL_FILES,
 )  # fmt: skip
 
 

@@ -55,7 +55,7 @@ def tokenize_target(model: Model, text: str) -> list[int]:
     """The ids of a text without special tokens."""
     if model.tokenizer is None:
         return _numbers(text)
-    encoding = model.tokenizer.encode(text)
+    encoding = model.tokenizer.target.encode(text)
     return [i for i, special in zip(encoding.ids, encoding.special, strict=True) if not special]
 
 

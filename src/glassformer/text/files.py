@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tokenizers
@@ -12,17 +13,26 @@ from glassformer.errors import CheckpointError, shown
 from glassformer.strictjson import parse
 from glassformer.text.check import check_json, check_merges, check_vocab
 from glassformer.text.parts import FLAG, check_fields, maybe
+from glassformer.text.sentencepiece import ONE_FILE, Layout, layout_of, to_json
 
 JSON, SETTINGS = "tokenizer.json", "tokenizer_config.json"
+MARIAN = ("</s>", "<unk>", "<pad>")
+LANGUAGE = re.compile(r">>\w{2,20}<<")  # a token that names the target language
 # The size of a file is limited by its model's vocabulary: Llama 3's has 130 bytes and 8 values per
 # token.
 FREE_BYTES, BYTES_PER_TOKEN = 4 << 20, 512
 FREE_VALUES, VALUES_PER_TOKEN, MAX_VALUES = 50_000, 16, 2_500_000
 
 
-def from_json(files: Mapping[str, bytes], vocab_size: int) -> tokenizers.Tokenizer:
+Backends = tuple[tokenizers.Tokenizer, ...]  # the arguments of `Tokenizer`
+
+
+def from_json(files: Mapping[str, bytes], vocab_size: int) -> Backends:
     """tokenizer.json, the file of the `tokenizers` library."""
-    data = files[JSON]
+    return (_checked(files[JSON], vocab_size),)
+
+
+def _checked(data: bytes, vocab_size: int) -> tokenizers.Tokenizer:
     content = parse(data, JSON, values=_values(vocab_size))
     for part in check_json(content, JSON):
         # The library panics at an escape.
@@ -48,7 +58,7 @@ def from_json(files: Mapping[str, bytes], vocab_size: int) -> tokenizers.Tokeniz
     return backend
 
 
-def from_wordpiece(files: Mapping[str, bytes], vocab_size: int) -> tokenizers.Tokenizer:
+def from_wordpiece(files: Mapping[str, bytes], vocab_size: int) -> Backends:
     """BERT's vocab.txt: one piece per line; the line number, from 0, is its id."""
     settings = _settings(files, "do_lower_case", "strip_accents", "tokenize_chinese_chars")
     vocab: dict[str, int] = {}
@@ -77,10 +87,10 @@ def from_wordpiece(files: Mapping[str, bytes], vocab_size: int) -> tokenizers.To
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[(token, vocab[token]) for token in ("[CLS]", "[SEP]")],
     )
-    return backend
+    return (backend,)
 
 
-def from_bpe(files: Mapping[str, bytes], vocab_size: int) -> tokenizers.Tokenizer:
+def from_bpe(files: Mapping[str, bytes], vocab_size: int) -> Backends:
     """GPT-2's vocab.json and merges.txt: byte-level BPE."""
     vocab = parse(files["vocab.json"], "vocab.json", values=_values(vocab_size))
     check_vocab(vocab, "vocab.json")
@@ -95,7 +105,33 @@ def from_bpe(files: Mapping[str, bytes], vocab_size: int) -> tokenizers.Tokenize
     backend.post_processor = processors.ByteLevel(trim_offsets=False)
     if "<|endoftext|>" in vocab:
         backend.add_special_tokens(["<|endoftext|>"])
-    return backend
+    return (backend,)
+
+
+def from_sentencepiece(files: Mapping[str, bytes], vocab_size: int) -> Backends:
+    """The one file of T5, Llama, XLM-RoBERTa and others; see `sentencepiece`."""
+    name = next(name for name in ONE_FILE if name in files)
+    settings = parse(files.get(SETTINGS, b"{}"), SETTINGS)
+    return (_checked(to_json(files[name], name, layout_of(settings, SETTINGS)), vocab_size),)
+
+
+def from_marian(files: Mapping[str, bytes], vocab_size: int) -> Backends:
+    """Marian's pieces of either language, and vocab.json with the ids of both."""
+    vocab = parse(files["vocab.json"], "vocab.json", values=_values(vocab_size))
+    check_vocab(vocab, "vocab.json")
+    special = [token for token in vocab if token in MARIAN or LANGUAGE.fullmatch(token)]
+    if missing := [token for token in MARIAN if token not in special]:
+        raise CheckpointError(f"vocab.json: {missing[0]} is missing: write it and its id")
+    backend = tokenizers.Tokenizer(models.WordLevel(vocab, unk_token="<unk>"))  # noqa: S106
+    backend.add_special_tokens(special)
+    sides = [
+        _checked(
+            to_json(files[name], name, Layout(after=("</s>",), more=tuple(special))), vocab_size
+        )
+        for name in ("source.spm", "target.spm")
+    ]
+    backend.decoder = sides[1].decoder
+    return (backend, *sides)
 
 
 def check_size(data: bytes, name: str, vocab_size: int) -> None:
@@ -136,8 +172,10 @@ def _settings(files: Mapping[str, bytes], *flags: str) -> dict[str, Any]:
     return settings
 
 
-LAYOUTS = {
+LAYOUTS: dict[tuple[str, ...], Callable[[Mapping[str, bytes], int], Backends]] = {
     (JSON,): from_json,
     ("vocab.txt",): from_wordpiece,
     ("vocab.json", "merges.txt"): from_bpe,
+    ("source.spm", "target.spm", "vocab.json"): from_marian,
+    **{(name,): from_sentencepiece for name in ONE_FILE},
 }

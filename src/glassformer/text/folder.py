@@ -10,9 +10,13 @@ from glassformer.durable import remove, write_whole
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.pretrained import named
 from glassformer.safe_files import read
+from glassformer.text.sentencepiece import MODEL_FILES
 from glassformer.text.tokenizer import Tokenizer
 
-FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "tokenizer_config.json")
+FILES = (
+    "tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "tokenizer_config.json",
+    *MODEL_FILES,
+)  # fmt: skip
 OLD_FILES = ("special_tokens_map.json", "added_tokens.json")  # they would contradict the new ones
 MAX_BYTES = 32 << 20  # of one file
 

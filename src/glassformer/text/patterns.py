@@ -15,6 +15,7 @@ _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]
 _START = r"[^\r\n\p{L}\p{N}]?"
 _SIGNS = r" ?[^\s\p{L}\p{N}]+"
 KNOWN = {
+    "^ | $": "SentencePiece's",
     rf"'s|'t|'re|'ve|'m|'ll|'d| ?\p{{L}}+| ?\p{{N}}+|{_SIGNS}|\s+(?!\S)|\s+": "GPT-2's",
     rf"{_WORD}|{_START}\p{{L}}+|\p{{N}}{{1,3}}|{_SIGNS}[\r\n]*|{_END}": "Llama 3's",
     rf"{_WORD}|{_START}\p{{L}}+|\p{{N}}|{_SIGNS}[\r\n]*|{_END}": "Qwen2's",

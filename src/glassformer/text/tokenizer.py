@@ -31,12 +31,25 @@ class Encoding:
 
 
 class Tokenizer:
-    """A tokenizer that never truncates and never pads."""
+    """A tokenizer that never truncates and never pads.
 
-    def __init__(self, backend: tokenizers.Tokenizer) -> None:
-        backend.no_truncation()
-        backend.no_padding()
-        self.backend = backend
+    Args:
+        backend: its vocabulary, and how ids become a text
+        source: how a text becomes tokens of that vocabulary, if not by the backend itself
+        target: the same for the target language of a translation
+    """
+
+    def __init__(
+        self,
+        backend: tokenizers.Tokenizer,
+        source: tokenizers.Tokenizer | None = None,
+        target: tokenizers.Tokenizer | None = None,
+    ) -> None:
+        self.backend, self._source, self._target = backend, source or backend, target
+        for each in (backend, source, target):
+            if each is not None:
+                each.no_truncation()
+                each.no_padding()
 
     @classmethod
     def from_files(
@@ -56,7 +69,7 @@ class Tokenizer:
                 try:
                     for name in names:
                         check_size(files[name], name, vocab_size)
-                    return cls(read(files, vocab_size))
+                    return cls(*read(files, vocab_size))
                 except CheckpointError as error:
                     raise CheckpointError(f"{source}: {error}") from None
                 except BaseException as error:
@@ -80,9 +93,14 @@ class Tokenizer:
     @property
     def fingerprint(self) -> str:
         """A hash of everything that affects how a text is tokenized."""
-        content = json.loads(self.backend.to_str())
-        whole = json.dumps({k: v for k, v in content.items() if k != "version"}, sort_keys=True)
+        parts = {id(each): each for each in (self.backend, self._source, self._target) if each}
+        whole = "".join(map(_canonical, parts.values()))
         return "sha256:" + hashlib.sha256(whole.encode()).hexdigest()
+
+    @property
+    def target(self) -> Tokenizer:
+        """The tokenizer of the target language: this one, if the model has one for both."""
+        return self if self._target is None else Tokenizer(self.backend, self._target)
 
     @overload
     def __call__(self, texts: Text) -> Encoding: ...  # type: ignore[overload-overlap]
@@ -129,10 +147,10 @@ class Tokenizer:
                     f"text {i} is {shown(text)}: it contains half a character"
                 ) from None
         try:
-            encodings = self.backend.encode_batch(texts)
+            encodings = self._source.encode_batch(texts)
         except BaseException as error:
             raise InputError(f"the tokenizer cannot encode this: {_message(error)}") from None
-        return [_encoding(raw) for raw in encodings]
+        return [_encoding(raw, self._ids(raw)) for raw in encodings]
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts without special tokens: the fast way to prepare data.
@@ -142,10 +160,20 @@ class Tokenizer:
             [1, 2]
         """
         try:
-            encodings = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
+            # The fast way has ids only, without the pieces that another vocabulary is asked for.
+            own = self._source is self.backend
+            encode = self._source.encode_batch_fast if own else self._source.encode_batch
+            encodings = encode(list(texts), add_special_tokens=False)
         except BaseException as error:
             raise InputError(f"the tokenizer cannot encode this: {_message(error)}") from None
-        return [raw.ids for raw in encodings]
+        return [self._ids(raw) for raw in encodings]
+
+    def _ids(self, raw: tokenizers.Encoding) -> list[int]:
+        if self._source is self.backend:
+            return raw.ids
+        unknown = self.id(self.backend.model.unk_token) or 0
+        found = map(self.backend.token_to_id, raw.tokens)
+        return [unknown if number is None else number for number in found]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of these ids, without special tokens.
@@ -194,9 +222,14 @@ class Tokenizer:
         return text.replace(" ", "Ġ") if whole else piece
 
 
-def _encoding(raw: tokenizers.Encoding) -> Encoding:
+def _canonical(backend: tokenizers.Tokenizer) -> str:
+    content = json.loads(backend.to_str())
+    return json.dumps({k: v for k, v in content.items() if k != "version"}, sort_keys=True)
+
+
+def _encoding(raw: tokenizers.Encoding, ids: list[int]) -> Encoding:
     return Encoding(
-        ids=raw.ids,
+        ids=ids,
         segments=raw.type_ids,
         tokens=raw.tokens,
         spans=raw.offsets,

@@ -12,12 +12,15 @@ from glassformer.checkpoint.tables.llama import LLAMA, QWEN2
 from glassformer.checkpoint.tables.marian import MARIAN
 from glassformer.checkpoint.tables.modernbert import MODERNBERT
 from glassformer.checkpoint.tables.own import OWN
-from glassformer.checkpoint.tables.roberta import ROBERTA
+from glassformer.checkpoint.tables.roberta import CAMEMBERT, ROBERTA, XLM_ROBERTA
 from glassformer.checkpoint.tables.t5 import T5
 
 # A new model is saved as the first of these that can store it: the narrower ones come first, and
 # ours, which transformers does not open, comes last.
-_ALL = (DISTILBERT, BERT, ROBERTA, ELECTRA, MODERNBERT, GPT2, LLAMA, QWEN2, MARIAN, BART, T5, OWN)
+_ALL = (
+    DISTILBERT, BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, ELECTRA, MODERNBERT, GPT2, LLAMA, QWEN2,
+    MARIAN, BART, T5, OWN,
+)  # fmt: skip
 ARCHITECTURES: dict[str, Architecture] = {table.model_type: table for table in _ALL}
 
 

@@ -1,4 +1,9 @@
-"""RoBERTa: BERT with one segment, positions that start at 2, and heads of its own names."""
+"""RoBERTa: BERT with one segment, positions that start at 2, and heads of its own names.
+
+XLM-RoBERTa and CamemBERT are the same network, with classes of other names.
+"""
+
+from dataclasses import replace
 
 from glassformer.checkpoint.architecture import Architecture, Head
 from glassformer.checkpoint.keys import Key
@@ -54,3 +59,12 @@ ROBERTA = Architecture(
     fixed={**BERT.fixed, "hidden_act": "gelu"},
     inert=BERT.inert,
 )
+
+
+def _renamed(model_type: str, name: str) -> Architecture:
+    heads = {each.replace("Roberta", name, 1): head for each, head in ROBERTA.heads.items()}
+    return replace(ROBERTA, model_type=model_type, heads=heads)
+
+
+XLM_ROBERTA = _renamed("xlm-roberta", "XLMRoberta")
+CAMEMBERT = _renamed("camembert", "Camembert")

@@ -1,0 +1,192 @@
+"""SentencePiece models as tokenizers of the `tokenizers` library, with the same pieces and ids.
+
+A text is normalized, a space is added before it, and every space becomes ▁. Unigram then takes the
+segmentation with the highest sum of scores, BPE joins the neighbours whose joint piece has the
+highest score. The result is a tokenizer.json, checked like any other.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from glassformer.errors import CheckpointError
+from glassformer.text.spm_proto import Kind, Piece, SentencePieceModel, read_model
+
+ONE_FILE = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
+MODEL_FILES = ("source.spm", "target.spm", *ONE_FILE)
+SPACE = "▁"
+PART = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a family of models does with the pieces of a SentencePiece model."""
+
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    between: tuple[str, ...] = ()  # of a pair
+    first: tuple[str, ...] = ()  # they have the lowest ids, instead of the model's first pieces
+    skip: int = 0  # of the model's first pieces
+    more: tuple[str, ...] = field(default=())  # they follow the pieces
+
+
+T5 = Layout(
+    after=("</s>",), between=("</s>",), more=tuple(f"<extra_id_{99 - i}>" for i in range(100))
+)
+LLAMA = Layout(before=("<s>",))
+FAIRSEQ = Layout(
+    before=("<s>",), after=("</s>",), between=("</s>", "</s>"),
+    first=("<s>", "<pad>", "</s>", "<unk>"), skip=3, more=("<mask>",),
+)  # fmt: skip
+LAYOUTS = {  # by tokenizer_class in tokenizer_config.json
+    "T5Tokenizer": T5,
+    "LlamaTokenizer": LLAMA,
+    "XLMRobertaTokenizer": FAIRSEQ,
+}
+
+
+def layout_of(settings: Mapping[str, Any], name: str) -> Layout:
+    """The layout that tokenizer_config.json names; without a name, pieces and nothing else."""
+    kind = str(settings.get("tokenizer_class") or "").removesuffix("Fast")
+    if kind and kind not in LAYOUTS:
+        raise CheckpointError(
+            f"{name}: tokenizer_class = {kind!r:.60}: without a tokenizer.json, only "
+            f"{', '.join(LAYOUTS)} are supported"
+        )
+    layout = LAYOUTS.get(kind, Layout())
+    if kind == "T5Tokenizer" and isinstance(count := settings.get("extra_ids"), int):
+        layout = Layout(
+            layout.before, layout.after, layout.between, more=layout.more[100 - count :]
+        )
+    return layout
+
+
+def to_json(data: bytes, name: str, layout: Layout) -> bytes:
+    """The tokenizer.json of a SentencePiece model file."""
+    model = read_model(data, name)
+    kinds = {piece.text: piece.kind for piece in model.pieces}
+    first = [Piece(text, 0.0, kinds.get(text, Kind.CONTROL)) for text in layout.first]
+    pieces = first + model.pieces[layout.skip :]
+    pieces += [Piece(text, 0.0, Kind.CONTROL) for text in layout.more if text not in kinds]
+    return json.dumps(_content(model, pieces, layout), ensure_ascii=False).encode()
+
+
+def _content(model: SentencePieceModel, pieces: Sequence[Piece], layout: Layout) -> dict[str, Any]:
+    ids = {piece.text: number for number, piece in enumerate(pieces)}
+    special = (Kind.CONTROL, Kind.UNKNOWN)
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            {"id": ids[piece.text], "content": piece.text, **PART, "special": True}
+            for piece in pieces
+            if piece.kind in special
+        ],
+        "normalizer": _sequence("normalizers", _normalizers(model)),
+        "pre_tokenizer": _sequence("pretokenizers", _splits(model, pieces)),
+        "post_processor": _template(layout, ids),
+        "decoder": _sequence("decoders", _decoders(model)),
+        "model": _merging(pieces) if model.merges else _unigram(pieces),
+    }
+
+
+def _normalizers(model: SentencePieceModel) -> Iterable[dict[str, Any]]:
+    if model.charsmap:
+        text = base64.b64encode(model.charsmap).decode()
+        yield {"type": "Precompiled", "precompiled_charsmap": text}
+    if model.one_space:
+        yield _replace({"Regex": " {2,}"}, " ")
+        yield _replace({"Regex": "^ | $"}, "")
+    if model.dummy_prefix:
+        yield {"type": "Prepend", "prepend": " "}
+    yield _replace({"String": " "}, SPACE)
+
+
+def _decoders(model: SentencePieceModel) -> Iterable[dict[str, Any]]:
+    yield _replace({"String": SPACE}, " ")
+    yield {"type": "ByteFallback"}
+    yield {"type": "Fuse"}
+    if model.one_space or model.dummy_prefix:
+        yield {"type": "Strip", "content": " ", "start": 64 if model.one_space else 1, "stop": 0}
+
+
+def _replace(pattern: dict[str, str], content: str) -> dict[str, Any]:
+    return {"type": "Replace", "pattern": pattern, "content": content}
+
+
+def _splits(model: SentencePieceModel, pieces: Sequence[Piece]) -> Iterable[dict[str, Any]]:
+    """Symbols of the user are never split by BPE; in Unigram their scores see to that.
+
+    Words can be segmented one by one, unless a piece reaches from one into the next.
+    """
+    if model.merges:
+        yield from (_split(piece.text, "Isolated") for piece in model.of(Kind.USER_DEFINED))
+    if not any(SPACE in piece.text[1:] for piece in pieces):
+        yield _split(SPACE, "MergedWithNext")
+
+
+def _sequence(name: str, parts: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+    several = list(parts)
+    return {"type": "Sequence", name: several} if several else None
+
+
+def _split(text: str, behavior: str) -> dict[str, Any]:
+    return {
+        "type": "Split", "pattern": {"String": text}, "behavior": behavior, "invert": False,
+    }  # fmt: skip
+
+
+def _unigram(pieces: Sequence[Piece]) -> dict[str, Any]:
+    normal = [piece.score for piece in pieces if piece.kind == Kind.NORMAL] or [0.0]
+    scores = {  # as SentencePiece counts them
+        Kind.USER_DEFINED: lambda text: len(text.encode()) * max(normal) - 0.1,
+        Kind.BYTE: lambda text: min(normal),
+    }
+    vocab = [
+        [each.text, scores[each.kind](each.text) if each.kind in scores else each.score]
+        for each in pieces
+    ]
+    unknown = next(number for number, piece in enumerate(pieces) if piece.kind == Kind.UNKNOWN)
+    falls_back = any(piece.kind == Kind.BYTE for piece in pieces)
+    return {"type": "Unigram", "unk_id": unknown, "vocab": vocab, "byte_fallback": falls_back}
+
+
+def _merging(pieces: Sequence[Piece]) -> dict[str, Any]:
+    vocab = {piece.text: number for number, piece in enumerate(pieces)}
+    normal = {piece.text: piece.score for piece in pieces if piece.kind == Kind.NORMAL}
+    merges = [
+        (-score, vocab[text[:at]], [text[:at], text[at:]])
+        for text, score in normal.items()
+        for at in range(1, len(text))
+        if text[:at] in normal and text[at:] in normal
+    ]
+    return {
+        "type": "BPE", "dropout": None, "continuing_subword_prefix": None,
+        "unk_token": next(piece.text for piece in pieces if piece.kind == Kind.UNKNOWN),
+        "end_of_word_suffix": None, "fuse_unk": True,
+        "ignore_merges": any(piece.kind == Kind.USER_DEFINED for piece in pieces),
+        "byte_fallback": any(piece.kind == Kind.BYTE for piece in pieces),
+        "vocab": vocab, "merges": [pair for _, _, pair in sorted(merges)],
+    }  # fmt: skip
+
+
+def _template(layout: Layout, ids: Mapping[str, int]) -> dict[str, Any] | None:
+    used = dict.fromkeys(layout.before + layout.after + layout.between)
+    if not used:
+        return None
+    before, after, between = (
+        [{"SpecialToken": {"id": token, "type_id": 0}} for token in side]
+        for side in (layout.before, layout.after, layout.between)
+    )
+    a, b = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
+    return {
+        "type": "TemplateProcessing",
+        "single": [*before, a, *after],
+        "pair": [*before, a, *between, b, *after],
+        "special_tokens": {t: {"id": t, "ids": [ids[t]], "tokens": [t]} for t in used},
+    }
