@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from glassformer.errors import CheckpointError
-from glassformer.text.spm_proto import Kind, Piece, SentencePieceModel, read_model
+from glassformer.text.spm_proto import PieceKind, Piece, SentencePieceModel, read_model
 
 ONE_FILE = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
 MODEL_FILES = ("source.spm", "target.spm", *ONE_FILE)
@@ -69,15 +69,15 @@ def to_json(data: bytes, name: str, layout: Layout) -> bytes:
     """The tokenizer.json of a SentencePiece model file."""
     model = read_model(data, name)
     kinds = {piece.text: piece.kind for piece in model.pieces}
-    first = [Piece(text, 0.0, kinds.get(text, Kind.CONTROL)) for text in layout.first]
+    first = [Piece(text, 0.0, kinds.get(text, PieceKind.CONTROL)) for text in layout.first]
     pieces = first + model.pieces[layout.skip :]
-    pieces += [Piece(text, 0.0, Kind.CONTROL) for text in layout.more if text not in kinds]
+    pieces += [Piece(text, 0.0, PieceKind.CONTROL) for text in layout.more if text not in kinds]
     return json.dumps(_content(model, pieces, layout), ensure_ascii=False).encode()
 
 
 def _content(model: SentencePieceModel, pieces: Sequence[Piece], layout: Layout) -> dict[str, Any]:
     ids = {piece.text: number for number, piece in enumerate(pieces)}
-    special = (Kind.CONTROL, Kind.UNKNOWN)
+    special = (PieceKind.CONTROL, PieceKind.UNKNOWN)
     return {
         "version": "1.0",
         "truncation": None,
@@ -125,7 +125,7 @@ def _splits(model: SentencePieceModel, pieces: Sequence[Piece]) -> Iterable[dict
     Words can be segmented one by one, unless a piece reaches from one into the next.
     """
     if model.merges:
-        yield from (_split(piece.text, "Isolated") for piece in model.of(Kind.USER_DEFINED))
+        yield from (_split(piece.text, "Isolated") for piece in model.of(PieceKind.USER_DEFINED))
     if not any(SPACE in piece.text[1:] for piece in pieces):
         yield _split(SPACE, "MergedWithNext")
 
@@ -142,23 +142,23 @@ def _split(text: str, behavior: str) -> dict[str, Any]:
 
 
 def _unigram(pieces: Sequence[Piece]) -> dict[str, Any]:
-    normal = [piece.score for piece in pieces if piece.kind == Kind.NORMAL] or [0.0]
+    normal = [piece.score for piece in pieces if piece.kind == PieceKind.NORMAL] or [0.0]
     scores = {  # as SentencePiece counts them
-        Kind.USER_DEFINED: lambda text: len(text.encode()) * max(normal) - 0.1,
-        Kind.BYTE: lambda text: min(normal),
+        PieceKind.USER_DEFINED: lambda text: len(text.encode()) * max(normal) - 0.1,
+        PieceKind.BYTE: lambda text: min(normal),
     }
     vocab = [
         [each.text, scores[each.kind](each.text) if each.kind in scores else each.score]
         for each in pieces
     ]
-    unknown = next(number for number, piece in enumerate(pieces) if piece.kind == Kind.UNKNOWN)
-    falls_back = any(piece.kind == Kind.BYTE for piece in pieces)
+    unknown = next(number for number, piece in enumerate(pieces) if piece.kind == PieceKind.UNKNOWN)
+    falls_back = any(piece.kind == PieceKind.BYTE for piece in pieces)
     return {"type": "Unigram", "unk_id": unknown, "vocab": vocab, "byte_fallback": falls_back}
 
 
 def _merging(pieces: Sequence[Piece]) -> dict[str, Any]:
     vocab = {piece.text: number for number, piece in enumerate(pieces)}
-    normal = {piece.text: piece.score for piece in pieces if piece.kind == Kind.NORMAL}
+    normal = {piece.text: piece.score for piece in pieces if piece.kind == PieceKind.NORMAL}
     merges = [
         (-score, vocab[text[:at]], [text[:at], text[at:]])
         for text, score in normal.items()
@@ -167,10 +167,10 @@ def _merging(pieces: Sequence[Piece]) -> dict[str, Any]:
     ]
     return {
         "type": "BPE", "dropout": None, "continuing_subword_prefix": None,
-        "unk_token": next(piece.text for piece in pieces if piece.kind == Kind.UNKNOWN),
+        "unk_token": next(piece.text for piece in pieces if piece.kind == PieceKind.UNKNOWN),
         "end_of_word_suffix": None, "fuse_unk": True,
-        "ignore_merges": any(piece.kind == Kind.USER_DEFINED for piece in pieces),
-        "byte_fallback": any(piece.kind == Kind.BYTE for piece in pieces),
+        "ignore_merges": any(piece.kind == PieceKind.USER_DEFINED for piece in pieces),
+        "byte_fallback": any(piece.kind == PieceKind.BYTE for piece in pieces),
         "vocab": vocab, "merges": [pair for _, _, pair in sorted(merges)],
     }  # fmt: skip
 

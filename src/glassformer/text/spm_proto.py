@@ -18,7 +18,7 @@ VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5  # how a field is written
 Value = int | float | bytes
 
 
-class Kind(IntEnum):
+class PieceKind(IntEnum):
     """What a piece is."""
 
     NORMAL = 1
@@ -33,7 +33,7 @@ class Kind(IntEnum):
 class Piece:
     text: str
     score: float
-    kind: Kind
+    kind: PieceKind
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class SentencePieceModel:
     dummy_prefix: bool  # a space is added before the text
     one_space: bool  # spaces around the text are removed, and several become one
 
-    def of(self, *kinds: Kind) -> list[Piece]:
+    def of(self, *kinds: PieceKind) -> list[Piece]:
         return [piece for piece in self.pieces if piece.kind in kinds]
 
 
@@ -87,7 +87,7 @@ def read_model(data: bytes, name: str) -> SentencePieceModel:
         (trainer["suffix"], "spaces at the end of words"),
         (not normalizer["escape"], "spaces that are not escaped"),
         (back["charsmap"], "a denormalizer"),
-        (model.of(Kind.UNUSED), "unused pieces"),
+        (model.of(PieceKind.UNUSED), "unused pieces"),
     ):
         if found:
             raise CheckpointError(f"{name}: a SentencePiece model with {what} is not supported")
@@ -95,7 +95,7 @@ def read_model(data: bytes, name: str) -> SentencePieceModel:
 
 
 def _check(model: SentencePieceModel, name: str) -> None:
-    if len(model.of(Kind.UNKNOWN)) != 1:
+    if len(model.of(PieceKind.UNKNOWN)) != 1:
         raise CheckpointError(f"{name}: not a SentencePiece model: it needs one unknown piece")
     seen: set[str] = set()
     for piece in model.pieces:
@@ -112,7 +112,7 @@ def _piece(data: bytes) -> Piece:
     text, score, kind = fields["text"], fields["score"], fields["kind"]
     if not isinstance(text, bytes) or not isinstance(score, float) or not isinstance(kind, int):
         raise ValueError("a piece has fields of other types")
-    return Piece(text.decode("utf-8"), score, Kind(kind))
+    return Piece(text.decode("utf-8"), score, PieceKind(kind))
 
 
 def _message(data: bytes, names: dict[str, tuple[int, Value]]) -> dict[str, Value]:
