@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from glassformer.errors import CheckpointError
-from glassformer.text.spm_proto import PieceKind, Piece, SentencePieceModel, read_model
+from glassformer.text.spm_proto import Piece, PieceKind, SentencePieceModel, read_model
 
 ONE_FILE = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
 MODEL_FILES = ("source.spm", "target.spm", *ONE_FILE)
