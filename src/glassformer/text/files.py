@@ -24,7 +24,7 @@ def from_json(files: Mapping[str, bytes], vocab_size: int) -> tokenizers.Tokeniz
     """tokenizer.json, the file of the `tokenizers` library."""
     data = files[JSON]
     content = parse(data, JSON, values=_values(vocab_size))
-    for part in check_json(content, JSON):
+    for part in check_json(content, JSON, vocab_size):
         # The library panics at an escape.
         if part.get("precompiled_charsmap", "").encode() not in data:
             raise CheckpointError(f"{JSON}: precompiled_charsmap: write it without escapes")
