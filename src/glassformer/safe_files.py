@@ -96,9 +96,9 @@ def _unreadable(path: Path, error: OSError) -> CheckpointError:
 
 def _blob(folder: Path, name: str) -> Path:
     """The target of a link in the hub's cache; any other link is an error."""
-    snapshot = folder.resolve()
-    link = snapshot / name
     try:
+        snapshot = folder.resolve()
+        link = snapshot / name
         target = link.readlink()
     except OSError as error:  # it was replaced since locate() looked
         raise _unreadable(folder / name, error) from None

@@ -45,7 +45,7 @@ HEADER = re.compile(rb"(\d{1,10}) (\d{1,10})[ \r]*\n")
 MAX_WORDS = 500_000  # the most frequent ones come first
 MAX_WIDTH, MAX_WORD, MAX_LINE = 4_096, 1_000, 1 << 18
 # Unpacked, a .gz or .npz file of real vectors is a few times as large.
-FREE_BYTES, MAX_RATIO = 1 << 20, 16
+FREE_BYTES, MAX_RATIO, ENTRY_BYTES = 1 << 20, 16, 32
 LONGEST = 1 << 20  # tokens of a text: without positions there is no limit
 
 BROKEN = (
@@ -100,7 +100,7 @@ def open_vectors(path: str | os.PathLike[str]) -> Vectors:
     try:
         limit = _limit(path)
         for where, word, row in read(path):
-            unpacked += len(word) + row.nbytes
+            unpacked += ENTRY_BYTES + len(word) + row.nbytes
             if unpacked > limit:
                 raise CheckpointError(
                     f"{where}: its vectors are more than {MAX_RATIO} times as large as the file"
