@@ -14,13 +14,12 @@ import glassformer as gf
 from folders import tiny
 from gate.harness import Harness
 
-AT_ONCE = 50  # in one process
+AT_ONCE, FILES_AT_ONCE = 50, 250  # in one process
 
 
 def check(harness: Harness, home: Path, first: int, base: Path | str = "") -> int:
-    verdict = harness.run(
-        "mutate", home=str(home), first=first, count=AT_ONCE, base=str(base), hangs=120
-    )
+    count = FILES_AT_ONCE if base else AT_ONCE
+    verdict = harness.run("mutate", home=str(home), first=first, count=count, base=str(base))
     assert verdict.end == "loads", f"from seed {first}: {verdict}"
     assert not verdict.result["wrong"], "\n".join(verdict.result["wrong"])
     return verdict.result["loads"]
@@ -33,11 +32,11 @@ def test_four_hundred(first: int, harness: Harness, tmp_path: Path) -> None:
 
 
 def check_many(home: Path, count: int, base: Path | str = "") -> None:
-    workers = os.cpu_count() or 1
+    workers, step = os.cpu_count() or 1, FILES_AT_ONCE if base else AT_ONCE
 
     def some(worker: int) -> None:
         harness = Harness()
-        for first in range(worker * AT_ONCE, count, workers * AT_ONCE):
+        for first in range(worker * step, count, workers * step):
             check(harness, home / str(worker), first, base)
         harness.close()
 
@@ -62,7 +61,7 @@ def base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_five_hundred_files(base: Path, harness: Harness, tmp_path: Path) -> None:
-    loads = sum(check(harness, tmp_path, seed, base) for seed in range(0, 500, AT_ONCE))
+    loads = sum(check(harness, tmp_path, seed, base) for seed in range(0, 500, FILES_AT_ONCE))
     assert 0 < loads < 400
 
 

@@ -171,27 +171,38 @@ def test_decoders_grow_by_a_space_for_each_character_at_most() -> None:
 
 
 def letters(count: int) -> str:
-    """Another word for each number, of 150 letters."""
-    return f"{count:x}".translate(str.maketrans("0123456789", "ghijklmnop")).ljust(150, "z")
+    """Another word for each number, of 60 letters."""
+    return f"{count:x}".translate(str.maketrans("0123456789", "ghijklmnop")).ljust(60, "z")
 
 
 def test_words_and_pieces_that_take_long_are_refused() -> None:
     wordpiece = part("WordPiece", unk_token="a", continuing_subword_prefix="##", vocab={"a": 0})
     refused("max_input_chars_per_word", model=wordpiece | {"max_input_chars_per_word": 201})
     load(model=wordpiece | {"max_input_chars_per_word": 200})
-    long = [["<unk>", 0.0], *(["a" * i, -1.0] for i in range(1, 202))]
-    refused("vocab", "200 characters", model=UNIGRAM | {"vocab": long, "unk_id": 0})
+    long = [["<unk>", 0.0], *(["a" * i, -1.0] for i in range(1, 66))]
+    refused("vocab", "64 characters", model=UNIGRAM | {"vocab": long, "unk_id": 0})
     load(model=UNIGRAM | {"vocab": long[:-1], "unk_id": 0})
 
 
 def test_pieces_and_added_tokens_that_fill_the_memory_are_refused() -> None:
-    pieces = [["<unk>", 0.0], *([letters(i), -1.0] for i in range(2_000))]
+    pieces = [["<unk>", 0.0], *([letters(i), -1.0] for i in range(3_000))]
     model = UNIGRAM | {"vocab": pieces, "unk_id": 0}
-    refused("vocab", "300,005 characters in all", model=model)
-    tokens = [added(46 + i, letters(i)) for i in range(1_000)]
-    refused("added_tokens", "150,000 characters in all", added_tokens=tokens)
+    refused("vocab", "180,005 characters in all", model=model)
+    tokens = [added(46 + i, letters(i)) for i in range(4_000)]
+    refused("added_tokens", "240,000 characters in all", added_tokens=tokens)
     grown = [added(46 + i, "ﷺ" * 90, normalized=True) for i in range(100)]
     refused("added_tokens", "162,000 characters", normalizer=NFKC, added_tokens=grown)
+
+
+def test_added_tokens_of_white_space_do_not_look_around() -> None:
+    """The library would look at all spaces of a text for each of its spaces."""
+    for side in ("lstrip", "rstrip"):
+        refused(
+            "added_tokens", "white space", side, added_tokens=[added(46, "\t ", **{side: True})]
+        )
+        blank = added(46, "x", normalized=True, **{side: True})
+        refused("added_tokens", "'x'", normalizer=replace("x", " "), added_tokens=[blank])
+    assert load(added_tokens=[added(46, "  ")]).encode(" " * 1000).ids == [46] * 500
 
 
 def test_long_words_do_not_slow_bpe_down() -> None:

@@ -10,7 +10,7 @@ from glassformer.text.growth import check_growth
 from glassformer.text.parts import (
     ADDED,
     MAX_IDS,
-    MAX_WORD,
+    MAX_UNIGRAM,
     PADDING,
     PARTS,
     PIECE,
@@ -140,10 +140,10 @@ def _check_scores(vocab: Any, where: str) -> None:
         raise CheckpointError(f"{where} = {shown(vocab)}: write a list of [piece, score]")
     seen: set[str] = set()
     for item in vocab:
-        fits = isinstance(item, list) and len(item) == 2 and text(0, MAX_WORD).holds(item[0])
+        fits = isinstance(item, list) and len(item) == 2 and text(0, MAX_UNIGRAM).holds(item[0])
         if not fits or type(item[1]) not in (int, float) or not abs(item[1]) < MAX_SCORE:
             raise CheckpointError(
-                f"{where}: {shown(item)}: write [piece, score], at most {MAX_WORD} characters "
+                f"{where}: {shown(item)}: write [piece, score], at most {MAX_UNIGRAM} characters "
                 f"and a number below {MAX_SCORE:,.0f}"
             )
         if item[0] in seen:

@@ -30,14 +30,18 @@ def from_json(files: Mapping[str, bytes], vocab_size: int) -> tokenizers.Tokeniz
             raise CheckpointError(f"{JSON}: precompiled_charsmap: write it without escapes")
     backend = tokenizers.Tokenizer.from_str(data.decode("utf-8"))
     for token in content.get("added_tokens") or ():
-        text = token["content"]
-        if (
-            token["normalized"]
-            and backend.normalizer
-            and not backend.normalizer.normalize_str(text)
-        ):
+        text = spelled = token["content"]
+        if token["normalized"] and backend.normalizer:
+            spelled = backend.normalizer.normalize_str(text)
+        if not spelled:
             raise CheckpointError(
                 f"{JSON}: added_tokens: the normalizer turns {shown(text)} into nothing"
+            )
+        if spelled.isspace() and (token["lstrip"] or token["rstrip"]):
+            # For each space the library looks at all spaces beside it, again and again.
+            raise CheckpointError(
+                f"{JSON}: added_tokens: {shown(text)} is white space: write lstrip = false and "
+                "rstrip = false"
             )
         actual = backend.token_to_id(text)
         if actual != token["id"]:  # the library ignores the id and counts on from the vocabulary

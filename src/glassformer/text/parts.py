@@ -17,7 +17,8 @@ from glassformer.text.patterns import bounded, nearest
 
 MAX_PARTS = 16  # of a sequence
 MAX_IDS = 1 << 24
-MAX_WORD = 200  # letters of a word in WordPiece, of a piece in Unigram: each costs as many steps
+# The letters of a word in WordPiece, and of a piece in Unigram: each of them costs as many steps.
+MAX_WORD, MAX_UNIGRAM = 200, 64
 
 
 class PartRule(NamedTuple):
