@@ -218,6 +218,9 @@ WRONG = {
     "vectors as wide as they like": lambda: trace_with(
         tensors={f"encoder.blocks.{i}.out": torch.zeros(9, 16 + i) for i in (0, 1)}
     ).to_bytes(),
+    "vectors of a stack without weights": lambda: trace_with(
+        tensors={f"decoder.blocks.{i}.out": torch.zeros(9 + i, 16) for i in (0, 1)}
+    ).to_bytes(),
     "a list for a vector": lambda: trace_with(
         tensors={"encoder.blocks.0.out": torch.tensor(1.0)}
     ).to_bytes(),
