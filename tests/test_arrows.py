@@ -39,6 +39,7 @@ HOUSE = (
     {"presets"},
     {"fields"},
     {"config"},
+    {"tensor_files"},
     {"strictjson", "durable", "safe_files", "pretrained", "precision", "distributed", "progress"},
     {"errors", "version"},
 )

@@ -51,9 +51,12 @@ def read(folder: Path, name: str, limit: int) -> bytes | None:
     file = open_plain(folder, name)
     if file is None:
         return None
-    with file:
-        size = max(os.fstat(file.fileno()).st_size, 0)
-        data = file.read(limit + 1) if size <= limit else b""
+    try:
+        with file:
+            size = max(os.fstat(file.fileno()).st_size, 0)
+            data = file.read(limit + 1) if size <= limit else b""
+    except OSError as error:  # the disk, or the network, fails
+        raise _unreadable(folder / name, error) from None
     if max(size, len(data)) > limit:
         raise CheckpointError(f"{folder / name}: {size:,} bytes, more than the limit of {limit:,}")
     return data
@@ -67,7 +70,7 @@ def open_plain(folder: Path, name: str) -> BinaryIO | None:
     try:
         handle = os.open(path, os.O_RDONLY | SAFE_FLAGS)
     except OSError as error:
-        raise CheckpointError(f"{folder / name}: cannot be read: {error.strerror}") from None
+        raise _unreadable(folder / name, error) from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):  # it was replaced since locate() looked
         os.close(handle)
         raise CheckpointError(f"{folder / name}: this is not a plain file")
@@ -84,14 +87,21 @@ def kind_of(path: Path) -> str | None:
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the name
         return None
     except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from None
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> CheckpointError:
+    return CheckpointError(f"{path}: cannot be read: {error.strerror}")
 
 
 def _blob(folder: Path, name: str) -> Path:
     """The target of a link in the hub's cache; any other link is an error."""
-    snapshot = folder.resolve()
-    link = snapshot / name
-    target = link.readlink()
+    try:
+        snapshot = folder.resolve()
+        link = snapshot / name
+        target = link.readlink()
+    except OSError as error:  # it was replaced since locate() looked
+        raise _unreadable(folder / name, error) from None
     blobs = snapshot.parent.parent / "blobs"
     path = Path(os.path.normpath(link.parent / target))
     cached = snapshot.parent.name == "snapshots" and kind_of(blobs) == "a folder"

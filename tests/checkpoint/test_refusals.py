@@ -189,3 +189,30 @@ def test_what_is_said_of_a_pickle_helps(whole: dict[str, Path], tmp_path: Path) 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     assert list(folders.differences(gf.load(tmp_path / "new"), gf.load(whole[CLASSIFY]))) == []
+
+
+def test_a_file_that_changes_between_a_look_and_its_reading_gets_one_line(
+    whole: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(shutil.copytree(next(iter(whole.values())), tmp_path / "model"))
+    look = safe_files.kind_of
+    with monkeypatch.context() as patch:  # a link when it is looked at, then a file
+        patch.setattr(
+            safe_files, "kind_of", lambda p: "a link" if p.name == "config.json" else look(p)
+        )
+        refusal(folder, "config.json", "cannot be read")
+    with monkeypatch.context() as patch:  # there when it is looked at, then gone
+        patch.setattr(safe_files, "locate", lambda home, name: home / "gone")
+        refusal(folder, "config.json", "cannot be read")
+
+
+def test_a_disk_that_fails_gets_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing:
+        def __enter__(self) -> None:
+            raise OSError(5, "Input/output error")
+
+        def __exit__(self, *why: object) -> None: ...
+
+    monkeypatch.setattr(safe_files, "open_plain", lambda folder, name: Failing())
+    with pytest.raises(CheckpointError, match=r"config.json: cannot be read: Input/output error"):
+        safe_files.read(tmp_path, "config.json", 99)

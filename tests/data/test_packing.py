@@ -1,5 +1,6 @@
 """Windows cover all; a plan holds everything once; what is stored is what would be made."""
 
+import json
 from itertools import pairwise
 
 import numpy as np
@@ -169,3 +170,12 @@ def test_a_plan_of_other_settings_or_a_broken_one_is_not_used(tmp_path):
 
 def test_keys_tell_settings_apart():
     assert key_of(1, "a", (2,)) == key_of(1, "a", (2,)) != key_of(1, "a", (3,))
+
+
+def test_a_plan_with_another_header_is_made_again(tmp_path):
+    path = tmp_path / "plan"
+    for dtype, shape in (("I64", [0, 1 << 63]), ("F4", [0]), ("F8_E8M0", [0])):
+        about = {"dtype": dtype, "shape": shape, "data_offsets": [0, 0]}
+        header = json.dumps({"__metadata__": {"key": "key"}, "first": about, "begins": about})
+        path.write_bytes(len(header).to_bytes(8, "little") + header.encode())
+        assert stored_plan(path, "key") is None

@@ -7,14 +7,16 @@ import socket
 import subprocess
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import glassformer as gf
 from gate.harness import HANGS, MOST_MB, MOST_SECONDS, TEXTS, Watch
-from gate.mutations import Mutator
+from gate.mutations import FileMutator, Mutator, change_gguf, change_trace
 from glassformer.errors import GlassformerError
+from glassformer.studio.trace_upload import run_from_trace, uploaded_row
 
 Tell = Callable[[object], None]
 
@@ -27,6 +29,23 @@ def open_and_read(folder: str | Path) -> gf.Model:
     return model
 
 
+def open_gguf(path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a tokenizer whose name is damaged is not read
+        open_and_read(path)
+
+
+def open_trace(path: Path) -> None:
+    """As Python does, and as the studio does with an upload."""
+    try:
+        gf.Trace.load(path)
+    finally:
+        uploaded_row(run_from_trace(gf.Trace.from_bytes(path.read_bytes()), "id"))
+
+
+FILES = {"gguf": (change_gguf, open_gguf), "trace": (change_trace, open_trace)}
+
+
 def load(watch: Watch, tell: Tell, folder: str, then: str = "", cwd: str = "/") -> None:
     """As a user would: load, read a text, and perhaps save."""
     os.chdir(cwd)
@@ -37,9 +56,21 @@ def load(watch: Watch, tell: Tell, folder: str, then: str = "", cwd: str = "/") 
             model.save(then)
 
 
-def mutate(watch: Watch, tell: Tell, home: str, first: int, count: int) -> dict[str, Any]:
-    """Many folders in one process: how many load, and what went wrong, by their seeds."""
-    mutator, loads, wrong = Mutator(Path(home)), 0, []
+def mutate(
+    watch: Watch, tell: Tell, home: str, first: int, count: int, base: str = ""
+) -> dict[str, Any]:
+    """Many folders in one process: how many load, and what went wrong, by their seeds.
+
+    With a `base`, a good file, many files like it; the end of its name says how they are opened.
+    """
+    mutator: Mutator | FileMutator
+    if base:
+        change, opened = FILES[Path(base).suffix[1:]]
+        mutator = FileMutator(Path(home), Path(base), change)
+        opened(Path(base))  # what is imported late is imported now
+    else:
+        mutator, opened = Mutator(Path(home)), open_and_read
+    loads, wrong = 0, []
     for seed in range(first, first + count):
         tell(seed)  # for the one who finds us dead
         signal.alarm(HANGS)
@@ -47,7 +78,7 @@ def mutate(watch: Watch, tell: Tell, home: str, first: int, count: int) -> dict[
         said, start = os.fstat(2).st_size, time.process_time()
         try:
             with watch.below(folder):
-                open_and_read(folder)
+                opened(folder)
             loads += 1
         except GlassformerError as error:
             line = str(error)

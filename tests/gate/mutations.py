@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -105,6 +106,68 @@ def change_files(files: Files, draw: Random) -> None:
         files.pop(name)
     else:
         files[name] = files[draw.choice(sorted(files))]
+
+
+NUMBERS = (0, 1, 2, 7, 8, 9, 12, 255, 1 << 16, 1 << 31, 1 << 32, 1 << 40, 1 << 63, (1 << 64) - 1)
+
+
+def change_gguf(data: bytes, draw: Random) -> bytes:
+    """Mostly in its header: a length, a count, a type, a letter; or bytes anywhere."""
+    places = [found.end() for found in re.finditer(rb"[a-z_0-9]+(?:\.[a-z_0-9]+)+", data)]
+    at = draw.choice(
+        [0, 4, 8, 16, 24, *(place + draw.choice([0, 4, 8, 12, 16, 24]) for place in places)]
+    )
+    match draw.randrange(8):
+        case 0 | 1:
+            return data[:at] + draw.choice(NUMBERS).to_bytes(8, "little") + data[at + 8 :]
+        case 2 | 3:
+            return (
+                data[:at]
+                + (draw.choice(NUMBERS) % (1 << 32)).to_bytes(4, "little")
+                + data[at + 4 :]
+            )
+        case 4:
+            return data[:at] + change_bytes(data[at : at + 64], draw) + data[at + 64 :]
+        case 5:  # one field under the name of another
+            one, two = (draw.choice(places) for _ in range(2))
+            return data[:one] + data[two : two + 16] + data[one + 16 :]
+        case 6:
+            end = max(places)
+            return data[:end] + change_bytes(data[end:], draw)
+        case _:
+            return change_bytes(data, draw)
+
+
+def change_trace(data: bytes, draw: Random) -> bytes:
+    """Its header, its tensors, or what it says of itself in the metadata."""
+    if draw.random() < 0.5:
+        return change_weights(data, draw)
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    about = header["__metadata__"]["trace"].encode()
+    changed = draw.choice([change_json, change_json, change_bytes])(about, draw)
+    header["__metadata__"]["trace"] = changed.decode("utf-8", "replace")
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data[8 + size :]
+
+
+class FileMutator:
+    """Writes one damaged file after the other, each over the last."""
+
+    def __init__(self, home: Path, base: Path, change: Callable[[bytes, Random], bytes]) -> None:
+        self.data, self.change = base.read_bytes(), change
+        self.path = home / f"damaged{base.suffix}"
+        home.mkdir(parents=True, exist_ok=True)
+
+    def write(self, seed: int) -> Path:
+        draw, data = Random(seed), self.data
+        for _ in range(draw.choice([1, 1, 2, 3])):
+            try:
+                data = self.change(data, draw)
+            except (ValueError, KeyError, TypeError, AttributeError):  # it was damaged before
+                data = change_bytes(data, draw)
+        self.path.write_bytes(data)
+        return self.path
 
 
 class Mutator:

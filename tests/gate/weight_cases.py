@@ -21,6 +21,12 @@ def entry(*words: str, **changes: Any) -> Case:
     return header(change, TABLE, *words)
 
 
+def empty(*words: str, **about: Any) -> Case:
+    """One more tensor, of no bytes."""
+    one = {"dtype": "I64", "data_offsets": [0, 0], **about}
+    return header(lambda found: found.update({"empty": one}), *words)
+
+
 def length(number: int | bytes, *words: str) -> Case:
     """The first eight bytes say something else."""
 
@@ -77,6 +83,12 @@ HEADER: Table = {
     "shape that wraps around at 2^64": entry("shape", shape=[1 << 62, 636 << 2]),
     "shape that wraps around at 2^32": entry("shape", shape=[(1 << 32) + 53, 12]),
     "shape of zero": entry("0 bytes", "2,544", shape=[0, 12]),
+    "shape of zero and 2^63": empty("'empty'", "281,474,976,710,656", shape=[0, 1 << 63]),
+    "shape of zero, 2^62 and 2^62": empty("'empty'", "multiply", shape=[1 << 62, 0, 1 << 62]),
+    "shape of zero and 2^49": empty("'empty'", "multiply", shape=[1 << 49, 0]),
+    "metadata is null": header(lambda found: found.update(__metadata__=None), "__metadata__"),
+    "dtype of eight bits, a power": entry("dtype", "'F8_E8M0'", dtype="F8_E8M0"),
+    "dtype of six bits": entry("dtype", "'F6_E2M3'", dtype="F6_E2M3"),
     "offsets the other way": entry("data_offsets", data_offsets=[2544, 0]),
     "one offset": entry("data_offsets", data_offsets=[0]),
     "three offsets": entry("data_offsets", data_offsets=[0, 1, 2]),

@@ -179,6 +179,20 @@ def trace_with(**changes):
 
 
 WEIGHTS = "encoder.blocks.0.attention.weights"
+
+
+def header_with(**changes):
+    """A trace whose header says something else."""
+    data = trace_with().to_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.dumps(json.loads(data[8 : 8 + size]) | changes).encode()
+    return len(header).to_bytes(8, "little") + header + data[8 + size :]
+
+
+def empty(dtype, *shape):
+    return header_with(empty={"dtype": dtype, "shape": shape, "data_offsets": [0, 0]})
+
+
 WRONG = {
     "shape": lambda: trace_with(tensors={WEIGHTS: torch.zeros(4, 9, 8)}).to_bytes(),
     "dimensions": lambda: trace_with(tensors={WEIGHTS: torch.zeros(9)}).to_bytes(),
@@ -204,6 +218,9 @@ WRONG = {
     "vectors as wide as they like": lambda: trace_with(
         tensors={f"encoder.blocks.{i}.out": torch.zeros(9, 16 + i) for i in (0, 1)}
     ).to_bytes(),
+    "vectors of a stack without weights": lambda: trace_with(
+        tensors={f"decoder.blocks.{i}.out": torch.zeros(9 + i, 16) for i in (0, 1)}
+    ).to_bytes(),
     "a list for a vector": lambda: trace_with(
         tensors={"encoder.blocks.0.out": torch.tensor(1.0)}
     ).to_bytes(),
@@ -211,6 +228,13 @@ WRONG = {
         encoder(), TEXT, keep="encoder.blocks.1.attention.weights"
     ).to_bytes(),
     "lists of numbers": lambda: trace_with(tokens=[1] * 9).to_bytes(),
+    "metadata is null": lambda: header_with(__metadata__=None),
+    "metadata of numbers": lambda: header_with(__metadata__={"format": 1}),
+    **{f"numbers of {dtype}": lambda dtype=dtype: empty(dtype, 0)
+       for dtype in ("F4", "F8_E8M0", "F6_E2M3", "F6_E3M2", "O")},
+    "no numbers, 2^62 times": lambda: empty("F32", 0, 1 << 62),
+    "no numbers, 2^63 times": lambda: empty("I64", 0, 1 << 63),
+    "sizes that wrap around": lambda: empty("F32", 1 << 33, 0, 1 << 33),
 }  # fmt: skip
 
 

@@ -12,23 +12,21 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from glassformer.checkpoint.header import MAX_TENSORS, read_header
 from glassformer.checkpoint.keys import Json
 from glassformer.durable import move, not_written, sync
 from glassformer.errors import CheckpointError, shown
 from glassformer.pretrained import nearly
 from glassformer.safe_files import kind_of, locate, open_plain, read
 from glassformer.strictjson import parse
+from glassformer.tensor_files import MAX_TENSORS, open_tensors, read_header
 from glassformer.text.sentencepiece import MODEL_FILES
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
@@ -92,7 +90,7 @@ class Contents:
         """All weights, memory-mapped where that does not lock the file: not read until used."""
         weights: dict[str, Tensor] = {}
         for shard in self.shards:
-            with _weights(shard.path) as file:
+            with open_tensors(shard.path, "pt") as file:
                 tensors = {name: file.get_tensor(name) for name in shard.shapes}
                 weights |= {n: t.clone() for n, t in tensors.items()} if MAPS_LOCK else tensors
         return weights
@@ -318,7 +316,10 @@ def _check_folder(path: Path) -> None:
 
 def _other_weights(folder: Path, config: Json) -> str:
     """A hint for a folder without safetensors: other weights in it, and how to convert them."""
-    names = sorted(path.name for path in folder.iterdir() if path.suffix.lower() in OTHERS)
+    try:
+        names = sorted(path.name for path in folder.iterdir() if path.suffix.lower() in OTHERS)
+    except OSError:  # the folder may not be listed, or is gone
+        names = []
     if not names:
         return ": glassformer reads safetensors"
     name = next((name for name in names if "model" in name), names[0])
@@ -337,12 +338,3 @@ def _convert(kind: str, config: Json) -> str:
         f'python -c "from transformers import {name} as M; '
         f"M.from_pretrained('FOLDER'{OTHERS[kind]}).save_pretrained('NEW')\", and use NEW"
     )
-
-
-@contextmanager
-def _weights(path: Path) -> Iterator[Any]:
-    try:
-        with safe_open(path, "pt") as file:
-            yield file
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path}: not a complete safetensors file: {error}") from None

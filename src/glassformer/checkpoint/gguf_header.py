@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.checkpoint.header import MAX_TENSORS
 from glassformer.errors import CheckpointError, shown
+from glassformer.tensor_files import MAX_TENSORS
 
 VERSIONS = (2, 3)
 SCALARS = {

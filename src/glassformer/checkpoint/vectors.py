@@ -44,6 +44,8 @@ UNKNOWN = "[UNK]"
 HEADER = re.compile(rb"(\d{1,10}) (\d{1,10})[ \r]*\n")
 MAX_WORDS = 500_000  # the most frequent ones come first
 MAX_WIDTH, MAX_WORD, MAX_LINE = 4_096, 1_000, 1 << 18
+# Unpacked, a .gz or .npz file of real vectors is a few times as large.
+FREE_BYTES, MAX_RATIO, ENTRY_BYTES = 1 << 20, 16, 32
 LONGEST = 1 << 20  # tokens of a text: without positions there is no limit
 
 BROKEN = (
@@ -93,9 +95,16 @@ def open_vectors(path: str | os.PathLike[str]) -> Vectors:
     path = Path(path)
     words: dict[str, int] = {UNKNOWN: 0}
     rows: list[WordVector] = []
+    unpacked = 0  # bytes, of repeated words, too
     read = {".bin": _binary, ".npz": _arrays}.get(_kind(path), _text)
     try:
+        limit = _limit(path)
         for where, word, row in read(path):
+            unpacked += ENTRY_BYTES + len(word) + row.nbytes
+            if unpacked > limit:
+                raise CheckpointError(
+                    f"{where}: its vectors are more than {MAX_RATIO} times as large as the file"
+                )
             if not word.strip() or len(word) > MAX_WORD or not _is_text(word):
                 raise CheckpointError(f"{where}: the word is {shown(word)}: write a word")
             if not np.isfinite(row).all():
@@ -122,6 +131,11 @@ def open_vectors(path: str | os.PathLike[str]) -> Vectors:
         mlp_width=table.shape[1], max_length=LONGEST, position="none", final_norm=False,
     )  # fmt: skip
     return Vectors(config, tokenizer_files(_tokenizer(words)), table)
+
+
+def _limit(path: Path) -> int:
+    """How many bytes a file may unpack to."""
+    return FREE_BYTES + MAX_RATIO * path.stat().st_size
 
 
 def _is_text(word: str) -> bool:
@@ -258,6 +272,11 @@ def _array(archive: zipfile.ZipFile, name: str, path: Path) -> npt.NDArray[Any]:
         if needed > size or size > memory():
             raise CheckpointError(
                 f"{path}: {name}: an array of {needed:,} bytes, and the file has {size:,}"
+            )
+        if size > (limit := _limit(path)):
+            raise CheckpointError(
+                f"{path}: {name}: it unpacks to {size:,} bytes, more than the {limit:,} that a "
+                "file of this size may"
             )
         with archive.open(f"{name}.npy") as file:
             array: npt.NDArray[Any] = numpy.read_array(file, allow_pickle=False)

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from glassformer.data.hashing import below, shuffled
 from glassformer.durable import write_whole
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import CheckpointError, ConfigError, InputError
+from glassformer.tensor_files import open_tensors
 
 Numbers = npt.NDArray[np.int64]
 
@@ -130,13 +130,13 @@ def store_plan(plan: Plan, path: Path, key: str) -> None:
 def stored_plan(path: Path, key: str) -> Plan | None:
     """A stored plan; None if it is missing, corrupt, or made from other settings."""
     try:
-        with safe_open(path, "np") as file:
+        with open_tensors(path, "np") as file:
             if (file.metadata() or {}).get("key") != key:
                 return None
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         samples = Samples(arrays["first"], arrays.get("second"), arrays.get("follows"))
         return Plan(samples, arrays["begins"])
-    except (OSError, SafetensorError, KeyError):
+    except (CheckpointError, KeyError, TypeError):  # TypeError: a dtype that numpy does not have
         return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack
 
 import safetensors.torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from glassformer.errors import CheckpointError, ConfigError, InputError, check_installed
@@ -19,6 +19,7 @@ from glassformer.glass.recorded import RecordedTensors
 from glassformer.glass.stacks import StackName
 from glassformer.glass.tables import TABLES, Table
 from glassformer.strictjson import parse
+from glassformer.tensor_files import open_tensors, read_header
 
 if TYPE_CHECKING:
     from glassformer.glass.figures import Picture
@@ -158,11 +159,11 @@ class Trace(RecordedTensors):
             True
         """
         try:
-            with safe_open(path, "pt") as file:
+            with open_tensors(path, "pt") as file:
                 metadata = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (OSError, SafetensorError) as error:
-            raise InputError(f"{path}: not a trace: {error}") from None
+        except CheckpointError as error:
+            raise InputError(f"not a trace: {error}") from None
         return cls._of(metadata, tensors, str(path))
 
     @classmethod
@@ -174,12 +175,10 @@ class Trace(RecordedTensors):
             True
         """
         try:
-            tensors = safetensors.torch.load(data)
-        except SafetensorError as error:
-            raise InputError(f"{name}: not a trace: {error}") from None
-        size = int.from_bytes(data[:8], "little")
-        metadata = parse(data[8 : 8 + size], name).get("__metadata__", {})
-        return cls._of(metadata, tensors, name)
+            header = read_header(io.BytesIO(data), len(data), name)
+        except CheckpointError as error:
+            raise InputError(f"not a trace: {error}") from None
+        return cls._of(header.metadata, safetensors.torch.load(data), name)
 
     @classmethod
     def _of(cls, metadata: Mapping[str, str], tensors: dict[str, Tensor], name: str) -> Trace:

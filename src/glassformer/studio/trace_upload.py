@@ -95,8 +95,8 @@ def _check(trace: Trace) -> None:
                 _check_shape(trace, name, expected)
             if not trace[f"{here}.weights"].isfinite().all():
                 raise InputError(f"{here}.weights: some values are not finite")
-        if stack != "cross":
-            _check_vectors(trace, stack, expected[1])
+    for stack in ("encoder", "decoder"):  # also of a stack without weights
+        _check_vectors(trace, stack, len(sides(trace, stack)[0]))
 
 
 def _check_vectors(trace: Trace, stack: str, count: int) -> None:

@@ -41,3 +41,10 @@ def wrong_with_charsmap(text: str) -> str | None:
         if not fits:
             return f"unit {index} of its trie points outside"
     return None
+
+
+def longest_text(text: str) -> tuple[int, int]:
+    """The most characters, and the most bytes, that a correct map writes for one character."""
+    data = base64.b64decode(text)
+    texts = data[4 + int.from_bytes(data[:4], "little") :].split(b"\0")
+    return max(len(each.decode("utf-8")) for each in texts), max(map(len, texts))

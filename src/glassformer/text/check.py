@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from glassformer.errors import CheckpointError, shown
+from glassformer.text.growth import check_growth
 from glassformer.text.parts import (
     ADDED,
     MAX_IDS,
+    MAX_UNIGRAM,
     PADDING,
     PARTS,
     PIECE,
@@ -23,15 +25,17 @@ from glassformer.text.parts import (
 )
 
 MAX_PIECES, MAX_PIECE = 1_000_000, 1000
-MAX_TRIE = 1 << 22  # characters of all pieces of a Unigram model: a trie node for each
+# Characters of all pieces of a Unigram model, and of all added tokens: each is a node of a trie,
+# of 300 bytes. XLM-RoBERTa has 6 per token of its vocabulary.
+FREE_NODES, NODES_PER_TOKEN = 1 << 17, 16
 MAX_SCORE = 1e9
-MAX_ITEMS = 64  # of a template: the special tokens around a text
+MAX_ITEMS = 64  # of a template: the texts and special tokens in it
 SECTIONS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
 TOP = {"version", "truncation", "padding", "added_tokens", "model", *SECTIONS}
 
 
-def check_json(content: dict[str, Any], source: str) -> list[dict[str, Any]]:
-    """Check the parsed content; return the parts around its model."""
+def check_json(content: dict[str, Any], source: str, vocab_size: int) -> list[dict[str, Any]]:
+    """Check the parsed content, for a model of `vocab_size`; return the parts around its model."""
     if unknown := sorted(content.keys() - TOP):
         raise CheckpointError(f"{source}: field {shown(unknown[0])} is not known: remove it")
     check_fields({"version": content.get("version")}, {"version": maybe(word("1.0"))}, source)
@@ -43,22 +47,39 @@ def check_json(content: dict[str, Any], source: str) -> list[dict[str, Any]]:
         raise CheckpointError(f"{source}: added_tokens = {shown(added)}: write a list")
     for token in added:
         check_fields(token, ADDED, f"{source}: added_tokens")
-    ids = _check_model(content.get("model"), f"{source}: model")
+    ids = _check_model(content.get("model"), f"{source}: model", vocab_size)
     highest = max([*ids, *(token["id"] for token in added)], default=-1)
-    parts = []
-    for section in SECTIONS:
-        if content.get(section) is not None:
-            parts += check_part(section, content[section], f"{source}: {section}")
-    for part in parts:
+    parts = {
+        section: check_part(section, content[section], f"{source}: {section}")
+        for section in SECTIONS
+        if content.get(section) is not None
+    }
+    growth = check_growth(parts.get("normalizer", []), parts.get("pre_tokenizer", []), source)
+    _check_nodes(
+        sum(len(token["content"]) * (growth if token["normalized"] else 1) for token in added),
+        min(vocab_size, len(ids) + len(added)),
+        f"{source}: added_tokens",
+    )
+    for part in parts.get("post_processor", []):
         where = f"{source}: post_processor: {part['type']}"
         for name in {"sep", "cls"} & part.keys():
             check_fields({name: part[name][1]}, {name: number(highest)}, where)
         if part["type"] == "TemplateProcessing":
             _check_template(part, highest, where)
-    return parts
+    return [part for section in parts.values() for part in section]
 
 
-def _check_model(model: Any, where: str) -> Sequence[int]:
+def _check_nodes(size: int, tokens: int, where: str) -> None:
+    """Refuse texts of `size` characters in all, if they are more than so many tokens need."""
+    limit = FREE_NODES + NODES_PER_TOKEN * tokens
+    if size > limit:
+        raise CheckpointError(
+            f"{where}: {size:,} characters in all, more than the {limit:,} that {tokens:,} tokens "
+            "need"
+        )
+
+
+def _check_model(model: Any, where: str, vocab_size: int) -> Sequence[int]:
     """Check the model; return the ids of its pieces."""
     if not isinstance(model, dict):
         raise CheckpointError(f"{where} = {shown(model)}: write one of {', '.join(PARTS['model'])}")
@@ -68,6 +89,8 @@ def _check_model(model: Any, where: str) -> Sequence[int]:
     vocab = model["vocab"]
     if model["type"] == "Unigram":
         _check_scores(vocab, f"{where}: vocab")
+        size, count = sum(len(piece) for piece, _ in vocab), min(vocab_size, len(vocab))
+        _check_nodes(size, count, f"{where}: vocab")
         unknown = {"unk_id": model.get("unk_id")}
         check_fields(unknown, {"unk_id": maybe(number(len(vocab) - 1))}, where)
         return range(len(vocab))
@@ -117,17 +140,15 @@ def _check_scores(vocab: Any, where: str) -> None:
         raise CheckpointError(f"{where} = {shown(vocab)}: write a list of [piece, score]")
     seen: set[str] = set()
     for item in vocab:
-        fits = isinstance(item, list) and len(item) == 2 and text(0, MAX_PIECE).holds(item[0])
+        fits = isinstance(item, list) and len(item) == 2 and text(0, MAX_UNIGRAM).holds(item[0])
         if not fits or type(item[1]) not in (int, float) or not abs(item[1]) < MAX_SCORE:
             raise CheckpointError(
-                f"{where}: {shown(item)}: write [piece, score], at most {MAX_PIECE} characters "
+                f"{where}: {shown(item)}: write [piece, score], at most {MAX_UNIGRAM} characters "
                 f"and a number below {MAX_SCORE:,.0f}"
             )
         if item[0] in seen:
             raise CheckpointError(f"{where}: {shown(item[0])} is there twice")
         seen.add(item[0])
-    if (size := sum(map(len, seen))) > MAX_TRIE:
-        raise CheckpointError(f"{where}: pieces of {size:,} characters, more than {MAX_TRIE:,}")
 
 
 def check_merges(
@@ -180,3 +201,13 @@ def _check_template(part: Mapping[str, Any], highest: int, where: str) -> None:
                     f"{where}: {field}: {shown(item)}: write a Sequence or a SpecialToken"
                 )
             check_fields(item[kind], kinds[kind], f"{where}: {field}: {kind}")
+        texts = [item["Sequence"]["id"] for item in items if "Sequence" in item]
+        if len(set(texts)) < len(texts):
+            raise CheckpointError(
+                f"{where}: {field}: it has the texts {', '.join(texts)}: write each text once"
+            )
+        names = [item["SpecialToken"]["id"] for item in items if "SpecialToken" in item]
+        if (count := sum(len(special[name]["ids"]) for name in names)) > MAX_ITEMS:
+            raise CheckpointError(
+                f"{where}: {field}: {count:,} special tokens: write at most {MAX_ITEMS}"
+            )

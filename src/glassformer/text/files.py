@@ -34,20 +34,24 @@ def from_json(files: Mapping[str, bytes], vocab_size: int) -> Backends:
 
 def _checked(data: bytes, vocab_size: int) -> tokenizers.Tokenizer:
     content = parse(data, JSON, values=_values(vocab_size))
-    for part in check_json(content, JSON):
+    for part in check_json(content, JSON, vocab_size):
         # The library panics at an escape.
         if part.get("precompiled_charsmap", "").encode() not in data:
             raise CheckpointError(f"{JSON}: precompiled_charsmap: write it without escapes")
     backend = tokenizers.Tokenizer.from_str(data.decode("utf-8"))
     for token in content.get("added_tokens") or ():
-        text = token["content"]
-        if (
-            token["normalized"]
-            and backend.normalizer
-            and not backend.normalizer.normalize_str(text)
-        ):
+        text = spelled = token["content"]
+        if token["normalized"] and backend.normalizer:
+            spelled = backend.normalizer.normalize_str(text)
+        if not spelled:
             raise CheckpointError(
                 f"{JSON}: added_tokens: the normalizer turns {shown(text)} into nothing"
+            )
+        if spelled.isspace() and (token["lstrip"] or token["rstrip"]):
+            # For each space the library looks at all spaces beside it, again and again.
+            raise CheckpointError(
+                f"{JSON}: added_tokens: {shown(text)} is white space: write lstrip = false and "
+                "rstrip = false"
             )
         actual = backend.token_to_id(text)
         if actual != token["id"]:  # the library ignores the id and counts on from the vocabulary

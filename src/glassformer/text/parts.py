@@ -17,6 +17,8 @@ from glassformer.text.patterns import bounded, nearest
 
 MAX_PARTS = 16  # of a sequence
 MAX_IDS = 1 << 24
+# The letters of a word in WordPiece, and of a piece in Unigram: each of them costs as many steps.
+MAX_WORD, MAX_UNIGRAM = 200, 64
 
 
 class PartRule(NamedTuple):
@@ -141,7 +143,7 @@ PARTS: Mapping[str, Mapping[str, Fields]] = {
         },
         "WordPiece": {
             "vocab": ANY, "unk_token": SHORT, "continuing_subword_prefix": AFFIX,
-            "max_input_chars_per_word": number(1000),
+            "max_input_chars_per_word": number(MAX_WORD),
         },
         "WordLevel": {"vocab": ANY, "unk_token": SHORT},
         "Unigram": {"vocab": ANY, "unk_id": maybe(ID), "byte_fallback": maybe(FLAG)},

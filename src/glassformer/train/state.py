@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
 from torch import Tensor
 
 from glassformer.checkpoint import load_task
@@ -19,6 +18,7 @@ from glassformer.fields import TrainConfig
 from glassformer.precision import compute_dtype
 from glassformer.strictjson import parse
 from glassformer.tasks import Task
+from glassformer.tensor_files import open_tensors
 from glassformer.train.optim.weights import Weights, frozen, named_state, optimisers, restore
 
 OPTIMISER, TRAINER = "optimiser.safetensors", "trainer.json"
@@ -147,8 +147,5 @@ def read_trainer_state(folder: Path) -> TrainerState:
 
 
 def _optimiser_tensors(path: Path) -> dict[str, Tensor]:
-    try:
-        with safe_open(path, "pt") as file:
-            return {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-    except Exception as error:
-        raise CheckpointError(f"{path}: cannot be read: {error}") from None
+    with open_tensors(path, "pt") as file:
+        return {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118

@@ -1,10 +1,16 @@
-"""The header of a safetensors file, checked to the byte before a tensor is mapped."""
+"""Safetensors files: the header is checked to the byte before the library maps a tensor."""
 
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, BinaryIO
+
+from safetensors import SafetensorError, safe_open
 
 from glassformer.errors import CheckpointError, shown
 from glassformer.strictjson import parse
@@ -15,6 +21,7 @@ BYTES = {
 }  # fmt: skip
 FIELDS = {"dtype", "shape", "data_offsets"}
 MAX_HEADER, MAX_TENSORS, MAX_RANK, MAX_METADATA = 8 << 20, 20_000, 8, 1 << 20
+MAX_SIZES = 1 << 48  # the product of a shape without its zeros: other libraries multiply it, too
 
 
 @dataclass(frozen=True)
@@ -22,6 +29,23 @@ class Header:
     shapes: dict[str, tuple[int, ...]]
     metadata: dict[str, str]
     size: int  # bytes of all tensors
+
+
+@contextmanager
+def open_tensors(path: str | os.PathLike[str], framework: str) -> Iterator[Any]:
+    """The library's reader of a file whose header is correct; a CheckpointError names what is not.
+
+    `framework` is that of the tensors: "pt" for torch, "np" for numpy.
+    """
+    if not Path(path).is_file():  # opening a FIFO would wait for a writer
+        raise CheckpointError(f"{path}: there is no such file")
+    try:
+        with Path(path).open("rb") as file:
+            read_header(file, os.fstat(file.fileno()).st_size, str(path))
+        with safe_open(path, framework) as tensors:
+            yield tensors
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path}: not a complete safetensors file: {error}") from None
 
 
 def read_header(file: BinaryIO, size: int, source: str) -> Header:
@@ -80,6 +104,10 @@ def _span(entry: Any, name: str, available: int, source: str) -> tuple[int, int]
     if not _naturals(shape) or len(shape) > MAX_RANK:
         raise CheckpointError(
             f"{about}: shape = {shown(shape)}: write at most {MAX_RANK} whole numbers"
+        )
+    if math.prod(n for n in shape if n) > MAX_SIZES:
+        raise CheckpointError(
+            f"{about}: shape = {shown(shape)}: its sizes multiply to more than {MAX_SIZES:,}"
         )
     if not _naturals(span) or len(span) != 2 or span[0] > span[1]:
         raise CheckpointError(f"{about}: data_offsets = {shown(span)}: write where it begins, ends")
