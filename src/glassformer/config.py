@@ -41,7 +41,10 @@ PLAINLY = (  # what pydantic says, and what we say
     ("less than or equal to ", "at most "),
     (r"Tuple should have (at \w+ \d+ items?).*", r"write \1"),
     (r"String should have (at \w+ \d+ characters?)", r"write \1"),
-    ("String should match pattern .*", "write at most 100 letters, digits, . _ and -, the first of them no . or -"),
+    (
+        "String should match pattern .*",
+        "write at most 100 letters, digits, . _ and -, the first of them no . or -",
+    ),
 )
 Rate = Field(default=0.0, ge=0.0, lt=1.0)
 MOST_BLOCKS = 1_000
@@ -103,9 +106,7 @@ class ModelConfig(Named):
     key_heads: Size | None = None  # grouped-query attention; default: heads
 
     # embeddings and positions
-    embedding_width: Size | None = (
-        None  # of the tables; if not width, a linear layer follows
-    )
+    embedding_width: Size | None = None  # of the tables; if not width, a linear layer follows
     segments: Count = 0  # segment types (BERT has 2, sentence A and B)
     position: Position = "learned"  # how the model knows the order of tokens
     sinusoid: Literal["interleaved", "halves"] = "interleaved"  # sin cos sin cos, or all sin first

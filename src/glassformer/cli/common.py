@@ -75,7 +75,7 @@ def with_paths(command: Callable[..., None]) -> Callable[..., None]:
                 options[name] = expanded(value)
             elif isinstance(value, int | float) and not abs(value) < 1 << 63:  # or NaN
                 option = name.replace("_", "-")
-                raise ConfigError(f"--{option} {value}: write a number of at most 18 digits")
+                raise ConfigError(f"--{option} {value}: write a finite number of at most 18 digits")
             elif isinstance(value, list):
                 options[name] = [expanded(x) if isinstance(x, Path) else x for x in value]
         out = options.get("out")
