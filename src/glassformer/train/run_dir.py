@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 
 from glassformer.checkpoint import save_task
 from glassformer.checkpoint.folder import verify
-from glassformer.durable import remove, sweep, sync, write_whole, writing
+from glassformer.durable import append, remove, sweep, sync, write_whole, writing
 from glassformer.errors import CheckpointError, ConfigError, InputError
 from glassformer.recipe.schema import Recipe, read_recipe
 from glassformer.recipe.toml import RECIPE
@@ -41,6 +41,9 @@ SUBFOLDERS = (
     "plan/train",
     "plan/valid",
 )
+# What a run keeps in its folder: nothing is written, or trusted, through a link in these places.
+FILES = (".lock", "metrics.jsonl", "skipped.json", RECIPE, "run_id")
+FOLDERS = ("checkpoints", "source", "tokenizer", "data", "plan", "model", "tensorboard")
 STEP = re.compile(r"step-(\d{8})")
 
 
@@ -49,10 +52,10 @@ def locked(folder: Path) -> Iterator[None]:
     """Lock a run's folder: InputError if another process trains there."""
     with writing(folder, 0):
         folder.mkdir(parents=True, exist_ok=True)
+        check_places(folder)
         path = folder / ".lock"
-        kind = kind_of(path)
-        if kind not in ("a file", None):  # nothing is opened through a link
-            raise InputError(f"{path}: this is {kind}: remove it")
+        if path.exists() and path.stat().st_size:  # a lock is empty, and opening it may empty it
+            raise InputError(f"{path}: this is not the lock of a run: move it away")
         # The system releases it when the process ends, however it ends.
         try:
             lock = FileLock(path, blocking=False).acquire()
@@ -65,6 +68,28 @@ def locked(folder: Path) -> Iterator[None]:
         for each in (folder, *(folder / name for name in SUBFOLDERS)):
             sweep(each)
         yield
+
+
+def check_places(folder: Path) -> None:
+    """InputError if a link, a FIFO or the like is where a run keeps its files."""
+    for names, expected in ((FILES, "a file"), (FOLDERS, "a folder")):
+        for name in names:
+            _check_place(folder / name, expected)
+
+
+def check_no_link(*folders: Path) -> None:
+    """InputError if one of these folders, which a comparison names itself, is a link."""
+    for folder in folders:
+        if kind_of(folder) == "a link":
+            raise InputError(f"{folder}: this is a link: move it away, or choose another --out")
+
+
+def _check_place(path: Path, *expected: str) -> None:
+    kind = kind_of(path)
+    if kind is not None and kind not in expected:
+        raise InputError(f"{path}: this is {kind}: move it away, or choose another --out")
+    for each in path.iterdir() if kind == "a folder" else ():
+        _check_place(each, "a file", "a folder")
 
 
 # What a resumed run may change: how it is logged, saved and distributed, not what is trained.
@@ -162,8 +187,7 @@ class RunDir:
     def log(self, event: dict[str, Any]) -> None:
         """Append an event to metrics.jsonl."""
         line = json.dumps(event).encode() + b"\n"
-        with writing(self.metrics, len(line)), self.metrics.open("ab") as file:
-            file.write(line)
+        append(self.metrics, line)
 
     def rewind(self, step: int) -> None:
         """Remove the lines of steps that will be repeated."""
