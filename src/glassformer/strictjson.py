@@ -16,13 +16,17 @@ _NO_STRUCTURE = bytes(set(range(256)) - set(b'"[]{}'))
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-def parse(text: str | bytes, source: str, kind: type = dict, *, values: int = MAX_VALUES) -> Any:
+def parse(
+    text: str | bytes, source: str, kind: type = dict, *, values: int = MAX_VALUES,
+    objects: int = MAX_OBJECTS,
+) -> Any:  # fmt: skip
     """The object (or list, by `kind`) in `text`; a CheckpointError says what is wrong with it.
 
-    `values` limits the number of numbers, strings, lists and objects in it.
+    `values` limits the number of numbers, strings, lists and objects in it, `objects` that of the
+    objects alone.
     """
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    _check_size(data, source, values)
+    _check_size(data, source, values, objects)
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         fields = dict(pairs)
@@ -72,13 +76,13 @@ def parse(text: str | bytes, source: str, kind: type = dict, *, values: int = MA
     return value
 
 
-def _check_size(data: bytes, source: str, values: int) -> None:
+def _check_size(data: bytes, source: str, values: int, most_objects: int) -> None:
     """Bound the size of the result before the parser allocates it."""
     if data.startswith(b"\xef\xbb\xbf"):
         raise CheckpointError(f"{source}: it starts with a byte order mark: save it without one")
     objects = data.count(b"{")
     count = objects + data.count(b"[") + data.count(b",")
-    if objects > MAX_OBJECTS or count > values:
+    if objects > most_objects or count > values:
         raise CheckpointError(
             f"{source}: about {count:,} values, {objects:,} of them objects: more than such a file "
             "may have"

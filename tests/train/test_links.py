@@ -9,9 +9,11 @@ import pytest
 
 from glassformer.durable import append, write_whole
 from glassformer.errors import GlassformerError, InputError
+from glassformer.recipe.schema import recipe_fields
 from glassformer.train.compare_plan import plan
 from glassformer.train.finetune import finetune
 from glassformer.train.run_dir import FILES, FOLDERS, check_places, locked
+from tiny import write_recipe
 
 KEPT = b"somebody else's"
 INSIDE = ["data/train", "data/valid", "plan/train", "checkpoints/step-00000002", "model/README.md"]
@@ -33,9 +35,9 @@ def test_a_linked_place_is_refused(tmp_path: Path, other: Path, name: str) -> No
     place.parent.mkdir(parents=True, exist_ok=True)
     file = name in FILES or name.endswith(".md")
     place.symlink_to(other / "file" if file else other)
-    with pytest.raises(InputError, match=f"{place.name}: this is a link: move it away"):
-        with locked(tmp_path / "run"):
-            pass
+    told = f"{place.name}: this is a link: move it away"
+    with pytest.raises(InputError, match=told), locked(tmp_path / "run"):
+        pass
     assert sorted(each.read_bytes() for each in other.iterdir()) == [KEPT, KEPT]
 
 
@@ -53,9 +55,9 @@ def test_a_place_of_another_kind_is_refused(tmp_path: Path, name: str) -> None:
 def test_a_lock_that_is_none_is_not_emptied(tmp_path: Path, other: Path) -> None:
     (tmp_path / "run").mkdir()
     os.link(other / "file", tmp_path / "run/.lock")
-    with pytest.raises(InputError, match=r"\.lock: this is not the lock of a run"):
-        with locked(tmp_path / "run"):
-            pass
+    told = r"\.lock: this is not the lock of a run"
+    with pytest.raises(InputError, match=told), locked(tmp_path / "run"):
+        pass
     assert (other / "file").read_bytes() == KEPT
 
 
@@ -77,10 +79,6 @@ def test_rows_given_from_python_are_not_written_through_a_link(tmp_path: Path, o
 
 
 def test_the_runs_of_a_comparison_are_no_links(tmp_path: Path, other: Path) -> None:
-    from tiny import write_recipe
-
-    from glassformer.recipe.schema import recipe_fields
-
     fields = recipe_fields(write_recipe(tmp_path))
     (tmp_path / "out").mkdir()
     (tmp_path / "out/gpt2").symlink_to(other)

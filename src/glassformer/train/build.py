@@ -286,6 +286,7 @@ class Builder:
             return None
         store, train = Store(folder), self.recipe.train
         store.check(tokenizer.fingerprint)
+        store.verify(tokenizer.highest + 1)
         seed = -1 if part == "valid" else train.seed
         parts = DatasetParts(store, tokenizer, task, seed, self.paths.source)
         dataset = self.objective.dataset(self.recipe, parts)
