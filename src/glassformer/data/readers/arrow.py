@@ -7,24 +7,33 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from glassformer.data.readers.files import most_unpacked
 from glassformer.errors import CheckpointError, InputError
 from glassformer.strictjson import parse
 
-BATCH = 1024  # rows in memory at a time
+BATCH, NESTED = 1024, 64  # rows in memory at a time; of a file with lists in its cells
+HELD = 2**23  # bytes of the rows that are Python objects at a time
+MOST_CELLS = 2**21  # cells of a row group with lists, unless the file is large
 
 
 def parquet(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each row of a file, and its location for errors."""
     if file.suffix.lower() != ".parquet":
         raise InputError(f"{file}: unpack it first: Parquet is compressed already")
-    with _arrow(file) as pyarrow, pyarrow.parquet.ParquetFile(file) as table:
-        yield from _rows(table.iter_batches(batch_size=BATCH), file)
+    with _arrow(file) as pyarrow:
+        types = pyarrow.parquet.read_schema(file)
+        # A text that many rows share is stored once: it must not be copied for each of them.
+        texts = [field.name for field in types if _is_text(pyarrow, field.type)]
+        with pyarrow.parquet.ParquetFile(file, read_dictionary=texts) as table:
+            nested = _check_size(file, table.metadata)
+            batches = table.iter_batches(batch_size=NESTED if nested else BATCH)
+            yield from _rows(batches, file, pyarrow)
 
 
 def saved(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The same for what `Dataset.save_to_disk` wrote, in the order of state.json."""
     with _arrow(folder) as pyarrow:
-        yield from _rows(_streams(folder, pyarrow), folder)
+        yield from _rows(_streams(folder, pyarrow), folder, pyarrow)
 
 
 def schema(file: Path) -> Any:
@@ -75,18 +84,56 @@ def _stream_files(file: Path) -> list[str]:
     return names
 
 
-def _rows(batches: Iterable[Any], source: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _is_text(pyarrow: Any, kind: Any) -> bool:
+    types = pyarrow.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind))
+
+
+def _check_size(file: Path, metadata: Any) -> bool:
+    """InputError if a row group unpacks to far more than the file; returns whether cells hold
+    lists."""
+    size, nested = file.stat().st_size, False
+    for i in range(metadata.num_row_groups):
+        group = metadata.row_group(i)
+        columns = [group.column(j) for j in range(group.num_columns)]
+        lists = [each for each in columns if "." in each.path_in_schema]
+        nested = nested or bool(lists)
+        cells = max((each.num_values for each in lists), default=0)
+        needed = sum(each.total_uncompressed_size for each in columns)
+        if needed > most_unpacked(size) or cells > max(MOST_CELLS, size):
+            raise InputError(
+                f"{file}: row group {i} unpacks to {needed:,} bytes and {cells:,} cells, far more "
+                f"than the file's {size:,}: write smaller row groups, if you trust it"
+            )
+    return nested
+
+
+def _rows(
+    batches: Iterable[Any], source: Path, pyarrow: Any
+) -> Iterator[tuple[str, dict[str, Any]]]:
     number = 0
     for batch in batches:
-        for row in batch.to_pylist():
-            number += 1
-            yield f"{source}: row {number}", row
+        largest = sum(_largest(pyarrow, column) for column in batch.columns)
+        rows = max(1, HELD // max(1, largest))
+        for start in range(0, batch.num_rows, rows):
+            for row in batch.slice(start, rows).to_pylist():
+                number += 1
+                yield f"{source}: row {number}", row
+
+
+def _largest(pyarrow: Any, column: Any) -> int:
+    """The bytes of the largest cell; of nested columns those of all."""
+    values = column.dictionary if pyarrow.types.is_dictionary(column.type) else column
+    if not _is_text(pyarrow, values.type):
+        return int(values.nbytes)
+    return int(pyarrow.compute.max(pyarrow.compute.binary_length(values)).as_py() or 0)
 
 
 @contextmanager
 def _arrow(source: Path) -> Iterator[Any]:
     try:
         import pyarrow
+        import pyarrow.compute
         import pyarrow.ipc
         import pyarrow.parquet
     except ImportError:

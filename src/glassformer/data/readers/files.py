@@ -15,7 +15,10 @@ from typing import IO, Any, TypeVar
 
 from glassformer.errors import ConfigError, InputError
 
-MOST_LINE = 2**26  # bytes: a longer line is a corrupt file, or an attempt to exhaust the memory
+MOST_LINE = 2**24  # bytes: a longer line is a corrupt file, or an attempt to exhaust the memory
+# Of a packed file at most so many bytes are read, or so many times its size: text is packed to a
+# tenth, and a file that is packed to a thousandth was made to exhaust the memory.
+MOST_UNPACKED, MOST_TIMES = 2**24, 50
 PACKED = {".gz": gzip.open, ".xz": lzma.open}
 UTF8 = "utf-8"
 WIDE = ("utf-16", "utf-32")  # their line ends have several bytes
@@ -96,13 +99,43 @@ def kind(path: Path) -> str:
     return Path(next((name.removesuffix(p) for p in PACKED if name.endswith(p)), name)).suffix
 
 
+def most_unpacked(size: int) -> int:
+    """The most bytes that are read from packed data of this size."""
+    return max(MOST_UNPACKED, MOST_TIMES * size)
+
+
+class _Limited(io.RawIOBase):
+    """The bytes of a packed file, of which there may be only so many."""
+
+    def __init__(self, stream: IO[bytes], path: Path) -> None:
+        self.stream, self.path = stream, path
+        self.most = self.left = most_unpacked(path.stat().st_size)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count: int = self.stream.readinto(buffer)  # type: ignore[attr-defined]
+        self.left -= count
+        if self.left < 0:
+            raise InputError(
+                f"{self.path}: more than {self.most:,} bytes are packed in it, {MOST_TIMES} times "
+                "its size: unpack it first, if you trust it"
+            )
+        return count
+
+
 @contextmanager
 def unpacked(path: Path) -> Iterator[IO[bytes]]:
     """A stream of the decompressed bytes of a file."""
     try:
-        opener: Any = PACKED.get(path.suffix.lower(), open)
-        with opener(path, "rb") as stream:
-            yield stream
+        opener: Any = PACKED.get(path.suffix.lower())
+        if opener is None:
+            with path.open("rb") as stream:
+                yield stream
+            return
+        with opener(path, "rb") as packed, io.BufferedReader(_Limited(packed, path)) as limited:
+            yield limited
     except FileNotFoundError:
         raise InputError(f"File not found: {path.absolute()}") from None
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
