@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.readers.files import most_unpacked
+from glassformer.data.readers.files import MOST_COLUMNS, MOST_LINE, most_unpacked
 from glassformer.errors import CheckpointError, InputError
 from glassformer.strictjson import parse
 
-BATCH, NESTED = 1024, 64  # rows in memory at a time; of a file with lists in its cells
-HELD = 2**23  # bytes of the rows that are Python objects at a time
+BATCH = 1024  # rows that are decoded at a time
+HELD = 2**23  # bytes of the rows that are Python objects at a time, unless one row has more
 MOST_CELLS = 2**21  # cells of a row group with lists, unless the file is large
 
 
@@ -21,13 +21,11 @@ def parquet(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     if file.suffix.lower() != ".parquet":
         raise InputError(f"{file}: unpack it first: Parquet is compressed already")
     with _arrow(file) as pyarrow:
-        types = pyarrow.parquet.read_schema(file)
+        metadata = pyarrow.parquet.read_metadata(file)
+        texts = _check_size(file, metadata)
         # A text that many rows share is stored once: it must not be copied for each of them.
-        texts = [field.name for field in types if _is_text(pyarrow, field.type)]
         with pyarrow.parquet.ParquetFile(file, read_dictionary=texts) as table:
-            nested = _check_size(file, table.metadata)
-            batches = table.iter_batches(batch_size=NESTED if nested else BATCH)
-            yield from _rows(batches, file, pyarrow)
+            yield from _rows(table.iter_batches(batch_size=BATCH), file, pyarrow)
 
 
 def saved(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -84,28 +82,27 @@ def _stream_files(file: Path) -> list[str]:
     return names
 
 
-def _is_text(pyarrow: Any, kind: Any) -> bool:
-    types = pyarrow.types
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind))
-
-
-def _check_size(file: Path, metadata: Any) -> bool:
-    """InputError if a row group unpacks to far more than the file; returns whether cells hold
-    lists."""
-    size, nested = file.stat().st_size, False
+def _check_size(file: Path, metadata: Any) -> list[str]:
+    """InputError if the file unpacks to far more than its size; returns its columns of texts."""
+    size, texts = file.stat().st_size, dict[str, None]()
+    most = most_unpacked(size)
+    if metadata.num_columns > MOST_COLUMNS:
+        raise InputError(f"{file}: more than {MOST_COLUMNS:,} columns: write fewer")
     for i in range(metadata.num_row_groups):
         group = metadata.row_group(i)
         columns = [group.column(j) for j in range(group.num_columns)]
-        lists = [each for each in columns if "." in each.path_in_schema]
-        nested = nested or bool(lists)
-        cells = max((each.num_values for each in lists), default=0)
+        texts |= {
+            each.path_in_schema: None for each in columns if each.physical_type == "BYTE_ARRAY"
+        }
+        cells = max((c.num_values for c in columns if "." in c.path_in_schema), default=0)
         needed = sum(each.total_uncompressed_size for each in columns)
-        if needed > most_unpacked(size) or cells > max(MOST_CELLS, size):
+        if needed > most or metadata.num_rows > most or cells > max(MOST_CELLS, size):
             raise InputError(
-                f"{file}: row group {i} unpacks to {needed:,} bytes and {cells:,} cells, far more "
-                f"than the file's {size:,}: write smaller row groups, if you trust it"
+                f"{file}: {metadata.num_rows:,} rows; row group {i} unpacks to {needed:,} bytes "
+                f"and {cells:,} cells, far more than the file's {size:,}: save it as .jsonl, if "
+                "you trust it"
             )
-    return nested
+    return list(texts)
 
 
 def _rows(
@@ -113,20 +110,41 @@ def _rows(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     number = 0
     for batch in batches:
-        largest = sum(_largest(pyarrow, column) for column in batch.columns)
-        rows = max(1, HELD // max(1, largest))
-        for start in range(0, batch.num_rows, rows):
-            for row in batch.slice(start, rows).to_pylist():
+        whole = sum(_bytes(pyarrow, column) for column in batch.columns) <= HELD
+        for start in range(0, batch.num_rows, batch.num_rows if whole else 1):
+            part = batch if whole else batch.slice(start, 1)
+            needed = 0 if whole else sum(_bytes(pyarrow, column) for column in part.columns)
+            if needed > MOST_LINE:
+                raise InputError(
+                    f"{source}: row {number + 1} has {needed:,} bytes, more than {MOST_LINE:,}"
+                )
+            for row in part.to_pylist():
                 number += 1
                 yield f"{source}: row {number}", row
 
 
-def _largest(pyarrow: Any, column: Any) -> int:
-    """The bytes of the largest cell; of nested columns those of all."""
-    values = column.dictionary if pyarrow.types.is_dictionary(column.type) else column
-    if not _is_text(pyarrow, values.type):
-        return int(values.nbytes)
-    return int(pyarrow.compute.max(pyarrow.compute.binary_length(values)).as_py() or 0)
+def _bytes(pyarrow: Any, array: Any) -> int:
+    """The bytes of an array whose texts are written out, however often they are repeated."""
+    types, compute, kind = pyarrow.types, pyarrow.compute, array.type
+    if types.is_run_end_encoded(kind):
+        return _bytes(pyarrow, compute.run_end_decode(array[:BATCH]))
+    if types.is_dictionary(kind):
+        shared = compute.take(_sizes(pyarrow, array.dictionary), array.indices)
+        return int(compute.sum(shared).as_py() or 0)
+    if types.is_struct(kind):
+        return sum(_bytes(pyarrow, field) for field in array.flatten())
+    if types.is_nested(kind):
+        return _bytes(pyarrow, array.flatten() if hasattr(array, "flatten") else array.values)
+    return int(compute.sum(_sizes(pyarrow, array)).as_py() or 0)
+
+
+def _sizes(pyarrow: Any, array: Any) -> Any:
+    """The bytes of each cell."""
+    types, kind = pyarrow.types, array.type
+    texts = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    if any(test(kind) for test in texts):
+        return pyarrow.compute.binary_length(array)
+    return pyarrow.array([array.nbytes // max(1, len(array)) + 1] * len(array))
 
 
 @contextmanager

@@ -13,7 +13,8 @@ from pydantic import BaseModel, Field, ValidationError
 from glassformer.data.readers.files import Bad, each_file, find_files, some, stop, unpacked
 from glassformer.errors import InputError, shown
 
-MOST_JSON, MOST_OBJECTS = 2**28, 2**21  # bytes: a file of questions is read into memory
+MOST_JSON = 2**28  # bytes: a file of questions is read into memory
+FEW_OBJECTS = 10_000
 
 PathLike = str | os.PathLike[str]
 
@@ -67,11 +68,10 @@ def questions(path: PathLike, bad: Bad = stop) -> Iterator[Question]:
 def _questions(file: Path, bad: Bad) -> Iterator[Question]:
     with unpacked(file) as stream:
         content = stream.read(MOST_JSON + 1)
-    if len(content) > MOST_JSON or content.count(b"{") > MOST_OBJECTS:
-        raise InputError(
-            f"{file}: more than {MOST_JSON:,} bytes, or {MOST_OBJECTS:,} objects: cut it into "
-            "smaller files"
-        )
+    if len(content) > MOST_JSON:
+        raise InputError(f"{file}: more than {MOST_JSON:,} bytes: cut it into smaller files")
+    if (objects := content.count(b"{")) > max(FEW_OBJECTS, len(content) // 64):
+        raise InputError(f"{file}: {objects:,} objects with next to nothing in them")
     try:
         squad = _Squad.model_validate_json(content.removeprefix(codecs.BOM_UTF8))
     except ValidationError as error:

@@ -12,14 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.data.readers import arrow
-from glassformer.data.readers.files import UTF8, Bad, find_files, kind, read_lines, some, stop
+from glassformer.data.readers.files import (
+    MOST_COLUMNS,
+    UTF8,
+    Bad,
+    find_files,
+    kind,
+    read_lines,
+    some,
+    stop,
+)
 from glassformer.errors import CheckpointError, ConfigError, InputError, shown
 from glassformer.strictjson import parse
 
 Row = dict[str, Any]
 Located = tuple[str, Row]  # the location of a row, for errors ("train.csv: line 3"), and the row
 KINDS = (".jsonl", ".csv", ".tsv", ".parquet")
-MOST_COLUMNS, MOST_LISTED = 10_000, 20  # of a table; named in an error
+MOST_LISTED = 20  # columns that an error names
 MOST_CELLS = 1_000_000  # of a line
 SEPARATORS = (",", ";", "\t")  # of .csv files: Excel writes a semicolon where 0,5 is a number
 
