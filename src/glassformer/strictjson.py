@@ -6,10 +6,13 @@ import json
 import math
 import re
 from collections import Counter
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from glassformer.errors import CheckpointError, shown
 
+T = TypeVar("T")
 MAX_VALUES, MAX_OBJECTS, MAX_DEPTH, MAX_DIGITS = 200_000, 30_000, 64, 40
 _SQUARE = bytes.maketrans(b"{}", b"[]")
 _NO_STRUCTURE = bytes(set(range(256)) - set(b'"[]{}'))
@@ -74,6 +77,19 @@ def parse(
         expected = "an object, {…}" if kind is dict else "a list, […]"
         raise CheckpointError(f"{source}: write {expected}, not {type(value).__name__}")
     return value
+
+
+def parse_as(
+    kind: type[T], data: bytes, source: str, *, values: int = MAX_VALUES, objects: int = MAX_OBJECTS
+) -> T:
+    """A file of our own as the dataclass that wrote it: exactly its fields, each of its type."""
+    fields = parse(data, source, values=values, objects=objects)
+    try:
+        return TypeAdapter(kind).validate_json(json.dumps(fields), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        raise CheckpointError(f"{source}: {name}: {first['msg']}") from None
 
 
 def _check_size(data: bytes, source: str, values: int, most_objects: int) -> None:
