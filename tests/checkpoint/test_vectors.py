@@ -124,6 +124,10 @@ BAD = {
     "latin.bin": (word2vec().replace("ünder".encode(), b"\xfcnd er"), "is not UTF-8"),
     "pickle.bin": (b"\x80\x02}q\x00.", "never opened here"),
     "no.npz": (b"PK", "cannot be read"),
+    "bomb.npz": (
+        arrays(words=np.array(WORDS), vectors=np.zeros((5, 10**6), np.float32)),
+        "that unpack to 20,000,128: save it by np.savez",
+    ),
     "one.npz": (arrays(words=np.array(WORDS)), "there is no array 'vectors'"),
     "flat.npz": (arrays(words=np.array(WORDS), vectors=ROWS[:, 0]), "write a vector of numbers"),
     "count.npz": (arrays(words=np.array(WORDS[:4]), vectors=ROWS), "words [4] and vectors [5, 3]"),

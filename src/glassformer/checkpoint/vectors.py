@@ -42,6 +42,7 @@ from glassformer.text.training import tokenizer_files
 KINDS = (".txt", ".vec", ".bin", ".npz")
 UNKNOWN = "[UNK]"
 HEADER = re.compile(rb"(\d{1,10}) (\d{1,10})[ \r]*\n")
+FEW_BYTES, MOST_TIMES = 1 << 24, 100  # of an array; of the bytes it is packed to
 MAX_WORDS = 500_000  # the most frequent ones come first
 MAX_WIDTH, MAX_WORD, MAX_LINE = 4_096, 1_000, 1 << 18
 LONGEST = 1 << 20  # tokens of a text: without positions there is no limit
@@ -241,11 +242,17 @@ def _arrays(path: Path) -> Entries:
 def _array(archive: zipfile.ZipFile, name: str, path: Path) -> npt.NDArray[Any]:
     """An array of the archive, never of Python objects; its size is checked before it is read."""
     try:
-        size = archive.getinfo(f"{name}.npy").file_size
+        member = archive.getinfo(f"{name}.npy")
     except KeyError:
         raise CheckpointError(
             f"{path}: there is no array {name!r}: write `words` and `vectors`"
         ) from None
+    size, packed = member.file_size, member.compress_size
+    if size > max(FEW_BYTES, MOST_TIMES * packed):
+        raise CheckpointError(
+            f"{path}: {name}: {packed:,} bytes that unpack to {size:,}: save it by np.savez, if you "
+            "trust it"
+        )
     numpy = np.lib.format
     readers: dict[tuple[int, int], Any] = {
         (1, 0): numpy.read_array_header_1_0,

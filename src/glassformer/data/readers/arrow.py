@@ -110,6 +110,7 @@ def _rows(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     number = 0
     for batch in batches:
+        batch.validate(full=True)  # offsets and UTF-8, which the file may have wrong
         whole = sum(_bytes(pyarrow, column) for column in batch.columns) <= HELD
         for start in range(0, batch.num_rows, batch.num_rows if whole else 1):
             part = batch if whole else batch.slice(start, 1)
@@ -160,5 +161,5 @@ def _arrow(source: Path) -> Iterator[Any]:
         ) from None
     try:
         yield pyarrow
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{source}: cannot be read: {' '.join(str(error).split())}") from None
