@@ -250,8 +250,8 @@ def _array(archive: zipfile.ZipFile, name: str, path: Path) -> npt.NDArray[Any]:
     size, packed = member.file_size, member.compress_size
     if size > max(FEW_BYTES, MOST_TIMES * packed):
         raise CheckpointError(
-            f"{path}: {name}: {packed:,} bytes that unpack to {size:,}: save it by np.savez, if you "
-            "trust it"
+            f"{path}: {name}: {packed:,} bytes that unpack to {size:,}: save it by np.savez, if "
+            "you trust it"
         )
     numpy = np.lib.format
     readers: dict[tuple[int, int], Any] = {

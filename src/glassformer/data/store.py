@@ -192,7 +192,7 @@ class Store:
             for shard, (row, begins) in enumerate(column.shards()):
                 file = f"{name}-{shard:05d}"
                 for each, data in ((f"{file}.bin", row), (f"{file}.idx", begins)):
-                    if hashlib.sha256(data).hexdigest() != self.meta.digests.get(each):
+                    if hashlib.sha256(memoryview(data)).hexdigest() != self.meta.digests.get(each):
                         raise damaged(self.folder / each, f"its sha256 differs from {META}")
                 low, high = self._bounds(name, shard, vocab_size, np.diff(begins))
                 if len(row) and not _within(row, low, high):
@@ -223,8 +223,8 @@ class Writer:
 
     def _clear(self) -> None:
         # As bytes: a shard of Python numbers would take twenty times the memory.
-        self.rows = {name: bytearray() for name in self.meta.columns}
-        self.ends = {name: array("q", [0]) for name in self.meta.columns}
+        self.rows: dict[str, bytearray] = {name: bytearray() for name in self.meta.columns}
+        self.ends: dict[str, array[int]] = {name: array("q", [0]) for name in self.meta.columns}
         self.size = 0
 
     def add(self, document: dict[str, Sequence[int]]) -> None:

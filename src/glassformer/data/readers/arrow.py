@@ -13,7 +13,6 @@ from glassformer.strictjson import parse
 
 BATCH = 1024  # rows that are decoded at a time
 HELD = 2**23  # bytes of the rows that are Python objects at a time, unless one row has more
-MOST_CELLS = 2**21  # cells of a row group with lists, unless the file is large
 
 
 def parquet(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -83,26 +82,22 @@ def _stream_files(file: Path) -> list[str]:
 
 
 def _check_size(file: Path, metadata: Any) -> list[str]:
-    """InputError if the file unpacks to far more than its size; returns its columns of texts."""
-    size, texts = file.stat().st_size, dict[str, None]()
-    most = most_unpacked(size)
-    if metadata.num_columns > MOST_COLUMNS:
+    """InputError if the file unpacks to far more than its size; returns its columns of texts.
+
+    The metadata of single columns is not looked at: if it is damaged, pyarrow aborts the process.
+    """
+    size, columns = file.stat().st_size, metadata.schema
+    groups = (metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+    needed, rows, most = max(groups, default=0), metadata.num_rows, most_unpacked(size)
+    if len(columns) > MOST_COLUMNS:
         raise InputError(f"{file}: more than {MOST_COLUMNS:,} columns: write fewer")
-    for i in range(metadata.num_row_groups):
-        group = metadata.row_group(i)
-        columns = [group.column(j) for j in range(group.num_columns)]
-        texts |= {
-            each.path_in_schema: None for each in columns if each.physical_type == "BYTE_ARRAY"
-        }
-        cells = max((c.num_values for c in columns if "." in c.path_in_schema), default=0)
-        needed = sum(each.total_uncompressed_size for each in columns)
-        if needed > most or metadata.num_rows > most or cells > max(MOST_CELLS, size):
-            raise InputError(
-                f"{file}: {metadata.num_rows:,} rows; row group {i} unpacks to {needed:,} bytes "
-                f"and {cells:,} cells, far more than the file's {size:,}: save it as .jsonl, if "
-                "you trust it"
-            )
-    return list(texts)
+    if needed > most or rows > most:
+        raise InputError(
+            f"{file}: {rows:,} rows, and a row group that unpacks to {needed:,} bytes, far more "
+            f"than the file's {size:,}: save it as .jsonl, if you trust it"
+        )
+    texts = (each for each in columns if each.physical_type == "BYTE_ARRAY")
+    return [each.path for each in texts]
 
 
 def _rows(
@@ -128,24 +123,21 @@ def _bytes(pyarrow: Any, array: Any) -> int:
     """The bytes of an array whose texts are written out, however often they are repeated."""
     types, compute, kind = pyarrow.types, pyarrow.compute, array.type
     if types.is_run_end_encoded(kind):
-        return _bytes(pyarrow, compute.run_end_decode(array[:BATCH]))
-    if types.is_dictionary(kind):
-        shared = compute.take(_sizes(pyarrow, array.dictionary), array.indices)
-        return int(compute.sum(shared).as_py() or 0)
+        return _bytes(pyarrow, compute.run_end_decode(array))
+    if types.is_dictionary(kind) and _is_text(pyarrow, kind.value_type):
+        lengths = compute.take(compute.binary_length(array.dictionary), array.indices)
+        return int(compute.sum(lengths).as_py() or 0)
     if types.is_struct(kind):
         return sum(_bytes(pyarrow, field) for field in array.flatten())
-    if types.is_nested(kind):
-        return _bytes(pyarrow, array.flatten() if hasattr(array, "flatten") else array.values)
-    return int(compute.sum(_sizes(pyarrow, array)).as_py() or 0)
+    if types.is_nested(kind) and hasattr(array, "flatten"):
+        return _bytes(pyarrow, array.flatten()) + 8 * len(array)
+    return int(array.nbytes) + 8 * len(array)
 
 
-def _sizes(pyarrow: Any, array: Any) -> Any:
-    """The bytes of each cell."""
-    types, kind = pyarrow.types, array.type
-    texts = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
-    if any(test(kind) for test in texts):
-        return pyarrow.compute.binary_length(array)
-    return pyarrow.array([array.nbytes // max(1, len(array)) + 1] * len(array))
+def _is_text(pyarrow: Any, kind: Any) -> bool:
+    types = pyarrow.types
+    tests = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    return any(test(kind) for test in tests)
 
 
 @contextmanager

@@ -90,7 +90,7 @@ def _archive(path: Path) -> AbstractContextManager[zipfile.ZipFile | None]:
         return nullcontext()
     try:
         return zipfile.ZipFile(path)
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
 
 
