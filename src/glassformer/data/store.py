@@ -192,7 +192,7 @@ class Store:
             for shard, (row, begins) in enumerate(column.shards()):
                 file = f"{name}-{shard:05d}"
                 for each, data in ((f"{file}.bin", row), (f"{file}.idx", begins)):
-                    if hashlib.sha256(memoryview(data)).hexdigest() != self.meta.digests.get(each):
+                    if hashlib.sha256(data.data).hexdigest() != self.meta.digests.get(each):
                         raise damaged(self.folder / each, f"its sha256 differs from {META}")
                 low, high = self._bounds(name, shard, vocab_size, np.diff(begins))
                 if len(row) and not _within(row, low, high):
