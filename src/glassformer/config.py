@@ -9,9 +9,9 @@ import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from glassformer.errors import ConfigError, shown, with_article
 
@@ -41,9 +41,17 @@ PLAINLY = (  # what pydantic says, and what we say
     ("less than or equal to ", "at most "),
     (r"Tuple should have (at \w+ \d+ items?).*", r"write \1"),
     (r"String should have (at \w+ \d+ characters?)", r"write \1"),
-    ("String should match pattern .*", "write letters, digits, . _ and - only"),
+    (
+        "String should match pattern .*",
+        "write at most 100 letters, digits, . _ and -, the first of them no . or -",
+    ),
 )
 Rate = Field(default=0.0, ge=0.0, lt=1.0)
+MOST_BLOCKS = 1_000
+MOST = (1 << 31) - 1  # every number has bounds: no mistake may overflow in another library
+Size = Annotated[int, Field(ge=1, le=MOST)]
+Count = Annotated[int, Field(ge=0, le=MOST)]
+TokenId = Annotated[int, Field(ge=-MOST, le=MOST)]
 
 
 class Strict(BaseModel):
@@ -77,53 +85,51 @@ class DropoutRates(Strict):
 class TokenIds(Strict):
     """The ids of special tokens that the model itself uses."""
 
-    pad: int | None = None
-    start: int | None = None  # the first token a decoder sees
-    end: int | None = None  # the token that ends a text
+    pad: TokenId | None = None
+    start: TokenId | None = None  # the first token a decoder sees
+    end: TokenId | None = None  # the token that ends a text
 
 
 class ModelConfig(Named):
     family: Family
 
     # sizes
-    vocab_size: PositiveInt
-    width: PositiveInt  # C, the size of each token's vector
-    depth: int = Field(ge=0)  # number of blocks; 0: an encoder that is a table of vectors
-    heads: PositiveInt  # H, attention heads of a block
-    mlp_width: PositiveInt  # of the hidden layer of the MLP
-    max_length: PositiveInt  # the longest text, in tokens
-    decoder_depth: PositiveInt | None = None  # seq2seq only; default: depth
-    head_width: PositiveInt | None = None  # D, of queries and keys; default: width / heads
-    value_width: PositiveInt | None = None  # of values; default: head_width
-    key_heads: PositiveInt | None = None  # grouped-query attention; default: heads
+    vocab_size: Size
+    width: Size  # C, the size of each token's vector
+    depth: int = Field(ge=0, le=MOST_BLOCKS)  # 0: an encoder that is a table of vectors
+    heads: Size  # H, attention heads of a block
+    mlp_width: Size  # of the hidden layer of the MLP
+    max_length: Size  # the longest text, in tokens
+    decoder_depth: int | None = Field(default=None, ge=1, le=MOST_BLOCKS)  # seq2seq; default: depth
+    head_width: Size | None = None  # D, of queries and keys; default: width / heads
+    value_width: Size | None = None  # of values; default: head_width
+    key_heads: Size | None = None  # grouped-query attention; default: heads
 
     # embeddings and positions
-    embedding_width: PositiveInt | None = (
-        None  # of the tables; if not width, a linear layer follows
-    )
-    segments: int = Field(default=0, ge=0)  # segment types (BERT has 2, sentence A and B)
+    embedding_width: Size | None = None  # of the tables; if not width, a linear layer follows
+    segments: Count = 0  # segment types (BERT has 2, sentence A and B)
     position: Position = "learned"  # how the model knows the order of tokens
     sinusoid: Literal["interleaved", "halves"] = "interleaved"  # sin cos sin cos, or all sin first
-    position_offset: int = Field(default=0, ge=0)  # the row of a learned table for position 0
-    rotary_base: float = Field(default=10_000.0, gt=1)  # of rotary positions
-    local_rotary_base: float | None = Field(default=None, gt=1)  # of layers with a window
-    relative_buckets: PositiveInt = 32  # of relative positions: kinds of distance
-    relative_distance: PositiveInt = 128  # farther ones share a bucket
+    position_offset: Count = 0  # the row of a learned table for position 0
+    rotary_base: float = Field(default=10_000.0, gt=1, le=1e12)  # of rotary positions
+    local_rotary_base: float | None = Field(default=None, gt=1, le=1e12)  # of layers with a window
+    relative_buckets: Size = 32  # of relative positions: kinds of distance
+    relative_distance: Size = 128  # farther ones share a bucket
     embedding_scale: bool = False  # multiply token vectors by √width
     embedding_norm: bool = False  # a norm after the embeddings
 
     # layers
     norm: Literal["layer", "rms"] = "layer"  # LayerNorm or RMSNorm
     norm_place: Literal["pre", "post"] = "pre"  # before attention and MLP, or after
-    norm_eps: float = Field(default=1e-5, gt=0)  # added to the variance
+    norm_eps: float = Field(default=1e-5, gt=0, le=1)  # added to the variance
     norm_bias: bool = True  # LayerNorm adds a vector
     first_norm: bool = True  # pre-norm: False where the embeddings' norm serves the first layer
     final_norm: bool = True  # a norm after the last block
     attention_bias: bool = True  # queries, keys and values add a vector
     output_bias: bool | None = None  # of attention's output layer; default: attention_bias
     scaled: bool = True  # divide scores by √D
-    window: PositiveInt | None = None  # the farthest distance that a token attends to
-    global_every: int = Field(default=0, ge=0)  # with a window: layers 0, n, 2n … have none
+    window: Size | None = None  # the farthest distance that a token attends to
+    global_every: Count = 0  # with a window: layers 0, n, 2n … have none
     activation: Activation = "gelu"  # of the MLP
     gated: bool = False  # a gated MLP, such as SwiGLU
     mlp_bias: bool = True  # the linear layers of the MLP add a vector
@@ -134,7 +140,7 @@ class ModelConfig(Named):
 
     dropout: DropoutRates = DropoutRates()
     ids: TokenIds = TokenIds()
-    init_std: float = Field(default=0.02, gt=0)  # of random initial weights
+    init_std: float = Field(default=0.02, gt=0, le=1e3)  # of random initial weights
 
     @model_validator(mode="before")
     @classmethod

@@ -14,6 +14,9 @@ from glassformer.errors import GlassformerError
 
 # Seconds between attempts: on Windows a virus scanner may hold a file for a moment.
 WAITS = (0.05, 0.1, 0.2, 0.4, 0.8) if os.name == "nt" else ()
+# Where the system has them: a link is not followed, and a FIFO does not block.
+SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | SAFE
 LEFT_OVER = re.compile(r"\..+\.tmp-\w+")
 
 
@@ -23,7 +26,8 @@ def write_whole(path: Path, data: bytes | bytearray) -> None:
     with writing(path, len(data)):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with temporary.open("wb") as file:
+            temporary.unlink(missing_ok=True)
+            with temporary.open("xb") as file:  # a new file: a link there would lead elsewhere
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -31,6 +35,13 @@ def write_whole(path: Path, data: bytes | bytearray) -> None:
         finally:
             temporary.unlink(missing_ok=True)
         sync(path.parent)
+
+
+def append(path: Path, data: bytes) -> None:
+    """Write `data` at the end of a file, which is created if it does not exist; a link is not
+    followed."""
+    with writing(path, len(data)), os.fdopen(os.open(path, APPEND, 0o666), "ab") as file:
+        file.write(data)
 
 
 def move(path: Path, to: Path) -> Path:
@@ -88,7 +99,8 @@ def remove(path: Path) -> None:
 
 def not_written(path: Path, needed: int, error: Exception) -> str:
     """The error message: the reason, and how much space is needed and free."""
-    existing = next(p for p in (path, *path.absolute().parents) if p.exists())
     reason = " ".join(str(getattr(error, "strerror", None) or error).split())
+    # os.path's never raises, not even for a name that is too long.
+    existing = next(p for p in (path, *path.absolute().parents) if os.path.exists(p))  # noqa: PTH110
     free = shutil.disk_usage(existing).free
     return f"{path}: could not be written: {reason}: {needed:,} bytes are needed, {free:,} are free"

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import BeforeValidator, Field, PositiveInt
+from pydantic import BeforeValidator, Field
 
-from glassformer.config import Pool, Strict
+from glassformer.config import Count, Pool, Size, Strict
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,12 @@ class PathField:
     of_model: bool = False  # it may also be the name of a model that comes with the package
 
 
+MOST_TOKENS = 1_000_000  # of a tokenizer: the library allocates them at once
+MOST_STEPS = 10**8 - 1  # the name of a checkpoint has eight digits
 DataPath = Annotated[str, PathField()]
 ModelPath = Annotated[str, PathField(of_model=True)]
+Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
+ColumnNumber = Annotated[int, Field(ge=-1_000, le=1_000)]
 
 
 class SourceConfig(Strict):
@@ -47,7 +51,8 @@ class DataConfig(SourceConfig):
     encoding: str = "utf-8"  # of text files and tables, such as utf-16 or cp1252
     label_prefix_separator: str | None = None  # cut the label here: DESC in DESC:manner
     label_separator: str | None = Field(default=None, min_length=1)  # several labels per text: a|b
-    tag: int | str | None = None  # column of CoNLL files; the last one (or upos) if not given
+    # The column of CoNLL files; the last one (or upos) if not given.
+    tag: ColumnNumber | str | None = None
     skip_bad: bool = False  # count and log unusable rows and files, do not stop
     fold: str | None = None  # hold out part 3/10 …
     fold_by: Literal["text", "name"] = "text"  # … chosen by hash, or by file name in each label
@@ -81,13 +86,14 @@ class TokenizerConfig(Strict):
     path: DataPath | None = None  # a folder with a tokenizer; without it one is trained
     # How one is trained; if not given, wordpiece for an encoder, else bpe.
     kind: Literal["bpe", "wordpiece", "unigram", "chars", "bytes"] | None = None
-    vocab_size: PositiveInt = 8_000  # the most tokens; not for chars and bytes
+    # The most tokens; not for chars and bytes.
+    vocab_size: int = Field(default=8_000, ge=1, le=MOST_TOKENS)
     lowercase: bool = False  # convert text to lower case
 
 
 class ObjectiveConfig(Strict):
     kind: str  # what is learnt: the name of a module in objectives/
-    length: PositiveInt  # the longest text in tokens, special tokens included
+    length: Size  # the longest text in tokens, special tokens included
     mask_rate: float = Field(default=0.15, gt=0.0, lt=1.0)  # the share of tokens to predict
     mask_unit: Literal["token", "word", "span"] = "token"  # what is masked as a whole
     sentence_order: bool = False  # swap the two texts, instead of drawing a random second one
@@ -98,10 +104,10 @@ class ObjectiveConfig(Strict):
     class_weights: Literal["balanced"] | None = None  # rare classes count as much as common ones
     pool: Pool | None = None  # how token vectors become one; the model's default if not given
     token_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)  # of words, for pool = "words"…
-    overlap: int = Field(default=64, ge=0)  # tokens that neighbouring windows of a context share
-    scale: float = Field(default=20.0, gt=0.0)  # factor of cosines in the contrastive loss
+    overlap: Count = 64  # tokens that neighbouring windows of a context share
+    scale: float = Field(default=20.0, gt=0.0, le=1e6)  # factor of cosines in the contrastive loss
     symmetric: bool = False  # contrastive loss in both directions
-    max_score: float = Field(default=1.0, gt=0.0)  # the label that means a cosine of 1
+    max_score: float = Field(default=1.0, gt=0.0, le=1e9)  # the label that means a cosine of 1
     # Texts longer than `length` are counted and logged. warn: plain text is read in parts, pairs
     # are skipped. error: the run does not start. window: nothing may be skipped.
     on_truncate: Literal["warn", "error", "window"] = "warn"
@@ -115,43 +121,46 @@ def _one_or_more(names: Any) -> Any:
 
 
 class TrainConfig(Strict):
-    steps: int = Field(default=0, ge=0)  # the length of the run: either steps …
-    epochs: float | None = Field(default=None, gt=0)  # … or passes over the data
-    micro_batch_tokens: PositiveInt | Literal["auto"] = 4_096  # tokens in one forward pass
-    micro_batches: PositiveInt = 1  # forward passes in a step, over all processes
-    learning_rate: float = Field(default=1e-3, gt=0)  # the highest, after the warm-up
+    steps: int = Field(default=0, ge=0, le=MOST_STEPS)  # the length of the run: either steps …
+    epochs: float | None = Field(default=None, gt=0, le=MOST_STEPS)  # … or passes over the data
+    micro_batch_tokens: Size | Literal["auto"] = 4_096  # tokens in one forward pass
+    # Forward passes in a step, over all processes.
+    micro_batches: int = Field(default=1, ge=1, le=100_000)
+    learning_rate: float = Field(default=1e-3, gt=0, le=1e3)  # the highest, after the warm-up
     # How the learning rate falls after the warm-up; wsd: it stays, then falls at the end.
     schedule: Literal["constant", "linear", "cosine", "wsd", "inverse_sqrt"] = "cosine"
-    warmup: int | float = Field(default=100, ge=0)  # steps; below 1: a share of all steps
+    # Steps; below 1: a share of all steps.
+    warmup: int | float = Field(default=100, ge=0, le=MOST_STEPS)
     decay_fraction: float = Field(default=0.2, ge=0.0, le=1.0)  # wsd: the decaying part at the end
     min_lr_ratio: float = Field(default=0.1, ge=0.0, le=1.0)  # the last learning rate / the highest
     optimiser: Literal["adamw", "muon"] = "adamw"  # muon: for matrices; AdamW for the rest
-    betas: tuple[float, float] = (0.9, 0.95)  # of AdamW's moving averages
-    eps: float = Field(default=1e-8, gt=0)  # of AdamW
-    weight_decay: float = Field(default=0.1, ge=0)  # of matrices
+    betas: tuple[Beta, Beta] = (0.9, 0.95)  # of AdamW's moving averages
+    eps: float = Field(default=1e-8, gt=0, le=1)  # of AdamW
+    weight_decay: float = Field(default=0.1, ge=0, le=1e3)  # of matrices
     # The factor from each block's learning rate to that of the block below.
     layerwise_lr_decay: float = Field(default=1.0, gt=0.0, le=1.0)
-    freeze: int = Field(default=0, ge=0)  # embeddings and so many of the lowest blocks stay
-    max_grad_norm: float = Field(default=1.0, gt=0)  # longer gradients are scaled down
+    freeze: Count = 0  # embeddings and so many of the lowest blocks stay
+    max_grad_norm: float = Field(default=1.0, gt=0, le=1e9)  # longer gradients are scaled down
     ema_decay: float = Field(default=0.0, ge=0.0, lt=1.0)  # moving average of weights; 0: none
     precision: Literal["float32", "bfloat16"] = "float32"  # of forward and backward passes
     compile: bool = False  # by torch.compile: faster on a GPU after some minutes
     cuda_graphs: bool = False  # capture a micro-batch once, then replay it
     activation_checkpointing: bool = False  # less memory, more time
     deterministic: bool = False  # the same bits again on a GPU, but slower
-    workers: int = Field(default=0, ge=0)  # processes that prepare batches
-    seed: int = Field(default=0, ge=0)  # decides initial weights, dropout and order of the data
-    evaluate_every: PositiveInt = 250  # steps; with epochs, one epoch if not given
-    bleu_sentences: int = Field(default=0, ge=0)  # validation sentences translated for BLEU, chrF
+    workers: int = Field(default=0, ge=0, le=1_000)  # processes that prepare batches
+    # Decides initial weights, dropout and the order of the data.
+    seed: int = Field(default=0, ge=0, lt=1 << 62)
+    evaluate_every: Size = 250  # steps; with epochs, one epoch if not given
+    bleu_sentences: Count = 0  # validation sentences translated for BLEU, chrF
     # The validation metric that chooses the best checkpoint; without it the loss, or the first
     # metric of labelled data.
     best_by: str | None = None
-    save_every: PositiveInt = 250  # steps; with epochs, one epoch if not given
-    keep_checkpoints: PositiveInt = 2  # besides the best one
-    patience: PositiveInt | None = None  # evaluations without improvement before stopping
+    save_every: Size = 250  # steps; with epochs, one epoch if not given
+    keep_checkpoints: Size = 2  # besides the best one
+    patience: Size | None = None  # evaluations without improvement before stopping
     # A gradient this many times its usual norm is skipped. 10 if not given; never for labelled
     # data, where one wrong label among memorised texts gives such a gradient.
-    grad_spike_factor: float | None = Field(default=None, gt=1.0)
+    grad_spike_factor: float | None = Field(default=None, gt=1.0, le=1e9)
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"  # auto: a GPU if there is one
     # Where the curves go: tensorboard (in the run's folder), wandb, mlflow; one, or a list.
     trackers: Annotated[tuple[TrackerName, ...], BeforeValidator(_one_or_more)] = ()

@@ -6,23 +6,30 @@ import json
 import math
 import re
 from collections import Counter
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from glassformer.errors import CheckpointError, shown
 
+T = TypeVar("T")
 MAX_VALUES, MAX_OBJECTS, MAX_DEPTH, MAX_DIGITS = 200_000, 30_000, 64, 40
 _SQUARE = bytes.maketrans(b"{}", b"[]")
 _NO_STRUCTURE = bytes(set(range(256)) - set(b'"[]{}'))
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-def parse(text: str | bytes, source: str, kind: type = dict, *, values: int = MAX_VALUES) -> Any:
+def parse(
+    text: str | bytes, source: str, kind: type = dict, *, values: int = MAX_VALUES,
+    objects: int = MAX_OBJECTS,
+) -> Any:  # fmt: skip
     """The object (or list, by `kind`) in `text`; a CheckpointError says what is wrong with it.
 
-    `values` limits the number of numbers, strings, lists and objects in it.
+    `values` limits the number of numbers, strings, lists and objects in it, `objects` that of the
+    objects alone.
     """
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    _check_size(data, source, values)
+    _check_size(data, source, values, objects)
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         fields = dict(pairs)
@@ -72,13 +79,26 @@ def parse(text: str | bytes, source: str, kind: type = dict, *, values: int = MA
     return value
 
 
-def _check_size(data: bytes, source: str, values: int) -> None:
+def parse_as(
+    kind: type[T], data: bytes, source: str, *, values: int = MAX_VALUES, objects: int = MAX_OBJECTS
+) -> T:
+    """A file of our own as the dataclass that wrote it: exactly its fields, each of its type."""
+    fields = parse(data, source, values=values, objects=objects)
+    try:
+        return TypeAdapter(kind).validate_json(json.dumps(fields), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        raise CheckpointError(f"{source}: {name}: {first['msg']}") from None
+
+
+def _check_size(data: bytes, source: str, values: int, most_objects: int) -> None:
     """Bound the size of the result before the parser allocates it."""
     if data.startswith(b"\xef\xbb\xbf"):
         raise CheckpointError(f"{source}: it starts with a byte order mark: save it without one")
     objects = data.count(b"{")
     count = objects + data.count(b"[") + data.count(b",")
-    if objects > MAX_OBJECTS or count > values:
+    if objects > most_objects or count > values:
         raise CheckpointError(
             f"{source}: about {count:,} values, {objects:,} of them objects: more than such a file "
             "may have"

@@ -102,3 +102,10 @@ def test_ranges_of_hashes_are_a_partition() -> None:
     for i in range(200):
         parts = [in_range(f"text {i}", k / 7, (k + 1) / 7) for k in range(7)]
         assert sum(parts) == 1
+
+
+def test_a_nan_among_decimal_labels_is_no_class():
+    assert are_values(["0.5", "nan", "1.25", "-inf"])
+    assert not are_values(["nan"]) and not are_values(["1.0", "nan", "0.0"])
+    with pytest.raises(InputError, match="label = 'nan': write a number"):
+        value_of("nan", "a.tsv: line 2", "label")

@@ -1,6 +1,7 @@
 """Ids on disk: what was written is read, whole or refused by name."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.data.store import META, Meta, Store, Writer, read_meta
-from glassformer.errors import CheckpointError, InputError
+from glassformer.errors import InputError
 from stores import store_of
 
 LISTS = st.lists(st.lists(st.integers(0, 65_535), max_size=9), min_size=1, max_size=15)
@@ -92,20 +93,85 @@ def test_a_file_that_is_missing_or_short_is_named(folder, name):
     ("change", "told"),
     [
         ({"done": False}, "no prepared data: run glassformer data prepare"),
-        ({"version": 99}, "version 99: prepare the data again"),
+        ({"version": 99}, "version 99: delete .* and prepare the data again"),
         ({"extra": 1}, "prepare the data again"),
         ({"columns": ["tokens", "sentences"]}, "sentences-00000.idx"),
         ({"kind": "|O"}, "prepare the data again"),
         ({"columns": ["../tokens"]}, "prepare the data again"),
-        ({"documents": "two"}, "documents: .* list.*: prepare the data again"),
-        ({"tokens": {"tokens": [3.5]}}, "tokens.tokens.0: .*: prepare the data again"),
+        ({"documents": "two"}, "documents: .* list: delete .* and prepare"),
+        ({"tokens": {"tokens": [3.5]}}, "tokens.tokens.0: .*: delete .* and prepare"),
     ],
 )
 def test_a_meta_file_that_says_something_else_is_named(folder, change, told):
     meta = json.loads((folder / META).read_text()) | change
     (folder / META).write_text(json.dumps(meta))
-    with pytest.raises((InputError, CheckpointError), match=told):
+    with pytest.raises(InputError, match=told):
         Store(folder)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{", b"\xff{}", b'{"version": NaN}', b"[" * 9_000]
+)
+def test_a_meta_file_that_is_no_json_is_named(folder, content):
+    (folder / META).write_bytes(content)
+    with pytest.raises(InputError, match=r"store\.json: .*: delete .* and prepare the data again"):
+        Store(folder)
+
+
+def test_a_flipped_bit_is_found(folder):
+    Store(folder).verify(10)
+    for path in sorted(folder.glob("tokens-*.bin")):
+        whole = path.read_bytes()
+        path.write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
+        with pytest.raises(InputError, match=f"{path.name}: its sha256 differs from store.json"):
+            Store(folder).verify(10)
+        path.write_bytes(whole)
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [[0, 9, 5], [1, 3, 5], [0, -1, 5], [0, 2**53, 5], [0, 5], [0, 3, 5, 5], [0, 3, 2**53]],
+)
+def test_an_index_that_leads_astray_is_refused_before_anything_is_allocated(folder, offsets):
+    path = folder / "tokens-00000.idx"
+    path.write_bytes(np.array(offsets, dtype="<i8").tobytes())
+    with pytest.raises(InputError, match=r"tokens-00000\.(idx|bin): it.*: delete .* and prepare"):
+        Store(folder)
+
+
+@pytest.mark.parametrize(
+    ("columns", "named"),
+    [
+        ({"tokens": [[1, 10]]}, "tokens-00000.bin: a number in it is no token id"),
+        ({"tokens": [[1, 2]], "sentences": [[0, 2]]}, "sentences-00000.bin: .* no position in its"),
+        ({"tokens": [[1, 2]], "sentences": [[-1]]}, "sentences-00000.bin: .* no position in its"),
+        ({"tokens": [[1]], "labels": [[3]]}, "labels-00000.bin: .* no label"),
+        ({"tokens": [[1]], "labels": [[-101]]}, "labels-00000.bin: .* no label"),
+        ({"tokens": [[1]], "several": [[0, -1]]}, "several-00000.bin: .* no label"),
+        ({"tokens": [[1]], "values": [[float("nan")]]}, "values-00000.bin: .* no finite number"),
+        ({"question": [[1]], "tokens": [[1]], "labels": [[0, 1]]}, "labels-00000.bin: .* no label"),
+    ],
+)
+def test_numbers_out_of_range_are_named(tmp_path, columns, named):
+    store = store_of(tmp_path, **columns)
+    with pytest.raises(InputError, match=named):
+        store.verify(10)
+
+
+def test_a_shard_that_is_no_file_does_not_block(folder):
+    (folder / "tokens-00001.bin").unlink()
+    os.mkfifo(folder / "tokens-00001.bin")
+    with pytest.raises(InputError, match=r"tokens-00001\.bin: there is no such file"):
+        Store(folder)
+
+
+def test_the_metadata_of_many_files_is_read_again(folder):
+    meta = json.loads((folder / META).read_text())
+    meta["files"] = [
+        {"name": f"{i}", "size": 1, "changed": 2, "digest": "3"} for i in range(50_000)
+    ]
+    (folder / META).write_text(json.dumps(meta))
+    assert len(Store(folder).meta.files) == 50_000
 
 
 def test_no_meta_file_is_no_store(tmp_path):

@@ -62,6 +62,10 @@ def check_failing(recipe: Path, number: int, error: int, expected: dict[str, Any
     shutil.rmtree(out)
 
 
+ERRORS = [errno.ENOSPC, errno.EIO, errno.EROFS]
+IDS = ["full", "broken", "read-only"]
+
+
 def fails(tmp_path: Path, first: int, every: int, error: int) -> int:
     """The writes of a run, or some of them, fail once. How many there are."""
     recipe = write_recipe(tmp_path, steps=2, save_every=1, evaluate_every=2, keep_checkpoints=1)
@@ -73,13 +77,13 @@ def fails(tmp_path: Path, first: int, every: int, error: int) -> int:
     return len(names)
 
 
-@pytest.mark.parametrize("error", mostly_slow([errno.ENOSPC, errno.EIO]), ids=["full", "broken"])
+@pytest.mark.parametrize("error", mostly_slow(ERRORS), ids=IDS)
 def test_a_write_that_fails(error: int, tmp_path: Path) -> None:
     assert fails(tmp_path, error % 9, 9, error) > 60
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO], ids=["full", "broken"])
+@pytest.mark.parametrize("error", ERRORS, ids=IDS)
 def test_every_write_that_fails(error: int, tmp_path: Path) -> None:
     fails(tmp_path, 0, 1, error)
 

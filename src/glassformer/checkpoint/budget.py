@@ -8,11 +8,12 @@ import sys
 from collections.abc import Mapping
 
 from glassformer.config import ModelConfig, TaskConfig
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, ConfigError
 
 SMALL = 1 << 24  # elements of a parameter: below this, a wrong shape is reported later
 SMALL_TABLE = 1 << 21  # elements of a computed table, which is allocated at once
 WORK = 20  # bytes per element of such a table while it is computed
+LAYERS = ("heads", "key_heads", "mlp_width")  # first fields of the matrices in each layer
 MIN_TENSORS = 4  # of a layer in a file; real layers have 5 or more
 
 
@@ -55,6 +56,27 @@ def check_sizes(
     if needed > available:
         raise CheckpointError(
             f"{source}: the model needs {needed:,} bytes of memory, and there are {available:,}"
+        )
+
+
+def check_memory(config: ModelConfig, task: TaskConfig, each: int, source: str) -> None:
+    """ConfigError if a new model does not fit into the memory; `each` weight takes so many bytes.
+
+    Biases and norms, which are small, are not counted.
+    """
+    sizes = _matrices(config, task)
+    tables = {name: n for name, n in sizes.items() if name[0] not in LAYERS}
+    layer = sum(2 * n for name, n in sizes.items() if name[0] in LAYERS)
+    depth = config.depth + (config.decoder_depth or 0)
+    needed = (sum(tables.values()) + depth * layer) * each + _tables(config)[0] * WORK
+    available = memory()
+    if needed > available:
+        fields = max(sizes, key=lambda name: sizes[name] * (depth if name[0] in LAYERS else 1))
+        known = [field for field in fields if hasattr(config, field)]
+        named = ", ".join(f"{field} = {getattr(config, field)}" for field in known)
+        raise ConfigError(
+            f"{source}: model: {named}: training needs at least {needed:,} bytes of memory, and "
+            f"there are {available:,.0f}: make it smaller"
         )
 
 

@@ -184,12 +184,21 @@ def write_folder(
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def verify(folder: Path) -> None:
-    """Compare every file with the manifest; a CheckpointError names the one that differs."""
+def verify(folder: Path, *required: str) -> None:
+    """Compare every file with the manifest; a CheckpointError names the one that differs.
+
+    The config, all weights and side files that exist, and those `required`, must be in it.
+    """
     data = read(folder, MANIFEST, MAX_BYTES)
     if data is None:
         raise CheckpointError(f"{folder}: {MANIFEST} is missing: this checkpoint is incomplete")
-    for name, digest in parse(data, f"{folder / MANIFEST}").items():
+    digests = parse(data, f"{folder / MANIFEST}")
+    weights = sorted(path.name for path in folder.glob("*.safetensors"))
+    sides = [name for name in SIDE_FILES if locate(folder, name) is not None]
+    for name in (CONFIG, WEIGHTS, *required, *weights, *sides):
+        if name not in digests:
+            raise CheckpointError(f"{folder / MANIFEST}: {shown(name)} is missing in it")
+    for name, digest in digests.items():
         path = locate(folder, name)
         if path is None:
             raise CheckpointError(f"{folder / name}: is missing")

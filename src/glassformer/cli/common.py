@@ -62,7 +62,8 @@ class Precision(StrEnum):
 
 
 def with_paths(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with its paths expanded: a shell leaves the ~ of --out=~/run as it is.
+    """The command with its options checked and their paths expanded: a shell leaves the ~ of
+    --out=~/run as it is.
 
     What it writes must lie in a folder that exists, or in runs: a missing folder is a typo.
     """
@@ -72,6 +73,9 @@ def with_paths(command: Callable[..., None]) -> Callable[..., None]:
         for name, value in options.items():
             if isinstance(value, Path):
                 options[name] = expanded(value)
+            elif isinstance(value, int | float) and not abs(value) < 1 << 63:  # or NaN
+                option = name.replace("_", "-")
+                raise ConfigError(f"--{option} {value}: write a finite number of at most 18 digits")
             elif isinstance(value, list):
                 options[name] = [expanded(x) if isinstance(x, Path) else x for x in value]
         out = options.get("out")

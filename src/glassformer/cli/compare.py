@@ -39,10 +39,10 @@ def run(
     ),
     task: Path = typer.Option(..., help="A recipe: a TOML file, or a run's folder."),
     seeds: int | None = typer.Option(
-        None, min=1, help="Runs of each model: 3 if not given, with --folds 1."
+        None, min=1, max=1_000, help="Runs of each model: 3 if not given, with --folds 1."
     ),
     folds: int | None = typer.Option(
-        None, min=2, help="Hold out each of so many parts of the training data in turn."
+        None, min=2, max=1_000, help="Hold out each of so many parts of the training data in turn."
     ),
     test: str | None = typer.Option(
         None, help="Data to report the metrics of; validation data only chooses the checkpoint."

@@ -74,6 +74,7 @@ def store_stats(
     stats = CorpusStats(describe(tokenizer)["unknown"], length)
     store = Store(paths[0])
     store.check(tokenizer.fingerprint)
+    store.verify(tokenizer.highest + 1)
     columns = [column.lists() for column in store.columns.values()]
     for parts in zip(*columns, strict=True):
         ids = dict(zip(store.columns, parts, strict=True))

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from glassformer.errors import InputError
 
+MOST_FILES = 250_000  # of a corpus: each has a record in the metadata
+
 
 @dataclass(frozen=True)
 class Fingerprint:
@@ -22,6 +24,11 @@ class Fingerprint:
 
 def fingerprints(files: Mapping[str, Path]) -> list[Fingerprint]:
     """The fingerprint of each file, by its name."""
+    if len(files) > MOST_FILES:
+        raise InputError(
+            f"{next(iter(files.values())).parent}: {len(files):,} files: put the texts into at "
+            f"most {MOST_FILES:,}"
+        )
     results = []
     for name, file in files.items():
         size, changed = _size_and_time(file)

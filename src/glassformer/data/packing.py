@@ -124,20 +124,31 @@ def store_plan(plan: Plan, path: Path, key: str) -> None:
         "begins": plan.begins,
     }
     arrays = {name: np.ascontiguousarray(each) for name, each in parts.items() if each is not None}
-    write_whole(path, save(arrays, {"key": key}))
+    write_whole(path, save(arrays, {"key": key, "sha256": _digest(arrays)}))
 
 
 def stored_plan(path: Path, key: str) -> Plan | None:
     """A stored plan; None if it is missing, corrupt, or made from other settings."""
     try:
         with open_tensors(path, "np") as file:
-            if (file.metadata() or {}).get("key") != key:
+            metadata = file.metadata() or {}
+            if metadata.get("key") != key:
                 return None
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if metadata.get("sha256") != _digest(arrays):
+            return None
         samples = Samples(arrays["first"], arrays.get("second"), arrays.get("follows"))
         return Plan(samples, arrays["begins"])
     except (CheckpointError, KeyError, TypeError):  # TypeError: a dtype that numpy does not have
         return None
+
+
+def _digest(arrays: dict[str, Any]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].shape} {arrays[name].dtype} ".encode())
+        digest.update(arrays[name])
+    return digest.hexdigest()
 
 
 def key_of(*parts: Any) -> str:

@@ -23,7 +23,7 @@ from glassformer.data.readers.files import PACKED
 from glassformer.data.readers.files import kind as suffix
 from glassformer.data.readers.tables import KINDS
 from glassformer.data.special_tokens import SpecialTokenTemplate, end_of_text
-from glassformer.data.store import OTHERS, Meta, Writer, read_meta
+from glassformer.data.store import OTHERS, ColumnName, Meta, Writer, read_meta
 from glassformer.durable import remove
 from glassformer.errors import InputError, shown
 from glassformer.text import Tokenizer
@@ -32,7 +32,7 @@ StoreKind = Literal[
     "text", "sentences", "pairs", "classes", "class_pairs", "several", "several_pairs", "values",
     "value_pairs", "alike", "documents", "document_values", "tags", "answers",
 ]  # fmt: skip
-COLUMNS = {
+COLUMNS: dict[StoreKind, list[ColumnName]] = {
     "text": ["tokens"],
     "sentences": ["tokens", "sentences"],
     "pairs": ["source", "target"],

@@ -94,8 +94,8 @@ class Settings(Named):
     seed: int | None = Field(
         None, ge=0, lt=1 << 63, description="The same seed gives the same sample."
     )
-    num_return_sequences: PositiveInt = Field(
-        1, description="How many texts to generate for each prompt."
+    num_return_sequences: int = Field(
+        1, ge=1, le=10_000, description="How many texts to generate for each prompt."
     )
 
     num_beams: PositiveInt = Field(

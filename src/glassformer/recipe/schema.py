@@ -30,7 +30,8 @@ from glassformer.recipe.validation import check_agreement
 
 
 class Recipe(Named):
-    name: str = Field(pattern=r"^[\w.-]+$")  # of the run: its folder is runs/NAME
+    # Of the run: its folder is runs/NAME.
+    name: str = Field(pattern=r"^\w[\w.-]{0,99}$")
     data: DataConfig
     tokenizer: TokenizerConfig = TokenizerConfig()
     model: Mapping[str, Any] = {}  # a preset and fields of ModelConfig that differ from it
@@ -43,7 +44,7 @@ class Recipe(Named):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if RESERVED.fullmatch(self.name):
+        if RESERVED.fullmatch(self.name) or len(self.name.encode()) > MOST_NAME:
             raise ValueError(
                 f"name = {self.name!r}: not every system allows such a folder: choose another name"
             )
@@ -55,8 +56,9 @@ class Recipe(Named):
         return self
 
 
-# No name of a folder on Windows, or (of dots) the name of another one.
-RESERVED = re.compile(r"\.*|.*\.|(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+MOST_NAME = 200  # bytes: file systems have 255, and a temporary name is longer
+# No name of a folder on Windows.
+RESERVED = re.compile(r".*\.|(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 SHORT = re.compile(r"[+-]?(\.\d+|\d+\.)(e[+-]?\d+)?", re.IGNORECASE)  # TOML wants 0.3 and 3.0
 # Sizes that follow from others, unless they are written.
 FOLLOWING = (
@@ -94,7 +96,7 @@ def model_config(recipe: Recipe, vocab_size: int, ids: TokenIds, source: str) ->
     """What the recipe's [model] says, on the preset it names (or the objective's usual one)."""
     objective, fields = objective_of(recipe), dict(recipe.model)
     name = fields.pop("preset", objective.preset)
-    if name not in PRESETS:
+    if not isinstance(name, str) or name not in PRESETS:
         near = difflib.get_close_matches(str(name), PRESETS, 1)
         instead = f"did you mean {near[0]!r}?" if near else "`glassformer presets` lists all"
         raise ConfigError(f"{source}: model.preset = {shown(name)}: no such preset: {instead}")
@@ -109,6 +111,11 @@ def model_config(recipe: Recipe, vocab_size: int, ids: TokenIds, source: str) ->
     known |= {"vocab_size": vocab_size, "ids": ids.model_dump()}
     known["max_length"] = recipe.objective.length
     config = read(ModelConfig, _merged(known, fields), f"{source}: model", hint=_model_hint)
+    if config.family != objective.family:
+        raise ConfigError(
+            f"{source}: model.family = {config.family!r}: write {objective.family!r}, or leave it "
+            "out"
+        )
     if config.max_length < recipe.objective.length:
         raise ConfigError(
             f"{source}: objective.length = {recipe.objective.length}: the model reads at most "
@@ -157,7 +164,7 @@ def _put(fields: dict[str, Any], name: str, text: str) -> None:
             raise ConfigError(f"--{name}: {group!r} is a value, not a group")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:  # a word needs no quotes on the command line, .3 no nought
+    except (ValueError, RecursionError):  # a word needs no quotes on the command line, .3 no nought
         value = float(text) if SHORT.fullmatch(text) else text
     fields[last] = _from_caller(name.split("."), value)
 

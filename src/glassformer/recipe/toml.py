@@ -15,6 +15,7 @@ from glassformer.errors import ConfigError
 from glassformer.recipe.paths import full_path
 
 RECIPE = "recipe.toml"  # in the folder of a run
+MOST_RECIPE = 1 << 20  # bytes
 ROOT = "GLASSFORMER_DATA"
 
 
@@ -35,10 +36,14 @@ def read_fields(path: Path) -> dict[str, Any]:
             raise ConfigError(
                 f"{path}: no {RECIPE} in this folder: write a recipe (TOML), or a run's folder"
             )
-        return tomllib.loads(file.read_text("utf-8"))
+        with file.open("rb") as stream:
+            content = stream.read(MOST_RECIPE + 1)
+        if len(content) > MOST_RECIPE:
+            raise ConfigError(f"{file}: more than {MOST_RECIPE:,} bytes: this is not a recipe")
+        return tomllib.loads(content.decode("utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # UTF-8 and TOML, or a number of 5,000 digits
         hint = ': a text needs quotes, as in name = "mine"' if "Invalid value" in str(error) else ""
         raise ConfigError(f"{path}: not valid TOML: {error}{hint}") from None
 

@@ -31,6 +31,7 @@ Purpose = Literal["encoder", "decoder", "translation"]
 Backend = tokenizers.Tokenizer
 
 MAX_CHARACTERS = 1000  # of wordpiece and unigram: rarer ones become the unknown token
+MAX_TOKENS = 1_000_000  # the library allocates them at once
 MAX_PART = 2**16  # characters of a text that are processed at once
 
 
@@ -100,8 +101,11 @@ def train_tokenizer(
         )
     if kind in ("chars", "bytes") and vocab_size is not None:
         raise ConfigError(f"vocab_size = {vocab_size}: {kind} do not use it: leave it out")
-    if kind not in ("chars", "bytes") and (vocab_size is None or vocab_size < 1):
-        raise ConfigError(f"vocab_size = {vocab_size}: write a number for {kind}, such as 8000")
+    if kind not in ("chars", "bytes") and not 1 <= (vocab_size or 0) <= MAX_TOKENS:
+        raise ConfigError(
+            f"vocab_size = {vocab_size}: write a number for {kind}, such as 8000, of at most "
+            f"{MAX_TOKENS}"
+        )
     tokens = _special(kind, purpose, special)
     backend = _TRAINERS[kind](_parts(texts), tokens, vocab_size or 0, lowercase)
     backend.add_special_tokens(tokens)

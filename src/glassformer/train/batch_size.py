@@ -15,12 +15,12 @@ import torch
 
 from glassformer.data.batches import PackedRow, PackedRows
 from glassformer.distributed import DistributedContext
-from glassformer.errors import GlassformerError
-from glassformer.fields import TrainConfig
+from glassformer.errors import ConfigError, GlassformerError
+from glassformer.fields import MOST_STEPS, TrainConfig
 from glassformer.model import Batch, Sequences
 from glassformer.objectives import Objective
-from glassformer.recipe.schema import Recipe
-from glassformer.recipe.toml import RECIPE, read_fields
+from glassformer.recipe.schema import Recipe, read_recipe
+from glassformer.recipe.toml import RECIPE
 from glassformer.tasks import Task
 from glassformer.train.loop import take_step
 from glassformer.train.setup import checkpoint_activations
@@ -49,6 +49,11 @@ def steps_of_epochs(train: TrainConfig, rows: PackedRows) -> dict[str, int]:
         return {}
     epoch = len(rows.plan(0)) / train.micro_batches
     fields = {"steps": max(1, round(train.epochs * epoch))}
+    if fields["steps"] > MOST_STEPS:
+        raise ConfigError(
+            f"train.epochs = {train.epochs:g} is {fields['steps']:,} steps: write at most "
+            f"{MOST_STEPS / epoch:g}"
+        )
     for name in ("evaluate_every", "save_every"):
         if name not in train.model_fields_set:
             fields[name] = max(1, round(epoch))
@@ -58,7 +63,7 @@ def steps_of_epochs(train: TrainConfig, rows: PackedRows) -> dict[str, int]:
 def _stored(path: Path) -> int | None:
     if not path.is_file():
         return None
-    tokens = read_fields(path).get("train", {}).get("micro_batch_tokens")
+    tokens = read_recipe(path).train.micro_batch_tokens
     return tokens if isinstance(tokens, int) else None
 
 

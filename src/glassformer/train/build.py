@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,21 +12,21 @@ from glassformer.checkpoint import about_vectors, is_vectors, read_configs
 from glassformer.checkpoint.folder import SIDE_FILES
 from glassformer.data.batches import PackedRows
 from glassformer.data.dataset import Dataset
-from glassformer.data.fingerprints import Fingerprint, difference, fingerprints
+from glassformer.data.fingerprints import MOST_FILES, Fingerprint, difference, fingerprints
 from glassformer.data.label_alignment import texts_of
 from glassformer.data.prepare import prepare
 from glassformer.data.run_paths import RunPaths
 from glassformer.data.store import META, Store, read_meta
 from glassformer.distributed import DistributedContext
 from glassformer.durable import write_whole
-from glassformer.errors import ConfigError, InputError, check_installed, counted
+from glassformer.errors import CheckpointError, ConfigError, InputError, check_installed, counted
 from glassformer.loaded import FINGERPRINT
 from glassformer.objectives import objective_of
 from glassformer.objectives.base import DatasetParts, Evaluator
 from glassformer.objectives.labelled import LabelledObjective, describe_counts, label_counts
 from glassformer.pretrained import named
 from glassformer.recipe.schema import Recipe
-from glassformer.strictjson import parse
+from glassformer.strictjson import parse_as
 from glassformer.tasks import Task
 from glassformer.text import Tokenizer
 from glassformer.text.training import Purpose, tokenizer_files, train_tokenizer
@@ -44,6 +44,14 @@ PURPOSES: dict[str, Purpose] = {
 }
 ALGORITHMS = {"decoder": "bpe", "encoder": "wordpiece", "seq2seq": "bpe"}
 NEVER = 1e9  # times the usual gradient norm
+
+
+@dataclass(frozen=True)
+class TokenizerSource:
+    """made_from.json: what a tokenizer was trained with, and on which files."""
+
+    settings: list[Any]
+    files: list[Fingerprint]
 
 
 class Builder:
@@ -228,20 +236,28 @@ class Builder:
             write_whole(folder / name, content)
         # Written last: until then the tokenizer may be incomplete.
         files = source_files(self.recipe.data, self.paths, "train") or {}
-        prints = [asdict(fingerprint) for fingerprint in fingerprints(files)]
-        write_whole(made_from, json.dumps({"settings": key, "files": prints}, indent=2).encode())
+        source = TokenizerSource(key, fingerprints(files))
+        write_whole(made_from, json.dumps(asdict(source), indent=2).encode())
         return tokenizer
 
     def _is_trained(self, path: Path, key: list[Any]) -> bool:
         """Whether a tokenizer with these settings exists; before the first step, also from the text
         as it is now."""
-        record = parse(path.read_bytes(), str(path)) if path.is_file() else {}
-        if record.get("settings") != key:
+        if not path.is_file():
+            return False
+        try:
+            record = parse_as(
+                TokenizerSource, path.read_bytes(), str(path), values=8 * MOST_FILES,
+                objects=MOST_FILES,
+            )  # fmt: skip
+        except CheckpointError as error:
+            raise InputError(f"{error}: delete {path.parent}: it is made again") from None
+        if record.settings != key:
             return False
         if checkpoints(self.paths.out):
             return True
         files = source_files(self.recipe.data, self.paths, "train")
-        return files is None or not difference([Fingerprint(**f) for f in record["files"]], files)
+        return files is None or not difference(record.files, files)
 
     # ---------------------------------------------------------------------------------- the data
 
@@ -286,6 +302,7 @@ class Builder:
             return None
         store, train = Store(folder), self.recipe.train
         store.check(tokenizer.fingerprint)
+        store.verify(tokenizer.highest + 1)
         seed = -1 if part == "valid" else train.seed
         parts = DatasetParts(store, tokenizer, task, seed, self.paths.source)
         dataset = self.objective.dataset(self.recipe, parts)

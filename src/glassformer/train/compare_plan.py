@@ -20,6 +20,7 @@ from glassformer.objectives import objective_of
 from glassformer.presets import PRESETS
 from glassformer.recipe.paths import full_path, model_path
 from glassformer.recipe.schema import Recipe, recipe_from
+from glassformer.train.run_dir import check_no_link
 
 RANDOM = ":random"  # after a model: its network and tokenizer, with random weights
 LONGEST = 100  # characters of a folder's name
@@ -88,6 +89,7 @@ def plan(
                 label += [] if fold is None else [f"fold {fold} of {folds}"]
                 seeded = recipe.model_copy(update={"train": train})
                 folder = out / name / "-".join(" ".join(label).split())
+                check_no_link(folder.parent, folder)
                 runs.append(PlannedRun(model, ", ".join(label), seeded, folder, test))
     return runs
 

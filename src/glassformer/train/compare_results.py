@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.fingerprints import Fingerprint, difference, fingerprints
+from glassformer.data.fingerprints import MOST_FILES, Fingerprint, difference, fingerprints
 from glassformer.data.run_paths import RunPaths
 from glassformer.durable import write_whole
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import CheckpointError, ConfigError, InputError
 from glassformer.pretrained import named
-from glassformer.strictjson import parse
+from glassformer.strictjson import parse_as
 from glassformer.train.compare_plan import PlannedRun, RunResult
 from glassformer.train.init_from import check_model
 from glassformer.train.run_dir import check_same
 from glassformer.train.source_files import source_files
 
 RESULT = "result.json"
+
+
+@dataclass(frozen=True)
+class StoredResult:
+    """result.json: the result of a run, and everything it depends on."""
+
+    result: RunResult
+    request: dict[str, Any]
+    files: list[Fingerprint]
 
 
 def check(planned: PlannedRun, paths: RunPaths) -> RunResult | None:
@@ -34,25 +43,28 @@ def check(planned: PlannedRun, paths: RunPaths) -> RunResult | None:
         paths.find("test", planned.test)
     files = _files(planned, paths)
     path = planned.folder / RESULT
-    stored = parse(path.read_bytes(), str(path)) if path.is_file() else {}
-    if stored.pop("request", None) != _request(planned):
+    if not path.is_file():
+        return None
+    try:
+        stored = parse_as(
+            StoredResult, path.read_bytes(), str(path), values=8 * MOST_FILES, objects=MOST_FILES
+        )
+    except CheckpointError as error:
+        raise InputError(f"{error}: delete this file: the run is evaluated again") from None
+    if stored.request != _request(planned):
         return None  # the recipe has more steps than before: the run is resumed
-    changed = difference([Fingerprint(**each) for each in stored.pop("files")], files)
+    changed = difference(stored.files, files)
     if changed is not None:
         raise InputError(
             f"{changed} since {planned.folder} was made: choose another --out, or delete it"
         )
-    return RunResult(**stored)
+    return stored.result
 
 
 def keep(planned: PlannedRun, paths: RunPaths, result: RunResult) -> None:
     """Write the result of a run, with everything it depends on."""
-    record = {
-        **asdict(result),
-        "request": _request(planned),
-        "files": [asdict(fingerprint) for fingerprint in fingerprints(_files(planned, paths))],
-    }
-    write_whole(planned.folder / RESULT, (json.dumps(record, indent=2) + "\n").encode())
+    stored = StoredResult(result, _request(planned), fingerprints(_files(planned, paths)))
+    write_whole(planned.folder / RESULT, (json.dumps(asdict(stored), indent=2) + "\n").encode())
 
 
 def _request(planned: PlannedRun) -> dict[str, Any]:

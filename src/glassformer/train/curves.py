@@ -43,9 +43,9 @@ def _values(lines: Sequence[str], name: str) -> Iterator[tuple[float, float]]:
             event = json.loads(line)
             value = event[name]["loss"] if name == "valid" else event[name]
             step, loss = float(event["step"]), float(value)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             continue
-        if math.isfinite(loss):
+        if math.isfinite(loss) and math.isfinite(step):
             yield step, loss
 
 

@@ -18,7 +18,7 @@ from glassformer.pretrained import named
 from glassformer.recipe.paths import expanded, full_path
 from glassformer.recipe.short_form import short_recipe
 from glassformer.train.fit import Training, as_texts
-from glassformer.train.run_dir import checkpoints
+from glassformer.train.run_dir import check_places, checkpoints
 
 FinetuneTask = Literal[
     "classification", "token_classification", "question_answering", "sentence_embedding"
@@ -60,6 +60,7 @@ def finetune(
         known = [name for name, each in OBJECTIVES.items() if each.short_form]
         raise ConfigError(f"finetune: task = {shown(task)}: write one of {', '.join(known)}")
     folder = Path("runs") / task if out is None else expanded(out)
+    check_places(folder)
     data = _file(objective, train, "train", folder)
     held = None if valid is None else _file(objective, valid, "valid", folder)
     texts = {"name": task} | as_texts(changes)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import torch
 
 from glassformer.checkpoint import layout_of, load_task, read_configs
+from glassformer.checkpoint.budget import check_memory
 from glassformer.config import ModelConfig, TokenIds
 from glassformer.data.special_tokens import END, PAD, find_id
 from glassformer.errors import CheckpointError, ConfigError, shown
@@ -27,10 +28,12 @@ def check_model(recipe: Recipe, source: str) -> None:
     if recipe.init_from is None:
         ids = PLACEHOLDER_IDS.get(objective.family, TokenIds())
         config = model_config(recipe, recipe.tokenizer.vocab_size, ids, source)
+        spec = objective.task_config(recipe, config, PLACEHOLDER_LABELS)
         try:
-            layout_of(config, objective.task_config(recipe, config, PLACEHOLDER_LABELS))
+            layout_of(config, spec)
         except CheckpointError as error:
             raise ConfigError(f"{source}: model: {error}") from None
+        check_memory(config, spec, _bytes_per_weight(recipe.train.device), source)
         return
     folder = named(recipe.init_from)
     if not folder.exists():
@@ -60,6 +63,26 @@ def check_model(recipe: Recipe, source: str) -> None:
         raise ConfigError(f"{source}: {error}") from None
 
 
+def _check_ids(config: ModelConfig, tokenizer: Tokenizer, source: str) -> None:
+    """ConfigError if the recipe's own vocab_size or ids do not fit the tokenizer."""
+    if config.vocab_size <= tokenizer.highest:
+        raise ConfigError(
+            f"{source}: model.vocab_size = {config.vocab_size}: the tokenizer has "
+            f"{tokenizer.highest + 1} tokens: write at least as many, or leave it out"
+        )
+    for name, token in config.ids.model_dump().items():
+        if token is not None and not 0 <= token < config.vocab_size:
+            raise ConfigError(
+                f"{source}: model.ids.{name} = {token}: write a token id below "
+                f"{config.vocab_size}, or leave it out"
+            )
+
+
+def _bytes_per_weight(device: str) -> int:
+    """In this machine's memory: on a CPU also the gradient and two moving averages."""
+    return 4 if device != "cpu" and torch.cuda.is_available() else 16
+
+
 def _layout(recipe: Recipe, config: ModelConfig) -> str | None:
     """The model type of the folder that it would be saved as."""
     try:
@@ -87,6 +110,7 @@ def build_model(
         start = pad if objective.family == "seq2seq" else end
         ids = TokenIds(pad=pad, start=start, end=end)
         config = model_config(recipe, tokenizer.highest + 1, ids, source)
+        _check_ids(config, tokenizer, source)
         task = build_task(config, objective.task_config(recipe, config, labels)).train()
     return objective.wrap(recipe, task, files)
 

@@ -17,20 +17,23 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
+from pydantic import ConfigDict
 
 from glassformer.checkpoint import save_task
 from glassformer.checkpoint.folder import verify
-from glassformer.durable import remove, sweep, sync, write_whole, writing
+from glassformer.config import Count
+from glassformer.durable import append, remove, sweep, sync, write_whole, writing
 from glassformer.errors import CheckpointError, ConfigError, InputError
 from glassformer.recipe.schema import Recipe, read_recipe
 from glassformer.recipe.toml import RECIPE
 from glassformer.safe_files import kind_of
-from glassformer.strictjson import parse
-from glassformer.train.state import OPTIMISER, TRAINER, State, read_trainer_state
+from glassformer.strictjson import parse_as
+from glassformer.train.state import OPTIMISER, TRAINER, State, Steps, read_trainer_state
 
 SUBFOLDERS = (
     "checkpoints",
@@ -41,6 +44,9 @@ SUBFOLDERS = (
     "plan/train",
     "plan/valid",
 )
+# What a run keeps in its folder: nothing is written, or trusted, through a link in these places.
+FILES = (".lock", "metrics.jsonl", "skipped.json", RECIPE, "run_id")
+FOLDERS = ("checkpoints", "source", "tokenizer", "data", "plan", "model", "tensorboard")
 STEP = re.compile(r"step-(\d{8})")
 
 
@@ -49,10 +55,10 @@ def locked(folder: Path) -> Iterator[None]:
     """Lock a run's folder: InputError if another process trains there."""
     with writing(folder, 0):
         folder.mkdir(parents=True, exist_ok=True)
+        check_places(folder)
         path = folder / ".lock"
-        kind = kind_of(path)
-        if kind not in ("a file", None):  # nothing is opened through a link
-            raise InputError(f"{path}: this is {kind}: remove it")
+        if path.exists() and path.stat().st_size:  # a lock is empty, and opening it may empty it
+            raise InputError(f"{path}: this is not the lock of a run: move it away")
         # The system releases it when the process ends, however it ends.
         try:
             lock = FileLock(path, blocking=False).acquire()
@@ -65,6 +71,28 @@ def locked(folder: Path) -> Iterator[None]:
         for each in (folder, *(folder / name for name in SUBFOLDERS)):
             sweep(each)
         yield
+
+
+def check_places(folder: Path) -> None:
+    """InputError if a link, a FIFO or the like is where a run keeps its files."""
+    for names, expected in ((FILES, "a file"), (FOLDERS, "a folder")):
+        for name in names:
+            _check_place(folder / name, expected)
+
+
+def check_no_link(*folders: Path) -> None:
+    """InputError if one of these folders, which a comparison names itself, is a link."""
+    for folder in folders:
+        if kind_of(folder) == "a link":
+            raise InputError(f"{folder}: this is a link: move it away, or choose another --out")
+
+
+def _check_place(path: Path, *expected: str) -> None:
+    kind = kind_of(path)
+    if kind is not None and kind not in expected:
+        raise InputError(f"{path}: this is {kind}: move it away, or choose another --out")
+    for each in path.iterdir() if kind == "a folder" else ():
+        _check_place(each, "a file", "a folder")
 
 
 # What a resumed run may change: how it is logged, saved and distributed, not what is trained.
@@ -110,6 +138,16 @@ def checkpoints(folder: Path) -> list[int]:
     return sorted(int(match[1]) for match in matches if match)
 
 
+@dataclass(frozen=True)
+class SkippedRows:
+    """skipped.json: the blocks of rows to skip, and the number of rollbacks."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    skipped: list[Steps]
+    rollbacks: Count
+
+
 class RunDir:
     def __init__(self, folder: Path, files: dict[str, bytes], notes: dict[str, str]) -> None:
         self.folder = folder
@@ -151,7 +189,7 @@ class RunDir:
         for step in reversed(self.steps()):
             folder = self.checkpoints / f"step-{step:08d}"
             try:
-                verify(folder)
+                verify(folder, OPTIMISER, TRAINER)
                 read_trainer_state(folder)
             except CheckpointError as error:
                 log(f"{error}; the checkpoint before it is used")
@@ -162,33 +200,36 @@ class RunDir:
     def log(self, event: dict[str, Any]) -> None:
         """Append an event to metrics.jsonl."""
         line = json.dumps(event).encode() + b"\n"
-        with writing(self.metrics, len(line)), self.metrics.open("ab") as file:
-            file.write(line)
+        append(self.metrics, line)
 
     def rewind(self, step: int) -> None:
         """Remove the lines of steps that will be repeated."""
         if not self.metrics.exists():
             return
-        lines = self.metrics.read_text("utf-8").splitlines()
+        with writing(self.metrics, 0):
+            lines = self.metrics.read_bytes().splitlines()
         kept = [line for line in lines if _step(line) <= step]
-        write_whole(self.metrics, "".join(line + "\n" for line in kept).encode())
+        write_whole(self.metrics, b"".join(line + b"\n" for line in kept))
 
     def bad_rows(self) -> tuple[list[int], int]:
         """The blocks of rows to skip, and the number of rollbacks."""
         path = self.folder / "skipped.json"
         if not path.exists():
             return [], 0
-        record = parse(path.read_bytes(), str(path))
-        return list(record["skipped"]), int(record["rollbacks"])
+        try:
+            record = parse_as(SkippedRows, path.read_bytes(), str(path))
+        except CheckpointError as error:
+            raise InputError(f"{error}: write back what the run wrote, or delete the run") from None
+        return record.skipped, record.rollbacks
 
     def skip(self, skipped: list[int], rollbacks: int) -> None:
         """Store what `bad_rows` returns."""
-        record = json.dumps({"skipped": skipped, "rollbacks": rollbacks})
+        record = json.dumps(asdict(SkippedRows(skipped, rollbacks)))
         write_whole(self.folder / "skipped.json", record.encode())
 
 
-def _step(line: str) -> float:
+def _step(line: bytes) -> float:
     try:
         return float(json.loads(line)["step"])
-    except (ValueError, KeyError, TypeError):
-        return float("inf")  # a truncated line
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return float("inf")  # a truncated line, or a damaged one

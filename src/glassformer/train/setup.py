@@ -22,7 +22,7 @@ from glassformer.recipe.schema import Recipe, read_recipe
 from glassformer.recipe.toml import RECIPE, as_toml
 from glassformer.tasks import Task
 from glassformer.train.loop import losses_of
-from glassformer.train.state import PRECISION
+from glassformer.train.state import OPTIMISER, PRECISION, TRAINER
 from glassformer.train.trainer import Trainer
 
 
@@ -98,7 +98,7 @@ def finish(trainer: Trainer, recipe: Recipe) -> dict[str, Any]:
 
 def _is_complete(folder: Path) -> bool:
     try:
-        verify(folder)
+        verify(folder, OPTIMISER, TRAINER)
     except CheckpointError:
         return False
     return True

@@ -8,20 +8,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import torch
+from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt
 from torch import Tensor
 
 from glassformer.checkpoint import load_task
+from glassformer.config import Count
 from glassformer.errors import CheckpointError
-from glassformer.fields import TrainConfig
+from glassformer.fields import MOST_STEPS, TrainConfig
 from glassformer.precision import compute_dtype
-from glassformer.strictjson import parse
+from glassformer.strictjson import parse_as
 from glassformer.tasks import Task
 from glassformer.tensor_files import open_tensors
 from glassformer.train.optim.weights import Weights, frozen, named_state, optimisers, restore
 
 OPTIMISER, TRAINER = "optimiser.safetensors", "trainer.json"
+Steps = Annotated[int, Field(ge=0, le=MOST_STEPS)]
 PRECISION = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -29,18 +33,20 @@ PRECISION = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 class TrainerState:
     """The scalars of a run, as in trainer.json."""
 
-    step: int = 0  # steps done
-    tokens: int = 0  # tokens read
-    rows: int = 0  # of a step, so that the batches do not depend on the number of processes
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    step: Steps = 0  # steps done
+    tokens: NonNegativeInt = 0  # tokens read
+    rows: Count = 0  # of a step, so that the batches do not depend on the number of processes
     # The blocks of rows, each of one step, that a rollback skipped.
-    skipped: list[int] = field(default_factory=list)
-    rollbacks: int = 0
+    skipped: list[Steps] = field(default_factory=list)
+    rollbacks: Count = 0
     best: float | None = None  # the best value of train.best_by
     best_loss: float | None = None  # and the loss at that step
-    best_step: int = 0
-    worse: int = 0  # evaluations since then
-    usual: float = 0.0  # the usual gradient norm
-    seconds: float = 0.0
+    best_step: Steps = 0
+    worse: Count = 0  # evaluations since then
+    usual: NonNegativeFloat = 0.0  # the usual gradient norm
+    seconds: NonNegativeFloat = 0.0
 
 
 class State:
@@ -118,6 +124,15 @@ class State:
         """Load a checkpoint into the same modules."""
         task, _ = load_task(folder)
         tensors = _optimiser_tensors(folder / OPTIMISER)
+        progress = read_trainer_state(folder)
+        try:
+            self._restore(task, tensors)
+        except (KeyError, ValueError, RuntimeError, TypeError) as error:
+            reason = " ".join(str(error).split())
+            raise CheckpointError(f"{folder}: is not of this run's model: {reason}") from None
+        self.progress = progress
+
+    def _restore(self, task: Task, tensors: dict[str, Tensor]) -> None:
         parameters = dict(task.named_parameters())
         masters = {n: tensors.pop(f"master/{n}", parameters[n]) for n in self.weights.masters}
         with torch.no_grad():
@@ -134,16 +149,15 @@ class State:
                     device = self.weights.masters[name].device
                     states.setdefault(name, {})[what] = tensor.to(device)
             restore(optimiser, states)
-        self.progress = read_trainer_state(folder)
 
 
 def read_trainer_state(folder: Path) -> TrainerState:
     """The scalars of a checkpoint."""
     path = folder / TRAINER
     try:
-        return TrainerState(**parse(path.read_bytes(), str(path)))
-    except (OSError, TypeError) as error:
-        raise CheckpointError(f"{path}: cannot be read: {error}") from None
+        return parse_as(TrainerState, path.read_bytes(), str(path))
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def _optimiser_tensors(path: Path) -> dict[str, Tensor]:

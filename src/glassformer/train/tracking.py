@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.durable import write_whole
+from glassformer.errors import InputError, shown
 from glassformer.fields import TrackerName
 from glassformer.train.loop import Step
 from glassformer.train.trackers import TRACKERS, TrackedRun, Tracker, reported
@@ -85,7 +87,10 @@ def _run_id(folder: Path) -> str:
     path = folder / ID
     if not path.is_file():
         write_whole(path, uuid.uuid4().hex.encode())
-    return path.read_text("utf-8").strip()
+    name = path.read_text("utf-8", "replace").strip()
+    if not re.fullmatch(r"[0-9a-f]{32}", name):
+        raise InputError(f"{path}: {shown(name)} is not the id of a run: delete this file")
+    return name
 
 
 def _flat(fields: Mapping[str, Any]) -> dict[str, str]:

@@ -7,24 +7,30 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from glassformer.data.readers.files import MOST_COLUMNS, MOST_LINE, most_unpacked
 from glassformer.errors import CheckpointError, InputError
 from glassformer.strictjson import parse
 
-BATCH = 1024  # rows in memory at a time
+BATCH = 1024  # rows that are decoded at a time
+HELD = 2**23  # bytes of the rows that are Python objects at a time, unless one row has more
 
 
 def parquet(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each row of a file, and its location for errors."""
     if file.suffix.lower() != ".parquet":
         raise InputError(f"{file}: unpack it first: Parquet is compressed already")
-    with _arrow(file) as pyarrow, pyarrow.parquet.ParquetFile(file) as table:
-        yield from _rows(table.iter_batches(batch_size=BATCH), file)
+    with _arrow(file) as pyarrow:
+        metadata = pyarrow.parquet.read_metadata(file)
+        texts = _check_size(file, metadata)
+        # A text that many rows share is stored once: it must not be copied for each of them.
+        with pyarrow.parquet.ParquetFile(file, read_dictionary=texts) as table:
+            yield from _rows(table.iter_batches(batch_size=BATCH), file, pyarrow)
 
 
 def saved(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The same for what `Dataset.save_to_disk` wrote, in the order of state.json."""
     with _arrow(folder) as pyarrow:
-        yield from _rows(_streams(folder, pyarrow), folder)
+        yield from _rows(_streams(folder, pyarrow), folder, pyarrow)
 
 
 def schema(file: Path) -> Any:
@@ -75,18 +81,70 @@ def _stream_files(file: Path) -> list[str]:
     return names
 
 
-def _rows(batches: Iterable[Any], source: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _check_size(file: Path, metadata: Any) -> list[str]:
+    """InputError if the file unpacks to far more than its size; returns its columns of texts.
+
+    The metadata of single columns is not looked at: if it is damaged, pyarrow aborts the process.
+    """
+    size, columns = file.stat().st_size, metadata.schema
+    groups = (metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+    needed, rows, most = max(groups, default=0), metadata.num_rows, most_unpacked(size)
+    if len(columns) > MOST_COLUMNS:
+        raise InputError(f"{file}: more than {MOST_COLUMNS:,} columns: write fewer")
+    if needed > most or rows > most:
+        raise InputError(
+            f"{file}: {rows:,} rows, and a row group that unpacks to {needed:,} bytes, far more "
+            f"than the file's {size:,}: save it as .jsonl, if you trust it"
+        )
+    texts = (each for each in columns if each.physical_type == "BYTE_ARRAY")
+    return [each.path for each in texts]
+
+
+def _rows(
+    batches: Iterable[Any], source: Path, pyarrow: Any
+) -> Iterator[tuple[str, dict[str, Any]]]:
     number = 0
     for batch in batches:
-        for row in batch.to_pylist():
-            number += 1
-            yield f"{source}: row {number}", row
+        batch.validate(full=True)  # offsets and UTF-8, which the file may have wrong
+        whole = sum(_bytes(pyarrow, column) for column in batch.columns) <= HELD
+        for start in range(0, batch.num_rows, batch.num_rows if whole else 1):
+            part = batch if whole else batch.slice(start, 1)
+            needed = 0 if whole else sum(_bytes(pyarrow, column) for column in part.columns)
+            if needed > MOST_LINE:
+                raise InputError(
+                    f"{source}: row {number + 1} has {needed:,} bytes, more than {MOST_LINE:,}"
+                )
+            for row in part.to_pylist():
+                number += 1
+                yield f"{source}: row {number}", row
+
+
+def _bytes(pyarrow: Any, array: Any) -> int:
+    """The bytes of an array whose texts are written out, however often they are repeated."""
+    types, compute, kind = pyarrow.types, pyarrow.compute, array.type
+    if types.is_run_end_encoded(kind):
+        return _bytes(pyarrow, compute.run_end_decode(array))
+    if types.is_dictionary(kind) and _is_text(pyarrow, kind.value_type):
+        lengths = compute.take(compute.binary_length(array.dictionary), array.indices)
+        return int(compute.sum(lengths).as_py() or 0)
+    if types.is_struct(kind):
+        return sum(_bytes(pyarrow, field) for field in array.flatten())
+    if types.is_nested(kind) and hasattr(array, "flatten"):
+        return _bytes(pyarrow, array.flatten()) + 8 * len(array)
+    return int(array.nbytes) + 8 * len(array)
+
+
+def _is_text(pyarrow: Any, kind: Any) -> bool:
+    types = pyarrow.types
+    tests = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    return any(test(kind) for test in tests)
 
 
 @contextmanager
 def _arrow(source: Path) -> Iterator[Any]:
     try:
         import pyarrow
+        import pyarrow.compute
         import pyarrow.ipc
         import pyarrow.parquet
     except ImportError:
@@ -95,5 +153,5 @@ def _arrow(source: Path) -> Iterator[Any]:
         ) from None
     try:
         yield pyarrow
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{source}: cannot be read: {' '.join(str(error).split())}") from None

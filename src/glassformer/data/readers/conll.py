@@ -23,6 +23,8 @@ from glassformer.errors import ConfigError, InputError
 CONLL = ("word", "pos", "chunk", "ner")  # CoNLL-2003
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
+MOST_LINE = 2**16  # characters of a word and its tags
+
 PathLike = str | os.PathLike[str]
 
 
@@ -68,6 +70,9 @@ def _sentences(
         bad(error)
 
     for number, line in read_lines(file, bad_line, encoding):
+        if len(line) > MOST_LINE:
+            bad_line(InputError(f"{file}: line {number}: more than {MOST_LINE:,} characters"))
+            continue
         columns = _split(line)
         if not columns or columns[0] == "-DOCSTART-":
             if sentence.words and not invalid:

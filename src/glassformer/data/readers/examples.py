@@ -21,6 +21,7 @@ PAIRS = (
 TEXTS = ("sentence", "text", "review", "question", "content", "document")
 LABELS = ("label", "labels", "score", "class", "category", "target")
 DECIMAL = re.compile(r"[+-]?\d*\.\d+(e[+-]?\d+)?", re.IGNORECASE)
+NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 NO_ANSWER = -100.0  # in a batch it marks positions without a label
 
 
@@ -129,9 +130,10 @@ def labels_in(label: str, separator: str | None) -> list[str]:
 
 def are_values(labels: Sequence[str]) -> bool:
     """Whether the labels look like regression targets: decimal numbers, and not all of them whole,
-    as the classes 0.0 and 1.0 are that pandas writes."""
-    decimals = all(DECIMAL.fullmatch(label) for label in labels)
-    return decimals and not all(float(label).is_integer() for label in labels)
+    as the classes 0.0 and 1.0 are that pandas writes. A NaN among them is one that is missing."""
+    known = [label for label in labels if not NOT_FINITE.fullmatch(label)]
+    decimals = bool(known) and all(DECIMAL.fullmatch(label) for label in known)
+    return decimals and not all(float(label).is_integer() for label in known)
 
 
 def number_of(label: str, labels: Sequence[str], where: str, name: str) -> int:

@@ -15,8 +15,12 @@ from typing import IO, Any, TypeVar
 
 from glassformer.errors import ConfigError, InputError
 
-MOST_LINE = 2**26  # bytes: a longer line is a corrupt file, or an attempt to exhaust the memory
-PACKED = {".gz": gzip.open, ".xz": lzma.open}
+MOST_COLUMNS = 10_000  # of a table
+MOST_LINE = 2**24  # bytes: a longer line is a corrupt file, or an attempt to exhaust the memory
+PACKED: dict[str, Any] = {".gz": lambda file: gzip.GzipFile(fileobj=file), ".xz": lzma.LZMAFile}
+# Packed data may have so many bytes, or so many times those it is packed to: text is packed to a
+# tenth, and what is packed to a thousandth was made to exhaust the memory.
+MOST_UNPACKED, MOST_TIMES = 2**20, 100
 UTF8 = "utf-8"
 WIDE = ("utf-16", "utf-32")  # their line ends have several bytes
 SIGNATURES = {  # the first bytes of files that are not text
@@ -96,13 +100,54 @@ def kind(path: Path) -> str:
     return Path(next((name.removesuffix(p) for p in PACKED if name.endswith(p)), name)).suffix
 
 
+def most_unpacked(size: int) -> int:
+    """The most bytes that are read from packed data of this size."""
+    return max(MOST_UNPACKED, MOST_TIMES * size)
+
+
+class _Counted:
+    """A packed file, read in small parts; `count` is the number of bytes read so far."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.stream, self.count = stream, 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.stream.read(min(size, 8192) if size >= 0 else 8192)
+        self.count += len(data)
+        return data
+
+
+class _Limited(io.RawIOBase):
+    """What is packed in a file: InputError if it is far too much."""
+
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        self.packed, self.path, self.count = _Counted(file), path, 0
+        self.stream: Any = PACKED[path.suffix.lower()](self.packed)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count: int = self.stream.readinto(buffer)
+        self.count += count
+        if self.count > most_unpacked(self.packed.count):
+            raise InputError(
+                f"{self.path}: its first {self.packed.count:,} bytes unpack to {self.count:,}: "
+                "unpack it first, if you trust it"
+            )
+        return count
+
+
 @contextmanager
 def unpacked(path: Path) -> Iterator[IO[bytes]]:
     """A stream of the decompressed bytes of a file."""
     try:
-        opener: Any = PACKED.get(path.suffix.lower(), open)
-        with opener(path, "rb") as stream:
-            yield stream
+        with path.open("rb") as file:
+            if path.suffix.lower() in PACKED:
+                # In large parts: each is checked before its first line is read.
+                yield io.BufferedReader(_Limited(file, path), 2 * MOST_UNPACKED)
+            else:
+                yield file
     except FileNotFoundError:
         raise InputError(f"File not found: {path.absolute()}") from None
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:

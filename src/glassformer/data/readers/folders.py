@@ -18,11 +18,20 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from glassformer.data.readers.files import UTF8, Bad, find_files, kind, lines, unpacked
+from glassformer.data.readers.files import (
+    UTF8,
+    Bad,
+    find_files,
+    kind,
+    lines,
+    most_unpacked,
+    unpacked,
+)
 from glassformer.data.readers.tables import KINDS
 from glassformer.errors import InputError
 
 MOST_DOCUMENT = 2**28  # bytes: a document is held in memory
+MOST_MEMBERS = 200_000  # files in an archive
 
 
 @dataclass(frozen=True)
@@ -81,8 +90,21 @@ def _archive(path: Path) -> AbstractContextManager[zipfile.ZipFile | None]:
         return nullcontext()
     try:
         return zipfile.ZipFile(path)
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
+
+
+def _check_size(path: Path, archive: zipfile.ZipFile) -> None:
+    members = archive.infolist()
+    for info in members:
+        if info.file_size > MOST_DOCUMENT:
+            raise InputError(f"{path}/{info.filename}: more than {MOST_DOCUMENT:,} bytes: split it")
+    total, most = sum(info.file_size for info in members), most_unpacked(path.stat().st_size)
+    if total > most or len(members) > MOST_MEMBERS:
+        raise InputError(
+            f"{path}: {len(members):,} files of {total:,} bytes, more than {MOST_MEMBERS:,} or "
+            f"{most:,}: unpack it first, if you trust it"
+        )
 
 
 def _files(path: Path, archive: zipfile.ZipFile | None) -> list[tuple[str, str, Open]]:
@@ -92,11 +114,8 @@ def _files(path: Path, archive: zipfile.ZipFile | None) -> list[tuple[str, str, 
         for file in find_files(path):
             files.append((PurePosixPath(file.relative_to(path)), partial(unpacked, file)))
     else:
+        _check_size(path, archive)
         for info in archive.infolist():
-            if info.file_size > MOST_DOCUMENT:
-                raise InputError(
-                    f"{path}/{info.filename}: more than {MOST_DOCUMENT:,} bytes: split it"
-                )
             if not info.is_dir() and not info.filename.startswith("__MACOSX/"):
                 files.append((PurePosixPath(info.filename), partial(archive.open, info)))
         while files and len({each.parts[0] for each, _ in files}) == 1 < len(files[0][0].parts):

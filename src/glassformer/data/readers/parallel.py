@@ -72,7 +72,7 @@ def _tabbed(file: Path, encoding: str) -> Iterator[tuple[str, str]]:
     for number, line in read_lines(file, stop, encoding):
         if not line:
             continue
-        columns = line.split("\t")
+        columns = line.split("\t", 2)
         if len(columns) < 2:
             raise InputError(f"{file}: line {number}: write a text, a tab and its translation")
         yield columns[0], columns[1]

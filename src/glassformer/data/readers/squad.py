@@ -13,7 +13,8 @@ from pydantic import BaseModel, Field, ValidationError
 from glassformer.data.readers.files import Bad, each_file, find_files, some, stop, unpacked
 from glassformer.errors import InputError, shown
 
-MOST_JSON = 2**29  # bytes: a file of questions is read into memory
+MOST_JSON = 2**28  # bytes: a file of questions is read into memory
+FEW_OBJECTS = 10_000
 
 PathLike = str | os.PathLike[str]
 
@@ -69,6 +70,8 @@ def _questions(file: Path, bad: Bad) -> Iterator[Question]:
         content = stream.read(MOST_JSON + 1)
     if len(content) > MOST_JSON:
         raise InputError(f"{file}: more than {MOST_JSON:,} bytes: cut it into smaller files")
+    if (objects := content.count(b"{")) > max(FEW_OBJECTS, len(content) // 64):
+        raise InputError(f"{file}: {objects:,} objects with next to nothing in them")
     try:
         squad = _Squad.model_validate_json(content.removeprefix(codecs.BOM_UTF8))
     except ValidationError as error:

@@ -7,17 +7,29 @@ import os
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from glassformer.data.readers import arrow
-from glassformer.data.readers.files import UTF8, Bad, find_files, kind, read_lines, some, stop
-from glassformer.errors import CheckpointError, ConfigError, InputError
+from glassformer.data.readers.files import (
+    MOST_COLUMNS,
+    UTF8,
+    Bad,
+    find_files,
+    kind,
+    read_lines,
+    some,
+    stop,
+)
+from glassformer.errors import CheckpointError, ConfigError, InputError, shown
 from glassformer.strictjson import parse
 
 Row = dict[str, Any]
 Located = tuple[str, Row]  # the location of a row, for errors ("train.csv: line 3"), and the row
 KINDS = (".jsonl", ".csv", ".tsv", ".parquet")
+MOST_LISTED = 20  # columns that an error names
+MOST_CELLS = 1_000_000  # of a line
 SEPARATORS = (",", ";", "\t")  # of .csv files: Excel writes a semicolon where 0,5 is a number
 
 
@@ -90,7 +102,7 @@ def records(
     if kind(file) == ".csv":
         separator = separator or (csv_separator(file, encoding) if header is None else ",")
         return _csv(file, bad, separator, encoding)
-    max_splits = -1 if separator is None or header is None else len(header) - 1
+    max_splits = MOST_COLUMNS if separator is None or header is None else len(header) - 1
     return _split(file, bad, separator or "\t", max_splits, encoding)
 
 
@@ -122,6 +134,8 @@ def _csv(file: Path, bad: Bad, separator: str, encoding: str) -> Iterator[tuple[
     def feed() -> Iterator[str]:
         while line := again.popleft() if again else next(unread, None):
             record.append(line)
+            if line[1].count(separator) > MOST_CELLS:
+                raise InputError(f"{file}: line {line[0]}: more than {MOST_CELLS:,} columns")
             yield f"{line[1]}\n"
 
     # The csv module rejects a field above 131,072 characters: an unclosed quotation mark is
@@ -159,9 +173,16 @@ def _columns(
     bad: Bad,
 ) -> Iterator[Located]:
     names = list(header) if header is not None else next(records, (1, []))[1]
+    if len(names) > MOST_COLUMNS:
+        raise InputError(
+            f"{file}: line 1: more than {MOST_COLUMNS:,} columns: write fewer, or check the "
+            "separator"
+        )
+    known = set[str]()
     for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"{file}: line 1: column {name!r} is there twice: write it once")
+        if name in known:
+            raise InputError(f"{file}: line 1: column {shown(name)} is there twice: write it once")
+        known.add(name)
     for name in needed:
         if names and name not in names:
             raise InputError(f"{file}: line 1: there is no column {name!r}: it has {_list(names)}")
@@ -178,4 +199,5 @@ def _columns(
 
 
 def _list(names: Iterable[str]) -> str:
-    return ", ".join(map(repr, names))
+    listed = [shown(name) for name in islice(names, MOST_LISTED + 1)]
+    return ", ".join([*listed[:MOST_LISTED], *(["…"] if len(listed) > MOST_LISTED else [])])

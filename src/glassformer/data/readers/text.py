@@ -7,6 +7,7 @@ what to write instead.
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,22 +52,21 @@ def _is_plain(source: Path) -> bool:
 
 
 def _plain(file: Path, whole_file: bool, bad: Bad, encoding: str) -> Iterator[str]:
-    lines: list[str] = []
-    size = 0
+    document = io.StringIO()  # a list of short lines would take thirty times the memory
     for number, line in read_lines(file, bad, encoding):
         if whole_file or line.strip():
-            lines.append(line)
-            size += len(line) + 1
-            if size > MOST_DOCUMENT:
+            document.write(line)
+            document.write("\n")
+            if document.tell() > MOST_DOCUMENT:
                 raise InputError(
                     f"{file}: the document that line {number:,} is in has more than "
                     f"{MOST_DOCUMENT:,} characters: put an empty line between documents"
                 )
-        elif lines:
-            yield "\n".join(lines)
-            lines, size = [], 0
-    if any(line.strip() for line in lines):
-        yield "\n".join(lines)
+        elif document.tell():
+            yield document.getvalue().removesuffix("\n")
+            document = io.StringIO()
+    if document.getvalue().strip():
+        yield document.getvalue().removesuffix("\n")
 
 
 def _field(source: Path, field: str, bad: Bad, encoding: str) -> Iterator[str]:
