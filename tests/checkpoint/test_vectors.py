@@ -96,12 +96,6 @@ def lying(name):
     return file.getvalue()
 
 
-def packed(**each):
-    file = io.BytesIO()
-    np.savez_compressed(file, **each)
-    return file.getvalue()
-
-
 def broken_lzma():
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_LZMA) as archive:
@@ -150,10 +144,10 @@ BAD = {
     ),
     "lzma.npz": (broken_lzma(), "cannot be read"),
     "bomb.npz": (
-        packed(words=np.array(WORDS), vectors=np.zeros((1000, 1000), np.float32)),
+        arrays(words=np.array(WORDS), vectors=np.zeros((1000, 1000), np.float32)),
         "vectors: it unpacks to 4,000,128 bytes",
     ),
-    "wide.npz": (packed(words=np.array(["a" * 900_000]), vectors=ROWS), "words: it unpacks to"),
+    "wide.npz": (arrays(words=np.array(["a" * 900_000]), vectors=ROWS), "words: it unpacks to"),
     "bomb.txt.gz": (gzip.compress(b"the 1 2 3\n" * 200_000), "times as large as the file"),
     "bomb.bin.gz": (
         gzip.compress(b"200000 3\n" + b"the aaaabbbbcccc" * 200_000), "times as large as the file"
