@@ -125,7 +125,7 @@ def test_wrong_questions_about_layers(client, run):
 
 def test_a_model_without_words_has_no_lens(open_studio):
     client = open_studio([ServedModel("labels", tiny("encoder", kind="classification"))])
-    row = client.post("/api/runs", json={"model": "0", "text": "1 2 3"}).json()
+    row = client.post("/api/runs", json={"model": "labels", "text": "1 2 3"}).json()
     answer = client.get(f"/api/runs/{row['run']}/lens")
     assert answer.status_code == 400 and "has no language model head" in answer.json()["error"]
     assert len(read(client, f"runs/{row['run']}/trajectory/encoder/1")["to_end"]) > 2
@@ -148,12 +148,12 @@ def test_the_slides_waves(client):
 
 
 def test_learned_rotary_relative_and_none(served, client):
-    found = read(client, "positions/0/encoder")
+    found = read(client, "positions/toy-encoder/encoder")
     table = served[0].model.task.backbone.encoder.embedding.position.weight.detach()
     assert found["kind"] == "learned" and torch.equal(torch.tensor(found["values"]), table)
     cosine = F.cosine_similarity(table[3], table[5], 0)
     assert found["similar"][3][5] == pytest.approx(float(cosine), abs=1e-6)
-    assert client.get("/api/positions/0/decoder").status_code == 400
+    assert client.get("/api/positions/toy-encoder/decoder").status_code == 400
     assert client.get("/api/positions/7/decoder").status_code == 404
 
     model = tiny("decoder", position="rotary", heads=2, width=16, max_length=17)

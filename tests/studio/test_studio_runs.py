@@ -96,7 +96,7 @@ def test_what_each_kind_says(open_studio, tmp_path, name, kind, count):
     labels = NAMES if name.endswith(("SequenceClassification", "TokenClassification")) else {}
     model, _ = bert(name, tmp_path, **LONG, **labels)
     client = open_studio([ServedModel(name, model)])
-    row = client.post("/api/runs", json={"model": "0", "text": "the cat [MASK]"}).json()
+    row = client.post("/api/runs", json={"model": name, "text": "the cat [MASK]"}).json()
     assert (row["predictions"]["kind"], len(row["predictions"]["at"])) == (kind, count)
     if kind == "label":
         top = row["predictions"]["at"][0]["top"]
@@ -198,7 +198,7 @@ def test_work_ends_when_the_client_hangs_up(served):
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:
-        body = json.dumps({"model": "0", "text": "I ate the apple."})
+        body = json.dumps({"model": "slow", "text": "I ate the apple."})
         headers = {"Origin": f"http://127.0.0.1:{port}", "Content-Type": "application/json"}
         leaving = http.client.HTTPConnection("127.0.0.1", port)
         leaving.request("POST", "/api/runs", body, headers)

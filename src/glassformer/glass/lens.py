@@ -29,6 +29,7 @@ class Prediction:
 
     tokens: list[str]  # T
     words: list[list[str]]  # T lists of k
+    ids: list[list[int]]  # of these words in the vocabulary, or of these labels
     probabilities: Tensor  # (T, k)
 
 
@@ -79,6 +80,7 @@ class Decision:
 
     points: list[str]  # P
     words: list[str]  # T: the model's predictions
+    ids: list[int]  # T: of these words in the vocabulary
     probabilities: Tensor  # (P, T) the probability of that word at this point
     distances: Tensor  # (P, T) KL(end ‖ point) in bits: 0 where all probabilities are final
 
@@ -103,6 +105,7 @@ def decided(model: nn.Module, trace: RecordedTensors, *, inside: bool = True) ->
     return Decision(
         points=list(points),
         words=[name(i) for i in words.tolist()],
+        ids=words.tolist(),
         probabilities=torch.stack(probabilities).cpu(),
         distances=torch.stack(distances).cpu(),
     )
@@ -136,7 +139,7 @@ def _best(
     probabilities, ids = widen(logits).softmax(-1).topk(min(top_k, logits.shape[-1]))
     name = _names(task, model)
     words = [[name(i) for i in row] for row in ids.tolist()]
-    return Prediction(tokens, words, probabilities.cpu())
+    return Prediction(tokens, words, ids.tolist(), probabilities.cpu())
 
 
 def _names(task: Task, model: nn.Module) -> Callable[[int], str]:

@@ -55,7 +55,8 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
         data = await request.body()
 
         def work(_: object) -> RecordedRun:
-            return runs.traces.put(run_from_trace(Trace.from_bytes(data), f"t{runs.next_number()}"))
+            id = f"trace:{runs.next_number()}"  # no model has a colon in its id
+            return runs.traces.put(run_from_trace(Trace.from_bytes(data), id))
 
         run = await jobs.run(request, work)
         return as_json(schemas.UploadedTrace(model=run.id))

@@ -57,7 +57,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
         view: schemas.WeightsView = "raw",
     ) -> Response:  # fmt: skip
         work = functools.partial(encode.one_head, stack=stack, layer=layer, head=head, view=view)
-        return as_bytes(await of_run(request, id, work))
+        return as_bytes(*await of_run(request, id, work))
 
     @app.get("/api/runs/{id}/row/{stack}/{layer}/{head}/{query}")
     async def one_row(

@@ -15,8 +15,7 @@ from glassformer.studio.page_schemas import (
     WordTrajectory,
 )
 from glassformer.studio.runs import RecordedRun
-from glassformer.studio.schemas import Guess
-from glassformer.studio.views.predictions import TOP, readable
+from glassformer.studio.views.predictions import TOP, guesses, readable
 
 BLOCK = re.compile(r"\w+\.blocks\.(\d+)\.(attention|cross)?")
 
@@ -26,7 +25,7 @@ def lens_curves(run: RecordedRun) -> LensCurves:
     decision = decided(run.loaded_model, run.trace)
     return LensCurves(
         points=[_point(name) for name in decision.points],
-        words=[readable(run.loaded_model, word) for word in decision.words],
+        words=[readable(run.loaded_model, id) for id in decision.ids],
         p=decision.probabilities.tolist(),
         kl=decision.distances.tolist(),
     )
@@ -37,13 +36,7 @@ def lens_at(run: RecordedRun, token: int) -> LensPredictions:
     _check(run, run.row.stacks[-1].name, token)
     by_point = lens(run.loaded_model, run.trace, top_k=TOP, inside=True, at=[token])
     return LensPredictions(
-        tops=[
-            [
-                Guess(text=readable(run.loaded_model, word), p=p)
-                for word, p in zip(point.words[0], point.probabilities[0].tolist(), strict=True)
-            ]
-            for point in by_point.values()
-        ]
+        tops=[guesses(run.loaded_model, point, 0) for point in by_point.values()]
     )
 
 

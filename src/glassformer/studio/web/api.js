@@ -54,16 +54,16 @@ async function here(key) {
   if (answer === undefined) throw new Refused("This page holds only what was exported: the studio has the rest.", MISSING);
   if (answer.refused) throw new Refused(answer.refused, 400);
   if (!answer.bytes) return answer;
-  return { bytes: Uint8Array.from(atob(answer.bytes), (each) => each.charCodeAt(0)), shape: answer.shape };
+  return { bytes: Uint8Array.from(atob(answer.bytes), (each) => each.charCodeAt(0)), shape: answer.shape, power: answer.power };
 }
 
 export const json = (path) => keep(path, async () => (await fetched(path)).json());
 
-/** @returns {Promise<{bytes: Uint8Array, shape: number[]}>} */
+/** @returns {Promise<{bytes: Uint8Array, shape: number[], power: number}>} a weight is (byte / 255) ** power */
 export const bytes = (path) => keep(path, async () => {
   const answer = await fetched(path);
   const shape = answer.headers.get("X-Shape").split(",").map(Number);
-  return { bytes: new Uint8Array(await answer.arrayBuffer()), shape };
+  return { bytes: new Uint8Array(await answer.arrayBuffer()), shape, power: Number(answer.headers.get("X-Power")) };
 });
 
 /** Many answers from one request. */
@@ -158,7 +158,7 @@ function plain(answer) {
   if (!(answer.bytes instanceof Uint8Array)) return answer;
   let text = "";
   for (let i = 0; i < answer.bytes.length; i += 8192) text += String.fromCharCode(...answer.bytes.subarray(i, i + 8192));
-  return { bytes: btoa(text), shape: answer.shape };
+  return { bytes: btoa(text), shape: answer.shape, power: answer.power };
 }
 
 /** A file from the server. */

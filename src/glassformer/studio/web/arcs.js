@@ -72,13 +72,13 @@ export function arcs(pick) {
 }
 
 /** For a row: the columns above the threshold with their weights; the largest few of a long text. */
-function strongestOf({ bytes, columns, threshold }) {
-  const least = Math.max(1, 255 * threshold);
+function strongestOf({ bytes, columns, threshold, power = 1 }) {
+  const least = Math.max(1, 255 * threshold ** (1 / power));
   return (r) => {
     const links = [];
     for (let c = 0; c < columns.length; c++) {
       const byte = bytes[r * columns.length + c];
-      if (byte >= least) links.push([c, byte / 255]);
+      if (byte >= least) links.push([c, (byte / 255) ** power]);
     }
     return columns.length <= LONG ? links : links.sort((a, b) => b[1] - a[1]).slice(0, MANY);
   };

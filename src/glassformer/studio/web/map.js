@@ -127,7 +127,7 @@ function room(centre, stack, [, , rows, columns]) {
   const holder = centre.firstElementChild;
   const em = parseFloat(getComputedStyle(document.documentElement).fontSize);
   const wide = (holder.clientWidth - 2 * em) / stack.heads - GAP;
-  const bounded = getComputedStyle(holder).overflowY === "auto";
+  const bounded = matchMedia("(min-width: 960px)").matches; // on a small screen the page scrolls
   const high = bounded ? (holder.clientHeight - 1.5 * em) / stack.layers - GAP : LARGEST;
   const target = Math.max(SMALLEST, Math.min(LARGEST, wide, high));
   const k = density();

@@ -37,7 +37,7 @@ export function matrix(options) {
     const { bytes, rows, columns, scale, tall, palette } = now;
     const texts = (names) => names.map(({ text }) => text);
     view.canvas.shows = [{ // for export
-      name: options.name, bytes, rows: texts(rows), columns: texts(columns), palette, scale, tall, left: -x, top: -y, values: now.values, value: now.value ?? weightOf,
+      name: options.name, bytes, rows: texts(rows), columns: texts(columns), palette, scale, tall, left: -x, top: -y, values: now.values, value: now.value ?? weightOf, power: now.power,
     }];
     const [r0, c0] = [Math.floor(y / tall), Math.floor(x / scale)];
     const r1 = Math.min(rows.length, Math.ceil((y + high) / tall));

@@ -36,6 +36,8 @@ const FIELDS = {
   at: ["g", 0],
   // Layers, Lab, Compare
   donor: ["from", ""], // the sentence that patches come from
+  into: ["pl", 0], // the layer after which a vector is patched
+  answer: ["r", -1], // the token where the answer is read; -1: where the model predicts
   side: ["side", ""],
   other: ["o", ""], // another sentence, and a token of it
   mate: ["om", -1],

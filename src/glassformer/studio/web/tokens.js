@@ -33,15 +33,15 @@ export function groups(tokens, { special, pieces }) {
 
 /**
  * The matrix of groups: weights are summed over keys and averaged over queries.
- * @param {Uint8Array} bytes of all tokens, `width` columns
+ * @param {Uint8Array} bytes of all tokens, `width` columns; a weight is (byte / 255) ** power
  */
-export function gather(bytes, width, rows, columns) {
+export function gather(bytes, width, rows, columns, power = 1) {
   if (rows.length * columns.length === bytes.length) return bytes;
   const gathered = new Uint8Array(rows.length * columns.length);
   rows.forEach((row, r) => columns.forEach((column, c) => {
     let sum = 0;
-    for (const i of row.of) for (const j of column.of) sum += bytes[i * width + j];
-    gathered[r * columns.length + c] = Math.min(255, Math.round(sum / row.of.length));
+    for (const i of row.of) for (const j of column.of) sum += (bytes[i * width + j] / 255) ** power;
+    gathered[r * columns.length + c] = Math.min(255, Math.round(255 * (sum / row.of.length) ** (1 / power)));
   }));
   return gathered;
 }
