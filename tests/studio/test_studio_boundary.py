@@ -213,7 +213,10 @@ def test_hostile_texts_are_texts(client, model, text):
         ('{"model": "toy-encoder", "text": "a", "off": [["encoder", 0]]}', "off"),
         ('{"model": "toy-encoder", "text": "a", "off": [["encoder", 0, 1.5]]}', "off"),
         ('{"model": "toy-encoder", "text": "a", "off": [["encoder", 0, true]]}', "off"),
-        ('{"model": "toy-encoder", "text": "a", "off": [["encoder", 0, 4]]}', "no head 4 in layer 0"),
+        (
+            '{"model": "toy-encoder", "text": "a", "off": [["encoder", 0, 4]]}',
+            "no head 4 in layer 0",
+        ),
         ('{"model": "toy-encoder", "text": "a", "off": [["encoder", -1, 0]]}', "layer -1"),
         ('{"model": "toy-encoder", "text": "a", "off": [["cross", 0, 0]]}', "cross"),
         ('{"model": "toy-encoder", "text": ""}', None),
@@ -255,7 +258,10 @@ def test_sizes_are_bounded(client):
 
 
 def test_a_text_that_is_too_long_is_not_cut(client):
-    assert client.post("/api/runs", json={"model": "toy-decoder", "text": "the " * 31}).status_code == 200
+    assert (
+        client.post("/api/runs", json={"model": "toy-decoder", "text": "the " * 31}).status_code
+        == 200
+    )
     found = client.post("/api/runs", json={"model": "toy-decoder", "text": "the " * 32})
     refused(found, 400)
     assert found.json()["error"] == "the text has 33 tokens and at most 32 fit here: shorten it"

@@ -2,7 +2,6 @@
 
 import itertools
 import random
-import threading
 
 import numpy as np
 import pytest
@@ -13,8 +12,8 @@ from glassformer.generate.job import prepare
 from glassformer.generate.processors import processors
 from glassformer.generate.sampling import generate_tokens
 from glassformer.glass import Recorder
+from glassformer.studio.jobs import Cancelled, Progress
 from glassformer.studio.page_schemas import GenerationRequest
-from glassformer.studio.runs import Cancelled
 from glassformer.studio.views.generation import record_generation
 from sampling import mostly_slow
 
@@ -272,11 +271,11 @@ def test_what_cannot_be_written_is_one_line(served, client):
 
 @pytest.mark.parametrize("beams", [1, 3])
 def test_writing_stops_where_it_is(served, beams):
-    stop = threading.Event()
-    stop.set()
+    left = Progress()
+    left.stopped.set()
     with pytest.raises(Cancelled):
         record_generation(
-            served[1].model, GenerationRequest(model="1", text="man", num_beams=beams), "w1", stop
+            served[1].model, GenerationRequest(model="1", text="man", num_beams=beams), "w1", left
         )
 
 

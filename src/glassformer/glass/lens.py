@@ -86,10 +86,20 @@ class Decision:
 
 
 @torch.no_grad()
-def decided(model: nn.Module, trace: RecordedTensors, *, inside: bool = True) -> Decision:
+def decided(
+    model: nn.Module,
+    trace: RecordedTensors,
+    *,
+    inside: bool = True,
+    tell: Callable[[int, int], None] = lambda done, of: None,
+) -> Decision:
     """How near each point of the stream is to the final prediction.
 
     KL as in Belrose et al. 2023, "Eliciting latent predictions from transformers".
+
+    Args:
+        inside: also between the parts of a block
+        tell: called before each point with how many are done, and of how many
     """
     task = _language_model(model)
     points = stream(trace, _side(task), inside=inside)
@@ -97,7 +107,8 @@ def decided(model: nn.Module, trace: RecordedTensors, *, inside: bool = True) ->
     end = widen(_lm_logits(task, model, last)).log_softmax(-1)  # (T, V)
     words = end.argmax(-1)
     probabilities, distances = [], []
-    for vectors in points.values():
+    for done, vectors in enumerate(points.values()):
+        tell(done, len(points))
         here = widen(_lm_logits(task, model, vectors)).log_softmax(-1)
         probabilities.append(here.gather(1, words[:, None])[:, 0].exp())
         distances.append((end.exp() * (end - here)).sum(-1).clamp(min=0) / math.log(2))

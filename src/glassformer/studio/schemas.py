@@ -189,6 +189,17 @@ class Numbers(BaseModel):
     scale: float  # scores are divided by it
 
 
+class Surprisal(BaseModel):
+    side: Side
+    bits: list[float | None]  # of each token; None: it is not predicted
+
+
+class JobProgress(BaseModel):
+    unit: str = ""  # what is counted: layers, tokens
+    done: int = 0
+    of: int = 0  # 0: not known yet
+
+
 class AlignmentView(BaseModel):
     source: list[str]
     target: list[str]

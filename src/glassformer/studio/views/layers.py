@@ -7,6 +7,7 @@ import re
 from glassformer.errors import InputError
 from glassformer.glass import between, decided, lens, word_path
 from glassformer.glass.stacks import StackName, sides
+from glassformer.studio.jobs import Progress
 from glassformer.studio.page_schemas import (
     BlockPart,
     LayerPoint,
@@ -20,9 +21,13 @@ from glassformer.studio.views.predictions import TOP, guesses, readable
 BLOCK = re.compile(r"\w+\.blocks\.(\d+)\.(attention|cross)?")
 
 
-def lens_curves(run: RecordedRun) -> LensCurves:
+def lens_curves(run: RecordedRun, progress: Progress) -> LensCurves:
     """How close each point is to the final output, for all tokens."""
-    decision = decided(run.loaded_model, run.trace)
+
+    def tell(done: int, of: int) -> None:
+        progress.tell("layer", done, of)
+
+    decision = decided(run.loaded_model, run.trace, tell=tell)
     return LensCurves(
         points=[_point(name) for name in decision.points],
         words=[readable(run.loaded_model, id) for id in decision.ids],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -11,6 +12,7 @@ from glassformer.glass import Prediction, Trace
 from glassformer.glass import predictions as token_predictions
 from glassformer.inference.classify import SCORES
 from glassformer.loaded import Model
+from glassformer.precision import widen
 from glassformer.studio.schemas import Guess, Predictions, TokenPrediction
 from glassformer.studio.tokenization import mask_token
 
@@ -55,6 +57,19 @@ def guesses(model: Model, prediction: Prediction, row: int) -> list[Guess]:
         Guess(id=id, text=word if labels else readable(model, id), piece=word, p=p)
         for id, word, p in zip(*rows, strict=True)
     ]
+
+
+def next_token_bits(model: Model, trace: Trace, ids: Sequence[int]) -> list[float | None]:
+    """The surprisal of each token given those before it; empty unless the model predicts them."""
+    if model.task.spec.traits.predicts != "next_token":
+        return []
+    rows = trace["logits"]
+    return [None, *(surprisal_bits(rows[place], id) for place, id in enumerate(ids[1:]))]
+
+
+def surprisal_bits(logits: Tensor, id: int) -> float:
+    """−log₂ p of a token."""
+    return max(0.0, float(-widen(logits).log_softmax(-1)[id] / math.log(2)))
 
 
 def readable(model: Model, id: int) -> str:

@@ -2,6 +2,10 @@
 
 const KEPT = 48;
 export const MISSING = -1; // status: not in the exported file
+export const CANCELLED = -2; // status: stopped by the user
+const SESSION = Math.random().toString(36).slice(2);
+const open = new Map(); // requests without an answer: by name, what stops them
+let asked = 0;
 const kept = new Map();
 const used = new Set(); // by what is on the screen
 const AT_ONCE = 6; // browsers' limit per server
@@ -20,16 +24,33 @@ export class Refused extends Error {
   }
 }
 
-async function fetched(path, options) {
+async function fetched(path, options = {}) {
+  const [name, stop] = [`${SESSION}-${++asked}`, new AbortController()];
   let answer;
+  open.set(name, stop);
   try {
-    answer = await fetch(`api/${path}`, options);
+    answer = await fetch(`api/${path}`, { ...options, signal: stop.signal, headers: { ...options.headers, "X-Job": name } });
   } catch {
-    throw new Refused("The studio's server does not answer. Is it still running?");
+    throw stop.signal.aborted ? new Refused("Cancelled.", CANCELLED) : new Refused("The studio's server does not answer. Is it still running?");
+  } finally {
+    open.delete(name);
   }
   if (answer.ok) return answer;
   const body = await answer.json().catch(() => ({}));
   throw new Refused(body.error ?? `The server answered ${answer.status}.`, answer.status);
+}
+
+/** How far the oldest open request is: {unit, done, of}; null if there is none, or nothing is known yet. */
+export async function progress() {
+  const [name] = open.keys();
+  const answer = name ? await fetch(`api/jobs/${name}`).catch(() => null) : null;
+  const now = answer?.ok ? await answer.json() : null;
+  return now?.of ? now : null;
+}
+
+/** Stops all open requests: the server stops computing. */
+export function cancel() {
+  for (const stop of open.values()) stop.abort();
 }
 
 /** Caches the promise of an answer; drops failed and old ones. */

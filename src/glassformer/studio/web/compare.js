@@ -2,12 +2,12 @@
 
 import * as api from "./api.js";
 import { colours, words } from "./colour.js";
-import { el, select, swap, table, valued, visible } from "./dom.js";
+import { el, select, share, swap, table, valued, visible } from "./dom.js";
 import { everyHead, movers, weights, whichHead } from "./head.js";
 import { atStep, difference, moves } from "./lab.js";
 import { matrixCard } from "./matrix.js";
 import { legend, rangeOf } from "./picture.js";
-import { changeOf, diverging, signedLegend } from "./signed.js";
+import { changeOf, diverging, signed, signedLegend } from "./signed.js";
 import { groups, sides } from "./tokens.js";
 
 export const compare = {
@@ -27,7 +27,7 @@ function build(app) {
   } } });
   const pick = (query) => app.update({ query });
   const [first, second, between] = [["The first", "The first: rows look, columns are looked at"], ["The second", "The second: rows look, columns are looked at"], ["The difference", "The second less the first"]]
-    .map(([label, name]) => matrixCard(label, { name, pick }));
+    .map(([label, name], i) => matrixCard(label, { name, pick, say: i === 2 ? signed : share }));
   const still = el("p", { class: "quiet still", hidden: true });
   between.fit.before(still);
   const list = el("div", { class: "moved" });

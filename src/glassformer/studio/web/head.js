@@ -89,20 +89,14 @@ function build(app) {
   const more = el("div", { class: "tools" });
   const pick = (row) => app.update({ query: shown.rows[row].of[0] });
   const lines = arcs(pick);
-  const cells = matrix({ name: "Weights: rows look, columns are looked at", pick, hover });
-  const readout = el("p", { class: "readout quiet", "aria-hidden": "true" });
+  const cells = matrix({ name: "Weights: rows look, columns are looked at", pick });
   const scale = el("div", {});
   const row = el("section", { class: "card row", "aria-label": "The chosen token's weights" });
   const node = el("div", { class: "page-head" }, tools,
     el("section", { class: "card lines", "aria-label": "Lines" },
       el("label", { class: "field" }, "lines from weight", slider, least), lines.node),
-    el("section", { class: "card cells", "aria-label": "Matrix" }, more, el("div", { class: "fit" }, cells.node), el("div", { class: "foot" }, readout, scale)), row);
+    el("section", { class: "card cells", "aria-label": "Matrix" }, more, el("div", { class: "fit" }, cells.node), el("div", { class: "foot" }, el("p", { class: "quiet", text: "Point at a cell to read it; click to choose its row." }), scale)), row);
   const shown = { rows: [], columns: [], bytes: new Uint8Array(), power: 1 };
-
-  function hover(r, c) {
-    readout.textContent = r < 0 ? hint() : `“${shown.rows[r].text}” looks at “${shown.columns[c].text}” with ${share((shown.bytes[r * shown.columns.length + c] / 255) ** shown.power)}`;
-  }
-  const hint = () => "Point at a cell to read it; click to choose its row.";
 
   async function show() {
     const { state, run } = app;
@@ -127,7 +121,6 @@ function build(app) {
     const range = rangeOf(shown.bytes, power);
     swap(scale, legend(app.theme(), state.faint, "0", range.end, "weight"));
     const chosen = shown.rows.findIndex(({ of }) => of.includes(query));
-    hover(-1, -1); // first: it affects the size
     lines.show({ ...shown, threshold: state.threshold, chosen });
     app.scale = cells.show({ ...shown, chosen, zoom: state.zoom, palette: words(colours(app.theme(), state.faint, range)) });
     cells.view.canvas.dataset.drawn = [run.run, stack, layer, h, state.view, app.theme(), state.faint].join();

@@ -6,7 +6,7 @@ import { action, el, share, swap, visible } from "./dom.js";
 import { everyHead, headName, movers, stepper, whichHead } from "./head.js";
 import { matrix } from "./matrix.js";
 import { predictions } from "./predictions.js";
-import { changeOf, diverging, signedLegend } from "./signed.js";
+import { changeOf, diverging, signed, signedLegend } from "./signed.js";
 import { groups, sides, strip } from "./tokens.js";
 
 export const lab = {
@@ -48,8 +48,8 @@ function wordOf(swap) {
 function build(app) {
   const left = el("section", { class: "card change", "aria-label": "Change something" });
   const tools = el("div", { class: "tools" });
-  const cells = matrix({ name: "Difference of weights: rows look, columns are looked at", pick: (row) => app.update({ query: row }), hover });
-  const readout = el("p", { class: "readout quiet", "aria-hidden": "true" });
+  const cells = matrix({ name: "Difference of weights: rows look, columns are looked at", pick: (row) => app.update({ query: row }), say: signed });
+  const readout = el("p", { class: "quiet", text: "Point at a cell to read it." });
   const scale = el("div", {});
   const moved = el("div", { class: "moved" });
   const fit = el("div", { class: "fit" }, cells.node);
@@ -81,10 +81,6 @@ function build(app) {
     if (now === time.now) return;
     time.past.push(time.now);
     Object.assign(time, { now, future: [] });
-  }
-
-  function hover(r, c) {
-    readout.textContent = r < 0 ? "Point at a cell to read it." : `“${shown.rows[r].text}” → “${shown.columns[c].text}”: ${signed(changeOf(shown.bytes[r * shown.columns.length + c]))}`;
   }
 
   async function show() {
@@ -124,7 +120,6 @@ function build(app) {
     const [{ bytes }, { moved: by }] = parts;
     [shown.rows, shown.columns] = sides(run, stack).map((tokens) => groups(tokens, { special: true, pieces: true }));
     shown.bytes = bytes;
-    hover(-1, -1);
     swap(moved, ...movers(app, "moved most:", by));
     cells.show({ ...shown, chosen: state.query, zoom: 0, palette: words(diverging(theme())), value: changeOf });
     cells.view.canvas.dataset.drawn = [run.run, before.run, stack, layer, head, theme()].join();
@@ -148,8 +143,6 @@ function* along(app) {
   for (const { name } of run.stacks) yield () => moves(before, run, name);
   for (const at of everyHead(app)) yield () => difference(before, run, at);
 }
-
-const signed = (text) => (text.startsWith("-") ? `−${text.slice(1)}` : `+${text}`);
 
 /** The side whose words can be changed: of cross-attention, the queries'. */
 const sideOf = ({ stack }) => (stack === "encoder" ? "encoder" : "decoder");

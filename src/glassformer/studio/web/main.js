@@ -15,6 +15,7 @@ import { read, write } from "./state.js";
 import { drops, showExport } from "./export.js";
 import { training } from "./training.js";
 import { translate } from "./translate.js";
+import { waiting } from "./waiting.js";
 
 const PAGES = [map, head, numbers, translate, generate, layers, positions, lab, compare, training]
   .filter(({ id }) => !api.held || api.held.pages.includes(id));
@@ -22,6 +23,7 @@ const PLACES = ["page", "model", "text", "second"]; // where the back button lea
 const FAMILIES = { encoder: "encoder", decoder: "decoder", seq2seq: "encoder-decoder" };
 
 const at = (id) => document.getElementById(id);
+const line = waiting(at("progress"));
 const dark = matchMedia("(prefers-color-scheme: dark)");
 let turn = 0;
 let current = null; // the page on the screen: {id, node, show}
@@ -133,6 +135,7 @@ async function draw() {
   const mine = ++turn;
   fitted = room();
   at("page").ariaBusy = "true"; // visible after a delay
+  line.start();
   dress();
   await api.quiet();
   if (mine !== turn) return;
@@ -160,7 +163,8 @@ async function draw() {
       show.again = false;
       return;
     }
-    if (error.status === api.MISSING && shown && shown !== app.state) { // it has only what was exported
+    const returns = error.status === api.MISSING || error.status === api.CANCELLED; // an export lacks it, or it was stopped
+    if (returns && shown && shown !== app.state) {
       app.state = shown;
       tell();
       await show();
@@ -172,7 +176,10 @@ async function draw() {
     vacate(true, failed);
     complain(error instanceof api.Refused ? error.message : `Something went wrong on this page: ${error.message}`);
   } finally {
-    if (mine === turn) at("page").ariaBusy = "false";
+    if (mine === turn) {
+      at("page").ariaBusy = "false";
+      line.end();
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 // What the model predicts: masked words, the next word, labels, a translation; before and after.
 
 import { el, share, table, valued, visible } from "./dom.js";
+import { signed } from "./signed.js";
 
 const SURE = 3; // words of each list that are always shown
 const TITLES = {
@@ -21,8 +22,6 @@ function places({ kind, at }, query) {
 function bar(p, kind) {
   return el("span", { class: `bar ${kind}`, vars: { p: String(p) } });
 }
-
-const signed = (by) => (Math.abs(by) < 0.005 ? "≈" : `${by > 0 ? "+" : "−"}${Math.abs(by).toFixed(2)}`);
 
 /** A probability; of a word that is not listed only the bound is known, the last listed one. */
 const chance = (listed, id) => {

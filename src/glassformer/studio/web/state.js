@@ -17,6 +17,7 @@ const FIELDS = {
   query: ["q", -1], // none chosen
   colour: ["by", "weights"],
   view: ["w", "raw"],
+  surprise: ["su", "", /^[01]$/], // tokens coloured by surprisal; empty: where it costs nothing
   threshold: ["t", 0.05, { most: 1, whole: false }],
   special: ["sp", true],
   pieces: ["wp", true],

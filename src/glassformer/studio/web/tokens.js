@@ -46,14 +46,15 @@ export function gather(bytes, width, rows, columns, power = 1) {
   return gathered;
 }
 
-/** A strip of buttons, one a token. `marks` are classes for some of them. */
-export function strip(label, tokens, chosen, choose, marks = {}, asks = false) {
+/** A strip of buttons, one a token. `marks` are classes for some of them, `tints` colours: {tint: 0 … 1, title}. */
+export function strip(label, tokens, chosen, choose, marks = {}, asks = false, tints = {}) {
   return el("div", { class: "strip", role: "group", "aria-label": label },
     ...tokens.map((token, i) => el("button", {
       type: "button",
-      class: [token.special ? "special" : "", marks[i] ?? ""].join(" "),
+      class: [token.special ? "special" : "", marks[i] ?? "", tints[i] ? "tinted" : ""].join(" "),
       "aria-pressed": String(i === chosen),
-      title: `token ${i}`,
+      title: `token ${i}${tints[i] ? `: ${tints[i].title}` : ""}`,
+      vars: tints[i] && { tint: tints[i].tint },
       asks,
       text: visible(token.text),
       on: { click: () => choose(i) },
