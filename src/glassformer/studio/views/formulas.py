@@ -108,7 +108,7 @@ def _input(at: HeadPlace) -> NumbersStep:
         text = "The head reads the residual stream as it is."
     else:
         formulas.append(["=", "x", normed(at.first_norm, "h")])
-        text = f"The head reads the residual stream through a {_kind(at.first_norm)} (pre-norm)."
+        text = f"The head reads the residual stream through the layer's {_kind(at.first_norm)}."
     return _step("input", "Input of the layer", text, formulas, [*shows, "x"])
 
 

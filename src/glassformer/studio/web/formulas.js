@@ -1,6 +1,6 @@
 // Formulas as MathML. A formula is a nested list, ["=", "r", ["+", "h", "o"]]: studio/views/formulas.py writes them.
 
-import { math } from "./dom.js";
+import { el, math } from "./dom.js";
 
 const o = (sign) => math("mo", sign);
 const row = (...parts) => math("mrow", ...parts);
@@ -46,5 +46,8 @@ export function drawFormula(formula, spoken) {
   return node;
 }
 
-/** A name as words: W_Q is W Q. */
-export const plainName = (name) => name.replace("_", " ");
+/** A name as text, y_0 with its index below. */
+export function nameOf(name) {
+  const [base, index] = name.split("_");
+  return el("b", { text: base }, index === undefined ? null : el("sub", { text: index }));
+}

@@ -7,7 +7,7 @@ import { everyHead, headName, movers, stepper, whichHead } from "./head.js";
 import { matrix } from "./matrix.js";
 import { predictions } from "./predictions.js";
 import { changeOf, diverging, signed, signedLegend } from "./signed.js";
-import { groups, sides, strip } from "./tokens.js";
+import { groups, intoSight, sides, strip } from "./tokens.js";
 
 export const lab = {
   id: "lab",
@@ -97,6 +97,7 @@ function build(app) {
     const python = await pythonOf(run);
     if (!fresh()) return;
     swap(right, ...answers(app), history(app, time), code(python.code));
+    intoSight(right.querySelector(".flat .strip"));
     await picture(app, fresh);
     if (fresh()) app.say(before ? spoken(app) : "nothing is changed");
   }

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { action, el, number, share, swap, table, valued, visible } from "./dom.js";
-import { drawFormula, plainName } from "./formulas.js";
+import { drawFormula, nameOf } from "./formulas.js";
 import { everyHead, whichHead } from "./head.js";
 import { intoSight, sides, strip } from "./tokens.js";
 
@@ -22,8 +22,8 @@ export const numbers = {
 const SHOWN = {
   qkv: (n, at) => [...rows(n, ["x", "q"]), keyed("k", n.k, at), keyed("v", n.v, at)],
   scores: (n, at) => [
-    ...rows(n, ["q"]), vector("k", `of “${at.name(at.best)}”`, { ...n.k, values: n.k.values[at.best] }),
-    vector("q ⊙ k", "", { length: n.width, values: n.vectors.q.values.map((q, d) => q * n.k.values[at.best][d]) }),
+    ...rows(n, ["q"]), vector(`k_${at.best}`, at.name(at.best), { ...n.k, values: n.k.values[at.best] }),
+    vector(`q ⊙ k_${at.best}`, "", { length: n.width, values: n.vectors.q.values.map((q, d) => q * n.k.values[at.best][d]) }),
     worked(`q · k = ${number(n.scores[at.best])}`, n.width > n.vectors.q.values.length ? `all ${n.width} products added` : "the products added"),
     scoreTable(n, at, "score")],
   scaled: (n, at) => [
@@ -36,13 +36,13 @@ const SHOWN = {
     worked(`${share(n.weights[at.best])} on “${at.name(at.best)}”`, `the sum of all ${n.weights.length} is ${number(n.weights.reduce((a, b) => a + b, 0))}`),
     scoreTable(n, at, "weight")],
   mixed: (n, at) => [
-    ...at.strongest.slice(0, SUMMED).map((j) => vector(`${share(n.weights[j])} v`, `of “${at.name(j)}”`,
+    ...at.strongest.slice(0, SUMMED).map((j) => vector(`${share(n.weights[j])} v_${j}`, at.name(j),
       { length: n.v.length, values: n.v.values[j].map((v) => v * n.weights[j]), most: largest(n.vectors.z.values) })),
     n.weights.length > SUMMED ? worked("+ …", `${n.weights.length - SUMMED} more`) : null, ...rows(n, ["z"], "z")],
 };
 
 /** Vectors by their names in the formulas; `result` stands out. */
-const rows = (n, names, result = "q") => names.map((name) => vector(plainName(name), n.names[name], n.vectors[name], name === result));
+const rows = (n, names, result = "q") => names.map((name) => vector(name, n.names[name], n.vectors[name], name === result));
 
 function build(app) {
   const tools = el("div", { class: "tools" });
@@ -118,9 +118,9 @@ function cells({ values, most = largest(values) }) {
 
 function vector(name, what, of, result = false) {
   const rest = of.length - of.values.length;
-  const full = `${name} ${what}`.trim();
+  const full = `${name.replace("_", " ")} ${what}`.trim();
   return el("div", { class: result ? "vector result" : "vector", role: "group", "aria-label": `${full}, ${of.length} numbers` },
-    el("span", { class: "name", title: full }, el("b", { text: name }), what ? el("span", { class: "quiet", text: ` ${what}` }) : null), ...cells(of),
+    el("span", { class: "name", title: full }, nameOf(name), what ? el("span", { class: "quiet", text: ` ${what}` }) : null), ...cells(of),
     el("span", { class: "quiet rest", text: rest > 0 ? `… ${of.length}` : "" }));
 }
 
@@ -131,7 +131,7 @@ function worked(sum, note) {
 function keyed(name, of, at) {
   const most = largest(at.shown.flatMap((j) => of.values[j]));
   return el("div", { class: "keyed" }, el("h3", {}, name, el("span", { class: "quiet", text: more(at) })),
-    ...at.shown.map((j) => vector(at.name(j), "", { ...of, most, values: of.values[j] })));
+    ...at.shown.map((j) => vector(`${name}_${j}`, at.name(j), { ...of, most, values: of.values[j] })));
 }
 
 const more = (at) => (at.all > at.shown.length ? ` ${at.shown.length} of ${at.all}: those with the most weight` : "");
