@@ -79,6 +79,9 @@ class Mouth:
 
     def __call__(self, route: Route) -> None:
         path = route.request.url.removeprefix(f"{self.server.url}api/")
+        if path.startswith("jobs/"):
+            route.fulfill(status=404)
+            return
         answer = self.server.json(path, json.loads(route.request.post_data or "null"))
         next(act for part, act in self.acts.items() if part in path)(answer)
         route.fulfill(body=json.dumps(answer), content_type="application/json")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import TypeVar
 
@@ -49,8 +48,6 @@ class JobQueue:
     def __init__(self, max_running: int = MAX_RUNNING, max_waiting: int = MAX_WAITING) -> None:
         self.slots = asyncio.Semaphore(max_running)
         self.max_running, self.max_waiting = max_running, max_waiting
-        # Always the same threads: each that computes keeps memory of its own.
-        self.threads = ThreadPoolExecutor(max_running, "studio")
         self.jobs: dict[object, Progress] = {}  # running and waiting, by their names
 
     async def run(self, request: Request, work: Callable[[Progress], T]) -> T:
@@ -84,8 +81,7 @@ class JobQueue:
 
     async def _in_slot(self, work: Callable[[Progress], T], progress: Progress) -> T:
         async with self.slots:
-            loop = asyncio.get_running_loop()
-            thread = loop.run_in_executor(self.threads, work, progress)
+            thread = asyncio.create_task(asyncio.to_thread(work, progress))
             try:
                 return await asyncio.shield(thread)
             except asyncio.CancelledError:

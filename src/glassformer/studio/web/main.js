@@ -300,7 +300,9 @@ function ask() {
       el("button", { class: "main", text: "Run" }));
   }
   for (const box of form.querySelectorAll("input")) {
-    if (box !== document.activeElement) box.value = state[box.name];
+    const typing = box === document.activeElement && box.dataset.shown === state[box.name];
+    if (!typing) box.value = state[box.name];
+    box.dataset.shown = state[box.name];
   }
   const samples = form.querySelector("select");
   if (samples) samples.value = "";
