@@ -105,7 +105,7 @@ class Mouth:
 
     def measures(self, answer: dict[str, Any]) -> None:
         for each, word in zip(answer["names"], self.words[::11], strict=False):
-            each["title"], each["paper"] = word, word
+            each["title"], each["text"], each["paper"] = word, word, word
         for kinds in answer["types"].values():
             kinds[:] = [[self.words[n + 3] for n, _ in enumerate(row)] for row in kinds]
 

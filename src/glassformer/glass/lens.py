@@ -91,7 +91,7 @@ def decided(
     trace: RecordedTensors,
     *,
     inside: bool = True,
-    tell: Callable[[int, int], None] = lambda done, of: None,
+    tell: Callable[[int, int], None] | None = None,
 ) -> Decision:
     """How near each point of the stream is to the final prediction.
 
@@ -108,7 +108,8 @@ def decided(
     words = end.argmax(-1)
     probabilities, distances = [], []
     for done, vectors in enumerate(points.values()):
-        tell(done, len(points))
+        if tell is not None:
+            tell(done, len(points))
         here = widen(_lm_logits(task, model, vectors)).log_softmax(-1)
         probabilities.append(here.gather(1, words[:, None])[:, 0].exp())
         distances.append((end.exp() * (end - here)).sum(-1).clamp(min=0) / math.log(2))

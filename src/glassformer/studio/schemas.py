@@ -139,7 +139,8 @@ class UploadedTrace(BaseModel):
 
 class Measure(BaseModel):
     id: str
-    title: str
+    title: str  # the field's term
+    text: str  # the same in plain words
     paper: str
 
 

@@ -267,10 +267,10 @@ const tinted = (bits) => Object.fromEntries(bits.flatMap((each, i) => (each === 
 function toolbar(app, all, scale) {
   const { state, run } = app;
   const by = select([["weights", "weights"], ...all.names.map(({ id, title }) => [id, title])], state.colour, (colour) => app.update({ colour }));
-  const paper = all.names.find(({ id }) => id === state.colour)?.paper;
+  const measure = all.names.find(({ id }) => id === state.colour);
   return [
     run.stacks.length > 1 ? choice("Stack", run.stacks.map(({ name }) => [name, name]), state.stack, (stack) => app.update({ stack })) : null,
-    el("label", { class: "field", title: paper }, "Colour by", by),
+    el("label", { class: "field", title: measure && explained(measure) }, "Colour by", by),
     scale ? null : tick("faint weights too", state.faint, (faint) => app.update({ faint }), "More of the colours for small weights"),
     legend(app.theme(), state.faint && !scale, number(scale?.low ?? 0), number(scale?.high ?? 1), scale ? "value" : "weight"),
     state.off.length ? el("button", { type: "button", class: "plain", text: `All heads on (${state.off.length} off)`, asks: true, on: { click: () => app.update({ off: [] }) } }) : null,
@@ -283,6 +283,8 @@ function answer({ run, before, state, model }) {
   return predictions(run, before, listens ? -1 : state.query, model);
 }
 
+const explained = ({ title, text, paper }) => `${title}: ${text}. ${paper}`;
+
 function headCard(app, all) {
   const { state } = app;
   const { stack, layer, head } = state;
@@ -293,9 +295,9 @@ function headCard(app, all) {
     el("h2", { text: `Layer ${layer}, head ${head}` }, kind ? el("span", { class: "badge", text: kind }) : null),
     el("div", { class: "buttons" },
       !app.has("head") ? null : el("button", { type: "button", class: "main", text: "Look closer", on: { click: () => app.update({ page: "head" }) } }),
-      app.fixed() ? null : el("button", { type: "button", class: "plain", "aria-pressed": String(off), text: off ? "Switch on" : "Switch off", on: { click: () => app.toggle() } })),
+      app.fixed() ? null : el("button", { type: "button", class: "plain", "aria-pressed": String(off), title: "Ablation: off, this head adds nothing", text: off ? "Switch on" : "Switch off", on: { click: () => app.toggle() } })),
     all ? table("Measures of this head", ["measure", "value"], all.names.filter(({ id }) => values[id])
-      .map(({ id, title, paper }) => [el("span", { title: `${title}: ${paper}`, text: title }), valued(values[id][layer][head], number)]), { class: "measures" }) : null);
+      .map(({ id, ...measure }) => [el("span", { title: explained(measure), text: measure.title }), valued(values[id][layer][head], number)]), { class: "measures" }) : null);
 }
 
 function spoken(app, all) {
