@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import sys
 from collections import OrderedDict
-from collections.abc import Callable
 from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -60,26 +56,9 @@ class RecentCache(Generic[T]):
         """Add an entry and drop the least recently used ones; returns the entry."""
         with self.lock:
             self.entries[entry.id] = entry
-            count = len(self.entries)
             while len(self.entries) > 1 and (
                 len(self.entries) > self.max_entries
                 or sum(each.bytes for each in self.entries.values()) > self.max_bytes
             ):
                 self.entries.popitem(last=False)
-        if len(self.entries) < count:
-            _release_memory()
         return entry
-
-
-@functools.cache
-def _trim() -> Callable[[int], int] | None:
-    """glibc's malloc_trim; None on other systems."""
-    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-    return getattr(libc, "malloc_trim", None)
-
-
-def _release_memory() -> None:
-    """Give freed memory back to the system: glibc would keep it in pieces, ever more of them."""
-    trim = _trim()
-    if trim is not None:
-        trim(0)

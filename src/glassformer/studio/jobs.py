@@ -10,6 +10,7 @@ from typing import TypeVar
 from starlette.requests import Request
 
 from glassformer.studio.guard import Refused
+from glassformer.studio.memory import release_memory
 from glassformer.studio.schemas import JobProgress
 
 T = TypeVar("T")
@@ -72,6 +73,8 @@ class JobQueue:
             progress.stopped.set()
             left.cancel()
             job.cancel()
+            if not self.jobs:
+                release_memory()
 
     def progress(self, name: str) -> JobProgress:
         """How far a job is; refused with 404 if there is none of this name."""

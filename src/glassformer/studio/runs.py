@@ -32,6 +32,7 @@ from glassformer.studio.tokenization import mask_token, tokenize, tokenize_ids, 
 from glassformer.studio.views import interventions
 from glassformer.studio.views.predictions import next_token_bits, predictions
 
+JsonBytes = bytes
 BLOCK = re.compile(r"(encoder|decoder)\.blocks\.(\d+)\.")
 MAX_RUNS = 16
 MAX_BYTES = 1 << 30  # of all runs together; and of the weights and scores of one
@@ -50,13 +51,13 @@ class RecordedRun:
     target: str | None  # what a translation model has written
     inputs: Any = None  # the text, as `record` takes it
     next_bits: list[float | None] = field(default_factory=list)  # surprisal of each token, if known
-    kept: dict[str, bytes] = field(default_factory=dict)  # answers that took long, as JSON
+    kept: dict[str, JsonBytes] = field(default_factory=dict)  # answers that took long, as JSON
 
     @property
     def bytes(self) -> int:
         return sum(t.nbytes for t in self.trace.values()) + sum(map(len, list(self.kept.values())))
 
-    def once(self, name: str, compute: Callable[[], BaseModel]) -> bytes:
+    def once(self, name: str, compute: Callable[[], BaseModel]) -> JsonBytes:
         """The JSON of what `compute` returns; computed for the first request only."""
         if name not in self.kept:
             self.kept[name] = compute().model_dump_json().encode()

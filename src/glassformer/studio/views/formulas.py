@@ -79,7 +79,8 @@ class HeadPlace:
     def next_norm(self) -> Norm:
         """The norm after the residual: of this part (post-norm), or of the next (pre-norm)."""
         block = self.block
-        if self.block.pre:
+        norm: nn.Module | None
+        if block.pre:
             norm = block.cross_norm if self.crosses_later else block.mlp_norm
         else:
             norm = block.cross_norm if self.attention.cross else block.attention_norm

@@ -6,6 +6,10 @@ the other: Salazar et al. 2020, "Masked language model scoring".
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from torch import Tensor
+
 from glassformer.errors import InputError
 from glassformer.glass import Edit, swapped
 from glassformer.loaded import Model, record
@@ -14,6 +18,8 @@ from glassformer.studio.runs import RecordedRun
 from glassformer.studio.schemas import Surprisal
 from glassformer.studio.tokenization import mask_token
 from glassformer.studio.views.predictions import surprisal_bits
+
+Change = Tensor | Callable[[Tensor], Tensor]
 
 
 def surprisal(run: RecordedRun, progress: Progress) -> Surprisal:
@@ -49,8 +55,14 @@ def _and_then(first: Edit, second: Edit) -> Edit:
     both = dict(first)
     for name, change in second.items():
         earlier = first.get(name)
-        if callable(earlier) and callable(change):
-            both[name] = lambda x, before=earlier, after=change: after(before(x))
-        else:
-            both[name] = change
+        both[name] = change if earlier is None else _chained(earlier, change)
     return both
+
+
+def _chained(first: Change, second: Change) -> Change:
+    def change(x: Tensor) -> Tensor:
+        for each in (first, second):
+            x = each(x) if callable(each) else each
+        return x
+
+    return change
