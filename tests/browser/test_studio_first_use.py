@@ -113,10 +113,10 @@ def test_a_patch_shows_the_new_answer(toys: Server, open_page: Callable[..., Pag
     settle(page)
     ask = {"model": "toy-decoder", "text": "man ordered the", "other": "woman ordered the"}
     patched = toys.json("runs", {**ask, "patches": [["decoder", 0, 1, 1]]})
-    best = patched["predictions"]["at"][-1]["top"][0]
-    assert best["text"] == "beef"
-    expect(answer.locator("tbody tr").first).to_contain_text(f"{best['p']:.2f}")
-    expect(answer).to_contain_text("beef")
+    for guess in patched["predictions"]["at"][-1]["top"][:3]:
+        row = answer.locator("tbody tr").filter(has_text=guess["text"])
+        after = row.locator("td").nth(1).get_attribute("data-value") or "nan"
+        assert float(after) == pytest.approx(guess["p"], abs=1e-6)
     expect(page.get_by_role("group", name="layer", exact=True)).to_contain_text("layer 1")
     note = page.get_by_role("note")
     expect(note).to_be_hidden()
