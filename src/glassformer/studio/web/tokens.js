@@ -40,8 +40,8 @@ export function gather(bytes, width, rows, columns, power = 1) {
   const gathered = new Uint8Array(rows.length * columns.length);
   rows.forEach((row, r) => columns.forEach((column, c) => {
     let sum = 0;
-    for (const i of row.of) for (const j of column.of) sum += (bytes[i * width + j] / 255) ** power;
-    gathered[r * columns.length + c] = Math.min(255, Math.round(255 * (sum / row.of.length) ** (1 / power)));
+    for (const i of row.of) for (const j of column.of) sum += bytes[i * width + j] ** power;
+    gathered[r * columns.length + c] = Math.min(255, Math.round((sum / row.of.length) ** (1 / power)));
   }));
   return gathered;
 }
