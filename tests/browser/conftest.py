@@ -172,7 +172,7 @@ def _start(given: list[str]) -> tuple[subprocess.Popen[bytes], str]:
 
 
 def _wait(process: subprocess.Popen[bytes], url: str) -> Server:
-    until = time.monotonic() + 120
+    until = time.monotonic() + 240  # toys are trained first, and machines are busy
     while time.monotonic() < until and process.poll() is None:
         try:
             with urllib.request.urlopen(f"{url}api/models", timeout=5) as answer:

@@ -38,7 +38,7 @@ SHOTS: dict[str, tuple[str, str, dict[str, object]]] = {  # by name: which studi
     "map": ("minilm", "map", {**PIZZA, "l": 1, "h": 8, "q": 1}),
     "head": ("minilm", "head", {**PIZZA, **OF}),
     "numbers": ("minilm", "numbers", {**PIZZA, **OF, "s": 2}),
-    "translate": ("shipped", "translate", {"m": 1, "x": "The cat sat on the mat."}),
+    "translate": ("shipped", "translate", {"m": "gf-en-ru", "x": "The cat sat on the mat."}),
     "generate": (
         "smollm", "generate", {**CAT, "how": "sample", "k": 8, "p": 0.9, "l": 10, "w": "mean"},
     ),

@@ -112,7 +112,7 @@ def test_a_head_clicked_off_changes_the_answer(
     page = open_page(toys.url)
     settle(page)
     text = page.locator("#text").input_value()
-    asked = {"model": "0", "text": text}
+    asked = {"model": "toy-encoder", "text": text}
     before = toys.json("runs", asked)["predictions"]["at"][0]["top"]
     expect(page.locator("table.values tbody tr")).to_have_count(len(before))
     page.locator("[data-at='1.2']").hover()
@@ -153,7 +153,7 @@ def test_a_run_that_the_server_has_dropped_is_asked_for_again(
     page = open_page(toys.address("head"))
     settle(page)
     for number in range(17):  # more than it keeps
-        toys.json("runs", {"model": "1", "text": " ".join(["man"] * (number + 1))})
+        toys.json("runs", {"model": "toy-decoder", "text": " ".join(["man"] * (number + 1))})
     page.keyboard.press("]")
     drawn(page, MATRIX, "1")
     expect(page.get_by_role("alert")).to_be_hidden()

@@ -137,7 +137,7 @@ def test_a_run_without_a_studio(
 def test_what_takes_the_server_is_switched_off(
     toys: Server, open_page: Callable[..., Page], open_file: Callable[..., Page], tmp_path: Path
 ) -> None:
-    page = open_page(toys.address("generate", m=1, how="sample"))
+    page = open_page(toys.address("generate", m="toy-decoder", how="sample"))
     settle(page)
     alone = open_file(taken(page, "HTML", tmp_path).as_uri())
     alone.wait_for_function("() => document.querySelector('#live').textContent")
@@ -180,7 +180,7 @@ def test_a_frame_in_another_page(
 LEAVE = """() => {
   const all = [...document.querySelectorAll("#export .buttons button")];
   all.find(({ textContent }) => textContent === "HTML").click();
-  location.hash = "#/map?m=1";
+  location.hash = "#/map?m=toy-decoder";
   return all.every(({ disabled }) => disabled);
 }"""
 
@@ -196,7 +196,7 @@ def test_what_was_left_out(
     page.route(
         "**/export.js", lambda route: route.fulfill(body=fewer, content_type="text/javascript")
     )
-    page.goto(toys.address("head", m=0, l=0, h=1, q=1))
+    page.goto(toys.address("head", m="toy-encoder", l=0, h=1, q=1))
     settle(page)
     page.keyboard.press("S")
     with page.expect_download() as started:

@@ -185,7 +185,7 @@ def test_frames_in_a_picture_of_pixels(
     """The chosen row, and free room in the cache: both are drawn as shadows on the screen."""
     from PIL import Image
 
-    page = open_page(toys.address("generate", m=1))
+    page = open_page(toys.address("generate", m="toy-decoder"))
     settle(page)
     with Image.open(taken(page, "PNG", tmp_path)) as image:
         found = np.array(image.convert("RGB")).astype(int)
@@ -222,20 +222,20 @@ def test_tables_with_all_their_digits(
     toys: Server, strangers: Server, open_page: Callable[..., Page], tmp_path: Path
 ) -> None:
     """Chances of Generate, bits and cosines of Layers, the losses of a run: the server's own."""
-    page = open_page(toys.address("generate", m=1))
+    page = open_page(toys.address("generate", m="toy-decoder"))
     settle(page)
     rows = numbers(taken(page, "CSV", tmp_path))
     text = page.locator("#text").input_value()
     wrote = toys.json(
-        "generations", {"model": "1", "text": text, "max_new_tokens": 12, "taken": []}
+        "generations", {"model": "toy-decoder", "text": text, "max_new_tokens": 12, "taken": []}
     )
     top = [each["p"][0] for each in wrote["steps"][0]["top"]]
     assert column(rows, "Candidates", "model") == top
     assert {"in use", "reserved"} <= {row["row name"] for row in rows}
-    page.goto(toys.address("layers", m=0))
+    page.goto(toys.address("layers", m="toy-encoder"))
     settle(page)
     rows = numbers(taken(page, "CSV", tmp_path))
-    asked = toys.json("runs", {"model": "0", "text": page.locator("#text").input_value()})
+    asked = toys.json("runs", {"model": "toy-encoder", "text": page.locator("#text").input_value()})
     home, token = f"runs/{asked['run']}", asked["predictions"]["at"][0]["token"]
     bits = [point[token] for point in toys.json(f"{home}/lens")["kl"]]
     assert column(rows, "Logit lens at each point", "KL (bits)") == bits
@@ -259,7 +259,7 @@ def test_answers_and_the_walk_with_all_their_digits(
     page = open_page(toys.address("lab", q=3, off="encoder.0.1"))
     settle(page)
     rows = numbers(taken(page, "CSV", tmp_path))
-    ask = {"model": "0", "text": page.locator("#text").input_value()}
+    ask = {"model": "toy-encoder", "text": page.locator("#text").input_value()}
     before, after = (
         {
             each["text"]: each["p"]

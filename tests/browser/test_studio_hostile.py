@@ -61,6 +61,10 @@ def test_there_are_three_hundred() -> None:
     assert len(set(HOSTILE)) == 300
 
 
+def guesses(words: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"id": n, "text": word, "piece": word, "p": 1 / 300} for n, word in enumerate(words)]
+
+
 class Mouth:
     """Stands between server and page, and puts its own words in place of the server's."""
 
@@ -70,11 +74,14 @@ class Mouth:
             "models": self.models, "measures": self.measures, "alignment": self.alignment,
             "numbers": self.numbers, "row": lambda answer: None, "generations": self.writing,
             "lens": self.lens, "trajectory": self.trajectory, "shuffles": self.shuffle,
-            "positions": self.positions, "runs": self.run,
+            "positions": self.positions, "surprisal": lambda answer: None, "runs": self.run,
         }  # fmt: skip
 
     def __call__(self, route: Route) -> None:
         path = route.request.url.removeprefix(f"{self.server.url}api/")
+        if path.startswith("jobs/"):
+            route.fulfill(status=404)
+            return
         answer = self.server.json(path, json.loads(route.request.post_data or "null"))
         next(act for part, act in self.acts.items() if part in path)(answer)
         route.fulfill(body=json.dumps(answer), content_type="application/json")
@@ -94,11 +101,11 @@ class Mouth:
                 token["text"] = word
         answer["predictions"]["text"] = answer["predictions"]["text"] and self.words[5]
         for place in answer["predictions"]["at"]:
-            place["top"] = [{"text": word, "p": 1 / 300} for word in self.words]
+            place["top"] = guesses(self.words)
 
     def measures(self, answer: dict[str, Any]) -> None:
         for each, word in zip(answer["names"], self.words[::11], strict=False):
-            each["title"], each["paper"] = word, word
+            each["title"], each["text"], each["paper"] = word, word, word
         for kinds in answer["types"].values():
             kinds[:] = [[self.words[n + 3] for n, _ in enumerate(row)] for row in kinds]
 
@@ -136,11 +143,14 @@ class Mouth:
             token["text"] = word
         for says in (answer["predictions"], answer["predictions_after"]):
             for place in says["at"]:
-                place["top"] = [{"text": word, "p": 1 / 300} for word in self.words]
+                place["top"] = guesses(self.words)
 
     def numbers(self, answer: dict[str, Any]) -> None:
         answer["token"] = self.words[9]
-        answer["formulas"] = dict(zip(answer["formulas"], self.words[30:], strict=False))
+        answer["names"] = dict(zip(answer["names"], self.words[30:], strict=False))
+        for step, word in zip(answer["steps"], self.words[9:], strict=False):
+            step["title"], step["text"] = word, word
+            step["formulas"] = [["=", "h", ["call", word, "h"]]]
 
 
 def seen(page: Page, server: Server, words: Sequence[str], model: str) -> list[Counter[str]]:
@@ -150,7 +160,7 @@ def seen(page: Page, server: Server, words: Sequence[str], model: str) -> list[C
                Mouth(server, words))  # fmt: skip
     found = []
     for name, state, ready in PLACES:
-        if name in WRITERS and model != "2":
+        if name in WRITERS and model != "toy-translator":
             continue
         page.goto(server.url + "icon.svg")
         page.goto(server.address(name, m=model, **state))

@@ -63,7 +63,7 @@ def test_changes_are_made_and_undone(toys: Server, open_page: Callable[..., Page
     page.keyboard.press("Enter")
     expect(changes).to_have_count(1)
     expect(page.locator(".change .strip button[aria-pressed=true]").first).to_have_text("ate")
-    after = toys.json("runs", {"model": "0", "text": page.locator("#text").input_value(),
+    after = toys.json("runs", {"model": "toy-encoder", "text": page.locator("#text").input_value(),
                                "swaps": [["encoder", 2, "ate"]]})  # fmt: skip
     shown = page.locator("table.both tbody tr").first.locator("th, td").all_text_contents()
     top = {each["text"]: each["p"] for each in after["predictions"]["at"][0]["top"]}
@@ -71,7 +71,7 @@ def test_changes_are_made_and_undone(toys: Server, open_page: Callable[..., Page
     page.get_by_label("Another sentence").fill("I sat by the river bank.")
     page.keyboard.press("Enter")
     page.get_by_role("group", name="Tokens of the other sentence").get_by_text("river").click()
-    page.get_by_role("button", name=re.compile("After layer 0: “river”")).click()
+    page.get_by_role("button", name=re.compile("Patch: “river”")).click()
     expect(changes).to_have_count(2)
     page.get_by_role("button", name="Switch off").click()
     expect(changes).to_have_count(3)
@@ -102,7 +102,7 @@ def test_a_patch_keeps_its_sentence(toys: Server, open_page: Callable[..., Page]
         page.keyboard.press("Enter")
         expect(changes).to_have_count(0)
         if text == first:
-            page.get_by_role("button", name=re.compile("After layer 0: “i”", re.IGNORECASE)).click()
+            page.get_by_role("button", name=re.compile("Patch: “i”", re.IGNORECASE)).click()
             expect(changes).to_have_count(1)
     page.get_by_role("button", name="Undo").click()
     expect(changes).to_have_count(1)
@@ -164,7 +164,8 @@ def test_two_sentences(toys: Server, open_page: Callable[..., Page]) -> None:
 
 def test_it_is_said_what_is_compared(toys: Server, open_page: Callable[..., Page]) -> None:
     """What was changed in the first; and a model of another family is no second."""
-    page = open_page(toys.address("compare", m=0, bm=2, off="encoder.0.0,encoder.1.1"))
+    state = {"m": "toy-encoder", "bm": "toy-translator", "off": "encoder.0.0,encoder.1.1"}
+    page = open_page(toys.address("compare", **state))
     settle(page)
     titles = [page.locator(f"[aria-label='The {name}'] h2") for name in ("first", "second")]
     expect(titles[0]).to_contain_text("toy encoder, 2 heads off: “")
@@ -335,7 +336,7 @@ def seen(page: Page, server: Server, words: Sequence[str]) -> list[Counter[str]]
         page.goto(server.url + "icon.svg")
         text = "I deposited [MASK] in the bank."
         given = {"lab": "from", "compare": "o"}[name]
-        page.goto(server.address(name, m="0", off="encoder.0.1", **{given: text}))
+        page.goto(server.address(name, m="toy-encoder", off="encoder.0.1", **{given: text}))
         settle(page)
         found.append(Counter(page.evaluate(TAGS)))
     return found

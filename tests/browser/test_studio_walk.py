@@ -191,13 +191,13 @@ SNAPSHOTS = {
       - navigation "All steps":
         - list "Steps":
           - listitem:
-            - button /Token . position/
+            - button "Input of the layer"
       - region "This step":
-        - heading /Token . position/ [level=2]
+        - heading /Input of the layer/ [level=2]
         - button "Back" [disabled]
         - button "Next"
         - group "Numbers of this step":
-          - group /token, 32 numbers/
+          - group /token embedding, 32 numbers/
     """,
     "translate": """
       - heading "Which source word made this one?" [level=1]

@@ -8,6 +8,7 @@ from glassformer.studio.toys import toys
 
 PORT = 8642
 HERE = f"http://127.0.0.1:{PORT}"
+IDS = ("toy-encoder", "toy-decoder", "toy-translator")
 TEXTS = ("I deposited [MASK] in the bank.", "man ordered the", "The cat sat on the mat")
 
 
@@ -37,7 +38,7 @@ def run(client):
     """Ask for a run; what the studio answers."""
 
     def asked(model=0, text=None, **more):
-        body = {"model": str(model), "text": TEXTS[model] if text is None else text, **more}
+        body = {"model": IDS[model], "text": TEXTS[model] if text is None else text, **more}
         answer = client.post("/api/runs", json=body)
         assert answer.status_code == 200, answer.text
         return answer.json()

@@ -12,7 +12,7 @@ from glassformer.studio.app import create_app
 from glassformer.studio.guard import HEADERS, MAX_BODY
 
 ORIGIN = "http://127.0.0.1:8642"
-ASK = {"model": "1", "text": "man ordered the"}
+ASK = {"model": "toy-decoder", "text": "man ordered the"}
 HOSTS = {
     "127.0.0.1:8642": 200,
     "localhost:8642": 200,
@@ -190,9 +190,9 @@ def test_hostile_model_ids_touch_no_file(client):
     ["<script>alert(1)</script>", "[CLS] [SEP] [MASK]" * 3, "\u202e\u0000\u200b", "🙂" * 20,
      "' OR 1=1", "{{7*7}}", "а" * 50, "\r\nX-Evil: 1", " "],
 )  # fmt: skip
-@pytest.mark.parametrize("model", [0, 1, 2])
+@pytest.mark.parametrize("model", ["toy-encoder", "toy-decoder", "toy-translator"])
 def test_hostile_texts_are_texts(client, model, text):
-    found = client.post("/api/runs", json={"model": str(model), "text": text})
+    found = client.post("/api/runs", json={"model": model, "text": text})
     assert found.status_code in (200, 400)
     assert "x-evil" not in found.headers
     guarded(found)
@@ -205,18 +205,21 @@ def test_hostile_texts_are_texts(client, model, text):
         ("[]", "object"),
         ("null", "object"),
         ("{" * 5_000, "JSON"),
-        ('{"model": "0"}', "text"),
+        ('{"model": "toy-encoder"}', "text"),
         ('{"model": 0, "text": "a"}', "model"),
-        ('{"model": "0", "text": ["a"]}', "text"),
-        ('{"model": "0", "text": "a", "path": "/etc"}', "path"),
-        ('{"model": "0", "text": "\\ud800"}', "JSON"),
-        ('{"model": "0", "text": "a", "off": [["encoder", 0]]}', "off"),
-        ('{"model": "0", "text": "a", "off": [["encoder", 0, 1.5]]}', "off"),
-        ('{"model": "0", "text": "a", "off": [["encoder", 0, true]]}', "off"),
-        ('{"model": "0", "text": "a", "off": [["encoder", 0, 4]]}', "no head 4 in layer 0"),
-        ('{"model": "0", "text": "a", "off": [["encoder", -1, 0]]}', "layer -1"),
-        ('{"model": "0", "text": "a", "off": [["cross", 0, 0]]}', "cross"),
-        ('{"model": "0", "text": ""}', None),
+        ('{"model": "toy-encoder", "text": ["a"]}', "text"),
+        ('{"model": "toy-encoder", "text": "a", "path": "/etc"}', "path"),
+        ('{"model": "toy-encoder", "text": "\\ud800"}', "JSON"),
+        ('{"model": "toy-encoder", "text": "a", "off": [["encoder", 0]]}', "off"),
+        ('{"model": "toy-encoder", "text": "a", "off": [["encoder", 0, 1.5]]}', "off"),
+        ('{"model": "toy-encoder", "text": "a", "off": [["encoder", 0, true]]}', "off"),
+        (
+            '{"model": "toy-encoder", "text": "a", "off": [["encoder", 0, 4]]}',
+            "no head 4 in layer 0",
+        ),
+        ('{"model": "toy-encoder", "text": "a", "off": [["encoder", -1, 0]]}', "layer -1"),
+        ('{"model": "toy-encoder", "text": "a", "off": [["cross", 0, 0]]}', "cross"),
+        ('{"model": "toy-encoder", "text": ""}', None),
     ],
 )
 def test_wrong_requests_are_told_so(client, body, line):
@@ -255,8 +258,11 @@ def test_sizes_are_bounded(client):
 
 
 def test_a_text_that_is_too_long_is_not_cut(client):
-    assert client.post("/api/runs", json={"model": "1", "text": "the " * 31}).status_code == 200
-    found = client.post("/api/runs", json={"model": "1", "text": "the " * 32})
+    assert (
+        client.post("/api/runs", json={"model": "toy-decoder", "text": "the " * 31}).status_code
+        == 200
+    )
+    found = client.post("/api/runs", json={"model": "toy-decoder", "text": "the " * 32})
     refused(found, 400)
     assert found.json()["error"] == "the text has 33 tokens and at most 32 fit here: shorten it"
 
@@ -264,7 +270,7 @@ def test_a_text_that_is_too_long_is_not_cut(client):
 def test_a_translation_that_is_too_long_is_not_even_spelt(client, monkeypatch):
     """To spell ids takes time by their square."""
     monkeypatch.setattr("glassformer.studio.runs.tokenize_ids", None)
-    body = {"model": "2", "text": "the cat", "second": "the " * 15_000}
+    body = {"model": "toy-translator", "text": "the cat", "second": "the " * 15_000}
     refused(client.post("/api/runs", json=body), 400)
 
 

@@ -2,7 +2,6 @@
 
 import itertools
 import random
-import threading
 
 import numpy as np
 import pytest
@@ -13,8 +12,8 @@ from glassformer.generate.job import prepare
 from glassformer.generate.processors import processors
 from glassformer.generate.sampling import generate_tokens
 from glassformer.glass import Recorder
+from glassformer.studio.jobs import Cancelled, Progress
 from glassformer.studio.page_schemas import GenerationRequest
-from glassformer.studio.runs import Cancelled
 from glassformer.studio.views.generation import record_generation
 from sampling import mostly_slow
 
@@ -30,6 +29,7 @@ SETTINGS = (
     {"do_sample": True, "top_k": 3, "seed": 0},
     {"do_sample": True, "seed": 5},
 )
+IDS = ("toy-encoder", "toy-decoder", "toy-translator")
 MOST = {"max_new_tokens": 7}
 
 
@@ -41,7 +41,7 @@ def prompts(number, count=50):
 @pytest.fixture
 def ask(client):
     def asked(number, text, **more):
-        answer = client.post("/api/generations", json={"model": str(number), "text": text, **more})
+        answer = client.post("/api/generations", json={"model": IDS[number], "text": text, **more})
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -49,7 +49,7 @@ def ask(client):
 
 
 def refused(client, **body):
-    answer = client.post("/api/generations", json={"model": "1", "text": "man", **body})
+    answer = client.post("/api/generations", json={"model": "toy-decoder", "text": "man", **body})
     assert answer.status_code == 400
     return answer.json()["error"]
 
@@ -245,7 +245,7 @@ def test_another_word(served, ask):
 
 
 def test_what_cannot_be_written_is_one_line(served, client):
-    assert "cannot generate: use " in refused(client, model="0")
+    assert "cannot generate: use " in refused(client, model="toy-encoder")
     assert "write numbers from 0 to" in refused(client, taken=[[0, 99]])
     assert "takes no chosen tokens" in refused(client, taken=[[0, 1]], num_beams=2)
     assert "is for sampling" in refused(client, temperature=0.5)
@@ -254,7 +254,7 @@ def test_what_cannot_be_written_is_one_line(served, client):
     assert "at most" in refused(client, text="man " * 99)
     assert client.post("/api/generations", json={"model": "9", "text": "man"}).status_code == 404
     assert client.get("/api/generations/g9/rows/decoder/0").status_code == 404
-    row = client.post("/api/generations", json={"model": "1", "text": "man"}).json()
+    row = client.post("/api/generations", json={"model": "toy-decoder", "text": "man"}).json()
     for path in (
         "rows/cross/0",
         "rows/decoder/7",
@@ -263,7 +263,7 @@ def test_what_cannot_be_written_is_one_line(served, client):
         answer = client.get(f"/api/generations/{row['generation']}/{path}")
         assert answer.status_code == 400 and "\n" not in answer.json()["error"]
     search = client.post(
-        "/api/generations", json={"model": "1", "text": "man", "num_beams": 2}
+        "/api/generations", json={"model": "toy-decoder", "text": "man", "num_beams": 2}
     ).json()
     answer = client.get(f"/api/generations/{search['generation']}/attention/decoder/0")
     assert "step through one" in answer.json()["error"]
@@ -271,11 +271,11 @@ def test_what_cannot_be_written_is_one_line(served, client):
 
 @pytest.mark.parametrize("beams", [1, 3])
 def test_writing_stops_where_it_is(served, beams):
-    stop = threading.Event()
-    stop.set()
+    left = Progress()
+    left.stopped.set()
     with pytest.raises(Cancelled):
         record_generation(
-            served[1].model, GenerationRequest(model="1", text="man", num_beams=beams), "w1", stop
+            served[1].model, GenerationRequest(model="1", text="man", num_beams=beams), "w1", left
         )
 
 

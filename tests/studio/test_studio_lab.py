@@ -72,8 +72,8 @@ def test_the_python_opens_the_folder(open_studio, tmp_path):
         (training / name).write_text("")
     client = open_studio(serve([str(home), str(training)], "cpu"))
     seen = set()
-    for number, more in ((0, {}), (1, {}), (1, {"step": 10})):
-        ask = {"model": str(number), "text": "the cat", **more}
+    for name, more in (("home-model", {}), ("run", {}), ("run", {"step": 10})):
+        ask = {"model": name, "text": "the cat", **more}
         run = client.post("/api/runs", json=ask).json()["run"]
         names = {}
         exec(client.get(f"/api/runs/{run}/python").json()["code"], names)
@@ -147,7 +147,7 @@ def test_the_difference(client, run):
     ],
 )  # fmt: skip
 def test_changes_that_cannot_be(client, changes, line):
-    found = client.post("/api/runs", json={"model": "0", "text": TEXT, **changes})
+    found = client.post("/api/runs", json={"model": "toy-encoder", "text": TEXT, **changes})
     assert found.status_code == 400 and line in found.json()["error"], found.text
 
 

@@ -1,7 +1,6 @@
 """Layers and Positions: the lens at every point, words on their way, and words out of order."""
 
 import math
-import threading
 
 import numpy as np
 import pytest
@@ -13,14 +12,15 @@ from folders import tiny
 from glassformer.glass import decided, lens, weights
 from glassformer.model import Look
 from glassformer.model.position import relative_bucket, sinusoid
+from glassformer.studio.jobs import Cancelled, Progress
 from glassformer.studio.page_schemas import ShuffleRequest
-from glassformer.studio.runs import Cancelled, record_run
+from glassformer.studio.runs import record_run
 from glassformer.studio.samples import ServedModel
 from glassformer.studio.schemas import RunRequest, Token
 from glassformer.studio.views.positions import lecture_positions, model_positions
 from glassformer.studio.views.shuffle import reorder, shuffle
 
-NEVER = threading.Event()
+NEVER = Progress()
 
 
 def read(client, path):
@@ -125,7 +125,7 @@ def test_wrong_questions_about_layers(client, run):
 
 def test_a_model_without_words_has_no_lens(open_studio):
     client = open_studio([ServedModel("labels", tiny("encoder", kind="classification"))])
-    row = client.post("/api/runs", json={"model": "0", "text": "1 2 3"}).json()
+    row = client.post("/api/runs", json={"model": "labels", "text": "1 2 3"}).json()
     answer = client.get(f"/api/runs/{row['run']}/lens")
     assert answer.status_code == 400 and "has no language model head" in answer.json()["error"]
     assert len(read(client, f"runs/{row['run']}/trajectory/encoder/1")["to_end"]) > 2
@@ -148,12 +148,12 @@ def test_the_slides_waves(client):
 
 
 def test_learned_rotary_relative_and_none(served, client):
-    found = read(client, "positions/0/encoder")
+    found = read(client, "positions/toy-encoder/encoder")
     table = served[0].model.task.backbone.encoder.embedding.position.weight.detach()
     assert found["kind"] == "learned" and torch.equal(torch.tensor(found["values"]), table)
     cosine = F.cosine_similarity(table[3], table[5], 0)
     assert found["similar"][3][5] == pytest.approx(float(cosine), abs=1e-6)
-    assert client.get("/api/positions/0/decoder").status_code == 400
+    assert client.get("/api/positions/toy-encoder/decoder").status_code == 400
     assert client.get("/api/positions/7/decoder").status_code == 404
 
     model = tiny("decoder", position="rotary", heads=2, width=16, max_length=17)
@@ -287,7 +287,7 @@ def test_nothing_to_shuffle_is_one_line(client, run):
     assert "remove the second one" in answer.json()["error"]
     answer = client.post("/api/shuffles", json={"run": "r99", "seed": 0})
     assert answer.status_code == 404
-    stop = threading.Event()
-    stop.set()
+    left = Progress()
+    left.stopped.set()
     with pytest.raises(Cancelled):
-        shuffle(asked(tiny("encoder"), "1 2 3"), ShuffleRequest(run="r1", seed=0), "s1", stop)
+        shuffle(asked(tiny("encoder"), "1 2 3"), ShuffleRequest(run="r1", seed=0), "s1", left)

@@ -13,8 +13,8 @@ import uvicorn
 
 from glassformer.studio.app import create_app
 from glassformer.studio.guard import Refused
-from glassformer.studio.jobs import ClientLeft, JobQueue
-from glassformer.studio.runs import Cancelled, RecordedRuns, max_tokens, record_run
+from glassformer.studio.jobs import Cancelled, ClientLeft, JobQueue, Progress
+from glassformer.studio.runs import RecordedRuns, max_tokens, record_run, stack_sizes
 from glassformer.studio.samples import ServedModel
 from glassformer.studio.schemas import RunRequest
 
@@ -29,7 +29,7 @@ def asking(text):
 
 
 def test_the_newest_runs_are_kept(served):
-    model, runs, never = served[1].model, RecordedRuns(max_entries=2), threading.Event()
+    model, runs, never = served[1].model, RecordedRuns(max_entries=2), Progress()
     first, second = (runs.add(model, asking(text), never) for text in ("man", "woman"))
     assert runs.get(first.id) is first  # asked for: it is the newer one now
     third = runs.add(model, asking("the"), never)
@@ -41,7 +41,7 @@ def test_the_newest_runs_are_kept(served):
 
 
 def test_runs_are_bounded_in_bytes_too(served):
-    model, never = served[1].model, threading.Event()
+    model, never = served[1].model, Progress()
     size = record_run(model, asking("man"), "r0", never).bytes
     runs = RecordedRuns(max_bytes=3 * size)
     for text in ("man", "woman", "the", "cat"):
@@ -63,11 +63,11 @@ def test_room_for_weights_bounds_the_text():
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_run_stops_where_it_is(served, number):
-    stop = threading.Event()
-    stop.set()
+    left = Progress()
+    left.stopped.set()
     ask = RunRequest(model="0", text=served[number].texts[0])
     with pytest.raises(Cancelled):
-        record_run(served[number].model, ask, "r1", stop)
+        record_run(served[number].model, ask, "r1", left)
 
 
 def test_what_the_toys_say(run):
@@ -96,7 +96,7 @@ def test_what_each_kind_says(open_studio, tmp_path, name, kind, count):
     labels = NAMES if name.endswith(("SequenceClassification", "TokenClassification")) else {}
     model, _ = bert(name, tmp_path, **LONG, **labels)
     client = open_studio([ServedModel(name, model)])
-    row = client.post("/api/runs", json={"model": "0", "text": "the cat [MASK]"}).json()
+    row = client.post("/api/runs", json={"model": name, "text": "the cat [MASK]"}).json()
     assert (row["predictions"]["kind"], len(row["predictions"]["at"])) == (kind, count)
     if kind == "label":
         top = row["predictions"]["at"][0]["top"]
@@ -123,8 +123,9 @@ def test_the_first_screen_is_never_empty(client):
 class Client:
     """A request whose sender may leave."""
 
-    def __init__(self):
+    def __init__(self, name=None):
         self.left = asyncio.Event()
+        self.headers = {} if name is None else {"x-job": name}
 
     async def receive(self):
         await self.left.wait()
@@ -142,7 +143,7 @@ def test_few_jobs_run_at_once_and_the_queue_is_short():
             return number
 
         async def come(client, number):
-            return await jobs.run(client, lambda stop: work(number))
+            return await jobs.run(client, lambda _: work(number))
 
         clients = [Client() for _ in range(3)]
         tasks = [asyncio.create_task(come(c, i)) for i, c in enumerate(clients)]
@@ -155,7 +156,7 @@ def test_few_jobs_run_at_once_and_the_queue_is_short():
             await tasks[1]
         release.set()
         assert (await tasks[0], await tasks[2]) == (0, 2)
-        assert done == [0, 2] and jobs.present == 0
+        assert done == [0, 2] and not jobs.jobs
 
     asyncio.run(story())
 
@@ -164,8 +165,8 @@ def test_who_leaves_keeps_no_seat_for_long():
     async def story():
         jobs, told = JobQueue(max_running=1, max_waiting=1), threading.Event()
 
-        def work(stop):
-            assert stop.wait(10)
+        def work(progress):
+            assert progress.stopped.wait(10)
             told.set()
             raise Cancelled
 
@@ -175,10 +176,48 @@ def test_who_leaves_keeps_no_seat_for_long():
         leaving.left.set()
         with pytest.raises(ClientLeft):
             await task
-        assert await jobs.run(Client(), lambda stop: "next") == "next"
+        assert await jobs.run(Client(), lambda _: "next") == "next"
         assert told.is_set()
 
     asyncio.run(story())
+
+
+def test_a_job_tells_how_far_it_is():
+    async def story():
+        jobs, told, release = JobQueue(), threading.Event(), threading.Event()
+
+        def work(progress):
+            progress.tell("layer", 3, 12)
+            told.set()
+            assert release.wait(10)
+
+        task = asyncio.create_task(jobs.run(Client("mine"), work))
+        await asyncio.to_thread(told.wait, 10)
+        now = jobs.progress("mine")
+        assert (now.unit, now.done, now.of) == ("layer", 3, 12)
+        release.set()
+        await task
+        for name in ("mine", "another"):
+            with pytest.raises(Refused, match="no such job"):
+                jobs.progress(name)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_run_tells_each_layer(served, number):
+    told = []
+
+    class Heard(Progress):
+        def tell(self, unit, done, of):
+            told.append((unit, done, of))
+
+    model = served[number].model
+    record_run(model, RunRequest(model="0", text=served[number].texts[0]), "r1", Heard())
+    layers = [(done, of) for unit, done, of in told if unit == "layer"]
+    depth = sum(each.layers for each in stack_sizes(model) if each.name != "cross")
+    assert layers == sorted(layers) and set(layers) == {(i, depth) for i in range(depth)}
+    assert ("token" in {unit for unit, *_ in told}) == (number == 2)
 
 
 def test_work_ends_when_the_client_hangs_up(served):
@@ -198,7 +237,7 @@ def test_work_ends_when_the_client_hangs_up(served):
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:
-        body = json.dumps({"model": "0", "text": "I ate the apple."})
+        body = json.dumps({"model": "slow", "text": "I ate the apple."})
         headers = {"Origin": f"http://127.0.0.1:{port}", "Content-Type": "application/json"}
         leaving = http.client.HTTPConnection("127.0.0.1", port)
         leaving.request("POST", "/api/runs", body, headers)

@@ -38,7 +38,7 @@ def client(folder, open_studio):
 
 
 def ask(client, text=TEXT, **more):
-    answer = client.post("/api/runs", json={"model": "0", "text": text, **more})
+    answer = client.post("/api/runs", json={"model": "run", "text": text, **more})
     assert answer.status_code == 200, answer.text
     return answer.json()["run"]
 
@@ -57,7 +57,7 @@ def test_two_texts_at_one_checkpoint(client):
 def test_the_model_stays_when_the_run_goes_on(client, folder):
     """What is shown is of the step it was; new checkpoints can be chosen."""
     save(folder, 60)
-    found = client.get("/api/models/0/training").json()
+    found = client.get("/api/models/run/training").json()
     assert found["shown"] == 50 and found["steps"][-1] == 60
     assert client.get("/api/models").json()["models"][0]["steps"] == found["steps"]
 
@@ -72,12 +72,12 @@ def test_the_step_of_a_result(folder):
 
 
 def test_a_checkpoint_writes_and_has_its_own_positions(client, folder):
-    ask = {"model": "0", "text": TEXT, "max_new_tokens": 4}
+    ask = {"model": "run", "text": TEXT, "max_new_tokens": 4}
     at = gf.load(folder / "checkpoints" / "step-00000010")
     wrote = client.post("/api/generations", json={**ask, "step": 10}).json()
     (wanted,) = at.generate(TEXT, max_new_tokens=4, logprobs=True)
     assert [each["token"] for each in wrote["steps"]] == list(wanted.ids)
     assert [each["logprob"] for each in wrote["steps"]] == pytest.approx(wanted.logprobs)
     assert client.post("/api/generations", json={**ask, "step": 11}).status_code == 400
-    places = client.get("/api/positions/0/decoder?step=10").json()
+    places = client.get("/api/positions/run/decoder?step=10").json()
     assert places["values"][3] == at.task.backbone.decoder.embedding.position.weight[3].tolist()

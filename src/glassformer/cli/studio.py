@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from glassformer.studio.samples import ServedModel
 
 HERE = "127.0.0.1"  # and nowhere else: there is no password
-SHUTDOWN_SECONDS = 2  # how long Ctrl-C waits for an unfinished request
 
 
 def run(
@@ -36,9 +35,8 @@ def run(
 ) -> None:
     """Serve the studio: every head and every number of a model, in your browser."""
     with _listen(port) as listening, contextlib.suppress(KeyboardInterrupt):
-        import uvicorn
-
         from glassformer.studio.app import create_app
+        from glassformer.studio.server import server
         from glassformer.studio.toys import toys as train_toys
 
         served = serve(models or ([] if toys else list(shipped())), device)
@@ -50,11 +48,7 @@ def run(
         typer.echo(f"{url}    (press Ctrl-C to stop)")
         if open_page and _has_display():
             webbrowser.open(url)
-        config = uvicorn.Config(
-            app, log_level="warning", server_header=False, ws="none",
-            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        )  # fmt: skip
-        uvicorn.Server(config).run(sockets=[listening])
+        server(app).run(sockets=[listening])
 
 
 def serve(models: Sequence[str], device: str) -> list[ServedModel]:

@@ -29,6 +29,7 @@ class Prediction:
 
     tokens: list[str]  # T
     words: list[list[str]]  # T lists of k
+    ids: list[list[int]]  # of these words in the vocabulary, or of these labels
     probabilities: Tensor  # (T, k)
 
 
@@ -79,15 +80,26 @@ class Decision:
 
     points: list[str]  # P
     words: list[str]  # T: the model's predictions
+    ids: list[int]  # T: of these words in the vocabulary
     probabilities: Tensor  # (P, T) the probability of that word at this point
     distances: Tensor  # (P, T) KL(end ‖ point) in bits: 0 where all probabilities are final
 
 
 @torch.no_grad()
-def decided(model: nn.Module, trace: RecordedTensors, *, inside: bool = True) -> Decision:
+def decided(
+    model: nn.Module,
+    trace: RecordedTensors,
+    *,
+    inside: bool = True,
+    tell: Callable[[int, int], None] | None = None,
+) -> Decision:
     """How near each point of the stream is to the final prediction.
 
     KL as in Belrose et al. 2023, "Eliciting latent predictions from transformers".
+
+    Args:
+        inside: also between the parts of a block
+        tell: called before each point with how many are done, and of how many
     """
     task = _language_model(model)
     points = stream(trace, _side(task), inside=inside)
@@ -95,7 +107,9 @@ def decided(model: nn.Module, trace: RecordedTensors, *, inside: bool = True) ->
     end = widen(_lm_logits(task, model, last)).log_softmax(-1)  # (T, V)
     words = end.argmax(-1)
     probabilities, distances = [], []
-    for vectors in points.values():
+    for done, vectors in enumerate(points.values()):
+        if tell is not None:
+            tell(done, len(points))
         here = widen(_lm_logits(task, model, vectors)).log_softmax(-1)
         probabilities.append(here.gather(1, words[:, None])[:, 0].exp())
         distances.append((end.exp() * (end - here)).sum(-1).clamp(min=0) / math.log(2))
@@ -103,6 +117,7 @@ def decided(model: nn.Module, trace: RecordedTensors, *, inside: bool = True) ->
     return Decision(
         points=list(points),
         words=[name(i) for i in words.tolist()],
+        ids=words.tolist(),
         probabilities=torch.stack(probabilities).cpu(),
         distances=torch.stack(distances).cpu(),
     )
@@ -136,7 +151,7 @@ def _best(
     probabilities, ids = widen(logits).softmax(-1).topk(min(top_k, logits.shape[-1]))
     name = _names(task, model)
     words = [[name(i) for i in row] for row in ids.tolist()]
-    return Prediction(tokens, words, probabilities.cpu())
+    return Prediction(tokens, words, ids.tolist(), probabilities.cpu())
 
 
 def _names(task: Task, model: nn.Module) -> Callable[[int], str]:

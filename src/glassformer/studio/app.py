@@ -24,7 +24,7 @@ from glassformer.studio.routes import (
     training,
 )  # fmt: skip
 from glassformer.studio.routes.responses import first_error
-from glassformer.studio.samples import ServedModel
+from glassformer.studio.samples import ServedModel, model_ids
 from glassformer.studio.state import StudioState
 
 
@@ -36,7 +36,7 @@ def create_app(models: Sequence[ServedModel], *, port: int) -> Guard:
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     _add_error_handlers(app)
     static.add_routes(app)
-    state = StudioState({str(i): served for i, served in enumerate(models)})
+    state = StudioState(dict(zip(model_ids([each.name for each in models]), models, strict=True)))
     for routes in (runs, generation, layers, positions, export, compare, training):
         routes.add_routes(app, state)
     return Guard(app, port=port)

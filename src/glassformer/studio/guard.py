@@ -16,6 +16,7 @@ MAX_BODY = 64 << 10  # bytes
 UPLOADS = {"/api/traces": 64 << 20}  # paths that accept a file, and its largest size in bytes
 BODY_TIMEOUT = 10.0  # seconds
 SAFE_METHODS = ("GET", "HEAD")  # these change nothing
+OUR_SITES = ("same-origin", "none")  # what browsers write in Sec-Fetch-Site
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -75,7 +76,8 @@ class Guard:
 
         try:
             most = UPLOADS.get(scope["path"]) if scope["method"] == "POST" else None
-            self.check(scope["method"], _headers(scope), FILE if most else JSON)
+            allowed = FILE if most else JSON
+            self.check(scope["method"], _headers(scope), allowed, path=scope["path"])
             async with asyncio.timeout(BODY_TIMEOUT):
                 body = await _body(receive, most or MAX_BODY)
         except Refused as refused:
@@ -87,12 +89,20 @@ class Guard:
             await self.app(scope, _replayed(body, receive), guarded)
 
     def check(
-        self, method: str, headers: Mapping[str, list[str]], allowed: ContentTypes = JSON
+        self,
+        method: str,
+        headers: Mapping[str, list[str]],
+        allowed: ContentTypes = JSON,
+        *,
+        path: str = "/",
     ) -> None:
         hosts, origins = headers.get("host", []), headers.get("origin", [])
         if len(hosts) != 1 or hosts[0] not in self.hosts:
             raise Refused(421, f"open the studio at http://{min(self.hosts)}/")
         if any(origin != f"http://{hosts[0]}" for origin in origins):
+            raise Refused(403, "requests from other sites are refused")
+        elsewhere = any(site not in OUR_SITES for site in headers.get("sec-fetch-site", []))
+        if elsewhere and not (path == "/" and method in SAFE_METHODS):  # a link to the page is fine
             raise Refused(403, "requests from other sites are refused")
         if method in SAFE_METHODS:
             return

@@ -10,13 +10,37 @@ from typing import TypeVar
 from starlette.requests import Request
 
 from glassformer.studio.guard import Refused
+from glassformer.studio.memory import release_memory
+from glassformer.studio.schemas import JobProgress
 
 T = TypeVar("T")
 MAX_RUNNING, MAX_WAITING = 2, 32
+HEADER = "x-job"  # the client's name for its request: /api/jobs/NAME says how far it is
 
 
 class ClientLeft(Exception):
     """The client has disconnected: nobody waits for the response."""
+
+
+class Cancelled(Exception):
+    """The client no longer waits for this work."""
+
+
+class Progress:
+    """How far a job is; the job stops where it tells, once its client has left."""
+
+    def __init__(self) -> None:
+        self.stopped = Event()
+        self.now = JobProgress()
+
+    def check(self) -> None:
+        """Raise Cancelled if the client has left."""
+        if self.stopped.is_set():
+            raise Cancelled
+
+    def tell(self, unit: str, done: int, of: int) -> None:
+        self.check()
+        self.now = JobProgress(unit=unit, done=done, of=of)
 
 
 class JobQueue:
@@ -25,15 +49,18 @@ class JobQueue:
     def __init__(self, max_running: int = MAX_RUNNING, max_waiting: int = MAX_WAITING) -> None:
         self.slots = asyncio.Semaphore(max_running)
         self.max_running, self.max_waiting = max_running, max_waiting
-        self.present = 0  # jobs, running and waiting
+        self.jobs: dict[object, Progress] = {}  # running and waiting, by their names
 
-    async def run(self, request: Request, work: Callable[[Event], T]) -> T:
-        """Run `work` in a thread; its event is set when the client of `request` disconnects."""
-        if self.present >= self.max_running + self.max_waiting:
-            raise Refused(429, f"{self.present} requests are in progress: try again later")
-        self.present += 1
+    async def run(self, request: Request, work: Callable[[Progress], T]) -> T:
+        """Run `work` in a thread; its progress is stopped when the client disconnects."""
+        if len(self.jobs) >= self.max_running + self.max_waiting:
+            raise Refused(429, f"{len(self.jobs)} requests are in progress: try again later")
+        progress = Progress()
+        name = request.headers.get(HEADER)
+        key: object = progress if name is None or name in self.jobs else name
+        self.jobs[key] = progress
         left = asyncio.create_task(_disconnected(request))
-        job = asyncio.create_task(self._in_slot(work, stop := Event()))
+        job = asyncio.create_task(self._in_slot(work, progress))
         try:
             await asyncio.wait((left, job), return_when=asyncio.FIRST_COMPLETED)
             if job.done():
@@ -42,14 +69,22 @@ class JobQueue:
         except asyncio.CancelledError:  # the server shuts down
             raise ClientLeft from None
         finally:
-            self.present -= 1
-            stop.set()
+            del self.jobs[key]
+            progress.stopped.set()
             left.cancel()
             job.cancel()
+            if not self.jobs:
+                release_memory()
 
-    async def _in_slot(self, work: Callable[[Event], T], stop: Event) -> T:
+    def progress(self, name: str) -> JobProgress:
+        """How far a job is; refused with 404 if there is none of this name."""
+        if name not in self.jobs:
+            raise Refused(404, "there is no such job: it has ended")
+        return self.jobs[name].now
+
+    async def _in_slot(self, work: Callable[[Progress], T], progress: Progress) -> T:
         async with self.slots:
-            thread = asyncio.create_task(asyncio.to_thread(work, stop))
+            thread = asyncio.create_task(asyncio.to_thread(work, progress))
             try:
                 return await asyncio.shield(thread)
             except asyncio.CancelledError:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from threading import Event
+from dataclasses import dataclass, field
 from typing import Any
+
+from pydantic import BaseModel
 
 from glassformer.errors import InputError
 from glassformer.generate.job import prepare
@@ -16,6 +18,7 @@ from glassformer.glass.stacks import StackName
 from glassformer.loaded import Model, record
 from glassformer.studio.cache import RecentCache
 from glassformer.studio.guard import no_model
+from glassformer.studio.jobs import Progress
 from glassformer.studio.schemas import (
     RunRequest,
     RunRow,
@@ -27,15 +30,13 @@ from glassformer.studio.schemas import (
 )
 from glassformer.studio.tokenization import mask_token, tokenize, tokenize_ids, tokenize_target
 from glassformer.studio.views import interventions
-from glassformer.studio.views.predictions import predictions
+from glassformer.studio.views.predictions import next_token_bits, predictions
 
+JsonBytes = bytes
+BLOCK = re.compile(r"(encoder|decoder)\.blocks\.(\d+)\.")
 MAX_RUNS = 16
 MAX_BYTES = 1 << 30  # of all runs together; and of the weights and scores of one
 MAX_TRANSLATION_TOKENS = 128
-
-
-class Cancelled(Exception):
-    """The client no longer waits for this work."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +50,18 @@ class RecordedRun:
     edit: Edit  # the interventions of this run
     target: str | None  # what a translation model has written
     inputs: Any = None  # the text, as `record` takes it
+    next_bits: list[float | None] = field(default_factory=list)  # surprisal of each token, if known
+    kept: dict[str, JsonBytes] = field(default_factory=dict)  # answers that took long, as JSON
 
     @property
     def bytes(self) -> int:
-        return sum(t.nbytes for t in self.trace.values())
+        return sum(t.nbytes for t in self.trace.values()) + sum(map(len, list(self.kept.values())))
+
+    def once(self, name: str, compute: Callable[[], BaseModel]) -> JsonBytes:
+        """The JSON of what `compute` returns; computed for the first request only."""
+        if name not in self.kept:
+            self.kept[name] = compute().model_dump_json().encode()
+        return self.kept[name]
 
     @property
     def loaded_model(self) -> Model:
@@ -85,8 +94,8 @@ class RecordedRuns(RecentCache[RecordedRun]):
             raise InputError("a trace holds one recorded text: choose a model to run another")
         return run
 
-    def add(self, model: Model, request: RunRequest, stop: Event) -> RecordedRun:
-        return self.put(record_run(model, request, f"r{self.next_number()}", stop))
+    def add(self, model: Model, request: RunRequest, progress: Progress) -> RecordedRun:
+        return self.put(record_run(model, request, f"r{self.next_number()}", progress))
 
 
 def stack_sizes(model: Model) -> list[StackSize]:
@@ -140,18 +149,21 @@ class RunInput:
     complete: bool = True
 
 
-def record_run(model: Model, request: RunRequest, id: str, stop: Event) -> RecordedRun:
-    """Run a model on a request's text and record it; raises Cancelled once `stop` is set."""
+def record_run(model: Model, request: RunRequest, id: str, progress: Progress) -> RecordedRun:
+    """Run a model on a request's text and record it; raises Cancelled once the client has left."""
+    sizes = stack_sizes(model)
+    depths = {size.name: size.layers for size in sizes if size.name != "cross"}
 
     def keep(name: str) -> bool:
-        if stop.is_set():
-            raise Cancelled
+        block = BLOCK.match(name)
+        if block is not None:
+            before = depths["encoder"] if block[1] == "decoder" and len(depths) > 1 else 0
+            progress.tell("layer", before + int(block[2]), sum(depths.values()))
         return True
 
-    sizes = stack_sizes(model)
     interventions.check(request, [size.name for size in sizes if size.name != "cross"])
     is_seq2seq = model.task.backbone.config.family == "seq2seq"
-    run_input = (_seq2seq_input if is_seq2seq else _input)(model, request, keep)
+    run_input = (_seq2seq_input if is_seq2seq else _input)(model, request, progress)
     trace = record(model, run_input.inputs, keep=keep, edit=run_input.edit)
     tokenizer = model.tokenizer if is_seq2seq else None
     text = None if tokenizer is None else tokenizer.decode(run_input.ids)
@@ -169,11 +181,12 @@ def record_run(model: Model, request: RunRequest, id: str, stop: Event) -> Recor
     )
     kept = _without_logits(trace, run_input.tokens)
     return RecordedRun(
-        id, request, model, kept, run_input.tokens, row, run_input.edit, text, run_input.inputs
-    )
+        id, request, model, kept, run_input.tokens, row, run_input.edit, text, run_input.inputs,
+        next_bits=next_token_bits(model, trace, run_input.ids),
+    )  # fmt: skip
 
 
-def _input(model: Model, request: RunRequest, keep: Callable[[str], bool]) -> RunInput:
+def _input(model: Model, request: RunRequest, progress: Progress) -> RunInput:
     """A text, or a pair that is read as one."""
     side: Side = "decoder" if model.task.backbone.config.family == "decoder" else "encoder"
     source = tokenize(model, request.text, request.second)
@@ -195,7 +208,7 @@ def _input(model: Model, request: RunRequest, keep: Callable[[str], bool]) -> Ru
     return RunInput(source.inputs, {side: tokens}, ids, edit)
 
 
-def _seq2seq_input(model: Model, request: RunRequest, keep: Callable[[str], bool]) -> RunInput:
+def _seq2seq_input(model: Model, request: RunRequest, progress: Progress) -> RunInput:
     """A text and its translation.
 
     The translation is written without the interventions in the decoder: they cannot change it.
@@ -215,7 +228,7 @@ def _seq2seq_input(model: Model, request: RunRequest, keep: Callable[[str], bool
         **interventions.heads_off(request, stack_sizes(model)),
         **interventions.of_side(model, request, "encoder", donor("encoder", start)),
     }
-    target_ids, complete = _target(model, request, source.ids, edit, keep)
+    target_ids, complete = _target(model, request, source.ids, edit, progress)
     target = tokenize_ids(model, check_length(model, target_ids))
     edit = {
         **edit,
@@ -236,7 +249,7 @@ def _without_logits(trace: Trace, tokens: dict[StackName, list[Token]]) -> Trace
 
 
 def _target(
-    model: Model, request: RunRequest, source: list[int], edit: Edit, keep: Callable[[str], bool]
+    model: Model, request: RunRequest, source: list[int], edit: Edit, progress: Progress
 ) -> tuple[list[int], bool]:
     """The decoder's ids, and whether they are complete.
 
@@ -249,8 +262,16 @@ def _target(
         return [start, *source[:-1]], True  # it cannot generate: the decoder reads the source
     limit = max(min(MAX_TRANSLATION_TOKENS, max_tokens(model) - 1), 1)
     job = prepare(model.task, model.tokenizer, model.origin, [source], {"max_new_tokens": limit})
-    recorder = Recorder(model, lambda name: keep(name) and False, edit)
+
+    def nothing(_: str) -> bool:
+        progress.check()
+        return False
+
+    engine = job.engine(visitor=Recorder(model, nothing, edit))
     ends = job.settings.eos_token_id
-    choices = list(generate_tokens(job.engine(visitor=recorder), job.requests(), job.settings))
+    choices = []
+    for choice in generate_tokens(engine, job.requests(), job.settings):
+        choices.append(choice)
+        progress.tell("token", len(choices), limit)
     ids = [*job.prompts[0], *(choice.token for choice in choices if choice.token not in ends)]
     return ids, choices[-1].stopped == "end"

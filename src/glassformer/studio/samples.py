@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +27,7 @@ PAIRS = (
     ("Ramona made coffee.", "Vanilla ice cream cones for sale."),
 )
 BEGINNINGS = ("The cat sat on", "The restaurant refused to serve me a ham sandwich, because it")
+MAX_ID = 56  # characters
 SOURCES = ("The cat sat on the mat", "I love to play soccer", "I ate the apple")
 
 
@@ -38,6 +41,16 @@ class ServedModel:
     run: Path | None = None  # the folder of its training run
     step: int | None = None  # the checkpoint of that run it was loaded from, if known
     folder: str = ""  # or the name that it was loaded by; empty: a toy, trained here
+
+
+def model_ids(names: Sequence[str]) -> list[str]:
+    """Ids for addresses: from the names, so that a link opens the same model in another studio."""
+    ids: list[str] = []
+    for name in names:
+        plain = re.sub(r"[^\w.-]+", "-", name).strip("-.")[-MAX_ID:] or "model"
+        same = sum(id == plain or id.startswith(f"{plain}~") for id in ids)
+        ids.append(f"{plain}~{same + 1}" if same else plain)
+    return ids
 
 
 def samples(served: ServedModel) -> list[Sample]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, Field, RootModel
+from pydantic import BaseModel, Field, JsonValue, RootModel
 
 from glassformer.config import Strict
 from glassformer.glass.stacks import StackName
@@ -69,7 +69,9 @@ class Token(BaseModel):
 class Guess(BaseModel):
     """A word (or label) and its probability."""
 
-    text: str
+    id: int  # in the vocabulary: two tokens can be read alike, such as b and Ġb
+    text: str  # as it is read
+    piece: str  # as the vocabulary spells it
     p: float
 
 
@@ -137,7 +139,8 @@ class UploadedTrace(BaseModel):
 
 class Measure(BaseModel):
     id: str
-    title: str
+    title: str  # the field's term
+    text: str  # the same in plain words
     paper: str
 
 
@@ -159,31 +162,43 @@ class VectorRows(BaseModel):
     length: int  # of each row
 
 
+class NumbersStep(BaseModel):
+    """One step of a computation: see views/formulas.py."""
+
+    name: str
+    title: str
+    text: str
+    formulas: list[JsonValue]
+    shows: list[str]  # the vectors of this step; the last one is its result
+
+
 class Numbers(BaseModel):
-    """The computation of one query of one head, from the embedding to the end of its block."""
+    """The computation of one query of one head, from the layer's input to its output."""
 
     token: str
-    embedding: Vector
-    segment: Vector | None
-    position: Vector | None  # None: rotary or relative positions add no vector
-    before: Vector  # the residual stream before the attention
-    x: Vector  # the input of W_Q: `before`, or its norm (pre-norm)
-    q: Vector
+    steps: list[NumbersStep]
+    vectors: dict[str, Vector]  # by their names in the formulas
+    names: dict[str, str]  # what they are
     k: VectorRows  # a row for each key
     v: VectorRows
-    scores: list[float]  # q · k
-    scaled: list[float]  # q · k / scale
-    bias: list[float] | None  # of relative positions
-    masked: list[float | None]  # None: −∞
-    weights: list[float]
-    mixed: Vector  # Σ weights · v
-    out: Vector  # W_O of all heads' mixed
-    residual: Vector  # before + out
-    norm: Vector  # the input of the next part
-    mlp: Vector
-    block: Vector  # the output of the block
-    scale: float
-    formulas: dict[str, str]
+    scores: list[float]  # s: q · k
+    scaled: list[float]  # u
+    bias: list[float] | None  # b: of relative positions
+    masked: list[float | None]  # w; None: −∞
+    weights: list[float]  # a
+    width: int  # d, of the head
+    scale: float  # scores are divided by it
+
+
+class Surprisal(BaseModel):
+    side: Side
+    bits: list[float | None]  # of each token; None: it is not predicted
+
+
+class JobProgress(BaseModel):
+    unit: str = ""  # what is counted: layers, tokens
+    done: int = 0
+    of: int = 0  # 0: not known yet
 
 
 class AlignmentView(BaseModel):

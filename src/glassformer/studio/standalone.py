@@ -18,6 +18,8 @@ from typing import Any
 from pydantic import BaseModel
 from torch import Tensor
 
+from glassformer.studio.views.encode import Picture
+
 WEB = Path(__file__).parent / "web"
 MAIN = "main"
 IMPORT = re.compile(r'^import (?:\{ ([\w, ]+) \}|\* as (\w+)) from "\./(\w+)\.js";$', re.MULTILINE)
@@ -25,7 +27,7 @@ EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|const|class) (\w+))", r
 UNSUPPORTED = re.compile(r"^(?:import|export)\b.*|</script|<!--", re.MULTILINE | re.IGNORECASE)
 SHEET = re.compile(r'<link rel="stylesheet" href="(.*)">\n *')
 DATA = '<script type="application/json" id="held">null</script>'  # where the responses go
-ResponseContent = BaseModel | Tensor
+ResponseContent = BaseModel | Tensor | Picture
 
 
 def bundle(modules: Mapping[str, str], main: str) -> str:
@@ -102,5 +104,6 @@ def as_data(value: Any) -> str:
 def _plain(answer: ResponseContent) -> Any:
     if isinstance(answer, BaseModel):
         return answer.model_dump(mode="json")
-    data = base64.b64encode(answer.numpy().tobytes()).decode()
-    return {"bytes": data, "shape": list(answer.shape)}
+    values, power = answer if isinstance(answer, Picture) else Picture(answer)
+    data = base64.b64encode(values.numpy().tobytes()).decode()
+    return {"bytes": data, "shape": list(values.shape), "power": power}

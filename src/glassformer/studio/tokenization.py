@@ -16,6 +16,7 @@ from glassformer.text import Encoding, Text, Tokenizer
 from glassformer.text.tokenizer import REPLACEMENT
 
 SPECIAL = re.compile(r"\[[A-Z]+\]|<[^<>\s]{1,40}>")  # [CLS], </s>, <|endoftext|>
+BLANKS = str.maketrans("ĠĊĉ", " \n\t")  # how a byte-level vocabulary spells white space
 NO_TOKENIZER = "this model came without a tokenizer: write token ids, such as 5 7 9"
 
 
@@ -83,17 +84,20 @@ def tokenize_ids(model: Model, ids: Sequence[int]) -> TokenizedText:
 def tokens_from_pieces(pieces: Sequence[str]) -> list[Token]:
     """Tokens of which only the vocabulary's spelling is known: ##ing, Ġcat, ▁cat, [SEP]."""
     spaced = any(piece.startswith(tuple(SPACES)) for piece in pieces)
+    blanks = BLANKS if any(piece.startswith("Ġ") for piece in pieces) else {}
     tokens: list[Token] = []
     word, inside = -1, False
     for piece in pieces:
         special = SPECIAL.fullmatch(piece) is not None
-        bare = piece.removeprefix("##").strip(SPACES)
+        plain = piece.removeprefix("##").translate(blanks)
+        bare = plain.strip(SPACES)
         continues = piece.startswith("##") or (spaced and piece == bare and bare.isalnum())
         if not special and not (inside and continues):
             word += 1
         inside = not special
         number = None if special else word
-        tokens.append(Token(text=bare or piece, piece=piece, special=special, word=number))
+        text = bare or plain.replace("▁", " ")
+        tokens.append(Token(text=text, piece=piece, special=special, word=number))
     return tokens
 
 

@@ -20,7 +20,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
         request: Request, one: str, two: str, work: Callable[[RecordedRun, RecordedRun], Any]
     ) -> Any:
         first, second = state.runs.get(one), state.runs.get(two)
-        return await state.jobs.run(request, lambda stop: work(first, second))
+        return await state.jobs.run(request, lambda _: work(first, second))
 
     @app.get("/api/difference/{one}/{two}/head/{stack}/{layer}/{head}")
     async def one_head(

@@ -21,13 +21,13 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
     @app.get("/api/template")
     async def template(request: Request) -> Response:
         """All pages in one file, without data: the browser adds that."""
-        page = await jobs.run(request, lambda stop: standalone.template())
+        page = await jobs.run(request, lambda _: standalone.template())
         return Response(page, media_type="text/plain")
 
     @app.get("/api/runs/{id}/trace")
     async def download_trace(request: Request, id: str) -> Response:
         run = runs.get(id)
-        data = await jobs.run(request, lambda stop: run.trace.to_bytes())
+        data = await jobs.run(request, lambda _: run.trace.to_bytes())
         return Response(data, media_type="application/octet-stream")
 
     @app.get("/api/runs/{id}/rows/{stack}/{layer}/{head}")
@@ -39,7 +39,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
         run, queries = runs.get(id), range(first, first + count)
         content = await jobs.run(
             request,
-            lambda stop: [attention_row(run, stack, layer, head, query) for query in queries],
+            lambda _: [attention_row(run, stack, layer, head, query) for query in queries],
         )
         return as_json(schemas.AttentionRows(content))
 
@@ -55,7 +55,8 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
         data = await request.body()
 
         def work(_: object) -> RecordedRun:
-            return runs.traces.put(run_from_trace(Trace.from_bytes(data), f"t{runs.next_number()}"))
+            id = f"trace:{runs.next_number()}"  # no model has a colon in its id
+            return runs.traces.put(run_from_trace(Trace.from_bytes(data), id))
 
         run = await jobs.run(request, work)
         return as_json(schemas.UploadedTrace(model=run.id))

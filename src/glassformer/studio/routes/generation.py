@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Event
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 
 from glassformer.glass.stacks import StackName
 from glassformer.studio import schemas
+from glassformer.studio.jobs import Progress
 from glassformer.studio.page_schemas import GenerationRequest
 from glassformer.studio.routes.responses import as_bytes, as_json, parse_body
 from glassformer.studio.state import StudioState
@@ -25,10 +25,10 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
         query = parse_body(GenerationRequest, await request.body())
         served = state.served(query.model)
 
-        def work(stop: Event) -> RecordedGeneration:
+        def work(progress: Progress) -> RecordedGeneration:
             known = generations.same(query)
             return known or generations.add(
-                state.checkpoints.model(served, query.step), query, stop
+                state.checkpoints.model(served, query.step), query, progress
             )
 
         return as_json((await state.jobs.run(request, work)).row)
@@ -37,7 +37,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
         request: Request, id: str, work: Callable[[RecordedGeneration], Any]
     ) -> Any:
         recorded = generations.get(id)
-        return await state.jobs.run(request, lambda stop: work(recorded))
+        return await state.jobs.run(request, lambda _: work(recorded))
 
     @app.get("/api/generations/{id}/python")
     async def code(id: str) -> Response:

@@ -6,6 +6,7 @@ from fastapi import FastAPI, Request, Response
 
 from glassformer.errors import InputError
 from glassformer.glass.stacks import StackName
+from glassformer.studio.jobs import Progress
 from glassformer.studio.routes.responses import as_json
 from glassformer.studio.state import StudioState
 from glassformer.studio.views import layers
@@ -15,12 +16,20 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
     @app.get("/api/runs/{id}/lens")
     async def lens(request: Request, id: str) -> Response:
         run = state.runs.get(id)
-        return as_json(await state.jobs.run(request, lambda stop: layers.lens_curves(run)))
+
+        def work(progress: Progress) -> bytes:
+            return run.once("lens", lambda: layers.lens_curves(run, progress))
+
+        return as_json(await state.jobs.run(request, work))
 
     @app.get("/api/runs/{id}/lens/{token}")
     async def lens_at(request: Request, id: str, token: int) -> Response:
         run = state.runs.get(id)
-        return as_json(await state.jobs.run(request, lambda stop: layers.lens_at(run, token)))
+
+        def work(_: Progress) -> bytes:
+            return run.once(f"lens {token}", lambda: layers.lens_at(run, token))
+
+        return as_json(await state.jobs.run(request, work))
 
     @app.get("/api/runs/{id}/trajectory/{stack}/{token}")
     async def trajectory(
@@ -32,5 +41,5 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
             raise InputError("other, mate: give both (a run and one of its tokens) or neither")
         pair = None if other is None or mate is None else (state.runs.get(other), mate)
         return as_json(
-            await state.jobs.run(request, lambda stop: layers.trajectory(run, stack, token, pair))
+            await state.jobs.run(request, lambda _: layers.trajectory(run, stack, token, pair))
         )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from threading import Event
 from typing import Literal
 
 from fastapi import FastAPI, Request, Response
 
 from glassformer.glass.stacks import StackName
+from glassformer.studio.jobs import Progress
 from glassformer.studio.page_schemas import PositionTable, ShuffleRequest
 from glassformer.studio.routes.responses import as_bytes, as_json, parse_body
 from glassformer.studio.state import StudioState
@@ -20,7 +20,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
 
     @app.get("/api/positions")
     async def lecture(request: Request) -> Response:
-        return as_json(await state.jobs.run(request, lambda stop: positions.lecture_positions()))
+        return as_json(await state.jobs.run(request, lambda _: positions.lecture_positions()))
 
     @app.get("/api/positions/{model}/{stack}")
     async def of_model(
@@ -28,7 +28,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
     ) -> Response:
         served = state.served(model)
 
-        def work(stop: Event) -> PositionTable:
+        def work(progress: Progress) -> PositionTable:
             return positions.model_positions(state.checkpoints.model(served, step), stack)
 
         return as_json(await state.jobs.run(request, work))
@@ -38,8 +38,8 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
         query = parse_body(ShuffleRequest, await request.body())
         run = state.runs.get(query.run)
 
-        def work(stop: Event) -> ShuffledRun:
-            return shuffled_runs.same(query) or shuffled_runs.add(run, query, stop)
+        def work(progress: Progress) -> ShuffledRun:
+            return shuffled_runs.same(query) or shuffled_runs.add(run, query, progress)
 
         return as_json((await state.jobs.run(request, work)).row)
 
@@ -51,6 +51,6 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
         shuffled = shuffled_runs.get(id)
         return as_bytes(
             await state.jobs.run(
-                request, lambda stop: shuffle.encoded_head(shuffled, when, stack, layer, head)
+                request, lambda _: shuffle.encoded_head(shuffled, when, stack, layer, head)
             )
         )

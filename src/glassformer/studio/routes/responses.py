@@ -28,12 +28,14 @@ def first_error(errors: Sequence[Any], skip: int = 0) -> str:
     return f"{field}: {errors[0]['msg']}" if field else str(errors[0]["msg"])
 
 
-def as_json(content: BaseModel) -> Response:
-    return Response(content.model_dump_json(), media_type="application/json")
+def as_json(content: BaseModel | bytes) -> Response:
+    """A schema, or JSON that is ready."""
+    body = content if isinstance(content, bytes) else content.model_dump_json()
+    return Response(body, media_type="application/json")
 
 
-def as_bytes(values: Tensor) -> Response:
-    """The raw bytes of a tensor; its shape is in the header X-Shape."""
-    shape = ",".join(map(str, values.shape))
+def as_bytes(values: Tensor, power: int = 1) -> Response:
+    """The raw bytes of a tensor; its shape is in the header X-Shape, their power in X-Power."""
+    headers = {"X-Shape": ",".join(map(str, values.shape)), "X-Power": str(power)}
     media_type = "application/octet-stream"
-    return Response(values.numpy().tobytes(), media_type=media_type, headers={"X-Shape": shape})
+    return Response(values.numpy().tobytes(), media_type=media_type, headers=headers)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from threading import Event
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 
 from glassformer.glass.stacks import StackName
 from glassformer.studio import schemas
+from glassformer.studio.jobs import Progress
 from glassformer.studio.routes.responses import as_bytes, as_json, parse_body
 from glassformer.studio.runs import RecordedRun, max_tokens, stack_sizes
 from glassformer.studio.samples import ServedModel, samples
@@ -19,6 +19,7 @@ from glassformer.studio.tokenization import NO_TOKENIZER, mask_token
 from glassformer.studio.trace_upload import uploaded_row
 from glassformer.studio.views import encode, measures
 from glassformer.studio.views.numbers import attention_row, numbers
+from glassformer.studio.views.surprisal import surprisal
 from glassformer.train.run_dir import checkpoints
 
 
@@ -37,15 +38,17 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
             return as_json(state.runs.uploaded_run(query).row)
         served = state.models[query.model]
 
-        def work(stop: Event) -> RecordedRun:
+        def work(progress: Progress) -> RecordedRun:
             known = state.runs.same(query)
-            return known or state.runs.add(state.checkpoints.model(served, query.step), query, stop)
+            if known is not None:
+                return known
+            return state.runs.add(state.checkpoints.model(served, query.step), query, progress)
 
         return as_json((await state.jobs.run(request, work)).row)
 
     async def of_run(request: Request, id: str, work: Callable[[RecordedRun], Any]) -> Any:
         run = state.runs.get(id)
-        return await state.jobs.run(request, lambda stop: work(run))
+        return await state.jobs.run(request, lambda _: work(run))
 
     @app.get("/api/runs/{id}/map/{stack}")
     async def all_heads(request: Request, id: str, stack: StackName) -> Response:
@@ -57,7 +60,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
         view: schemas.WeightsView = "raw",
     ) -> Response:  # fmt: skip
         work = functools.partial(encode.one_head, stack=stack, layer=layer, head=head, view=view)
-        return as_bytes(await of_run(request, id, work))
+        return as_bytes(*await of_run(request, id, work))
 
     @app.get("/api/runs/{id}/row/{stack}/{layer}/{head}/{query}")
     async def one_row(
@@ -79,7 +82,23 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
 
     @app.get("/api/runs/{id}/alignment")
     async def alignment(request: Request, id: str) -> Response:
-        return as_json(await of_run(request, id, measures.alignment))
+        def work(run: RecordedRun) -> bytes:
+            return run.once("alignment", lambda: measures.alignment(run))
+
+        return as_json(await of_run(request, id, work))
+
+    @app.get("/api/runs/{id}/surprisal")
+    async def token_surprisal(request: Request, id: str) -> Response:
+        run = state.runs.get(id)
+
+        def work(progress: Progress) -> bytes:
+            return run.once("surprisal", lambda: surprisal(run, progress))
+
+        return as_json(await state.jobs.run(request, work))
+
+    @app.get("/api/jobs/{name}")
+    async def job(name: str) -> Response:
+        return as_json(state.jobs.progress(name))
 
 
 def _model_row(id: str, served: ServedModel) -> schemas.ModelRow:

@@ -17,4 +17,4 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
         folder, step = served.run, served.step
         if folder is None:
             raise InputError("this model has no training run: open the folder of a run")
-        return as_json(await state.jobs.run(request, lambda stop: progress(folder, step)))
+        return as_json(await state.jobs.run(request, lambda _: progress(folder, step)))

@@ -1,6 +1,12 @@
-"""Attention weights as bytes, round(255 · weight): indices into a colour table."""
+"""Attention weights as bytes: indices into a colour table.
+
+A byte is round(255 · weight). In a long text most weights are too small for that: there a picture
+has the power 2, and a byte is round(255 · √weight).
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,9 +22,22 @@ from glassformer.studio.schemas import WeightsView
 THUMBNAIL = 48  # the most rows and columns of a head on the map
 
 
+class Picture(NamedTuple):
+    """Weights as bytes: weight = (byte / 255) ** power."""
+
+    values: Tensor  # (T, S) uint8
+    power: int = 1
+
+
 def to_bytes(values: Tensor) -> Tensor:
     """Numbers from 0 to 1 → uint8."""
     return (values.float() * 255).round().clamp(0, 255).to(torch.uint8).cpu()
+
+
+def picture(weights: Tensor) -> Picture:
+    if weights.shape[-1] <= THUMBNAIL:
+        return Picture(to_bytes(weights))
+    return Picture(to_bytes(weights.clamp(min=0).sqrt()), power=2)
 
 
 def all_heads(run: RecordedRun, stack: StackName) -> Tensor:  # (L, H, r, c)
@@ -33,13 +52,13 @@ def all_heads(run: RecordedRun, stack: StackName) -> Tensor:  # (L, H, r, c)
 
 def one_head(
     run: RecordedRun, stack: StackName, layer: int, head: int, view: WeightsView
-) -> Tensor:  # (T, S)
+) -> Picture:
     """One head; `mean` is over the heads of its layer, `rollout` over all layers up to it."""
     here = place(run.trace, stack, layer, head)
     heads = widen(run.trace[f"{here}.weights"])  # (H, T, S)
     if view == "value":
         norms = layer_values(run.loaded_model, run.trace, here)[head]
-        return to_bytes(norms / norms.sum(-1, keepdim=True).clamp(min=1e-30))
+        return picture(norms / norms.sum(-1, keepdim=True).clamp(min=1e-30))
     if view == "rollout":
-        return to_bytes(rollout(weights(run.trace, stack)[: layer + 1])[-1])
-    return to_bytes(heads.mean(0) if view == "mean" else heads[head])
+        return picture(rollout(weights(run.trace, stack)[: layer + 1])[-1])
+    return picture(heads.mean(0) if view == "mean" else heads[head])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Event
 
 import torch
 from torch import Tensor
@@ -24,6 +23,7 @@ from glassformer.loaded import Model, record
 from glassformer.model import Cache
 from glassformer.precision import widen
 from glassformer.studio.cache import RecentCache
+from glassformer.studio.jobs import Progress
 from glassformer.studio.page_schemas import (
     BeamNode,
     BeamResult,
@@ -37,7 +37,7 @@ from glassformer.studio.page_schemas import (
     SamplingRule,
     StepAttention,
 )
-from glassformer.studio.runs import Cancelled, check_length
+from glassformer.studio.runs import check_length
 from glassformer.studio.tokenization import tokenize, tokenize_ids
 from glassformer.studio.views.encode import to_bytes
 
@@ -70,14 +70,16 @@ class RecordedGenerations(RecentCache[RecordedGeneration]):
     def __init__(self) -> None:
         super().__init__(MAX_ENTRIES, MAX_BYTES)
 
-    def add(self, model: Model, request: GenerationRequest, stop: Event) -> RecordedGeneration:
-        return self.put(record_generation(model, request, f"g{self.next_number()}", stop))
+    def add(
+        self, model: Model, request: GenerationRequest, progress: Progress
+    ) -> RecordedGeneration:
+        return self.put(record_generation(model, request, f"g{self.next_number()}", progress))
 
 
 def record_generation(
-    model: Model, request: GenerationRequest, id: str, stop: Event
+    model: Model, request: GenerationRequest, id: str, progress: Progress
 ) -> RecordedGeneration:
-    """Continue a request's text and record every step; raises Cancelled once `stop` is set."""
+    """Continue a request's text and record every step; Cancelled once the client has left."""
     source = tokenize(model, request.text).ids
     options = request.model_dump(exclude={"model", "step", "text", "taken"}, exclude_none=True)
     job = prepare(model.task, model.tokenizer, model.origin, [source], options | LOGPROBS)
@@ -86,8 +88,8 @@ def record_generation(
     if any(not 0 <= token < vocab for _, token in request.taken):
         raise InputError(f"taken: write numbers from 0 to {vocab - 1}")
     if request.num_beams > 1:
-        return _beam_search(model, job, request, id, stop)
-    recorder = _StepRecorder(model, job, dict(request.taken), stop)
+        return _beam_search(model, job, request, id, progress)
+    recorder = _StepRecorder(model, job, dict(request.taken), progress, request.max_new_tokens)
     stopped = recorder.generate()
     ids = [step.token for step in recorder.steps]
     row = _row(model, job, id, ids, stopped, recorder.engine)
@@ -102,7 +104,8 @@ class _StepRecorder:
     model: Model
     job: GenerationJob
     taken: dict[int, int]  # step to token: what the user has chosen
-    stop: Event
+    progress: Progress
+    most: int  # tokens
     # (V,) of this step: before any processor, and after each.
     scores: list[Tensor] = field(default_factory=list)
     steps: list[GenerationStep] = field(default_factory=list)
@@ -126,8 +129,7 @@ class _StepRecorder:
         return stopped or "length"
 
     def _begin(self, scores: Tensor, rows: LogitRows) -> Tensor:
-        if self.stop.is_set():
-            raise Cancelled
+        self.progress.tell("token", len(self.steps), self.most)
         self.cache = _cache_row(self.engine, self.cache)
         self.scores = [scores[0]]
         return scores
@@ -276,12 +278,12 @@ def attention_rows(
 
 
 def _beam_search(
-    model: Model, job: GenerationJob, request: GenerationRequest, id: str, stop: Event
+    model: Model, job: GenerationJob, request: GenerationRequest, id: str, progress: Progress
 ) -> RecordedGeneration:
     if request.taken:
         raise InputError("taken: a beam search takes no chosen tokens: write num_beams = 1")
     engine = job.engine()
-    recorder = _BeamRecorder(model, engine, stop)
+    recorder = _BeamRecorder(model, engine, progress, request.max_new_tokens)
     best = beam(
         engine, job.prompts, job.settings, job.sources, job.tokenizer, watch=recorder.add
     )[0][0]  # fmt: skip
@@ -310,15 +312,15 @@ class _BeamRecorder:
 
     model: Model
     engine: Engine
-    stop: Event
+    progress: Progress
+    most: int  # tokens
     nodes: list[BeamNode] = field(default_factory=list)
     caches: list[CacheRow] = field(default_factory=list)
     pool: list[Generation] = field(default_factory=list)
     beams: list[int | None] = field(default_factory=list)  # the last node of each beam
 
     def add(self, step: BeamStep) -> None:
-        if self.stop.is_set():
-            raise Cancelled
+        self.progress.tell("token", len(self.caches), self.most)
         before = self.caches[-1] if self.caches else None
         self.caches.append(_cache_row(self.engine, before))
         self.pool = step.pools[0]

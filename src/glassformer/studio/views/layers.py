@@ -7,6 +7,7 @@ import re
 from glassformer.errors import InputError
 from glassformer.glass import between, decided, lens, word_path
 from glassformer.glass.stacks import StackName, sides
+from glassformer.studio.jobs import Progress
 from glassformer.studio.page_schemas import (
     BlockPart,
     LayerPoint,
@@ -15,18 +16,21 @@ from glassformer.studio.page_schemas import (
     WordTrajectory,
 )
 from glassformer.studio.runs import RecordedRun
-from glassformer.studio.schemas import Guess
-from glassformer.studio.views.predictions import TOP, readable
+from glassformer.studio.views.predictions import TOP, guesses, readable
 
 BLOCK = re.compile(r"\w+\.blocks\.(\d+)\.(attention|cross)?")
 
 
-def lens_curves(run: RecordedRun) -> LensCurves:
+def lens_curves(run: RecordedRun, progress: Progress) -> LensCurves:
     """How close each point is to the final output, for all tokens."""
-    decision = decided(run.loaded_model, run.trace)
+
+    def tell(done: int, of: int) -> None:
+        progress.tell("layer", done, of)
+
+    decision = decided(run.loaded_model, run.trace, tell=tell)
     return LensCurves(
         points=[_point(name) for name in decision.points],
-        words=[readable(run.loaded_model, word) for word in decision.words],
+        words=[readable(run.loaded_model, id) for id in decision.ids],
         p=decision.probabilities.tolist(),
         kl=decision.distances.tolist(),
     )
@@ -37,13 +41,7 @@ def lens_at(run: RecordedRun, token: int) -> LensPredictions:
     _check(run, run.row.stacks[-1].name, token)
     by_point = lens(run.loaded_model, run.trace, top_k=TOP, inside=True, at=[token])
     return LensPredictions(
-        tops=[
-            [
-                Guess(text=readable(run.loaded_model, word), p=p)
-                for word, p in zip(point.words[0], point.probabilities[0].tolist(), strict=True)
-            ]
-            for point in by_point.values()
-        ]
+        tops=[guesses(run.loaded_model, point, 0) for point in by_point.values()]
     )
 
 

@@ -27,16 +27,19 @@ OLSSON = "Olsson et al. 2022, In-context learning and induction heads"
 XIAO = "Xiao et al. 2023, Efficient streaming language models with attention sinks"
 VIG = "Vig and Belinkov 2019, Analyzing the structure of attention"
 WANG = "Wang et al. 2022, Interpretability in the wild"
-TITLES = {
-    "entropy": ("Entropy (nats)", CLARK),
-    "distance": ("Mean distance (tokens)", VIG),
-    "sink": ("Attention to the first token", XIAO),
-    "separators": ("Attention to separators", CLARK),
-    "previous": ("Previous-token score", CLARK),
-    "next": ("Next-token score", CLARK),
-    "duplicate": ("Duplicate-token score", WANG),
-    "induction": ("Induction score", OLSSON),
-}
+MEASURES = [  # the field's term, the same in plain words, where it comes from
+    Measure(id=id, title=title, text=text, paper=paper)
+    for id, title, text, paper in (
+        ("entropy", "Entropy (nats)", "how widely it attends", CLARK),
+        ("distance", "Mean distance (tokens)", "how far away it attends", VIG),
+        ("sink", "Attention to the first token", "its share there", XIAO),
+        ("separators", "Attention to separators", "its share on [SEP] and punctuation", CLARK),
+        ("previous", "Previous-token score", "its share one token back", CLARK),
+        ("next", "Next-token score", "its share one token ahead", CLARK),
+        ("duplicate", "Duplicate-token score", "its share on the same token before", WANG),
+        ("induction", "Induction score", "its share on what followed the same token", OLSSON),
+    )
+]
 WITHIN_ONE_TEXT = ("distance",)  # meaningless for cross-attention
 
 
@@ -47,11 +50,7 @@ def measures(run: RecordedRun) -> Measures:
     values = {stack: _values(run, stack, scores[stack]) for stack in names}
     used = {name for by_name in values.values() for name in by_name}
     return Measures(
-        names=[
-            Measure(id=name, title=title, paper=paper)
-            for name, (title, paper) in TITLES.items()
-            if name in used
-        ],
+        names=[measure for measure in MEASURES if measure.id in used],
         values={
             stack: {name: heads.tolist() for name, heads in by_name.items()}
             for stack, by_name in values.items()
@@ -61,14 +60,14 @@ def measures(run: RecordedRun) -> Measures:
 
 
 def _values(run: RecordedRun, stack: StackName, scores: dict[str, Tensor]) -> dict[str, Tensor]:
-    heads = weights(run.trace, stack)
+    heads, known = weights(run.trace, stack), {measure.id for measure in MEASURES}
     _, keys = sides(run.trace, stack)
     values = {
         "entropy": entropy(heads),
         "distance": distance(heads),
         "sink": sink_share(heads),
         "separators": sink_share(heads, separators(keys)),
-        **{name: score for name, score in scores.items() if name in TITLES},
+        **{name: score for name, score in scores.items() if name in known},
     }
     excluded = WITHIN_ONE_TEXT if stack == "cross" else ()
     return {name: value for name, value in values.items() if name not in excluded}

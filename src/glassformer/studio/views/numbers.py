@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from glassformer.errors import InputError
 from glassformer.glass.stacks import StackName, place
 from glassformer.model import Attention
 from glassformer.model.attention import AttentionSpec, visible
+from glassformer.model.stack import Stack
 from glassformer.precision import widen
 from glassformer.studio.runs import RecordedRun
-from glassformer.studio.schemas import AttentionRow, Numbers, Vector, VectorRows
+from glassformer.studio.schemas import (
+    AttentionRow,
+    Numbers,
+    NumbersStep,
+    Side,
+    Vector,
+    VectorRows,
+)
+from glassformer.studio.views.formulas import NAMES, HeadPlace, head_steps
 
 SHOWN = 8  # entries of a vector
 
@@ -29,64 +40,87 @@ def attention_row(
 
 
 def numbers(run: RecordedRun, stack: StackName, layer: int, head: int, query: int) -> Numbers:
-    """Every vector on the way from the embedding to the block's output, for one query."""
+    """Every vector on the way from the layer's input to its output, for one query."""
     weights, masked = _line(run, stack, layer, head, query)
-    at = place(run.trace, stack, layer, head)  # decoder.blocks.3.cross
-    attention = run.loaded_model.task.backbone.get_submodule(at)
+    name = place(run.trace, stack, layer, head)  # decoder.blocks.3.cross
+    side: Side = "encoder" if stack == "encoder" else "decoder"
+    module = run.loaded_model.task.backbone.get_submodule(side)
+    assert isinstance(module, Stack)  # noqa: S101 - only stacks have heads
+    attention = module.get_submodule(name.partition(".")[2])
     assert isinstance(attention, Attention)  # noqa: S101 - place checks it
-    block, side = at.rpartition(".")[0], at.partition(".")[0]
-    q = _of(run, f"{at}.q")[query, head]  # (D,)
+    patches = {(at, deep, token) for at, deep, token, _ in run.request.patches}
+    at = HeadPlace(
+        module, layer, attention,
+        off=(stack, layer, head) in run.request.off, patched=(side, layer, query) in patches,
+    )  # fmt: skip
     group = attention.heads // attention.key_heads
-    k, v = (_of(run, f"{at}.{name}")[:, head // group] for name in "kv")  # (S, D)
-    dots = k @ q
-    bias = run.trace.get(f"{side}.relative.bias") if not attention.cross else None
-    before, x, residual, norm = (_of(run, name) for name in _names(run, block, layer, at))
-    segment, position = (
-        run.trace.get(f"{side}.embedding.{name}") for name in ("segments", "positions")
-    )
+    q = _of(run, f"{name}.q")[query, head]  # (D,)
+    k, v = (_of(run, f"{name}.{part}")[:, head // group] for part in "kv")  # (S, D)
+    bias = None if attention.cross else run.trace.get(f"{side}.relative.bias")
+    steps = head_steps(at)
+    vectors = {
+        "q": q,
+        "z": _of(run, f"{name}.mixed")[query, head],
+        **{each: rows[query] for each, rows in _stream(run, at, name, steps).items()},
+    }
     return Numbers(
-        token=run.tokens["encoder" if side == "encoder" else "decoder"][query].text,
-        embedding=_cut(_of(run, f"{side}.embedding.tokens")[query]),
-        segment=None if segment is None else _cut(segment[query]),
-        position=None if position is None else _cut(position[query]),
-        before=_cut(before[query]),
-        x=_cut(x[query]),
-        q=_cut(q),
+        token=run.tokens[side][query].text,
+        steps=steps,
+        vectors={each: _cut(vector) for each, vector in vectors.items()},
+        names={**{each: NAMES[each] for each in vectors if each in NAMES}, **_layer_before(layer)},
         k=VectorRows(values=k[:, :SHOWN].tolist(), length=k.shape[1]),
         v=VectorRows(values=v[:, :SHOWN].tolist(), length=v.shape[1]),
-        scores=dots.tolist(),
-        scaled=(dots * attention.scale).tolist(),
+        scores=(k @ q).tolist(),
+        scaled=((k @ q) * attention.scale).tolist(),
         bias=None if bias is None else widen(bias[head, query]).tolist(),
         masked=_or_none(masked),
         weights=weights.tolist(),
-        mixed=_cut(_of(run, f"{at}.mixed")[query, head]),
-        out=_cut(_of(run, f"{at}.out")[query]),
-        residual=_cut(residual[query]),
-        norm=_cut(norm[query]),
-        mlp=_cut(_of(run, f"{block}.mlp.out")[query]),
-        block=_cut(_of(run, f"{block}.out")[query]),
+        width=q.shape[0],
         scale=1 / attention.scale,
-        formulas=_formulas(run, attention, bias is not None),
     )
 
 
-def _names(run: RecordedRun, block: str, layer: int, at: str) -> tuple[str, str, str, str]:
-    """Trace names of: block input, input of W_Q, residual sum, input of the next part.
+def _layer_before(layer: int) -> dict[str, str]:
+    return {f"y_{layer - 1}": f"output of layer {layer - 1}"} if layer else {}
 
-    post-norm  before = x ── attention ──(+) residual ── norm
-    pre-norm   before ── norm: x ── attention ──(+) residual ── norm of the next part
-    """
-    side, crossing = at.partition(".")[0], at.endswith(".cross")
-    input_name = f"{side}.blocks.{layer - 1}.out" if layer else f"{side}.embedding.out"
-    part = "cross" if crossing else "attention"
-    summed, normed = f"{block}.{part}_sum", f"{block}.{part}_norm.out"
-    if run.trace.config["norm_place"] == "post":
-        before = f"{block}.attention_norm.out" if crossing else input_name
-        return before, before, summed, normed
-    before = f"{block}.attention_sum" if crossing else input_name
-    cross_norm = f"{block}.cross_norm.out"
-    after = cross_norm if cross_norm in run.trace and not crossing else f"{block}.mlp_norm.out"
-    return before, normed if normed in run.trace else before, summed, after
+
+def _stream(
+    run: RecordedRun, at: HeadPlace, name: str, steps: Sequence[NumbersStep]
+) -> dict[str, Tensor]:  # (T, C) each
+    """The vectors of the residual stream that the steps show."""
+    block, side = name.rpartition(".")[0], name.partition(".")[0]
+    part = name.rpartition(".")[2]
+    before = f"{side}.blocks.{at.layer - 1}.out" if at.layer else f"{side}.embedding.out"
+    if at.attention.cross:
+        before = f"{block}.attention_{'sum' if at.block.pre else 'norm.out'}"
+    norm = part if not at.block.pre else "cross" if at.crosses_later else "mlp"
+    tensors = {
+        "token": f"{side}.embedding.tokens",
+        "segment": f"{side}.embedding.segments",
+        "position": f"{side}.embedding.positions",
+        "n_e": f"{side}.embedding.norm.out",
+        "h": before,
+        "x": before if at.first_norm is None else f"{block}.{part}_norm.out",
+        "o": f"{name}.out",
+        "r": f"{block}.{part}_sum",
+        "n": f"{block}.{norm}_norm.out",
+        "m": f"{block}.mlp.out",
+        "y": f"{block}.out",
+        "y_other": f"{block}.out",
+        f"y_{at.layer - 1}": before,
+        "r_self": before,
+        "n_self": before,
+        "r_cross": f"{block}.cross_sum",
+        "n_cross": f"{block}.cross_norm.out",
+        "n_mlp": f"{block}.mlp_norm.out",
+        "r_mlp": f"{block}.mlp_sum",
+    }
+    used = dict.fromkeys(each for step in steps for each in step.shows)
+    vectors = {each: _of(run, tensors[each]) for each in used if each in tensors}
+    if "e" in used:
+        parts = [vectors[each] for each in ("token", "segment", "position") if each in used]
+        vectors["e"] = torch.stack(parts).sum(0)
+    return vectors
 
 
 def _line(
@@ -112,28 +146,6 @@ def _at(rows: Tensor, query: int) -> Tensor:
     if not 0 <= query < len(rows):
         raise InputError(f"token {query}: this text has tokens 0 to {len(rows) - 1}")
     return rows[query]
-
-
-def _formulas(run: RecordedRun, attention: Attention, bias: bool) -> dict[str, str]:
-    config = run.trace.config
-    post = config["norm_place"] == "post"
-    rotary = config["position"] == "rotary" and not attention.cross
-    source = "memory" if attention.cross else "x"
-    projections = {"q": "W_Q x", "k": f"W_K {source}"}
-    return {
-        "x": "before" if post else "norm(before)",
-        **{name: f"turn({text})" if rotary else text for name, text in projections.items()},
-        "v": f"W_V {source}",
-        "scores": "q · k",
-        "scaled": "scores / √d" if config["scaled"] else "scores",
-        "masked": ("scaled + bias" if bias else "scaled") + ", or −∞ where it may not look",
-        "weights": "softmax(masked)",
-        "mixed": "Σ weights v",
-        "out": "W_O [mixed of all heads]",
-        "residual": "before + out",
-        "norm": "norm(residual)",
-        "mlp": "W_2 (act(W_g norm) · W_1 norm)" if config["gated"] else "W_2 act(W_1 norm)",
-    }
 
 
 def _of(run: RecordedRun, name: str) -> Tensor:

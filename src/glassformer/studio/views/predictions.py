@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from glassformer.glass import Trace
+from glassformer.glass import Prediction, Trace
 from glassformer.glass import predictions as token_predictions
 from glassformer.inference.classify import SCORES
 from glassformer.loaded import Model
+from glassformer.precision import widen
 from glassformer.studio.schemas import Guess, Predictions, TokenPrediction
 from glassformer.studio.tokenization import mask_token
 
@@ -44,25 +46,38 @@ def predictions(model: Model, trace: Trace, ids: Sequence[int], text: str | None
 
 def _at_tokens(model: Model, trace: Trace, tokens: Sequence[int]) -> list[TokenPrediction]:
     prediction = token_predictions(model, trace, top_k=TOP)
-    chances = prediction.probabilities.tolist()
+    return [TokenPrediction(token=token, top=guesses(model, prediction, token)) for token in tokens]
+
+
+def guesses(model: Model, prediction: Prediction, row: int) -> list[Guess]:
+    """One row of a prediction: tokens of the vocabulary, or labels."""
+    labels = model.task.spec.traits.predicts == "token_labels"
+    rows = (prediction.ids[row], prediction.words[row], prediction.probabilities[row].tolist())
     return [
-        TokenPrediction(
-            token=token,
-            top=[
-                Guess(text=readable(model, word), p=p)
-                for word, p in zip(prediction.words[token], chances[token], strict=True)
-            ],
-        )
-        for token in tokens
+        Guess(id=id, text=word if labels else readable(model, id), piece=word, p=p)
+        for id, word, p in zip(*rows, strict=True)
     ]
 
 
-def readable(model: Model, word: str) -> str:
-    """A piece of the vocabulary as readable text: Ġcat is cat."""
-    id = None if model.tokenizer is None else model.tokenizer.id(word)
-    if model.tokenizer is None or id is None or model.task.spec.traits.predicts == "token_labels":
-        return word
-    return model.tokenizer.decode([id]).strip() or word
+def next_token_bits(model: Model, trace: Trace, ids: Sequence[int]) -> list[float | None]:
+    """The surprisal of each token given those before it; empty unless the model predicts them."""
+    if model.task.spec.traits.predicts != "next_token":
+        return []
+    rows = trace["logits"]
+    return [None, *(surprisal_bits(rows[place], id) for place, id in enumerate(ids[1:]))]
+
+
+def surprisal_bits(logits: Tensor, id: int) -> float:
+    """−log₂ p of a token."""
+    return max(0.0, float(-widen(logits).log_softmax(-1)[id] / math.log(2)))
+
+
+def readable(model: Model, id: int) -> str:
+    """A token of the vocabulary as it is read: Ġcat is cat, Ċ is a line end."""
+    if model.tokenizer is None:
+        return str(id)
+    text = model.tokenizer.decode([id])
+    return text.strip() or text or model.tokenizer.token(id)
 
 
 def _labels(model: Model, logits: Tensor) -> list[Guess]:
@@ -71,4 +86,4 @@ def _labels(model: Model, logits: Tensor) -> list[Guess]:
     stated = None if model.origin is None else model.origin.config.get("problem_type")
     values = SCORES.get(stated or default, torch.sigmoid)(logits[0].float())
     order = values.argsort(descending=True, stable=True).tolist()
-    return [Guess(text=labels[i], p=float(values[i])) for i in order[:TOP]]
+    return [Guess(id=i, text=labels[i], piece=labels[i], p=float(values[i])) for i in order[:TOP]]

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import groupby
-from threading import Event
 
 import torch
 from torch import Tensor
@@ -17,8 +16,9 @@ from glassformer.glass import Edit, Trace, weights
 from glassformer.glass.stacks import StackName, stacks
 from glassformer.loaded import Model, record
 from glassformer.studio.cache import RecentCache
+from glassformer.studio.jobs import Progress
 from glassformer.studio.page_schemas import ShuffleRequest, ShuffleRow
-from glassformer.studio.runs import Cancelled, RecordedRun
+from glassformer.studio.runs import RecordedRun
 from glassformer.studio.schemas import Predictions, Token, TokenPrediction
 from glassformer.studio.views.encode import to_bytes
 from glassformer.studio.views.predictions import predictions
@@ -45,14 +45,14 @@ class ShuffledRuns(RecentCache[ShuffledRun]):
     def __init__(self) -> None:
         super().__init__(MAX_ENTRIES, MAX_BYTES)
 
-    def add(self, run: RecordedRun, request: ShuffleRequest, stop: Event) -> ShuffledRun:
-        return self.put(shuffle(run, request, f"s{self.next_number()}", stop))
+    def add(self, run: RecordedRun, request: ShuffleRequest, progress: Progress) -> ShuffledRun:
+        return self.put(shuffle(run, request, f"s{self.next_number()}", progress))
 
 
-def shuffle(run: RecordedRun, request: ShuffleRequest, id: str, stop: Event) -> ShuffledRun:
+def shuffle(run: RecordedRun, request: ShuffleRequest, id: str, progress: Progress) -> ShuffledRun:
     """Run the same words in a random order; a decoder's last word stays last.
 
-    Raises InputError for a pair of texts, and Cancelled once `stop` is set.
+    Raises InputError for a pair of texts, and Cancelled once the client has left.
     """
     model = run.loaded_model
     config = model.task.backbone.config
@@ -63,9 +63,8 @@ def shuffle(run: RecordedRun, request: ShuffleRequest, id: str, stop: Event) -> 
     order = reorder(tokens, request.seed, last_stays=side == "decoder")
     edit = dict(run.edit) if request.positions else {**run.edit, **no_positions(model)}
     answers, attention = {}, {}
-    for name, places in (("before", list(range(len(order)))), ("after", order)):
-        if stop.is_set():
-            raise Cancelled
+    for done, (name, places) in enumerate((("before", sorted(order)), ("after", order))):
+        progress.tell("run", done, 2)
         answers[name], attention[name] = _run_in_order(run, places, _moved(edit, side, places))
     moved = {
         stack: float((attention["after"][stack] - before).abs().sum(-1).mean() / 2)

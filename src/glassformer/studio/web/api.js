@@ -2,6 +2,10 @@
 
 const KEPT = 48;
 export const MISSING = -1; // status: not in the exported file
+export const CANCELLED = -2; // status: stopped by the user
+const SESSION = Math.random().toString(36).slice(2);
+const open = new Map(); // requests without an answer: by name, what stops them
+let asked = 0;
 const kept = new Map();
 const used = new Set(); // by what is on the screen
 const AT_ONCE = 6; // browsers' limit per server
@@ -20,16 +24,33 @@ export class Refused extends Error {
   }
 }
 
-async function fetched(path, options) {
+async function fetched(path, options = {}) {
+  const [name, stop] = [`${SESSION}-${++asked}`, new AbortController()];
   let answer;
+  open.set(name, stop);
   try {
-    answer = await fetch(`api/${path}`, options);
+    answer = await fetch(`api/${path}`, { ...options, signal: stop.signal, headers: { ...options.headers, "X-Job": name } });
   } catch {
-    throw new Refused("The studio's server does not answer. Is it still running?");
+    throw stop.signal.aborted ? new Refused("Cancelled.", CANCELLED) : new Refused("The studio's server does not answer. Is it still running?");
+  } finally {
+    open.delete(name);
   }
   if (answer.ok) return answer;
   const body = await answer.json().catch(() => ({}));
   throw new Refused(body.error ?? `The server answered ${answer.status}.`, answer.status);
+}
+
+/** How far the oldest open request is: {unit, done, of}; null if there is none, or nothing is known yet. */
+export async function progress() {
+  const [name] = open.keys();
+  const answer = name ? await fetch(`api/jobs/${name}`).catch(() => null) : null;
+  const now = answer?.ok ? await answer.json() : null;
+  return now?.of ? now : null;
+}
+
+/** Stops all open requests: the server stops computing. */
+export function cancel() {
+  for (const stop of open.values()) stop.abort();
 }
 
 /** Caches the promise of an answer; drops failed and old ones. */
@@ -54,16 +75,16 @@ async function here(key) {
   if (answer === undefined) throw new Refused("This page holds only what was exported: the studio has the rest.", MISSING);
   if (answer.refused) throw new Refused(answer.refused, 400);
   if (!answer.bytes) return answer;
-  return { bytes: Uint8Array.from(atob(answer.bytes), (each) => each.charCodeAt(0)), shape: answer.shape };
+  return { bytes: Uint8Array.from(atob(answer.bytes), (each) => each.charCodeAt(0)), shape: answer.shape, power: answer.power };
 }
 
 export const json = (path) => keep(path, async () => (await fetched(path)).json());
 
-/** @returns {Promise<{bytes: Uint8Array, shape: number[]}>} */
+/** @returns {Promise<{bytes: Uint8Array, shape: number[], power: number}>} a weight is (byte / 255) ** power */
 export const bytes = (path) => keep(path, async () => {
   const answer = await fetched(path);
   const shape = answer.headers.get("X-Shape").split(",").map(Number);
-  return { bytes: new Uint8Array(await answer.arrayBuffer()), shape };
+  return { bytes: new Uint8Array(await answer.arrayBuffer()), shape, power: Number(answer.headers.get("X-Power")) };
 });
 
 /** Many answers from one request. */
@@ -158,7 +179,7 @@ function plain(answer) {
   if (!(answer.bytes instanceof Uint8Array)) return answer;
   let text = "";
   for (let i = 0; i < answer.bytes.length; i += 8192) text += String.fromCharCode(...answer.bytes.subarray(i, i + 8192));
-  return { bytes: btoa(text), shape: answer.shape };
+  return { bytes: btoa(text), shape: answer.shape, power: answer.power };
 }
 
 /** A file from the server. */

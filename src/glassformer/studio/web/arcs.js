@@ -1,10 +1,13 @@
 // Lines from each query to its keys.
 
+import { share } from "./dom.js";
 import { pane } from "./pane.js";
 import { density } from "./picture.js";
+import { tips } from "./tip.js";
 
 const MANY = 8; // lines a token when the text is long
 const LONG = 64;
+const TOLD = 3; // keys in the tooltip
 
 /** @param {(row: number) => void} pick */
 export function arcs(pick) {
@@ -16,7 +19,13 @@ export function arcs(pick) {
     const row = Math.floor(view.point(event).y / now.step);
     return row < now.rows.length ? row : -1;
   };
-  view.node.addEventListener("pointermove", (event) => { if (now) { pointed = rowAt(event); view.redraw(); } });
+  tips(view.node, (event) => {
+    if (!now) return "";
+    pointed = rowAt(event);
+    view.redraw();
+    const best = pointed < 0 ? [] : now.strongest(pointed).toSorted((a, b) => b[1] - a[1]).slice(0, TOLD);
+    return best.length ? `${now.rows[pointed].text} → ${best.map(([c, weight]) => `${now.columns[c].text} ${share(weight)}`).join(", ")}` : "";
+  });
   view.node.addEventListener("pointerleave", () => { pointed = -1; if (now) view.redraw(); });
   view.node.addEventListener("click", (event) => { const row = now ? rowAt(event) : -1; if (row >= 0) pick(row); });
 
@@ -72,13 +81,13 @@ export function arcs(pick) {
 }
 
 /** For a row: the columns above the threshold with their weights; the largest few of a long text. */
-function strongestOf({ bytes, columns, threshold }) {
-  const least = Math.max(1, 255 * threshold);
+function strongestOf({ bytes, columns, threshold, power = 1 }) {
+  const least = Math.max(1, 255 * threshold ** (1 / power));
   return (r) => {
     const links = [];
     for (let c = 0; c < columns.length; c++) {
       const byte = bytes[r * columns.length + c];
-      if (byte >= least) links.push([c, byte / 255]);
+      if (byte >= least) links.push([c, (byte / 255) ** power]);
     }
     return columns.length <= LONG ? links : links.sort((a, b) => b[1] - a[1]).slice(0, MANY);
   };

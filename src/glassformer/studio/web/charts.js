@@ -1,5 +1,7 @@
 // Line charts as SVG.
 
+import { tips } from "./tip.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 const [LEFT, RIGHT, TOP, BOTTOM] = [40, 14, 12, 26]; // room for the scales, in CSS pixels
 
@@ -63,6 +65,10 @@ export function chart({ label, title = label, places, wide, high, low, most, ser
   ...series.flatMap(({ kind, values }) => (marked >= 0 || count <= 40
     ? values.map((value, i) => [value, i]).filter(([, i]) => marked < 0 || i === marked)
       .map(([value, i]) => svg("circle", { class: `dot ${kind}`, cx: x(i), cy: y(value), r: marked < 0 ? 2.5 : 4.5 })) : [])));
+  tips(node, (event) => {
+    const i = nearest(event, left, RIGHT, count);
+    return `${places?.[i] ?? i}: ${series.map(({ name, values }) => `${name ? `${name} ` : ""}${shortly(values[i])}`).join(", ")}`;
+  });
   node.shows = [{ name: title, rows: series.map(({ name = "" }) => name), columns: places ?? series[0].values.map((_, i) => i), values: series.flatMap(({ values }) => values) }]; // for export
   return node;
 }

@@ -47,10 +47,17 @@ export function even(stops, count = 256) {
 
 const TABLES = { light: even(STOPS.light), dark: even(STOPS.dark) };
 
-/** The table in use. `faint` spends more of it on small weights (their square roots). */
-export function colours(theme, faint = false) {
+/**
+ * The table in use. `faint` spends more of it on small weights (their square roots).
+ * @param {{power?: number, top?: number}} range a byte stands for the weight (byte / 255) ** power; weights from `top` on have the last colour
+ */
+export function colours(theme, faint = false, { power = 1, top = 1 } = {}) {
   const plain = TABLES[theme];
-  return faint ? plain.map((_, i) => plain[Math.round(Math.sqrt(i / 255) * 255)]) : plain;
+  if (!faint && power === 1 && top === 1) return plain;
+  return plain.map((_, i) => {
+    const part = Math.min(1, (i / 255) ** power / top);
+    return plain[Math.round((faint ? Math.sqrt(part) : part) * 255)];
+  });
 }
 
 /** The same table as the words that ImageData is made of. */

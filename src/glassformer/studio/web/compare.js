@@ -2,12 +2,12 @@
 
 import * as api from "./api.js";
 import { colours, words } from "./colour.js";
-import { el, select, swap, table, valued, visible } from "./dom.js";
+import { el, select, share, swap, table, valued, visible } from "./dom.js";
 import { everyHead, movers, weights, whichHead } from "./head.js";
 import { atStep, difference, moves } from "./lab.js";
 import { matrixCard } from "./matrix.js";
-import { legend } from "./picture.js";
-import { changeOf, diverging, signedLegend } from "./signed.js";
+import { legend, rangeOf } from "./picture.js";
+import { changeOf, diverging, signed, signedLegend } from "./signed.js";
 import { groups, sides } from "./tokens.js";
 
 export const compare = {
@@ -27,7 +27,7 @@ function build(app) {
   } } });
   const pick = (query) => app.update({ query });
   const [first, second, between] = [["The first", "The first: rows look, columns are looked at"], ["The second", "The second: rows look, columns are looked at"], ["The difference", "The second less the first"]]
-    .map(([label, name]) => matrixCard(label, { name, pick }));
+    .map(([label, name], i) => matrixCard(label, { name, pick, say: i === 2 ? signed : share }));
   const still = el("p", { class: "quiet still", hidden: true });
   between.fit.before(still);
   const list = el("div", { class: "moved" });
@@ -55,20 +55,23 @@ function build(app) {
     still.hidden = same;
     [between.fit.hidden, between.foot.hidden, list.hidden] = [!same, !same, !same];
     if (!same) still.textContent = apart.message;
-    const plain = words(colours(theme(), state.faint));
     const whole = { special: true, pieces: true };
-    const draw = (part, bytes, of, palette, value, drawn) => {
+    const draw = (part, bytes, of, drawn, how) => {
       const [rows, columns] = sides(of, stack).map((tokens) => groups(tokens, whole));
-      part.cells.show({ bytes, rows, columns, chosen: state.query < rows.length ? state.query : -1, zoom: 0, palette, value });
+      part.cells.show({ bytes, rows, columns, chosen: state.query < rows.length ? state.query : -1, zoom: 0, ...how });
       part.cells.view.canvas.dataset.drawn = [...drawn, stack, layer, head, theme()].join();
     };
-    for (const part of [first, second]) swap(part.foot, legend(theme(), state.faint, "0", "1", "weight"));
+    const plain = [[first, a], [second, b]].map(([part, { bytes, power }]) => {
+      const range = rangeOf(bytes, power);
+      swap(part.foot, legend(theme(), state.faint, "0", range.end, "weight"));
+      return { palette: words(colours(theme(), state.faint, range)), power };
+    });
     swap(between.foot, signedLegend(theme(), "change"));
     swap(spoken, ...bestAnswers(app, run, other)); // before the pictures: it affects their size
     if (same) swap(list, ...movers(app, "differ most:", apart[1].moved));
-    draw(first, a.bytes, run, plain, undefined, [run.run]);
-    draw(second, b.bytes, other, plain, undefined, [other.run]);
-    if (same) draw(between, apart[0].bytes, run, words(diverging(theme())), changeOf, [run.run, other.run]);
+    draw(first, a.bytes, run, [run.run], plain[0]);
+    draw(second, b.bytes, other, [other.run], plain[1]);
+    if (same) draw(between, apart[0].bytes, run, [run.run, other.run], { palette: words(diverging(theme())), value: changeOf });
     app.say(same ? `layer ${layer}, head ${head}: ${Math.round(100 * apart[1].moved[layer][head])} % of its attention is elsewhere` : apart.message);
   }
 

@@ -52,6 +52,11 @@ export function choice(label, options, chosen, choose, asks = () => false) {
     })));
 }
 
+/** A button that keeps the focus when it can do nothing: a disabled one would lose it. */
+export function action(text, able, act, props = {}) {
+  return el("button", { type: "button", text, "aria-disabled": able ? null : "true", ...props, on: { click: () => { if (able) act(); } } });
+}
+
 /** A checkbox with its label. */
 export function tick(label, checked, change, hint) {
   const box = el("input", { type: "checkbox", checked, on: { change: () => change(box.checked) } });

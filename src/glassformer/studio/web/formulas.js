@@ -1,41 +1,53 @@
-// The formulas of the slides.
+// Formulas as MathML. A formula is a nested list, ["=", "r", ["+", "h", "o"]]: studio/views/formulas.py writes them.
 
-import { math } from "./dom.js";
+import { el, math } from "./dom.js";
 
-const i = (name) => math("mi", name);
 const o = (sign) => math("mo", sign);
 const row = (...parts) => math("mrow", ...parts);
-const sub = (a, b) => math("msub", i(a), i(b));
-const sum = (index) => math("munder", o("∑"), i(index));
-const exp = (power) => math("msup", i("e"), power);
-const bold = (name) => { const node = i(name); node.setAttribute("class", "bold"); return node; };
-const boldSub = (a, b) => math("msub", bold(a), i(b));
+const between = (sign, parts) => row(...parts.flatMap((part, i) => (i ? [o(sign), part] : [part])));
+const VECTOR = /^([ehxqkvzornmyγβ]|token|segment|position)(_|$)|^b_[^j]/; // others are numbers or matrices
 
-/** One formula a step; `cross`: keys and values come from the encoder. */
-const FORMULAS = {
-  input: () => [bold("x"), o("="), i("embed"), o("("), i("token"), o(")"), o("+"), i("embed"), o("("), i("position"), o(")")],
-  qkv: (cross) => [
-    bold("q"), o("="), sub("W", "Q"), bold("x"), o(","),
-    boldSub("k", "j"), o("="), sub("W", "K"), boldSub(cross ? "m" : "x", "j"), o(","),
-    boldSub("v", "j"), o("="), sub("W", "V"), boldSub(cross ? "m" : "x", "j"),
-  ],
-  scores: () => [sub("s", "j"), o("="), bold("q"), o("·"), boldSub("k", "j")],
-  scaled: () => [sub("u", "j"), o("="), math("mfrac", sub("s", "j"), math("msqrt", i("d")))],
-  masked: () => [sub("w", "j"), o("="), sub("u", "j"), o("+"), row(o("{"), math("mtable",
-    math("mtr", math("mtd", math("mn", "0")), math("mtd", math("mtext", "may look"))),
-    math("mtr", math("mtd", row(o("−"), i("∞"))), math("mtd", math("mtext", "may not")))))],
-  weights: () => [sub("a", "j"), o("="), math("mfrac", exp(sub("w", "j")), row(sum("i"), exp(sub("w", "i"))))],
-  mixed: () => [bold("z"), o("="), sum("j"), sub("a", "j"), boldSub("v", "j")],
-  out: () => [bold("o"), o("="), sub("W", "O"), o("["), boldSub("z", "0"), o(";"), o("…"), o(";"), boldSub("z", "H−1"), o("]")],
-  residual: () => [bold("r"), o("="), bold("x"), o("+"), bold("o")],
-  norm: () => [bold("n"), o("="), i("γ"), math("mfrac", row(bold("r"), o("−"), i("μ")), i("σ")), o("+"), i("β")],
-  mlp: () => [bold("y"), o("="), sub("W", "2"), i("f"), o("("), sub("W", "1"), bold("n"), o(")")],
+/** A name such as W_Q or a_j: what follows the underscore is its index. */
+function symbol(name) {
+  const [base, index] = name.split("_");
+  const node = math(/^\d/.test(base) ? "mn" : "mi", base);
+  if (VECTOR.test(name)) node.setAttribute("class", "bold");
+  return index === undefined ? node : math("msub", node, math("mi", index));
+}
+
+const SUMS = ["+", "-", "times"];
+const draw = (formula) => (typeof formula === "string" ? symbol(formula) : SIGNS[formula[0]](...formula.slice(1)));
+const inside = (formula) => (SUMS.includes(formula[0]) ? row(o("("), draw(formula), o(")")) : draw(formula));
+const LOOKS = [["0", "may look"], ["−∞", "may not"]];
+
+const SIGNS = {
+  "=": (a, b) => row(draw(a), o("="), draw(b)),
+  "+": (...parts) => between("+", parts.map(draw)),
+  "-": (a, b) => between("−", [draw(a), draw(b)]),
+  "/": (a, b) => math("mfrac", draw(a), draw(b)),
+  times: (a, b) => between("⊙", [inside(a), inside(b)]),
+  scale: (a, b) => row(draw(a), draw(b)),
+  of: (weights, x) => row(draw(weights), inside(x)),
+  dot: (a, b) => between("·", [draw(a), draw(b)]),
+  exp: (power) => math("msup", math("mi", "e"), draw(power)),
+  sqrt: (of) => math("msqrt", draw(of)),
+  square: (of) => math("msup", draw(of), math("mn", "2")),
+  sum: (index, of) => row(math("munder", o("∑"), math("mi", index)), draw(of)),
+  call: (name, of) => row(symbol(name), o("("), draw(of), o(")")),
+  join: (first, last) => row(o("["), draw(first), o(";"), o("…"), o(";"), draw(last), o("]")),
+  mask: (of) => row(draw(of), o("+"), o("{"), math("mtable", ...LOOKS.map((cells) => math("mtr", ...cells.map((text) => math("mtd", math("mtext", text))))))),
 };
 
-/** @returns {Element} the formula of a step, with a label for screen readers */
-export function formula(step, spoken, cross = false) {
-  const node = math("math", row(...FORMULAS[step](cross)));
+/** @returns {Element} one formula, with a label for screen readers */
+export function drawFormula(formula, spoken) {
+  const node = math("math", draw(formula));
   node.setAttribute("display", "block");
   node.setAttribute("aria-label", spoken);
   return node;
+}
+
+/** A name as text, y_0 with its index below. */
+export function nameOf(name) {
+  const [base, index] = name.split("_");
+  return el("b", { text: base }, index === undefined ? null : el("sub", { text: index }));
 }

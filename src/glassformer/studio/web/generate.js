@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { candidates, endings, tree } from "./beams.js";
 import { cached } from "./cached.js";
 import { colours, words } from "./colour.js";
-import { choice, el, select, share, swap, table, valued, visible } from "./dom.js";
+import { action, choice, el, select, share, swap, table, valued, visible } from "./dom.js";
 import { stepper } from "./head.js";
 import { matrix } from "./matrix.js";
 import { legend } from "./picture.js";
@@ -197,9 +197,7 @@ const withChoice = ({ taken: text, at }, id) => [...branches(text).filter(([step
 function choosing(app, output, now) {
   const { state } = app;
   const before = [...output.prompt, ...output.generated][output.prompt.length - 1 + state.at];
-  const turn = (by, name) => el("button", {
-    type: "button", class: by > 0 ? "main" : "plain", text: name, disabled: !output.steps[state.at + by], on: { click: () => app.update({ at: state.at + by }) },
-  });
+  const turn = (by, name) => action(name, output.steps[state.at + by] !== undefined, () => app.update({ at: state.at + by }), { class: by > 0 ? "main" : "plain" });
   const titles = now.rules.map(({ name, value }) => (value === null ? name : `${name} ${Number(value.toFixed(2))}`));
   return [
     el("div", { class: "step-head" },

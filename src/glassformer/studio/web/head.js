@@ -3,9 +3,9 @@
 import * as api from "./api.js";
 import { arcs } from "./arcs.js";
 import { colours, words } from "./colour.js";
-import { choice, el, number, share, swap, table, tick, valued, visible } from "./dom.js";
+import { action, choice, el, number, share, swap, table, tick, valued, visible } from "./dom.js";
 import { matrix } from "./matrix.js";
-import { legend } from "./picture.js";
+import { legend, rangeOf } from "./picture.js";
 import { gather, groups, sides } from "./tokens.js";
 
 const MOST_MOVED = 5; // heads in the list of those that changed most
@@ -62,9 +62,10 @@ function* along(app) {
 }
 
 export function stepper(label, value, most, change, least = 0, asks = () => false) {
-  const step = (by, text, name) => el("button", {
-    type: "button", text, "aria-label": name, asks: asks(value + by), disabled: value + by < least || value + by > most, on: { click: () => change(value + by) },
-  });
+  const step = (by, text, name) => {
+    const able = value + by >= least && value + by <= most;
+    return action(text, able, () => change(value + by), { "aria-label": name, asks: able && asks(value + by) });
+  };
   return el("div", { class: "stepper", role: "group", "aria-label": label },
     step(-1, "‹", `${label} before`), el("span", {}, `${label} `, el("b", { text: value })), step(1, "›", `${label} after`));
 }
@@ -88,20 +89,14 @@ function build(app) {
   const more = el("div", { class: "tools" });
   const pick = (row) => app.update({ query: shown.rows[row].of[0] });
   const lines = arcs(pick);
-  const cells = matrix({ name: "Weights: rows look, columns are looked at", pick, hover });
-  const readout = el("p", { class: "readout quiet", "aria-hidden": "true" });
+  const cells = matrix({ name: "Weights: rows look, columns are looked at", pick });
   const scale = el("div", {});
   const row = el("section", { class: "card row", "aria-label": "The chosen token's weights" });
   const node = el("div", { class: "page-head" }, tools,
     el("section", { class: "card lines", "aria-label": "Lines" },
       el("label", { class: "field" }, "lines from weight", slider, least), lines.node),
-    el("section", { class: "card cells", "aria-label": "Matrix" }, more, el("div", { class: "fit" }, cells.node), el("div", { class: "foot" }, readout, scale)), row);
-  const shown = { rows: [], columns: [], bytes: new Uint8Array() };
-
-  function hover(r, c) {
-    readout.textContent = r < 0 ? hint() : `“${shown.rows[r].text}” looks at “${shown.columns[c].text}” with ${share(shown.bytes[r * shown.columns.length + c] / 255)}`;
-  }
-  const hint = () => "Point at a cell to read it; click to choose its row.";
+    el("section", { class: "card cells", "aria-label": "Matrix" }, more, el("div", { class: "fit" }, cells.node), el("div", { class: "foot" }, el("p", { class: "quiet", text: "Point at a cell to read it; click to choose its row." }), scale)), row);
+  const shown = { rows: [], columns: [], bytes: new Uint8Array(), power: 1 };
 
   async function show() {
     const { state, run } = app;
@@ -116,17 +111,18 @@ function build(app) {
       tick("special tokens", state.special, (special) => app.update({ special }), "Hidden ones leave rows that no longer sum to one"),
       tick("word pieces apart", state.pieces, (pieces) => app.update({ pieces }), "Together: added where looked at, averaged where looking"),
       tick("faint too", state.faint, (faint) => app.update({ faint }), "More of the colours for small weights"));
-    swap(scale, legend(app.theme(), state.faint, "0", "1", "weight"));
-    const { bytes, shape: [, width] } = await weights(run, at, state.view);
+    const { bytes, shape: [, width], power } = await weights(run, at, state.view);
     if (!fresh()) return;
     const [asking, asked] = sides(run, stack);
     shown.rows = groups(asking, state);
     shown.columns = groups(asked, state);
-    shown.bytes = gather(bytes, width, shown.rows, shown.columns);
+    shown.bytes = gather(bytes, width, shown.rows, shown.columns, power);
+    shown.power = power;
+    const range = rangeOf(shown.bytes, power);
+    swap(scale, legend(app.theme(), state.faint, "0", range.end, "weight"));
     const chosen = shown.rows.findIndex(({ of }) => of.includes(query));
-    hover(-1, -1); // first: it affects the size
     lines.show({ ...shown, threshold: state.threshold, chosen });
-    app.scale = cells.show({ ...shown, chosen, zoom: state.zoom, palette: words(colours(app.theme(), state.faint)) });
+    app.scale = cells.show({ ...shown, chosen, zoom: state.zoom, palette: words(colours(app.theme(), state.faint, range)) });
     cells.view.canvas.dataset.drawn = [run.run, stack, layer, h, state.view, app.theme(), state.faint].join();
     const exact = await rowOf(run, at, query);
     if (!fresh()) return;
@@ -156,11 +152,14 @@ function rowTable(app, token, asked, { weights: all, scores }, best) {
   ];
 }
 
+/** The short name of a head, as papers write it. */
+export const headName = (layer, head) => `L${layer}·H${head}`;
+
 /** The heads whose attention moved most; a click opens one. */
 export function movers(app, label, by) {
   const all = by.flatMap((row, layer) => row.map((share_, head) => ({ layer, head, by: share_ }))).sort((a, b) => b.by - a.by).slice(0, MOST_MOVED);
   return [el("span", { class: "quiet", text: label }), ...all.map(({ layer, head, by: much }) => el("button", {
-    type: "button", "aria-pressed": String(layer === app.state.layer && head === app.state.head), text: `${layer}.${head}`,
+    type: "button", "aria-pressed": String(layer === app.state.layer && head === app.state.head), text: headName(layer, head),
     title: `layer ${layer}, head ${head}: ${number(100 * much)} % of its attention goes elsewhere`, on: { click: () => app.update({ layer, head }) },
   }, el("span", { class: "quiet", text: ` ${Math.round(100 * much)} %` })))];
 }

@@ -2,12 +2,12 @@
 
 import * as api from "./api.js";
 import { words } from "./colour.js";
-import { el, share, swap, visible } from "./dom.js";
-import { everyHead, movers, whichHead } from "./head.js";
+import { action, el, share, swap, visible } from "./dom.js";
+import { everyHead, headName, movers, stepper, whichHead } from "./head.js";
 import { matrix } from "./matrix.js";
 import { predictions } from "./predictions.js";
-import { changeOf, diverging, signedLegend } from "./signed.js";
-import { groups, sides, strip } from "./tokens.js";
+import { changeOf, diverging, signed, signedLegend } from "./signed.js";
+import { groups, intoSight, sides, strip } from "./tokens.js";
 
 export const lab = {
   id: "lab",
@@ -48,13 +48,14 @@ function wordOf(swap) {
 function build(app) {
   const left = el("section", { class: "card change", "aria-label": "Change something" });
   const tools = el("div", { class: "tools" });
-  const cells = matrix({ name: "Difference of weights: rows look, columns are looked at", pick: (row) => app.update({ query: row }), hover });
-  const readout = el("p", { class: "readout quiet", "aria-hidden": "true" });
+  const cells = matrix({ name: "Difference of weights: rows look, columns are looked at", pick: (row) => app.update({ query: row }), say: signed });
+  const readout = el("p", { class: "quiet", text: "Point at a cell to read it." });
   const scale = el("div", {});
   const moved = el("div", { class: "moved" });
   const fit = el("div", { class: "fit" }, cells.node);
   const still = el("p", { class: "quiet still", hidden: true });
-  const centre = el("section", { class: "card cells", "aria-label": "What changes in the picture" }, tools, still, fit, el("div", { class: "foot" }, readout, scale), moved);
+  const early = el("p", { class: "quiet early", role: "note", hidden: true });
+  const centre = el("section", { class: "card cells", "aria-label": "What changes in the picture" }, tools, still, early, fit, el("div", { class: "foot" }, readout, scale), moved);
   const right = el("div", { class: "right" });
   const fixed = el("section", { class: "card none" }, el("h2", { text: "Nothing can be changed here" }),
     el("p", { text: "A trace holds one run as it was. Open its model in the studio." }));
@@ -82,10 +83,6 @@ function build(app) {
     Object.assign(time, { now, future: [] });
   }
 
-  function hover(r, c) {
-    readout.textContent = r < 0 ? "Point at a cell to read it." : `“${shown.rows[r].text}” → “${shown.columns[c].text}”: ${signed(changeOf(shown.bytes[r * shown.columns.length + c]))}`;
-  }
-
   async function show() {
     const { state, run, before, model } = app;
     const fresh = app.fresh();
@@ -99,9 +96,10 @@ function build(app) {
     swap(tools, ...whichHead(app));
     const python = await pythonOf(run);
     if (!fresh()) return;
-    swap(right, predictions(run, before, answering(app), model), history(app, time), code(python.code));
+    swap(right, ...answers(app), history(app, time), code(python.code));
+    intoSight(right.querySelector(".flat .strip"));
     await picture(app, fresh);
-    if (fresh()) app.say(before ? spoken(run, before) : "nothing is changed");
+    if (fresh()) app.say(before ? spoken(app) : "nothing is changed");
   }
 
   async function picture({ state, run, before, theme }, fresh) {
@@ -112,16 +110,17 @@ function build(app) {
     ]).catch((error) => { if (error.status !== 400) throw error; return error; }) : null;
     if (!fresh()) return;
     still.hidden = Array.isArray(parts);
-    [fit.hidden, moved.hidden, readout.hidden] = [!still.hidden, !still.hidden, !still.hidden];
+    [fit.hidden, moved.hidden, readout.hidden, early.hidden] = [!still.hidden, !still.hidden, !still.hidden, true];
     swap(scale, signedLegend(theme(), "change of weight"));
     if (!Array.isArray(parts)) {
       still.textContent = parts ? parts.message : "Nothing is changed yet. Here you will see where this head attends more, and where less.";
       return;
     }
+    early.hidden = reached(state, stack, layer);
+    early.textContent = `${headName(layer, head)} is computed before what was changed: its weights cannot differ. Choose a later layer.`;
     const [{ bytes }, { moved: by }] = parts;
     [shown.rows, shown.columns] = sides(run, stack).map((tokens) => groups(tokens, { special: true, pieces: true }));
     shown.bytes = bytes;
-    hover(-1, -1);
     swap(moved, ...movers(app, "moved most:", by));
     cells.show({ ...shown, chosen: state.query, zoom: 0, palette: words(diverging(theme())), value: changeOf });
     cells.view.canvas.dataset.drawn = [run.run, before.run, stack, layer, head, theme()].join();
@@ -146,17 +145,46 @@ function* along(app) {
   for (const at of everyHead(app)) yield () => difference(before, run, at);
 }
 
-const signed = (text) => (text.startsWith("-") ? `−${text.slice(1)}` : `+${text}`);
-
 /** The side whose words can be changed: of cross-attention, the queries'. */
 const sideOf = ({ stack }) => (stack === "encoder" ? "encoder" : "decoder");
 
-function answering({ state, model }) {
-  return model.family === "seq2seq" && state.stack === "encoder" ? -1 : state.query;
+/** The token where the answer is read: the chosen one, else where the model predicts last. */
+function answerAt({ run, state }) {
+  const places = run.predictions.at.map(({ token }) => token);
+  return places.includes(state.answer) ? state.answer : places.at(-1) ?? -1;
 }
 
-function spoken(run, before) {
-  const [now, then] = [run, before].map(({ predictions: { at } }) => at[at.length - 1]?.top[0]);
+/** The answer, and where it is read: that need not be where something is changed. */
+function answers(app) {
+  const { run, before, model } = app;
+  const token = answerAt(app);
+  const tokens = run.tokens.queries.decoder ?? run.tokens.queries.encoder;
+  const several = run.predictions.at.length > 1 && run.predictions.kind !== "masked";
+  return [
+    several ? el("section", { class: "card flat", "aria-label": "Where the answer is read" }, el("h3", { text: "Read the answer at" }),
+      strip("Where the answer is read", tokens, token, (answer) => app.update({ answer }))) : null,
+    predictions(run, before, token, model),
+  ].filter(Boolean);
+}
+
+const IN_BLOCK = { encoder: 0, decoder: 0, cross: 0.5 }; // when it is computed
+
+/** Whether a head's weights can change at all: an intervention reaches only what is computed after it. */
+function reached({ off, swaps, patches }, stack, layer) {
+  const parts = (each) => each.split(".");
+  const changes = [
+    ...swaps.map((each) => [parts(each)[0], -0.1]),
+    ...off.map(parts).map(([from, at]) => [from, Number(at) + IN_BLOCK[from] + 0.1]),
+    ...patches.map(parts).map(([side, at]) => [side, Number(at) + 0.9]),
+  ];
+  const here = layer + IN_BLOCK[stack];
+  const passed = (side, after) => (side === "encoder" && stack !== "encoder" ? 0.1 : after); // into the decoder by its first cross-attention
+  return changes.some(([side, after]) => here > passed(side, after) && (side === "encoder" || stack !== "encoder"));
+}
+
+function spoken({ run, before, state }) {
+  const token = answerAt({ run, state });
+  const [now, then] = [run, before].map(({ predictions: { at } }) => at.find((each) => each.token === token)?.top[0]);
   return now && then ? `before “${visible(then.text)}” ${share(then.p)}, now “${visible(now.text)}” ${share(now.p)}` : "changed";
 }
 
@@ -186,7 +214,7 @@ function controls(app, other) {
 }
 
 function patching(app, side, name, other) {
-  const { state, model } = app;
+  const { state, model, run } = app;
   const box = el("input", { type: "text", name: "donor", value: state.donor, "aria-label": "Another sentence", placeholder: model.samples[1]?.text ?? "another sentence", spellcheck: "false", asks: true });
   const form = el("form", { class: "inline", on: { submit: (event) => { event.preventDefault(); app.update({ donor: box.value.trim() || box.placeholder, mate: -1, patches: [] }); } } },
     box, el("button", { class: "plain", text: "Read", asks: true }));
@@ -195,11 +223,15 @@ function patching(app, side, name, other) {
   const theirs = other.tokens.queries[side];
   const mate = Math.min(theirs.length - 1, state.mate < 0 ? theirs.findIndex(({ special }) => !special) : state.mate);
   state.mate = mate;
+  const last = run.stacks.find(({ name: stack }) => stack === side).layers - 1;
+  const into = Math.min(last, state.into);
+  const place = `${side}.${into}.${state.query}.`;
+  const patch = () => app.update({ patches: [...state.patches.filter((each) => !each.startsWith(place)), `${place}${mate}`], layer: Math.max(state.layer, Math.min(last, into + 1)) });
   return [form,
     strip("Tokens of the other sentence", theirs, mate, (to) => app.update({ mate: to })),
+    stepper("after layer", into, last, (to) => app.update({ into: to })),
     el("div", { class: "buttons" }, el("button", { type: "button", class: "plain", "data-do": "patch", asks: true,
-      text: `After layer ${state.layer}: “${visible(theirs[mate].text)}” in place of “${name}”`,
-      on: { click: () => app.update({ patches: [...state.patches.filter((each) => !each.startsWith(`${side}.${state.layer}.${state.query}.`)), `${side}.${state.layer}.${state.query}.${mate}`] }) } }))];
+      text: `Patch: “${visible(theirs[mate].text)}” in place of “${name}”`, title: "Activation patching: the other sentence's vector takes the place of this one's", on: { click: patch } }))];
 }
 
 /** The list of changes, each with a button to undo it. */
@@ -214,10 +246,10 @@ function history(app, time) {
   const rows = Object.entries(sentences).flatMap(([kind, tell]) => state[kind].map((each) => el("li", {},
     el("span", { text: tell(each.split("."), each) }),
     el("button", { type: "button", class: "drop", asks: true, "aria-label": `remove: ${tell(each.split("."), each)}`, text: "×", on: { click: () => drop(kind, each) } }))));
-  const button = (text, act, able) => el("button", { type: "button", class: "plain", text, asks: true, disabled: !able, on: { click: act } });
+  const button = (text, act, able) => action(text, able, act, { class: "plain", asks: true });
   return el("section", { class: "card changes", "aria-label": "Changes" },
-    el("div", { class: "step-head" }, el("h2", { text: before ? "Changes" : "No changes yet" }), el("div", { class: "buttons small" }, button("Undo", app.undo, time.past.length), button("Redo", app.redo, time.future.length),
-      button("Reset", () => app.update(NONE), before))),
+    el("div", { class: "step-head" }, el("h2", { text: before ? "Changes" : "No changes yet" }), el("div", { class: "buttons small" }, button("Undo", app.undo, time.past.length > 0), button("Redo", app.redo, time.future.length > 0),
+      button("Reset", () => app.update(NONE), before !== null))),
     rows.length ? el("ul", {}, ...rows) : null);
 }
 

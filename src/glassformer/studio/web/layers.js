@@ -25,10 +25,10 @@ function build(app) {
   const scale = el("div", { class: "foot" });
   const mute = el("p", { class: "quiet" });
   const lens = el("section", { class: "card lens", "aria-label": "Logit lens" },
-    el("h2", {}, "Probability of the final answer by layer (logit lens)"), mute, el("div", { class: "fit" }, cells.node), scale);
+    el("h2", { title: "Each vector is decoded as if it were the last: how likely is the final answer there?", text: "Probability of the final answer by layer (logit lens)" }), mute, el("div", { class: "fit" }, cells.node), scale);
   const guesses = el("div", {});
   const distance = el("div", { class: "plot" });
-  const atToken = el("section", { class: "card lens-at", "aria-label": "Logit lens at this token" }, guesses, el("h3", { text: "KL to final output (bits)" }), distance);
+  const atToken = el("section", { class: "card lens-at", "aria-label": "Logit lens at this token" }, guesses, el("h3", { title: "How far the prediction at each point is from the final one: 0 where all probabilities are final", text: "KL to final output (bits)" }), distance);
   const box = el("input", { "aria-label": "Another sentence", placeholder: "another sentence with the same word", spellcheck: "false", asks: true,
     on: { change: () => app.update({ other: box.value, mate: -1 }) } });
   const mates = el("div", {});

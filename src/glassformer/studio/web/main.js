@@ -15,12 +15,15 @@ import { read, write } from "./state.js";
 import { drops, showExport } from "./export.js";
 import { training } from "./training.js";
 import { translate } from "./translate.js";
+import { waiting } from "./waiting.js";
 
 const PAGES = [map, head, numbers, translate, generate, layers, positions, lab, compare, training]
   .filter(({ id }) => !api.held || api.held.pages.includes(id));
+const PLACES = ["page", "model", "text", "second"]; // where the back button leads
 const FAMILIES = { encoder: "encoder", decoder: "decoder", seq2seq: "encoder-decoder" };
 
 const at = (id) => document.getElementById(id);
+const line = waiting(at("progress"));
 const dark = matchMedia("(prefers-color-scheme: dark)");
 let turn = 0;
 let current = null; // the page on the screen: {id, node, show}
@@ -32,7 +35,7 @@ const app = {
   state: understood(),
   address: write,
   seen: new Set(), // pages that showed this run
-  models: [], model: null, run: null, before: null, known: null, output: null, scale: 1,
+  models: [], model: null, run: null, ran: "", before: null, known: null, output: null, scale: 1,
   settled: null, // a promise: when the screen is done
 
   /** Changes the state, the address and the screen. */
@@ -41,9 +44,9 @@ const app = {
     if (!app.has(next.page)) return; // not exported
     if (next.text !== app.state.text || next.model !== app.state.model) Object.assign(next, { swaps: [], patches: [] }); // their places are of that text
     if (next.model !== app.state.model) next.saved = -1;
-    const turned = next.page !== app.state.page;
+    const turned = PLACES.some((name) => next[name] !== app.state[name]);
     app.state = next;
-    if (app.run) fit();
+    if (app.run && app.ran === runOf(next)) fit(); // a new run has its own tokens
     tell(turned);
     show();
   },
@@ -88,8 +91,11 @@ const app = {
   asking: () => at("help").open || at("export").open,
 };
 
+/** What a run depends on. */
+const runOf = ({ model, text, second, off, swaps, patches, donor, saved }) => JSON.stringify([model, text, second, off, swaps, patches, patches.length ? donor : "", saved]);
+
 /** Resets what belonged to the text before. */
-const afresh = () => ({ taken: "", at: 0, mate: -1 });
+const afresh = () => ({ taken: "", at: 0, mate: -1, answer: -1 });
 
 /** Writes the state into the address. */
 function tell(turned = false) {
@@ -129,13 +135,16 @@ async function draw() {
   const mine = ++turn;
   fitted = room();
   at("page").ariaBusy = "true"; // visible after a delay
+  line.start();
   dress();
   await api.quiet();
   if (mine !== turn) return;
   api.turn();
   if (current?.id !== app.state.page) api.again("models"); // a running training has new checkpoints
+  let failed = false; // no run for this state
   try {
-    const refused = await ready();
+    vacate(false);
+    const refused = await ready().catch((error) => { failed = true; throw error; });
     if (mine !== turn) return;
     open(PAGES.find(({ id }) => id === app.state.page));
     bar();
@@ -154,17 +163,30 @@ async function draw() {
       show.again = false;
       return;
     }
-    if (error.status === api.MISSING && shown && shown !== app.state) { // it has only what was exported
+    const returns = error.status === api.MISSING || error.status === api.CANCELLED; // an export lacks it, or it was stopped
+    if (returns && shown && shown !== app.state) {
       app.state = shown;
       tell();
       await show();
+      complain(error.message);
+      return;
     }
     bar();
     if (app.model) ask();
+    vacate(true, failed);
     complain(error instanceof api.Refused ? error.message : `Something went wrong on this page: ${error.message}`);
   } finally {
-    if (mine === turn) at("page").ariaBusy = "false";
+    if (mine === turn) {
+      at("page").ariaBusy = "false";
+      line.end();
+    }
   }
+}
+
+/** Takes the picture of another state off the screen: all of the page if there is no run, else its numbers. */
+function vacate(stale, all = false) {
+  at("page").classList.toggle("stale", stale);
+  for (const part of at("page").children) part.hidden = stale && all && !part.matches(".title");
 }
 
 const PLAIN = { ...NONE, saved: -1 };
@@ -187,8 +209,11 @@ function runs({ model, text, second, off, saved, ...state }) {
 async function ready() {
   app.models = (await api.json("models")).models;
   const { state } = app;
-  app.model = app.models.find(({ id }) => id === state.model) ?? app.models[0];
-  if (!app.model) throw new api.Refused("No model is loaded. Start the studio with a model folder.");
+  app.model = state.model ? app.models.find(({ id }) => id === state.model) : app.models[0];
+  if (!app.model) {
+    app.run = null;
+    throw new api.Refused(state.model ? `This studio has no model “${state.model}”: choose another, or start the studio with it.` : "No model is loaded. Start the studio with a model folder.");
+  }
   const sample = app.model.samples[0];
   if (!state.text && sample) Object.assign(state, { text: sample.text, second: sample.second ?? "" });
   state.model = app.model.id;
@@ -209,7 +234,7 @@ async function ready() {
   }
   sound = { of, changes: tried(state) };
   if (app.run?.run !== run.run) app.seen.clear();
-  Object.assign(app, { run, before });
+  Object.assign(app, { run, before, ran: runOf(state) });
   fit();
   return refused;
 }
@@ -237,7 +262,8 @@ function dress() {
 
 function bar() {
   const { state } = app;
-  const models = select(app.models.map(({ id, name }) => [id, name]), app.model?.id, app.pick, { "aria-label": "Model", asks: true });
+  const none = app.model || !app.models.length ? [] : [["", "choose a model"]];
+  const models = select([...none, ...app.models.map(({ id, name }) => [id, name])], app.model?.id ?? "", app.pick, { "aria-label": "Model", asks: true });
   const about = app.model && `${FAMILIES[app.model.family] ?? app.model.family} · ${app.model.kind === "trace" ? "as recorded" : `${count(app.model.parameters)} parameters`}`;
   models.title = about ?? "";
   const button = (text, label, act, pressed) => el("button", {
@@ -274,7 +300,9 @@ function ask() {
       el("button", { class: "main", text: "Run" }));
   }
   for (const box of form.querySelectorAll("input")) {
-    if (box !== document.activeElement) box.value = state[box.name];
+    const typing = box === document.activeElement && box.dataset.shown === state[box.name];
+    if (!typing) box.value = state[box.name];
+    box.dataset.shown = state[box.name];
   }
   const samples = form.querySelector("select");
   if (samples) samples.value = "";

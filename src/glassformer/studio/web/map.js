@@ -2,15 +2,18 @@
 
 import * as api from "./api.js";
 import { colours, ink, words } from "./colour.js";
-import { choice, el, number, select, swap, table, tick, valued } from "./dom.js";
+import { choice, el, number, select, share, swap, table, tick, valued } from "./dom.js";
+import { headName } from "./head.js";
 import { density, legend, paint, scaleFor, weightOf } from "./picture.js";
 import { predictions } from "./predictions.js";
+import { tips } from "./tip.js";
 import { sides, strip } from "./tokens.js";
 
 const GAP = 4; // CSS pixels between two pictures, as in style.css
 const SMALLEST = 18;
 const LARGEST = 220;
 const ROOM_FOR_KNOB = 30;
+const MOST_BITS = 14; // of surprisal: the strongest colour
 
 export const map = {
   id: "map",
@@ -33,11 +36,13 @@ function build(app) {
   const right = el("div", { class: "right" });
   const node = el("div", { class: "page-map" }, tools, left, centre, right);
   let hovered = null;
+  let bits = null; // surprisal of the tokens
   let drawn = ""; // what the grid's buttons stand for
 
   grid.addEventListener("click", (event) => pickFrom(event, (at) => app.update(at)));
   grid.addEventListener("dblclick", (event) => pickFrom(event, (at) => app.update({ ...at, page: "head" })));
   grid.addEventListener("pointerover", (event) => pickFrom(event, (at) => { hovered = at; placeKnob(); }));
+  tips(grid, (event) => pickFrom(event, ({ layer, head }) => described(app, layer, head)));
   grid.addEventListener("keydown", (event) => onKey(app, event));
   board.addEventListener("pointerleave", () => { hovered = null; placeKnob(); });
   knob.addEventListener("click", () => {
@@ -63,7 +68,7 @@ function build(app) {
     const fresh = app.fresh();
     const stack = run.stacks.find(({ name }) => name === state.stack);
     swap(right, answer(app), headCard(app, null));
-    swap(left, ...tokenStrips(app));
+    swap(left, ...tokenStrips(app, bits));
     const [heads, measures] = await Promise.all([
       small(run, stack.name),
       state.colour === "weights" ? null : measured(run), // slower: the picture comes first
@@ -89,6 +94,9 @@ function build(app) {
     app.known = all;
     swap(tools, ...toolbar(app, all, scale));
     swap(right, answer(app), headCard(app, all));
+    bits = await surprisal(app);
+    if (!fresh()) return;
+    swap(left, ...tokenStrips(app, bits));
     app.say(spoken(app, all));
   }
 
@@ -100,14 +108,24 @@ export const small = ({ run }, stack) => api.bytes(`runs/${run}/map/${stack}`);
 
 const measured = ({ run }) => api.json(`runs/${run}/measures`);
 
-function* along({ run }) {
+function* along(app) {
+  const { run } = app;
   yield () => measured(run);
+  yield () => surprisal(app);
   for (const { name } of run.stacks) yield () => small(run, name);
 }
 
 function pickFrom(event, act) {
   const at = event.target.closest("button")?.dataset.at?.split(".").map(Number);
-  if (at) act({ layer: at[0], head: at[1] });
+  return at && act({ layer: at[0], head: at[1] });
+}
+
+/** A head in a few words: its name, what it resembles, the measure that is shown. */
+function described({ state, known }, layer, head) {
+  const kind = known?.types?.[state.stack]?.[layer]?.[head];
+  const measure = known?.names.find(({ id }) => id === state.colour);
+  const value = measure && known.values[state.stack]?.[measure.id]?.[layer][head];
+  return [headName(layer, head), kind, value === undefined ? null : `${measure.title} ${number(value)}`].filter(Boolean).join(", ");
 }
 
 function onKey(app, event) {
@@ -127,7 +145,7 @@ function room(centre, stack, [, , rows, columns]) {
   const holder = centre.firstElementChild;
   const em = parseFloat(getComputedStyle(document.documentElement).fontSize);
   const wide = (holder.clientWidth - 2 * em) / stack.heads - GAP;
-  const bounded = getComputedStyle(holder).overflowY === "auto";
+  const bounded = matchMedia("(min-width: 960px)").matches; // on a small screen the page scrolls
   const high = bounded ? (holder.clientHeight - 1.5 * em) / stack.layers - GAP : LARGEST;
   const target = Math.max(SMALLEST, Math.min(LARGEST, wide, high));
   const k = density();
@@ -213,7 +231,7 @@ function label(app, grid, stack, values, scale, palette) {
   }
 }
 
-function tokenStrips(app) {
+function tokenStrips(app, bits) {
   const { run, state } = app;
   const asked = new Set(run.predictions.kind === "masked" ? run.predictions.at.map(({ token }) => token) : []);
   return Object.entries(run.tokens.queries).flatMap(([name, tokens], _, all) => {
@@ -222,18 +240,37 @@ function tokenStrips(app) {
     return [
       el("h2", { text: all.length > 1 ? `${tokens.length} tokens, ${name}` : `${tokens.length} tokens` }),
       strip(`Tokens of the ${name}`, tokens, own ? state.query : -1,
-        (query) => app.update(own ? { query } : { query, stack: name }), marks),
-    ];
+        (query) => app.update(own ? { query } : { query, stack: name }), marks, false, bits?.run === run.run && bits.side === name ? tinted(bits.bits) : {}),
+      sideOfWords(app.model) === name ? tick("surprisal", surprised(app), (on) => app.update({ surprise: on ? "1" : "0" }), "Surprisal (bits): how little the model expected each token, −log₂ of its probability") : null,
+    ].filter(Boolean);
   });
 }
+
+/** The side whose tokens the model predicts, if it predicts tokens. */
+const sideOfWords = ({ predicts_tokens: able, family }) => able && (family === "encoder" ? "encoder" : "decoder");
+
+/** Whether tokens are coloured: at once where it costs nothing; an encoder is asked token by token. */
+const surprised = ({ state, model }) => Boolean(sideOfWords(model)) && (state.surprise ? state.surprise === "1" : model.family !== "encoder");
+
+/** The surprisal of this run's tokens, if it is shown. */
+async function surprisal(app) {
+  if (!surprised(app)) return null;
+  const known = await api.json(`runs/${app.run.run}/surprisal`).catch((error) => { if (![400, api.MISSING].includes(error.status)) throw error; return null; });
+  return known && { ...known, run: app.run.run };
+}
+
+/** Colours and titles of tokens, by their surprisal in bits. */
+const tinted = (bits) => Object.fromEntries(bits.flatMap((each, i) => (each === null ? [] : [[i, {
+  tint: Math.min(1, each / MOST_BITS).toFixed(3), title: `surprisal ${each.toFixed(1)} bits, p ${share(2 ** -each)}`,
+}]])));
 
 function toolbar(app, all, scale) {
   const { state, run } = app;
   const by = select([["weights", "weights"], ...all.names.map(({ id, title }) => [id, title])], state.colour, (colour) => app.update({ colour }));
-  const paper = all.names.find(({ id }) => id === state.colour)?.paper;
+  const measure = all.names.find(({ id }) => id === state.colour);
   return [
     run.stacks.length > 1 ? choice("Stack", run.stacks.map(({ name }) => [name, name]), state.stack, (stack) => app.update({ stack })) : null,
-    el("label", { class: "field", title: paper }, "Colour by", by),
+    el("label", { class: "field", title: measure && explained(measure) }, "Colour by", by),
     scale ? null : tick("faint weights too", state.faint, (faint) => app.update({ faint }), "More of the colours for small weights"),
     legend(app.theme(), state.faint && !scale, number(scale?.low ?? 0), number(scale?.high ?? 1), scale ? "value" : "weight"),
     state.off.length ? el("button", { type: "button", class: "plain", text: `All heads on (${state.off.length} off)`, asks: true, on: { click: () => app.update({ off: [] }) } }) : null,
@@ -246,6 +283,8 @@ function answer({ run, before, state, model }) {
   return predictions(run, before, listens ? -1 : state.query, model);
 }
 
+const explained = ({ title, text, paper }) => `${title}: ${text}. ${paper}`;
+
 function headCard(app, all) {
   const { state } = app;
   const { stack, layer, head } = state;
@@ -256,9 +295,9 @@ function headCard(app, all) {
     el("h2", { text: `Layer ${layer}, head ${head}` }, kind ? el("span", { class: "badge", text: kind }) : null),
     el("div", { class: "buttons" },
       !app.has("head") ? null : el("button", { type: "button", class: "main", text: "Look closer", on: { click: () => app.update({ page: "head" }) } }),
-      app.fixed() ? null : el("button", { type: "button", class: "plain", "aria-pressed": String(off), text: off ? "Switch on" : "Switch off", on: { click: () => app.toggle() } })),
+      app.fixed() ? null : el("button", { type: "button", class: "plain", "aria-pressed": String(off), title: "Ablation: off, this head adds nothing", text: off ? "Switch on" : "Switch off", on: { click: () => app.toggle() } })),
     all ? table("Measures of this head", ["measure", "value"], all.names.filter(({ id }) => values[id])
-      .map(({ id, title, paper }) => [el("span", { title: `${title}: ${paper}`, text: title }), valued(values[id][layer][head], number)]), { class: "measures" }) : null);
+      .map(({ id, ...measure }) => [el("span", { title: explained(measure), text: measure.title }), valued(values[id][layer][head], number)]), { class: "measures" }) : null);
 }
 
 function spoken(app, all) {

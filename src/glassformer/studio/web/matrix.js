@@ -1,8 +1,9 @@
 // A matrix of weights with its tokens along two sides; only the visible part is drawn.
 
-import { el } from "./dom.js";
+import { el, share } from "./dom.js";
 import { pane } from "./pane.js";
-import { density, paint, scaleFor, weightOf } from "./picture.js";
+import { density, paint, scaleFor, valueAt, weightOf } from "./picture.js";
+import { tips } from "./tip.js";
 
 const LARGEST = 64; // CSS pixels of a cell
 const STRETCHED = 40; // and of one that need not be a square
@@ -10,7 +11,7 @@ const LABEL = 15; // CSS pixels a label needs
 const THIN = 10; // CSS pixels of a cell too small for a frame inside it
 
 /**
- * @param {{name: string, pick?: (row: number, column: number) => void, hover?: (row: number, column: number) => void}} options
+ * @param {{name: string, pick?: (row: number, column: number) => void, say?: (value: number) => string}} options `say`: a value in the tooltip
  */
 export function matrix(options) {
   let now = null;
@@ -21,15 +22,18 @@ export function matrix(options) {
   view.node.append(mark);
   const node = el("div", { class: "matrix" }, el("span", { class: "corner" }), top, side, view.node);
 
-  view.node.addEventListener("pointermove", (event) => at(event, options.hover));
-  view.node.addEventListener("pointerleave", () => options.hover?.(-1, -1));
+  tips(view.node, (event) => at(event, (row, column) => {
+    const value = Number(valueAt({ ...now, value: now.value ?? weightOf }, row * now.columns.length + column));
+    return `${now.rows[row].text} → ${now.columns[column].text}: ${(options.say ?? share)(value)}`;
+  }));
   view.node.addEventListener("click", (event) => at(event, options.pick));
 
   function at(event, act) {
-    if (!now || !act) return;
+    if (!now || !act) return undefined;
     const { x, y } = view.point(event);
     const [row, column] = [Math.floor(y / now.high), Math.floor(x / now.size)];
-    if (row >= 0 && column >= 0 && row < now.rows.length && column < now.columns.length) act(row, column);
+    const inside = row >= 0 && column >= 0 && row < now.rows.length && column < now.columns.length;
+    return inside ? act(row, column) : undefined;
   }
 
   function draw(pen, { x, y, wide, high }) {
@@ -37,7 +41,7 @@ export function matrix(options) {
     const { bytes, rows, columns, scale, tall, palette } = now;
     const texts = (names) => names.map(({ text }) => text);
     view.canvas.shows = [{ // for export
-      name: options.name, bytes, rows: texts(rows), columns: texts(columns), palette, scale, tall, left: -x, top: -y, values: now.values, value: now.value ?? weightOf,
+      name: options.name, bytes, rows: texts(rows), columns: texts(columns), palette, scale, tall, left: -x, top: -y, values: now.values, value: now.value ?? weightOf, power: now.power,
     }];
     const [r0, c0] = [Math.floor(y / tall), Math.floor(x / scale)];
     const r1 = Math.min(rows.length, Math.ceil((y + high) / tall));

@@ -3,6 +3,8 @@
 import { colours, css } from "./colour.js";
 import { el } from "./dom.js";
 
+const INSIDE = 0.99; // of all weights
+
 /**
  * Paints one picture into the pixels of a larger one, each byte as a square of `scale` pixels, or `tall` of them high.
  * @param {Uint32Array} pixels of an image that is `width` wide
@@ -31,10 +33,22 @@ export function scaleFor(rows, columns, high, wide) {
 }
 
 /** What a byte stands for. */
-export const weightOf = (byte) => String(Math.round((10_000 * byte) / 255) / 10_000);
+export const weightOf = (byte, power = 1) => String(Math.round(10_000 * (byte / 255) ** power) / 10_000);
+
+/** Where the colours of a picture end: at 1, or in a long text at what 99 % of its weights stay below. */
+export function rangeOf(bytes, power) {
+  if (power === 1) return { power, top: 1, end: "1" };
+  const counts = new Uint32Array(256);
+  for (const byte of bytes) counts[byte]++;
+  let left = (1 - INSIDE) * bytes.length;
+  let byte = 255;
+  while (byte > 1 && left >= counts[byte]) left -= counts[byte--];
+  const top = (byte / 255) ** power;
+  return { power, top, end: `≥ ${top < 0.01 ? top.toPrecision(1) : top.toFixed(2)}` };
+}
 
 /** The text of a picture's cell: its own number, where it is known, else what its byte stands for. */
-export const valueAt = ({ values, bytes, value }, i) => String(values ? values[i] : value(bytes[i]));
+export const valueAt = ({ values, bytes, value, power }, i) => String(values ? values[i] : value(bytes[i], power));
 
 /** What the colours mean: from `low` to `high`. */
 export function legend(theme, faint, low, high, title) {

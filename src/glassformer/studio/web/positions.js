@@ -39,7 +39,7 @@ function build(app) {
   const shown = el("output", {});
   const field = el("label", { class: "field" }, "position", slider, shown);
   const waves = el("div", { class: "plot" });
-  const cells = matrix({ name: "All positions: rows are places, columns their numbers", pick: (place) => app.update({ place }) });
+  const cells = matrix({ name: "All positions: rows are places, columns their numbers", pick: (place) => app.update({ place }), say: number });
   const scale = el("div", { class: "foot" });
   const curve = el("div", { class: "plot" });
   const near = el("div", {});

@@ -1,7 +1,9 @@
 // What the model predicts: masked words, the next word, labels, a translation; before and after.
 
-import { el, table, valued, visible } from "./dom.js";
+import { el, share, table, valued, visible } from "./dom.js";
+import { signed } from "./signed.js";
 
+const SURE = 3; // words of each list that are always shown
 const TITLES = {
   masked: "What is the masked word?",
   next: "What comes next?",
@@ -21,24 +23,47 @@ function bar(p, kind) {
   return el("span", { class: `bar ${kind}`, vars: { p: String(p) } });
 }
 
-const signed = (by) => (Math.abs(by) < 0.005 ? "≈" : `${by > 0 ? "+" : "−"}${Math.abs(by).toFixed(2)}`);
+/** A probability; of a word that is not listed only the bound is known, the last listed one. */
+const chance = (listed, id) => {
+  const known = listed.find((each) => each.id === id);
+  const { p } = listed[listed.length - 1];
+  return known ? valued(known.p) : el("td", { class: "quiet", "data-value": "", title: "Not among the likeliest: at most this", text: p < 0.005 ? "<0.01" : `≤${share(p)}` });
+};
 
-/** A probability that is not among the top is unknown. */
-const cell = (p, ...how) => (Number.isFinite(p) ? valued(p, ...how) : el("td", { "data-value": "", text: how.length ? "" : "·" }));
+/** The words of some guesses; two tokens that are read alike are shown as the vocabulary spells them. */
+function named(guesses) {
+  const known = new Map(guesses.map((each) => [each.id, each]));
+  const all = [...known.values()];
+  return (id) => {
+    const { text, piece } = known.get(id);
+    return visible(all.some((each) => each.id !== id && each.text === text) ? piece.replace(/^[Ġ▁]/u, "␣") : text);
+  };
+}
+
+/** Those to show: the likeliest of both lists, and always the best three of each. */
+function shortlist(now, then) {
+  const most = new Map();
+  for (const { id, p } of [...then, ...now]) most.set(id, Math.max(p, most.get(id) ?? 0));
+  const sure = new Set([...now.slice(0, SURE), ...then.slice(0, SURE)].map(({ id }) => id));
+  const byChance = [...most.keys()].sort((a, b) => most.get(b) - most.get(a));
+  return byChance.filter((id, i) => sure.has(id) || i < now.length);
+}
 
 export function candidates(place, earlier, name, two = "before and after the change") {
+  const word = named([...place.top, ...(earlier?.top ?? [])]);
   if (!earlier) {
-    return table(name, ["word", "p", ""], place.top.map(({ text, p }) =>
-      [visible(text), valued(p), bar(p, "now")]), { class: "values" });
+    return table(name, ["word", "p", ""], place.top.map(({ id, p }) =>
+      [word(id), valued(p), bar(p, "now")]), { class: "values" });
   }
-  const now = new Map(place.top.map(({ text, p }) => [text, p]));
-  const then = new Map(earlier.top.map(({ text, p }) => [text, p]));
-  const most = (text) => Math.max(then.get(text) ?? 0, now.get(text) ?? 0);
-  const all = [...new Set([...then.keys(), ...now.keys()])].sort((a, b) => most(b) - most(a)).slice(0, place.top.length);
-  return table(`${name}, ${two}`, ["word", "before", "after", "change", ""], all.map((text) => [
-    visible(text), cell(then.get(text)), cell(now.get(text)), cell(now.get(text) - then.get(text), signed),
-    el("span", { class: "bars" }, bar(then.get(text) ?? 0, "then"), bar(now.get(text) ?? 0, "now")),
-  ]), { class: "values both" });
+  const of = (list, id) => list.find((each) => each.id === id)?.p;
+  return table(`${name}, ${two}`, ["word", "before", "after", "change", ""], shortlist(place.top, earlier.top).map((id) => {
+    const [then, now] = [of(earlier.top, id), of(place.top, id)];
+    const known = then !== undefined && now !== undefined;
+    return [
+      word(id), chance(earlier.top, id), chance(place.top, id), known ? valued(now - then, signed) : el("td", { "data-value": "" }),
+      el("span", { class: "bars" }, bar(then ?? 0, "then"), bar(now ?? 0, "now")),
+    ];
+  }), { class: "values both" });
 }
 
 /**

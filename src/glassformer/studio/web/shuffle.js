@@ -97,7 +97,7 @@ function answers({ state }, result) {
 
 /** The least change of a probability: of an unlisted word only the upper bound is known. */
 function apart([before, after]) {
-  const chance = (list, { text, p }) => list.find((each) => each.text === text)?.p ?? Math.min(p, list[list.length - 1].p);
+  const chance = (list, { id, p }) => list.find((each) => each.id === id)?.p ?? Math.min(p, list[list.length - 1].p);
   const by = (one, two) => one.map((each) => Math.abs(each.p - chance(two, each)));
   return Math.max(...by(before, after), ...by(after, before));
 }

@@ -24,6 +24,9 @@ export const diverging = (theme) => TABLES[theme];
 /** What a byte of a difference stands for. */
 export const changeOf = (byte) => String(Math.round((10_000 * (byte - NONE)) / (NONE - 1)) / 10_000);
 
+/** A change with its sign. */
+export const signed = (by) => (Math.abs(by) < 0.005 ? "≈" : `${by > 0 ? "+" : "−"}${Math.abs(by).toFixed(2)}`);
+
 export function signedLegend(theme, title) {
   const ramp = el("span", { class: "ramp" });
   ramp.style.backgroundImage = `linear-gradient(to right, ${diverging(theme).filter((_, i) => i && (i - NONE) % 12 === 0).map(css).join(", ")})`;

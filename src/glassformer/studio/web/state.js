@@ -17,6 +17,7 @@ const FIELDS = {
   query: ["q", -1], // none chosen
   colour: ["by", "weights"],
   view: ["w", "raw"],
+  surprise: ["su", "", /^[01]$/], // tokens coloured by surprisal; empty: where it costs nothing
   threshold: ["t", 0.05, { most: 1, whole: false }],
   special: ["sp", true],
   pieces: ["wp", true],
@@ -36,6 +37,8 @@ const FIELDS = {
   at: ["g", 0],
   // Layers, Lab, Compare
   donor: ["from", ""], // the sentence that patches come from
+  into: ["pl", 0], // the layer after which a vector is patched
+  answer: ["r", -1], // the token where the answer is read; -1: where the model predicts
   side: ["side", ""],
   other: ["o", ""], // another sentence, and a token of it
   mate: ["om", -1],

@@ -33,27 +33,28 @@ export function groups(tokens, { special, pieces }) {
 
 /**
  * The matrix of groups: weights are summed over keys and averaged over queries.
- * @param {Uint8Array} bytes of all tokens, `width` columns
+ * @param {Uint8Array} bytes of all tokens, `width` columns; a weight is (byte / 255) ** power
  */
-export function gather(bytes, width, rows, columns) {
+export function gather(bytes, width, rows, columns, power = 1) {
   if (rows.length * columns.length === bytes.length) return bytes;
   const gathered = new Uint8Array(rows.length * columns.length);
   rows.forEach((row, r) => columns.forEach((column, c) => {
     let sum = 0;
-    for (const i of row.of) for (const j of column.of) sum += bytes[i * width + j];
-    gathered[r * columns.length + c] = Math.min(255, Math.round(sum / row.of.length));
+    for (const i of row.of) for (const j of column.of) sum += bytes[i * width + j] ** power;
+    gathered[r * columns.length + c] = Math.min(255, Math.round((sum / row.of.length) ** (1 / power)));
   }));
   return gathered;
 }
 
-/** A strip of buttons, one a token. `marks` are classes for some of them. */
-export function strip(label, tokens, chosen, choose, marks = {}, asks = false) {
+/** A strip of buttons, one a token. `marks` are classes for some of them, `tints` colours: {tint: 0 … 1, title}. */
+export function strip(label, tokens, chosen, choose, marks = {}, asks = false, tints = {}) {
   return el("div", { class: "strip", role: "group", "aria-label": label },
     ...tokens.map((token, i) => el("button", {
       type: "button",
-      class: [token.special ? "special" : "", marks[i] ?? ""].join(" "),
+      class: [token.special ? "special" : "", marks[i] ?? "", tints[i] ? "tinted" : ""].join(" "),
       "aria-pressed": String(i === chosen),
-      title: `token ${i}`,
+      title: `token ${i}${tints[i] ? `: ${tints[i].title}` : ""}`,
+      vars: tints[i] && { tint: tints[i].tint },
       asks,
       text: visible(token.text),
       on: { click: () => choose(i) },

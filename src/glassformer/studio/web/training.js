@@ -6,7 +6,7 @@ import { el, key, number, swap } from "./dom.js";
 import { everyHead, weights, whichHead } from "./head.js";
 import { matrixCard } from "./matrix.js";
 import { pane } from "./pane.js";
-import { density, legend } from "./picture.js";
+import { density, legend, rangeOf } from "./picture.js";
 import { predictions } from "./predictions.js";
 import { groups, sides } from "./tokens.js";
 
@@ -76,8 +76,10 @@ function build(app) {
     for (const [i, part] of [then, last].entries()) {
       if (part.node.hidden) continue;
       const [rows, columns] = sides(runs[i], stack).map((tokens) => groups(tokens, { special: true, pieces: true }));
-      swap(part.foot, legend(theme(), state.faint, "0", "1", "weight"));
-      part.cells.show({ bytes: pictures[i].bytes, rows, columns, chosen: state.query < rows.length ? state.query : -1, zoom: 0, palette: words(colours(theme(), state.faint)) });
+      const { bytes, power } = pictures[i];
+      const range = rangeOf(bytes, power);
+      swap(part.foot, legend(theme(), state.faint, "0", range.end, "weight"));
+      part.cells.show({ bytes, power, rows, columns, chosen: state.query < rows.length ? state.query : -1, zoom: 0, palette: words(colours(theme(), state.faint, range)) });
       part.cells.view.canvas.dataset.drawn = [runs[i].run, stack, layer, head, theme(), i ? -1 : state.saved].join();
     }
     const loss = step === null ? undefined : nearest(progress.losses, step);

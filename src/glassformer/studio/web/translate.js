@@ -88,11 +88,15 @@ function written({ run, before }) {
 function linkTable(alignment, word) {
   const weights = alignment.soft[word] ?? [];
   const best = weights.map((_, s) => s).sort((a, b) => weights[b] - weights[a]).slice(0, 5);
+  const rest = 1 - weights.reduce((sum, each) => sum + each, 0);
+  const others = weights.reduce((sum, each) => sum + each, 0) - best.reduce((sum, s) => sum + weights[s], 0);
   return el("section", { class: "card", "aria-label": "The chosen word" },
     el("h2", { text: `“${visible(alignment.target[word] ?? "")}” comes from` }),
-    table("Source words, the strongest first", ["source", "weight", ""], best.map((s) => [
-      visible(alignment.source[s]), valued(weights[s]), el("span", { class: "bar now", vars: { p: String(weights[s]) } }),
-    ]), { class: "values" }));
+    table("Source words, the strongest first", ["source", "weight", ""], [
+      ...best.map((s) => [visible(alignment.source[s]), valued(weights[s]), el("span", { class: "bar now", vars: { p: String(weights[s]) } })]),
+      ...(weights.length > best.length ? [[`${weights.length - best.length} more`, valued(Math.max(0, others)), ""]] : []),
+      ...(weights.length ? [[el("span", { class: "quiet", title: "Attention to tokens that are no word: the end of the sentence and other special tokens", text: "special tokens" }), valued(Math.max(0, rest)), ""]] : []),
+    ], { class: "values" }));
 }
 
 function minimaps(app, maps, palette) {

@@ -1,0 +1,206 @@
+"""Every formula that Numbers shows, computed from what it shows: for all architectures."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import folders
+import glassformer as gf
+from glassformer import build_task
+from glassformer.glass import stream
+from glassformer.model.position import rotate
+from glassformer.studio.samples import ServedModel
+from glassformer.studio.views import numbers
+
+CLASSES = {kind: next(iter(each.heads)) for kind, each in folders.THEIRS.items()}
+CLASSES |= {"gpt2": "GPT2LMHeadModel", "t5": "T5ForConditionalGeneration"}
+OPERATORS = {
+    "+": lambda *parts: sum(parts),
+    "-": lambda a, b: a - b,
+    "/": lambda a, b: a / b,
+    "times": lambda a, b: a * b,
+    "scale": lambda a, v: a[:, None] * v,
+    "of": lambda W, x: x @ W.T,
+    "dot": lambda q, k: k @ q,
+    "exp": torch.exp,
+    "sqrt": lambda x: x**0.5,
+    "square": lambda x: x**2,
+}
+CALLS = {
+    "mean": torch.mean, "var": lambda x: x.var(correction=0), "ReLU": F.relu, "GELU": F.gelu,
+    "GELU_tanh": lambda x: F.gelu(x, approximate="tanh"), "SiLU": F.silu,
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def whole_vectors(monkeypatch):
+    monkeypatch.setattr(numbers, "SHOWN", 1_000)
+
+
+def small(kind):
+    name = CLASSES[kind]
+    task = build_task(folders.CONFIGS[name], folders.TASKS[name], dtype=torch.float64)
+    return folders.heat(gf.Model(task).eval())
+
+
+class Slide:
+    """What is known at one head: the vectors shown, the model's weights, and the trace."""
+
+    def __init__(self, model, trace, shown, stack, layer, head, query):
+        self.side = "encoder" if stack == "encoder" else "decoder"
+        part = "cross" if stack == "cross" else "attention"
+        self.trace, self.head, self.query = trace, head, query
+        self.name = f"{self.side}.blocks.{layer}.{part}"
+        self.stack = getattr(model.task.backbone, self.side)
+        self.block = self.stack.blocks[layer]
+        self.attention = getattr(self.block, part)
+        self.known = {
+            name: torch.tensor(each["values"]).double() for name, each in shown["vectors"].items()
+        }
+        rows = {
+            "k": shown["k"]["values"], "v": shown["v"]["values"], "s": shown["scores"],
+            "u": shown["scaled"], "a": shown["weights"], "b": shown["bias"] or [],
+            "w": [-math.inf if each is None else each for each in shown["masked"]],
+        }  # fmt: skip
+        for name, each in rows.items():
+            self.known[f"{name}_j"] = self.known[f"{name}_i"] = torch.tensor(each).double()
+        self.known |= {"d": torch.tensor(float(shown["width"])), "0": torch.zeros(())}
+
+    def sources(self):
+        """The inputs of W_K and W_V for all keys."""
+        if self.attention.cross:
+            norm = "encoder.norm.out"
+            return self.trace[
+                norm if norm in self.trace else list(stream(self.trace, "encoder"))[-1]
+            ]
+        block = self.name.rpartition(".")[0]
+        normed = f"{block}.attention_norm.out"
+        if self.block.pre and normed in self.trace:
+            return self.trace[normed]
+        number = int(block.rpartition(".")[2])
+        before = f"{self.side}.blocks.{number - 1}.out" if number else f"{self.side}.embedding.out"
+        return self.trace[before]
+
+    def weights(self, name):
+        """A weight or bias of the model; of this head, for queries, keys and values."""
+        kind, at = name.split("_")
+        module = {
+            "Q": self.attention.query, "K": self.attention.key, "V": self.attention.value,
+            "O": self.attention.output, "1": self.block.mlp.up, "2": self.block.mlp.down,
+            "g": self.block.mlp.gate, "E": self.stack.embedding.project,
+        }[at]  # fmt: skip
+        tensor = module.weight if kind == "W" else module.bias
+        if at not in "QKV":
+            return tensor
+        heads = self.attention.heads if at == "Q" else self.attention.key_heads
+        head = self.head // (self.attention.heads // heads)
+        return tensor.unflatten(0, (heads, -1))[head]
+
+    def norm(self, result):
+        block, cross = self.block, self.attention.cross
+        if result in ("y", "n_mlp"):
+            return block.mlp_norm
+        if result == "h" or result == "n_e":
+            return self.stack.embedding.norm
+        if result == "x":
+            return block.cross_norm if cross else block.attention_norm
+        if block.pre:
+            return block.mlp_norm if cross or block.cross is None else block.cross_norm
+        return block.cross_norm if cross else block.attention_norm
+
+    def value(self, formula, result):
+        if isinstance(formula, str):
+            return self.symbol(formula, result)
+        sign, *parts = formula
+        if sign == "call" and parts[0] == "RoPE":
+            x = self.value(parts[1], result)
+            local = self.attention.window is not None
+            turn = self.trace[f"{self.side}.{'local_' if local else ''}rotation"]
+            one = x.dim() == 1
+            at = turn[:, self.query : self.query + 1] if one else turn
+            turned = rotate((x[None] if one else x)[:, None], at.double())[:, 0]
+            return turned[0] if one else turned
+        if sign == "call":
+            return CALLS[parts[0]](self.value(parts[1], result))
+        if sign == "sum":
+            return self.value(parts[1], result).sum(0)
+        if sign == "join":
+            return self.trace[f"{self.name}.mixed"][self.query].flatten()
+        if sign == "mask":
+            x = self.value(parts[0], result)
+            return x.masked_fill(self.known["w_j"].isinf(), -math.inf)
+        return OPERATORS[sign](*(self.value(part, result) for part in parts))
+
+    def symbol(self, name, result):
+        if name in self.known:
+            return self.known[name]
+        if name in ("x_j", "m_j"):
+            return self.sources()
+        if name in "γβε":
+            norm = self.norm(result)
+            return {"γ": norm.weight, "β": norm.bias, "ε": torch.tensor(norm.eps)}[name]
+        return self.weights(name)
+
+
+def symbols(formula):
+    if isinstance(formula, str):
+        return {formula}
+    skip = 2 if formula[0] in ("call", "sum") else 1
+    return set().union(*(symbols(each) for each in formula[skip:]))
+
+
+def check(model, client, id, row, trace, **more):
+    """All steps at all layers; says what the formulas are made of."""
+    seen = set()
+    for stack in row["stacks"]:
+        for layer in range(stack["layers"]):
+            for head, query in ((0, 0), (stack["heads"] - 1, stack["rows"] - 2)):
+                at = f"{stack['name']}/{layer}/{head}/{query}"
+                shown = client.get(f"/api/runs/{row['run']}/numbers/{at}").json()
+                slide = Slide(model, trace, shown, stack["name"], layer, head, query)
+                for step in shown["steps"]:
+                    assert step["formulas"]
+                    assert set(step["shows"]) <= set(shown["vectors"]) <= set(shown["names"])
+                    for _, result, formula in step["formulas"]:
+                        value = slide.value(formula, result)
+                        expected = slide.known[result]
+                        near = torch.isclose(value.double(), expected, atol=2e-5, rtol=1e-4)
+                        assert near.all(), (id, at, result, formula)
+                        vectors = {n for n in symbols(formula) if n in shown["vectors"]}
+                        assert vectors <= set(step["shows"]), (step["name"], result, formula)
+                        seen |= symbols(formula)
+    return seen
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_formula_holds(kind, open_studio):
+    model = small(kind)
+    client = open_studio([ServedModel(kind, model)])
+    ids = [5, 11, 3, 47, 2, 9, 30]
+    row = client.post("/api/runs", json={"model": kind, "text": " ".join(map(str, ids))}).json()
+    given = ids
+    if "decoder" in row["tokens"]["queries"] and "encoder" in row["tokens"]["queries"]:
+        given = (ids, [int(each["piece"]) for each in row["tokens"]["queries"]["decoder"]])
+    seen = check(model, client, kind, row, gf.record(model, given))
+    config = model.task.backbone.config
+    assert ("position" in seen) == (config.position in ("learned", "sinusoidal"))
+    assert ("β" in seen) == (config.norm == "layer" and config.norm_bias)
+    assert ("W_g" in seen) == config.gated
+    assert ("d" in seen) == config.scaled
+    assert ("b_Q" in seen) == config.attention_bias
+
+
+@torch.no_grad()
+def test_interventions_are_in_the_formulas(open_studio):
+    model = small("gpt2")
+    client = open_studio([ServedModel("gpt2", model)])
+    ask = {"model": "gpt2", "text": "5 11 3 47", "other": "9 8 7", "off": [["decoder", 0, 2]],
+           "patches": [["decoder", 1, 2, 0]]}  # fmt: skip
+    row = client.post("/api/runs", json=ask).json()
+    edit = {"decoder.blocks.0.attention.mixed": gf.ablate(2)}
+    edit |= gf.glass.patched(gf.record(model, [9, 8, 7]), "decoder", [(1, 2, 0)])
+    seen = check(model, client, "gpt2", row, gf.record(model, [5, 11, 3, 47], edit=edit))
+    assert {"0", "y_other"} <= seen
