@@ -37,6 +37,7 @@ class Case:
     width: int = 24
     double: float = 1e-9  # more where the reference itself falls back to float32
     end: int | None = None  # the token each text must end with; then no targets are given
+    attention: str = "sdpa"  # of the reference, where only the other one is right
 
     def __str__(self) -> str:
         return self.name
@@ -131,7 +132,7 @@ def tolerance(case: Case, given: Given, theirs: list[Tensor]) -> float:
 
 
 def saved(case: Case, folder: Path, dtype: torch.dtype = torch.float32) -> tuple[Any, gf.Model]:
-    reference = case.reference("sdpa", dtype)
+    reference = case.reference(case.attention, dtype)
     reference.save_pretrained(folder)
     return reference, gf.load(folder)
 

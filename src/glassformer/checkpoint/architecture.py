@@ -173,7 +173,8 @@ class Architecture:
     def patterns(self) -> list[str]:
         """The tensors that a file of this architecture may have beside those of the model."""
         rows = [row for head in self.heads.values() for row in head.rows]
-        return [*(row.theirs for row in rows), *self.inert]
+        also = (row.also for row in rows if row.also is not None)
+        return [*(row.theirs for row in rows), *also, *self.inert]
 
 
 def _labels(foreign: Json, source: str) -> tuple[str, ...]:
