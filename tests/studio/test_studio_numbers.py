@@ -17,6 +17,31 @@ from speakers import LONG, bert, bytewise
 STRANGERS = {
     "bert": "BertForMaskedLM", "gpt2": "GPT2LMHeadModel", "marian": "MarianMTModel",
     "t5": "T5ForConditionalGeneration", "llama": "LlamaForCausalLM",
+    "gpt_neox": "GPTNeoXForCausalLM", "mistral": "MistralForCausalLM",
+    "qwen3": "Qwen3ForCausalLM", "olmo2": "Olmo2ForCausalLM", "gemma2": "Gemma2ForCausalLM",
+    "gemma3_text": "Gemma3ForCausalLM", "smollm3": "SmolLM3ForCausalLM",
+    "phi3": "Phi3ForCausalLM",
+}  # fmt: skip
+# What the last layer of each says where it differs from a Llama.
+LLAMA = {
+    "x": "norm(before)", "q": "turn(W_Q x)", "scaled": "scores / √d", "norm": "norm(residual)",
+    "masked": "scaled, or −∞ where it may not look", "out": "W_O [mixed of all heads]",
+    "mlp": "W_2 (act(W_g norm) · W_1 norm)",
+}  # fmt: skip
+NORMED = {"out": "norm(W_O [mixed of all heads])", "mlp": "norm(W_2 (act(W_g norm) · W_1 norm))"}
+OWN = {
+    "llama": {},
+    "gpt_neox": {"norm": "norm(before)", "mlp": "W_2 act(W_1 norm)"},
+    "mistral": {},
+    "qwen3": {"q": "turn(norm(W_Q x))"},
+    "olmo2": {"x": "before", "q": "turn(norm(W_Q x))", "norm": "residual", **NORMED},
+    "gemma2": {
+        "scaled": "scores / √7", **NORMED,
+        "masked": "50 tanh(scaled / 50), or −∞ where it may not look",
+    },
+    "gemma3_text": {"q": "turn(norm(W_Q x))", "scaled": "scores / √7", **NORMED},
+    "smollm3": {"q": "W_Q x"},
+    "phi3": {},
 }  # fmt: skip
 
 
@@ -93,7 +118,7 @@ def test_a_long_text_is_shown_by_its_largest_weights(open_studio):
             assert (small[:, :, r, c] == in_bytes(cell)).all()
 
 
-def check_walk(found):
+def check_walk(found, cap=None):
     """Each line of the slide follows from those before it."""
     q, k = np.array(found["q"]["values"]), np.array(found["k"]["values"])
     v = np.array(found["v"]["values"])
@@ -104,7 +129,9 @@ def check_walk(found):
     bias = np.zeros(len(k)) if found["bias"] is None else np.array(found["bias"])
     seen = np.array([each is not None for each in found["masked"]])
     masked = np.array([-math.inf if each is None else each for each in found["masked"]])
-    np.testing.assert_allclose(masked[seen], (np.array(found["scaled"]) + bias)[seen], **near)
+    scaled = np.array(found["scaled"])
+    scaled = scaled if cap is None else cap * np.tanh(scaled / cap)
+    np.testing.assert_allclose(masked[seen], (scaled + bias)[seen], **near)
     powers = np.exp(masked - masked.max())
     np.testing.assert_allclose(found["weights"], powers / powers.sum(), **near)
     np.testing.assert_allclose(found["mixed"]["values"], np.array(found["weights"]) @ v, **near)
@@ -149,7 +176,13 @@ def test_strangers_with_nothing_but_a_folder(open_studio, strangers):
             assert small.shape == (stack["layers"], stack["heads"], *sides)
             for layer in range(stack["layers"]):
                 for query in (0, T - 1):
-                    check_walk(read(client, f"{id}/numbers/{name}/{layer}/2/{query}"))
+                    found = read(client, f"{id}/numbers/{name}/{layer}/2/{query}")
+                    check_walk(found, 50.0 if entry["name"] == "gemma2" else None)
+            if entry["name"] in OWN:
+                expected = LLAMA | OWN[entry["name"]]
+                assert {step: found["formulas"][step] for step in expected} == expected
+                ends = (np.array(found[part]["values"]) for part in ("residual", "mlp"))
+                np.testing.assert_allclose(found["block"]["values"], sum(ends), atol=1e-5)
             assert name in read(client, f"{id}/measures")["values"]
         if row["predictions"]["kind"] == "translation":
             decoder = next(each for each in row["stacks"] if each["name"] == "decoder")

@@ -173,8 +173,7 @@ class Architecture:
     def patterns(self) -> list[str]:
         """The tensors that a file of this architecture may have beside those of the model."""
         rows = [row for head in self.heads.values() for row in head.rows]
-        also = (row.also for row in rows if row.also is not None)
-        return [*(row.theirs for row in rows), *also, *self.inert]
+        return [*(row.theirs for row in rows), *self.inert]
 
 
 def _labels(foreign: Json, source: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 
 import torch
 from torch import Tensor, nn
@@ -153,8 +154,12 @@ def _build(
 def _architecture(config: Json, source: str) -> Architecture:
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in ARCHITECTURES:
+        names = list(ARCHITECTURES)
+        longer = [name for name in names if name.startswith(f"{kind or ' '}")]
+        near = [*longer, *get_close_matches(str(kind), names, n=1, cutoff=0.7)]
+        nearest = f"the nearest is {near[0]}; " if near else ""
         raise CheckpointError(
-            f"{source}: model_type = {shown(kind)} is not known: glassformer opens "
+            f"{source}: model_type = {shown(kind)} is not known: {nearest}glassformer opens "
             f"{', '.join(ARCHITECTURES)} (CONTRIBUTING.md says how to add one)"
         )
     return ARCHITECTURES[kind]

@@ -32,7 +32,6 @@ class Row:
     when: tuple[str, object] | None = None  # only if our config has this value of a field
     tied: bool = False  # a second copy, in some files, of a tensor of another row
     by_head: bool = False  # theirs has a part of each of ours for head 0, then for head 1 …
-    also: str | None = None  # what other versions of the library call it
 
 
 @dataclass(frozen=True)
@@ -107,8 +106,7 @@ def pair(
     """
     paired: dict[str, Link] = {}
     for link in needed:
-        known = [*_spellings(link.theirs), *([link.row.also] if link.row.also else [])]
-        spellings = [p + name for name in known for p in (prefix, "")]
+        spellings = [p + name for name in _spellings(link.theirs) for p in (prefix, "")]
         name = next((spelling for spelling in spellings if spelling in names), None)
         if name is not None:
             paired[name] = link

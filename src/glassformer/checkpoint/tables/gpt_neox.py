@@ -27,8 +27,8 @@ GPT_NEOX = Architecture(
         "GPTNeoXForCausalLM": Head(
             "causal_lm",
             (
-                Row("embed_out.weight", "lm_head.weight", also="lm_head.weight"),
-                Row("embed_out.weight", TOKENS, tied=True, also="lm_head.weight"),
+                Row("embed_out.weight", "lm_head.weight"),
+                Row("embed_out.weight", TOKENS, tied=True),
             ),
             {"bias": False},
         ),

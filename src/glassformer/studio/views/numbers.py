@@ -40,7 +40,8 @@ def numbers(run: RecordedRun, stack: StackName, layer: int, head: int, query: in
     k, v = (_of(run, f"{at}.{name}")[:, head // group] for name in "kv")  # (S, D)
     dots = k @ q
     bias = run.trace.get(f"{side}.relative.bias") if not attention.cross else None
-    before, x, residual, norm = (_of(run, name) for name in _names(run, block, layer, at))
+    names = _names(run, block, layer, at)
+    before, x, residual, norm = (_of(run, name) for name in names)
     segment, position = (
         run.trace.get(f"{side}.embedding.{name}") for name in ("segments", "positions")
     )
@@ -60,13 +61,13 @@ def numbers(run: RecordedRun, stack: StackName, layer: int, head: int, query: in
         masked=_or_none(masked),
         weights=weights.tolist(),
         mixed=_cut(_of(run, f"{at}.mixed")[query, head]),
-        out=_cut(_of(run, f"{at}.out")[query]),
+        out=_cut(_added(run, at)[query]),
         residual=_cut(residual[query]),
         norm=_cut(norm[query]),
-        mlp=_cut(_of(run, f"{block}.mlp.out")[query]),
+        mlp=_cut(_added(run, f"{block}.mlp")[query]),
         block=_cut(_of(run, f"{block}.out")[query]),
         scale=1 / attention.scale,
-        formulas=_formulas(run, attention, bias is not None),
+        formulas=_formulas(run, attention, names, bias is not None),
     )
 
 
@@ -84,9 +85,16 @@ def _names(run: RecordedRun, block: str, layer: int, at: str) -> tuple[str, str,
         before = f"{block}.attention_norm.out" if crossing else input_name
         return before, before, summed, normed
     before = f"{block}.attention_sum" if crossing else input_name
-    cross_norm = f"{block}.cross_norm.out"
-    after = cross_norm if cross_norm in run.trace and not crossing else f"{block}.mlp_norm.out"
-    return before, normed if normed in run.trace else before, summed, after
+    cross_norm = () if crossing else (f"{block}.cross_norm.out",)
+    after = (*cross_norm, f"{block}.mlp_norm.out", summed)  # some blocks have no norm there
+    nearest = next(name for name in after if name in run.trace)
+    return before, normed if normed in run.trace else before, summed, nearest
+
+
+def _added(run: RecordedRun, part: str) -> Tensor:
+    """What attention or the MLP adds to its input: in some blocks the output of a norm."""
+    normed = f"{part}_out_norm.out"
+    return _of(run, normed if normed in run.trace else f"{part}.out")
 
 
 def _line(
@@ -114,25 +122,39 @@ def _at(rows: Tensor, query: int) -> Tensor:
     return rows[query]
 
 
-def _formulas(run: RecordedRun, attention: Attention, bias: bool) -> dict[str, str]:
-    config = run.trace.config
-    post = config["norm_place"] == "post"
-    rotary = config["position"] == "rotary" and not attention.cross
+def _formulas(
+    run: RecordedRun, attention: Attention, names: tuple[str, str, str, str], bias: bool
+) -> dict[str, str]:
+    config, (before, x, residual, norm) = run.trace.config, names
     source = "memory" if attention.cross else "x"
     projections = {"q": "W_Q x", "k": f"W_K {source}"}
+    if config.get("qk_norm"):
+        projections = {name: f"norm({text})" for name, text in projections.items()}
+    if config["position"] == "rotary" and attention.turns:
+        projections = {name: f"turn({text})" for name, text in projections.items()}
+    width = config.get("score_width")
+    root = "√d" if width in (None, config["head_width"]) else f"√{width}"
+    cap = config.get("score_cap")
+    limited = "scaled" if cap is None else f"{cap:g} tanh(scaled / {cap:g})"
+    out, mlp = "W_O [mixed of all heads]", "W_2 act(W_1 norm)"
+    if config["gated"]:
+        mlp = "W_2 (act(W_g norm) · W_1 norm)"
+    if config["norm_place"] in ("branch", "sandwich"):
+        out, mlp = f"norm({out})", f"norm({mlp})"
+    reads = "before" if config.get("parallel") else "residual"
     return {
-        "x": "before" if post else "norm(before)",
-        **{name: f"turn({text})" if rotary else text for name, text in projections.items()},
+        "x": "before" if x == before else "norm(before)",
+        **projections,
         "v": f"W_V {source}",
         "scores": "q · k",
-        "scaled": "scores / √d" if config["scaled"] else "scores",
-        "masked": ("scaled + bias" if bias else "scaled") + ", or −∞ where it may not look",
+        "scaled": f"scores / {root}" if config["scaled"] else "scores",
+        "masked": (f"{limited} + bias" if bias else limited) + ", or −∞ where it may not look",
         "weights": "softmax(masked)",
         "mixed": "Σ weights v",
-        "out": "W_O [mixed of all heads]",
+        "out": out,
         "residual": "before + out",
-        "norm": "norm(residual)",
-        "mlp": "W_2 (act(W_g norm) · W_1 norm)" if config["gated"] else "W_2 act(W_1 norm)",
+        "norm": reads if norm == residual else f"norm({reads})",
+        "mlp": mlp,
     }
 
 
