@@ -156,7 +156,10 @@ ARITHMETIC: Table = {
     "another layer turns": config(CONFIG, "no_rope_layers", base=SMOL, no_rope_layers=[0, 1]),
     "layers that turn, by words": config(CONFIG, "no_rope_layers", base=SMOL, no_rope_layers="a"),
     "two groups of one meaning": config(
-        CONFIG, "rope_scaling", base=LLAMA, rope_scaling={"rope_type": "linear", "factor": 2.0}
+        CONFIG, "rope_parameters", base=LLAMA, rope_scaling={"rope_type": "linear", "factor": 2.0}
+    ),
+    "two groups that agree": config(
+        CONFIG, "rope_parameters", "rope_scaling", base=LLAMA, rope_scaling={"rope_type": "default"}
     ),
 } | {
     f"{key} is {value!r}": config(CONFIG, key, base=base, **{key: value})
@@ -166,12 +169,12 @@ ARITHMETIC: Table = {
     for value in ("evil", -1, [2], 0)
 } | {
     f"scaled positions: {json.dumps(value)[:60]}": config(
-        CONFIG, base=LLAMA, rope_parameters={"rope_theta": 10000.0, **value}
+        CONFIG, "rope_parameters", base=LLAMA, rope_parameters={"rope_theta": 1e4, **value}
     )
     for value in (
         {"rope_type": "yarn", "factor": 4.0}, {"rope_type": "evil"}, {"rope_type": 7},
         {"rope_type": "default", "factor": 8.0}, {"rope_type": "linear", "factor": "8"},
-        {"rope_type": "linear", "factor": 0.0}, {"rope_type": "linear", "factor": 1e400},
+        {"rope_type": "linear", "factor": 0.0},
         {"rope_type": "llama3", "factor": 8.0}, {"rope_type": "llama3", **BANDS, "factor": -1.0},
         {"rope_type": "llama3", **BANDS, "high_freq_factor": 1.0},
         {"rope_type": "llama3", **BANDS, "low_freq_factor": 0.0},

@@ -127,8 +127,10 @@ def check_fixed(fixed: Mapping[str, Any], foreign: Json, source: str) -> None:
 
 
 def names(keys: tuple[Key, ...]) -> dict[str, str]:
-    """Their names of our fields."""
-    return {path: key.names[0] for key in reversed(keys) for path in key.paths}
+    """Their names of our fields, and of groups of fields that are a group there, too."""
+    fields = {path: key.names[0] for key in reversed(keys) for path in key.paths}
+    pairs = {path.rpartition(".")[0]: name.rpartition(".")[0] for path, name in fields.items()}
+    return {**{ours: theirs for ours, theirs in pairs.items() if ours and theirs}, **fields}
 
 
 def look_up(config: Json, name: str, source: str = "config.json") -> Any:

@@ -219,7 +219,9 @@ def attend_in_the_open(
     if seen is not None:
         scores = scores.masked_fill(~seen, -math.inf)  # not 0: exp 0 = 1 would still be seen
     weights = ctx.see(where, "weights", scores.softmax(-1))
-    return dropout(weights, spec.dropout) @ v
+    if spec.dropout:
+        weights = dropout(weights, spec.dropout)
+    return weights @ v
 
 
 def _mask(T: int, S: int, ragged: Ragged | None, spec: AttentionSpec, q: Tensor) -> Tensor | None:

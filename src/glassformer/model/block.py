@@ -96,18 +96,16 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, ctx: Context) -> Tensor:  # (N, C) → (N, C)
         drop, see = self.dropout, ctx.see
-        if self.post:
-            x = self.attention_norm(
-                see(self, "attention_sum", x + drop(self.attention(x, ctx))), ctx
-            )
+        if not self.post:
+            mixed = self.attention(self.attention_norm(x, ctx), ctx)
+            y = see(self, "attention_sum", x + drop(self.attention_out_norm(mixed, ctx)))
             if self.cross is not None and self.cross_norm is not None:
-                x = self.cross_norm(see(self, "cross_sum", x + drop(self.cross(x, ctx))), ctx)
-            x = self.mlp_norm(see(self, "mlp_sum", x + drop(self.mlp(x, ctx))), ctx)
-            return see(self, "out", x)
+                y = see(self, "cross_sum", y + drop(self.cross(self.cross_norm(y, ctx), ctx)))
+            thought = self.mlp(self.mlp_norm(x if self.parallel else y, ctx), ctx)
+            return see(self, "out", y + drop(self.mlp_out_norm(thought, ctx)))
 
-        mixed = self.attention(self.attention_norm(x, ctx), ctx)
-        y = see(self, "attention_sum", x + drop(self.attention_out_norm(mixed, ctx)))
+        x = self.attention_norm(see(self, "attention_sum", x + drop(self.attention(x, ctx))), ctx)
         if self.cross is not None and self.cross_norm is not None:
-            y = see(self, "cross_sum", y + drop(self.cross(self.cross_norm(y, ctx), ctx)))
-        thought = self.mlp(self.mlp_norm(x if self.parallel else y, ctx), ctx)
-        return see(self, "out", y + drop(self.mlp_out_norm(thought, ctx)))
+            x = self.cross_norm(see(self, "cross_sum", x + drop(self.cross(x, ctx))), ctx)
+        x = self.mlp_norm(see(self, "mlp_sum", x + drop(self.mlp(x, ctx))), ctx)
+        return see(self, "out", x)
