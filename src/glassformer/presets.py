@@ -237,7 +237,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "pythia-70m": _pythia("small Pythia", 6, 512, 8),
     "pythia-160m": _pythia("as large as GPT-2", 12, 768, 12),
-    "pythia-410m": _pythia("as large as BERT-large", 24, 1024, 16),
+    "pythia-410m": _pythia("medium Pythia", 24, 1024, 16),
     "pythia-1.4b": _pythia("large Pythia", 24, 2048, 16),
     "llama-3.2-1b": _decoder(
         "small Llama 3", "Llama", (16, 2048, 32, 8, 8192), **LLAMA, **LLAMA3,
@@ -274,7 +274,7 @@ PRESETS: dict[str, Preset] = {
     "gemma-3-270m": _gemma3("smallest Gemma 3", 18, 640, 2048),
     "gemma-3-1b": _gemma3("small Gemma 3", 26, 1152, 6912),
     "smollm3-3b": _decoder(
-        "rotary in 3 of 4 layers", "SmolLM3", (36, 2048, 16, 4, 11_008), **LLAMA,
+        "SmolLM3", "SmolLM3", (36, 2048, 16, 4, 11_008), **LLAMA,
         vocab_size=128_256, max_length=65_536, rotary_base=5_000_000.0, norm_eps=1e-6,
         no_rotary_every=4, ids=TokenIds(pad=128_004, start=128_000, end=128_012),
     ),
