@@ -56,6 +56,15 @@ SIZES["modernbert"] = {
 }  # fmt: skip
 SIZES["llama"] = {**SIZES["bert"], "num_key_value_heads": 1, "head_dim": 8, "pad_token_id": 0}
 SIZES["qwen2"] = {**SIZES["bert"], "num_key_value_heads": 1, "pad_token_id": 0}
+SIZES |= {"qwen3": SIZES["llama"], "olmo2": SIZES["qwen2"]}
+SIZES["mistral"] = {**SIZES["llama"], "sliding_window": 3}
+SIZES["phi3"] = {**SIZES["mistral"], "partial_rotary_factor": 0.5, "eos_token_id": 2}
+SIZES["smollm3"] = {
+    **SIZES["qwen2"], "no_rope_layer_interval": 2, "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
+SIZES["gemma2"] = {**SIZES["llama"], "query_pre_attn_scalar": 7, "sliding_window": 3}
+SIZES["gemma3_text"] = {**SIZES["gemma2"], "sliding_window_pattern": 2}
+SIZES["gpt_neox"] = {**SIZES["bert"], "rotary_pct": 0.5, "pad_token_id": 0}
 SIZES["bart"] = {**SIZES["marian"], "pad_token_id": 1}
 SIZES["t5"] = {
     "vocab_size": 53, "d_model": 12, "d_kv": 5, "d_ff": 19, "num_layers": 2,
@@ -134,7 +143,7 @@ def tiny(family: str, *, kind: str | None = None, **changes: Any) -> gf.Model:
     """A small model of ours with random weights, without a tokenizer, in float64."""
     name = {"encoder": "bert", "decoder": "gpt2", "seq2seq": "marian"}[family]
     usual = {"encoder": "masked_lm", "decoder": "causal_lm", "seq2seq": "translation"}[family]
-    sizes = {"head_width": None, "value_width": None, "key_heads": None}
+    sizes = dict.fromkeys(("head_width", "value_width", "score_width", "key_heads"))
     config = ModelConfig(**CONFIGS[name].model_dump() | sizes | changes)
     labels = ("no", "perhaps", "yes") if kind in ("classification", "token_classification") else ()
     task = build_task(config, TaskConfig(kind=kind or usual, labels=labels), dtype=torch.float64)

@@ -21,7 +21,8 @@ NAMES = {
     "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
     "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
     "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
+    "mlp.down_proj": "ffn_down", "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
 }  # fmt: skip
 SIZES = {
     "vocab_size": 101, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 6,
@@ -30,29 +31,32 @@ SIZES = {
 }  # fmt: skip
 
 
-def reference(**changes: Any) -> Any:
+def reference(kind: str = "llama", **changes: Any) -> Any:
     torch.manual_seed(1)
-    config = transformers.LlamaConfig(**SIZES | changes)
-    return hot(transformers.LlamaForCausalLM(config), config.hidden_size).eval()
+    config = transformers.AutoConfig.for_model(kind, **SIZES | changes)
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    return hot(model, config.hidden_size).eval()
 
 
-def fields(config: transformers.LlamaConfig) -> dict[str, Any]:
-    return {
+def fields(config: Any) -> dict[str, Any]:
+    width = getattr(config, "head_dim", config.hidden_size // config.num_attention_heads)
+    llama = {
         "llama.block_count": config.num_hidden_layers,
         "llama.context_length": config.max_position_embeddings,
         "llama.embedding_length": config.hidden_size,
         "llama.feed_forward_length": config.intermediate_size,
         "llama.attention.head_count": config.num_attention_heads,
         "llama.attention.head_count_kv": config.num_key_value_heads,
-        "llama.attention.key_length": config.head_dim,
-        "llama.attention.value_length": config.head_dim,
+        "llama.attention.key_length": width,
+        "llama.attention.value_length": width,
         "llama.attention.layer_norm_rms_epsilon": config.rms_norm_eps,
         "llama.rope.freq_base": config.rope_parameters["rope_theta"],
-        "llama.rope.dimension_count": config.head_dim,
+        "llama.rope.dimension_count": width,
         "llama.vocab_size": config.vocab_size,
         "tokenizer.ggml.bos_token_id": 1,
         "tokenizer.ggml.eos_token_id": 2,
     }
+    return {key.replace("llama.", f"{config.model_type}."): value for key, value in llama.items()}
 
 
 def write(
@@ -61,7 +65,7 @@ def write(
     kind: str = "F32",
     changes: Mapping[str, Any] | None = None,
     tensors: Callable[[dict[str, np.ndarray]], object] = lambda found: None,
-    architecture: str = "llama",
+    architecture: str | None = None,
     endian: gguf.GGUFEndian = gguf.GGUFEndian.LITTLE,
 ) -> Path:
     """Write the model, its matrices packed as `kind`; it keeps the weights that come out again."""
@@ -74,11 +78,11 @@ def write(
         if weight.dim() == 2:
             packed = gguf.quantize(packed, packing)
             weight.copy_(torch.from_numpy(gguf.dequantize(packed, packing).copy()))
-        if "q_proj" in theirs or "k_proj" in theirs:
+        if config.model_type == "llama" and ("q_proj" in theirs or "k_proj" in theirs):
             packed = turn(packed, config.head_dim)
         found[name(theirs)] = packed
     tensors(found)
-    writer = gguf.GGUFWriter(path, architecture, endianess=endian)
+    writer = gguf.GGUFWriter(path, architecture or config.model_type, endianess=endian)
     for key, value in (fields(config) | dict(changes or {})).items():
         if key == "general.alignment":
             writer.add_custom_alignment(value)

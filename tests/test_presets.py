@@ -31,6 +31,23 @@ BARE = {  # as published: BertModel, GPT2Model, MarianModel, T5Model, ModernBert
     "t5-base": 222_903_552,
     "modernbert-base": 149_014_272,
     "smollm2-135m": 134_515_008,
+    "llama-3.2-1b": 1_235_814_400,
+    "qwen2.5-0.5b": 494_032_768,
+    "qwen3-0.6b": 596_049_920,
+    "gemma-2-2b": 2_614_341_888,
+    "gemma-3-270m": 268_098_176,
+    "gemma-3-1b": 999_885_952,
+    "smollm3-3b": 3_075_098_624,
+}
+WITH_HEAD = {  # as published of those with an output matrix of their own
+    "pythia-70m": 70_426_624,
+    "pythia-160m": 162_322_944,
+    "pythia-410m": 405_334_016,
+    "pythia-1.4b": 1_414_647_808,
+    "llama-3.1-8b": 8_030_261_248,
+    "mistral-7b": 7_241_732_096,
+    "olmo-2-1b": 1_484_916_736,
+    "phi-3-mini-4k": 3_821_079_552,
 }
 DEFAULTS = {"bert-base-uncased": "bert", "gpt2": "gpt2", "t5-small": "t5"}
 DEFAULTS |= {"modernbert-base": "modernbert"}
@@ -68,7 +85,12 @@ def test_count_is_the_published_one(name):
     assert sizes(name).bare == BARE[name]
 
 
-@pytest.mark.parametrize("name", BARE)
+@pytest.mark.parametrize("name", WITH_HEAD)
+def test_count_with_the_output_matrix_is_the_published_one(name):
+    assert sizes(name).with_head == WITH_HEAD[name]
+
+
+@pytest.mark.parametrize("name", [*BARE, *WITH_HEAD])
 def test_transformers_counts_the_same_bare_and_with_head(name):
     """Their model of the config that ours is written as, on the meta device too."""
     preset, ours = PRESETS[name], sizes(name)

@@ -82,6 +82,33 @@ class DropoutRates(Strict):
     residual: float = Rate  # of what attention and MLP add
 
 
+class RotaryScaling(Strict):
+    """Slower rotary angles, for texts longer than those that the model was first trained on.
+
+    linear: every pair of entries turns `factor` times slower. by_wavelength: only those that turn
+    less than `low` times in `original_length` tokens; those that turn more than `high` times keep
+    their speed, and between the two it changes gradually.
+    """
+
+    kind: Literal["none", "linear", "by_wavelength"] = "none"
+    factor: float = Field(default=1.0, ge=1, le=1e6)
+    original_length: Size | None = None  # by_wavelength only, as are the next two
+    low: float | None = Field(default=None, gt=0, le=1e6)
+    high: float | None = Field(default=None, gt=0, le=1e6)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        """Each kind has its own numbers, and no others."""
+        bands = [each is not None for each in (self.original_length, self.low, self.high)]
+        if bands != [self.kind == "by_wavelength"] * 3:
+            raise ValueError("original_length, low and high are for by_wavelength, which needs all")
+        if self.kind == "none" and self.factor != 1:
+            raise ValueError("a factor needs a kind: linear or by_wavelength")
+        if self.low and self.high and self.high <= self.low:
+            raise ValueError("high must be more than low")
+        return self
+
+
 class TokenIds(Strict):
     """The ids of special tokens that the model itself uses."""
 
@@ -104,6 +131,7 @@ class ModelConfig(Named):
     head_width: Size | None = None  # D, of queries and keys; default: width / heads
     value_width: Size | None = None  # of values; default: head_width
     key_heads: Size | None = None  # grouped-query attention; default: heads
+    score_width: Size | None = None  # divide scores by √ of this; default: head_width
 
     # embeddings and positions
     embedding_width: Size | None = None  # of the tables; if not width, a linear layer follows
@@ -112,7 +140,11 @@ class ModelConfig(Named):
     sinusoid: Literal["interleaved", "halves"] = "interleaved"  # sin cos sin cos, or all sin first
     position_offset: Count = 0  # the row of a learned table for position 0
     rotary_base: float = Field(default=10_000.0, gt=1, le=1e12)  # of rotary positions
-    local_rotary_base: float | None = Field(default=None, gt=1, le=1e12)  # of layers with a window
+    # Of layers with a window, without scaling; default: they turn as the others do.
+    local_rotary_base: float | None = Field(default=None, gt=1, le=1e12)
+    rotary_fraction: float = Field(default=1.0, gt=0, le=1)  # of a head: its first entries turn
+    rotary_scaling: RotaryScaling = RotaryScaling()
+    no_rotary_every: Count = 0  # layers n − 1, 2n − 1 … do not turn
     relative_buckets: Size = 32  # of relative positions: kinds of distance
     relative_distance: Size = 128  # farther ones share a bucket
     embedding_scale: bool = False  # multiply token vectors by √width
@@ -120,16 +152,23 @@ class ModelConfig(Named):
 
     # layers
     norm: Literal["layer", "rms"] = "layer"  # LayerNorm or RMSNorm
-    norm_place: Literal["pre", "post"] = "pre"  # before attention and MLP, or after
+    # Before attention and MLP (pre), after their sums with x (post), before these sums (branch), or
+    # before attention and MLP and before the sums (sandwich).
+    norm_place: Literal["pre", "post", "branch", "sandwich"] = "pre"
     norm_eps: float = Field(default=1e-5, gt=0, le=1)  # added to the variance
     norm_bias: bool = True  # LayerNorm adds a vector
+    norm_plus_one: bool = False  # RMSNorm multiplies by 1 + its weight
     first_norm: bool = True  # pre-norm: False where the embeddings' norm serves the first layer
     final_norm: bool = True  # a norm after the last block
     attention_bias: bool = True  # queries, keys and values add a vector
     output_bias: bool | None = None  # of attention's output layer; default: attention_bias
-    scaled: bool = True  # divide scores by √D
+    qk_norm: Literal["head", "all"] | None = None  # of queries and keys: each head, or all at once
+    scaled: bool = True  # divide scores by √ score_width
+    score_cap: float | None = Field(default=None, gt=0, le=1e9)  # c · tanh(score / c)
     window: Size | None = None  # the farthest distance that a token attends to
     global_every: Count = 0  # with a window: layers 0, n, 2n … have none
+    global_last: bool = False  # layers n − 1, 2n − 1 … instead
+    parallel: bool = False  # the MLP reads what attention reads, not its sum
     activation: Activation = "gelu"  # of the MLP
     gated: bool = False  # a gated MLP, such as SwiGLU
     mlp_bias: bool = True  # the linear layers of the MLP add a vector
@@ -137,6 +176,7 @@ class ModelConfig(Named):
     # output
     tied: bool = True  # the output layer shares the token table
     output_scale: bool = False  # divide vectors by √width before the output layer
+    logit_cap: float | None = Field(default=None, gt=0, le=1e9)  # of tokens: c · tanh(logit / c)
 
     dropout: DropoutRates = DropoutRates()
     ids: TokenIds = TokenIds()
@@ -158,7 +198,8 @@ class ModelConfig(Named):
                         "write another number of heads, or a head_width"
                     )
                 filled["head_width"] = width // heads
-            for name, default in (("value_width", filled["head_width"]), ("key_heads", heads)):
+            D = filled["head_width"]
+            for name, default in (("value_width", D), ("score_width", D), ("key_heads", heads)):
                 if filled.get(name) is None:
                     filled[name] = default
         if filled.get("output_bias") is None:
@@ -175,10 +216,17 @@ class ModelConfig(Named):
             raise ValueError(f"key_heads = {self.key_heads} does not divide heads = {self.heads}")
         if self.position == "sinusoidal" and self.width % 2:
             raise ValueError(f"width = {self.width} is odd: sinusoidal positions need it even")
-        if self.position == "rotary" and self.query_width % 2:
+        if self.position == "rotary" and (self.rotary_width % 2 or not self.rotary_width):
             raise ValueError(
                 f"head_width = {self.head_width} is odd: rotary positions need it even"
+                if self.rotary_fraction == 1
+                else f"rotary_fraction = {self.rotary_fraction}: of a head of {self.head_width} "
+                f"that is {self.rotary_width}: rotary positions need an even number"
             )
+        if self.family == "seq2seq" and self.norm_place in ("branch", "sandwich"):
+            raise ValueError(f"norm_place = {self.norm_place!r}: a seq2seq model has pre or post")
+        if self.parallel and (self.family == "seq2seq" or self.norm_place == "post"):
+            raise ValueError("parallel = true: it needs an encoder or decoder, and no post-norm")
         if self.position == "relative" and self.relative_buckets % 4:
             raise ValueError(
                 f"relative_buckets = {self.relative_buckets}: write a multiple of 4, such as 32"
@@ -200,6 +248,11 @@ class ModelConfig(Named):
     @property
     def query_width(self) -> int:
         return self.head_width or self.width // self.heads
+
+    @property
+    def rotary_width(self) -> int:
+        """The entries of a head that turn."""
+        return int(self.query_width * self.rotary_fraction)
 
     @property
     def mixed_width(self) -> int:

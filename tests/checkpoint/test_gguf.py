@@ -157,6 +157,10 @@ SMALL = {
     "biases": ("F32", {"attention_bias": True, "mlp_bias": True}),
     **{kind: (kind, WIDE) for kind in ("F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1")},
     "Q4_0, tied": ("Q4_0", WIDE | {"tie_word_embeddings": True}),
+    "Qwen2": ("F32", {"kind": "qwen2"}),
+    "Qwen2, tied": ("F32", {"kind": "qwen2", "tie_word_embeddings": True}),
+    "Qwen3": ("F32", {"kind": "qwen3", "head_dim": 10}),
+    "Qwen3, Q8_0": ("Q8_0", {"kind": "qwen3", **WIDE, "attention_bias": True}),
 }
 
 
@@ -175,6 +179,7 @@ def test_a_small_file_says_what_its_weights_say(case: str, tmp_path: Path) -> No
     assert difference(list(opened(model, inputs)), expected) <= limit
     model.save(tmp_path / "folder")
     again = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "folder")
+    assert type(again) is type(reference)
     assert difference(reference_answers(again, inputs), expected) == 0
     assert again.config.tie_word_embeddings is reference.config.tie_word_embeddings
     back = gf.load(tmp_path / "folder")

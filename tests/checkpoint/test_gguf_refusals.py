@@ -211,7 +211,7 @@ REFUSED: dict[str, tuple[Damage, tuple[str, ...]]] = {
         tensors(lambda t: t.update({"blk.3.ffn_up.weight": t[NAMES[0]]})), ("blk.3.ffn_up.weight",),
     ),
     # fields
-    "another architecture": (rewritten(architecture="qwen2"), ("'qwen2'", "'llama'")),
+    "another architecture": (rewritten(architecture="mamba"), ("'mamba'", "'llama'", "'qwen3'")),
     "an adapter": (field("general.type", "adapter"), ("general.type", "'adapter'")),
     "a part of a file": (field("split.count", 3), ("split.count", "3")),
     "alignment of 0": (aligned(0), ("general.alignment = 0",)),

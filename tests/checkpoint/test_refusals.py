@@ -1,5 +1,6 @@
 """What a folder may be, and what of it is refused. Hostile folders by the hundred: tests/gate."""
 
+import json
 import os
 import re
 import shutil
@@ -92,6 +93,18 @@ def test_an_unknown_architecture_is_named_before_its_weights_are_looked_for(tmp_
     (tmp_path / "config.json").write_text('{"model_type": "mamba"}')
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
     refusal(tmp_path, "'mamba'", "modernbert", "CONTRIBUTING.md")
+
+
+@pytest.mark.parametrize(
+    ("kind", "nearest"),
+    [("gemma", "gemma2"), ("gemma3", "gemma3_text"), ("olmo3", "olmo2"), ("qwen3_moe", "qwen3"),
+     ("phi", "phi3"), ("gpt_neo", "gpt_neox"), ("ministral", "mistral"), ("llama4", "llama")],
+)  # fmt: skip
+def test_an_unknown_architecture_is_told_the_nearest(
+    kind: str, nearest: str, tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
+    refusal(tmp_path, repr(kind), f"the nearest is {nearest};")
 
 
 @pytest.mark.parametrize("path", ["x" * 300 + ".gguf", "a\0b/x.gguf", "x" * 300, "a\0b"])

@@ -293,7 +293,8 @@ def test_a_fresh_model_is_opened_by_transformers(name: str, tmp_path: Path) -> N
     fresh(name, tmp_path / "fresh")
     assert read_config(tmp_path / "fresh")["architectures"] == [name]
     state = open_theirs(name, tmp_path / "fresh").state_dict()
-    written = read_tensors(tmp_path / "fresh")
+    spelt = {"embed_out.weight": "lm_head.weight"}  # while transformers has it in memory
+    written = {spelt.get(k, k): t for k, t in read_tensors(tmp_path / "fresh").items()}
     for key, tensor in written.items():
         assert torch.equal(state[key], tensor), key
     places = {state[key].data_ptr() for key in written}

@@ -5,7 +5,19 @@ from itertools import product
 
 from folders import KINDS
 from gate.damage import Case, Table, config, content
-from gate.wholes import BERT, CLASSIFY, GPT2, LLAMA, MARIAN, MODERN
+from gate.wholes import (
+    BERT,
+    CLASSIFY,
+    GEMMA3,
+    GPT2,
+    LLAMA,
+    MARIAN,
+    MISTRAL,
+    MODERN,
+    NEOX,
+    PHI3,
+    SMOL,
+)
 from glassformer.checkpoint import ARCHITECTURES
 
 CONFIG = "config.json"
@@ -109,11 +121,15 @@ def nested(name: str, value: object) -> dict[str, object]:
     return {first: nested(rest, value) if rest else value}
 
 
+BANDS = {
+    "factor": 8.0, "original_max_position_embeddings": 16, "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+}  # fmt: skip
 ARITHMETIC: Table = {
     f"{base}: {name} is {value!r}": config(
         CONFIG, name, base=base, **nested(name, value)
     )
-    for base in (BERT, GPT2, MARIAN, LLAMA, MODERN)
+    for base in (BERT, GPT2, MARIAN, LLAMA, MODERN, NEOX, GEMMA3, SMOL, PHI3)
     for name in ARCHITECTURES[KINDS[base]].fixed
     for value in ("evil", 7)
 } | {
@@ -134,6 +150,37 @@ ARITHMETIC: Table = {
     "another layer looks nearby": config(
         CONFIG, "layer_types", base=MODERN, layer_types=["full_attention"] * 2
     ),
+    "another layer sees all": config(
+        CONFIG, "layer_types", base=GEMMA3, layer_types=["full_attention"] * 2
+    ),
+    "another layer turns": config(CONFIG, "no_rope_layers", base=SMOL, no_rope_layers=[0, 1]),
+    "layers that turn, by words": config(CONFIG, "no_rope_layers", base=SMOL, no_rope_layers="a"),
+    "two groups of one meaning": config(
+        CONFIG, "rope_parameters", base=LLAMA, rope_scaling={"rope_type": "linear", "factor": 2.0}
+    ),
+    "two groups that agree": config(
+        CONFIG, "rope_parameters", "rope_scaling", base=LLAMA, rope_scaling={"rope_type": "default"}
+    ),
+} | {
+    f"{key} is {value!r}": config(CONFIG, key, base=base, **{key: value})
+    for base, key in ((MISTRAL, "sliding_window"), (NEOX, "use_parallel_residual"),
+                      (SMOL, "no_rope_layer_interval"), (GEMMA3, "query_pre_attn_scalar"),
+                      (GEMMA3, "final_logit_softcapping"))
+    for value in ("evil", -1, [2], 0)
+} | {
+    f"scaled positions: {json.dumps(value)[:60]}": config(
+        CONFIG, "rope_parameters", base=LLAMA, rope_parameters={"rope_theta": 1e4, **value}
+    )
+    for value in (
+        {"rope_type": "yarn", "factor": 4.0}, {"rope_type": "evil"}, {"rope_type": 7},
+        {"rope_type": "default", "factor": 8.0}, {"rope_type": "linear", "factor": "8"},
+        {"rope_type": "linear", "factor": 0.0},
+        {"rope_type": "llama3", "factor": 8.0}, {"rope_type": "llama3", **BANDS, "factor": -1.0},
+        {"rope_type": "llama3", **BANDS, "high_freq_factor": 1.0},
+        {"rope_type": "llama3", **BANDS, "low_freq_factor": 0.0},
+        {"rope_type": "llama3", **BANDS, "original_max_position_embeddings": 0},
+        {"rope_type": "linear", **BANDS},
+    )
 }  # fmt: skip
 
 LABELS: Table = {

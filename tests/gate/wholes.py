@@ -14,6 +14,10 @@ BERT, CLASSIFY, GPT2, MARIAN, LLAMA, MODERN = (
     "BertForMaskedLM", "BertForSequenceClassification", "GPT2LMHeadModel", "MarianMTModel",
     "LlamaForCausalLM", "ModernBertForMaskedLM",
 )  # fmt: skip
+NEOX, MISTRAL, GEMMA3, SMOL, PHI3 = (
+    "GPTNeoXForCausalLM", "MistralForCausalLM", "Gemma3ForCausalLM", "SmolLM3ForCausalLM",
+    "Phi3ForCausalLM",
+)  # fmt: skip
 Damage = Callable[[Path], object]
 WEIGHTS, INDEX = folders.WEIGHTS, folders.INDEX
 WORDS = {BERT: "bert.embeddings.word_embeddings.weight", GPT2: "transformer.wte.weight"}
@@ -126,6 +130,14 @@ TOKENIZERS |= {
     "RobertaForMaskedLM": TOKENIZERS[GPT2],
     "BartForSequenceClassification": TOKENIZERS[GPT2],
     "Qwen2ForCausalLM": TOKENIZERS[GPT2],
+    NEOX: TOKENIZERS[GPT2],
+    MISTRAL: TOKENIZERS[LLAMA],
+    "Qwen3ForTokenClassification": TOKENIZERS[GPT2],
+    "Olmo2ForCausalLM": TOKENIZERS[GPT2],
+    "Gemma2ForSequenceClassification": TOKENIZERS[LLAMA],
+    GEMMA3: TOKENIZERS[LLAMA],
+    SMOL: TOKENIZERS[GPT2],
+    PHI3: TOKENIZERS[LLAMA],
     "T5ForConditionalGeneration": TOKENIZERS[MARIAN],
 }
 

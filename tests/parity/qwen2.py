@@ -18,6 +18,7 @@ CLASSES = (
     "Qwen2ForCausalLM",
     "Qwen2Model",
     "Qwen2ForSequenceClassification",
+    "Qwen2ForTokenClassification",
 )
 CASES = [Case(name, Qwen2Config, SIZES, double=2e-5) for name in CLASSES]
 CONTROLS = (

@@ -10,19 +10,27 @@ from parity import (
     bert,
     distilbert,
     electra,
+    gemma2,
+    gemma3,
     gpt2,
+    gpt_neox,
     llama,
     marian,
+    mistral,
     modernbert,
+    olmo2,
+    phi3,
     qwen2,
+    qwen3,
     roberta,
+    smollm3,
     t5,
     xlm_roberta,
 )
 
 ALL = (
-    bart, bert, distilbert, electra, gpt2, llama, marian, modernbert, qwen2, roberta, t5,
-    xlm_roberta,
+    bart, bert, distilbert, electra, gemma2, gemma3, gpt2, gpt_neox, llama, marian, mistral,
+    modernbert, olmo2, phi3, qwen2, qwen3, roberta, smollm3, t5, xlm_roberta,
 )  # fmt: skip
 CLASSES = [case for each in ALL for case in each.CASES]
 VARIANTS = [case for each in ALL for case in each.VARIANTS]
@@ -34,7 +42,13 @@ COMPILED = [
     pytest.param(case, marks=() if id(case) in SOME else pytest.mark.slow)
     for case in (*CLASSES, *VARIANTS)
 ]
-WRITERS = [each.CASES[0] for each in (bart, gpt2, llama, marian, qwen2, t5)]
+WRITERS = [
+    each.CASES[0]
+    for each in (
+        bart, gemma2, gemma3, gpt2, gpt_neox, llama, marian, mistral, olmo2, phi3, qwen2, qwen3,
+        smollm3, t5,
+    )
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", [*CLASSES, *VARIANTS], ids=str)

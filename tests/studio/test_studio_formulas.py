@@ -21,7 +21,7 @@ OPERATORS = {
     "-": lambda a, b: a - b,
     "/": lambda a, b: a / b,
     "times": lambda a, b: a * b,
-    "scale": lambda a, v: a[:, None] * v,
+    "scale": lambda a, v: a[:, None] * v if a.dim() else a * v,
     "of": lambda W, x: x @ W.T,
     "dot": lambda q, k: k @ q,
     "exp": torch.exp,
@@ -30,7 +30,7 @@ OPERATORS = {
 }
 CALLS = {
     "mean": torch.mean, "var": lambda x: x.var(correction=0), "ReLU": F.relu, "GELU": F.gelu,
-    "GELU_tanh": lambda x: F.gelu(x, approximate="tanh"), "SiLU": F.silu,
+    "GELU_tanh": lambda x: F.gelu(x, approximate="tanh"), "SiLU": F.silu, "tanh": torch.tanh,
 }  # fmt: skip
 
 
@@ -43,6 +43,13 @@ def small(kind):
     name = CLASSES[kind]
     task = build_task(folders.CONFIGS[name], folders.TASKS[name], dtype=torch.float64)
     return folders.heat(gf.Model(task).eval())
+
+
+class Silent:
+    """Shows nothing."""
+
+    def see(self, module, name, x):
+        return x
 
 
 class Slide:
@@ -77,7 +84,7 @@ class Slide:
             ]
         block = self.name.rpartition(".")[0]
         normed = f"{block}.attention_norm.out"
-        if self.block.pre and normed in self.trace:
+        if not self.block.post and normed in self.trace:
             return self.trace[normed]
         number = int(block.rpartition(".")[2])
         before = f"{self.side}.blocks.{number - 1}.out" if number else f"{self.side}.embedding.out"
@@ -100,13 +107,15 @@ class Slide:
 
     def norm(self, result):
         block, cross = self.block, self.attention.cross
+        if result in ("p", "p_mlp"):
+            return block.attention_out_norm if result == "p" else block.mlp_out_norm
         if result in ("y", "n_mlp"):
             return block.mlp_norm
         if result == "h" or result == "n_e":
             return self.stack.embedding.norm
         if result == "x":
             return block.cross_norm if cross else block.attention_norm
-        if block.pre:
+        if not block.post:
             return block.mlp_norm if cross or block.cross is None else block.cross_norm
         return block.cross_norm if cross else block.attention_norm
 
@@ -116,12 +125,15 @@ class Slide:
         sign, *parts = formula
         if sign == "call" and parts[0] == "RoPE":
             x = self.value(parts[1], result)
-            local = self.attention.window is not None
-            turn = self.trace[f"{self.side}.{'local_' if local else ''}rotation"]
+            local = f"{self.side}.local_rotation"
+            own = self.attention.window is not None and local in self.trace
+            turn = self.trace[local if own else f"{self.side}.rotation"]
             one = x.dim() == 1
             at = turn[:, self.query : self.query + 1] if one else turn
             turned = rotate((x[None] if one else x)[:, None], at.double())[:, 0]
             return turned[0] if one else turned
+        if sign == "call" and parts[0] in ("norm_Q", "norm_K"):
+            return self.qk_normed(parts[0][-1], parts[1], result)
         if sign == "call":
             return CALLS[parts[0]](self.value(parts[1], result))
         if sign == "sum":
@@ -133,7 +145,22 @@ class Slide:
             return x.masked_fill(self.known["w_j"].isinf(), -math.inf)
         return OPERATORS[sign](*(self.value(part, result) for part in parts))
 
+    def qk_normed(self, part, formula, result):
+        """Each head alone, or all heads as one vector."""
+        module = self.attention.query_norm if part == "Q" else self.attention.key_norm
+        x = self.value(formula, result)
+        if module.width != x.shape[-1]:
+            linear = self.attention.query if part == "Q" else self.attention.key
+            x = linear(self.known["x"] if part == "Q" else self.sources())
+        y = module(x.double(), Silent())
+        heads = self.attention.heads if part == "Q" else self.attention.key_heads
+        if module.width == self.known["q"].shape[-1]:
+            return y
+        return y.unflatten(-1, (heads, -1))[..., self.head // (self.attention.heads // heads), :]
+
     def symbol(self, name, result):
+        if name[0].isdigit() and name != "0":
+            return torch.tensor(float(name)).double()
         if name in self.known:
             return self.known[name]
         if name in ("x_j", "m_j"):
@@ -189,7 +216,8 @@ def test_every_formula_holds(kind, open_studio):
     assert ("position" in seen) == (config.position in ("learned", "sinusoidal"))
     assert ("β" in seen) == (config.norm == "layer" and config.norm_bias)
     assert ("W_g" in seen) == config.gated
-    assert ("d" in seen) == config.scaled
+    assert ("d" in seen) == (config.scaled and config.score_width in (None, config.head_width))
+    assert ("p" in seen) == (config.norm_place in ("branch", "sandwich"))
     assert ("b_Q" in seen) == config.attention_bias
 
 

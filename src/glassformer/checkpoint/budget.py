@@ -117,6 +117,8 @@ def _tables(config: ModelConfig) -> tuple[int, tuple[str, ...]]:
     if config.position == "sinusoidal":
         return stacks * config.max_length * config.table_width, ("max_length", "embedding_width")
     if config.position == "rotary":
-        bases = 1 if config.window is None else 2
-        return stacks * bases * config.max_length * config.query_width, ("max_length", "head_width")
+        bases = 1 if config.window is None or config.local_rotary_base is None else 2
+        return stacks * bases * config.max_length * config.rotary_width, (
+            "max_length", "head_width",
+        )  # fmt: skip
     return 0, ()

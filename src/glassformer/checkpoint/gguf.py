@@ -1,6 +1,6 @@
-"""GGUF files of the llama architecture: weights, config and tokenizer in one file.
+"""GGUF files of Llama, Qwen2 and Qwen3: weights, config and tokenizer in one file.
 
-They are read, not written: such a model is saved as a Llama folder.
+They are read, not written: such a model is saved as a folder of its architecture.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from glassformer.checkpoint.architecture import Architecture
 from glassformer.checkpoint.gguf_header import GgufHeader
 from glassformer.checkpoint.gguf_tokenizer import tokenizer_files
 from glassformer.checkpoint.keys import Json, look_up, put
-from glassformer.checkpoint.tables.gguf import FIELDS, HEADS
+from glassformer.checkpoint.tables.gguf import GGUF, PERMUTED, fields
 from glassformer.errors import CheckpointError, shown
 from glassformer.safe_files import open_plain
 
@@ -46,10 +47,15 @@ class GgufFile:
     """The content of a file, before any weight is read; the counterpart of `Contents`."""
 
     path: Path
+    kind: str  # its architecture, as llama.cpp calls it
     config: Json  # its fields, and under "file" what its tensors show
     files: dict[str, bytes] = field(repr=False)  # its tokenizer, as files of a folder
     stored: dict[str, Stored] = field(repr=False)
     data: memoryview = field(repr=False)
+
+    @property
+    def architecture(self) -> Architecture:
+        return GGUF[self.kind]
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -81,7 +87,7 @@ class GgufFile:
         Its rows of queries and keys are in the order 0, D/2, 1, D/2 + 1, …: undo that.
         """
         match = re.fullmatch(r"blk\.\d+\.(\w+)\.(weight|bias)", name)
-        keys = HEADS.get(match[1]) if match else None
+        keys = PERMUTED.get(self.kind, {}).get(match[1]) if match else None
         if keys is None:
             return tensor
         heads = next(n for n in (look_up(self.config, key) for key in keys) if n is not None)
@@ -107,10 +113,12 @@ def open_gguf(path: str | os.PathLike[str]) -> GgufFile:
         data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     header = GgufHeader(data, str(path))
     kind = header.value("general.architecture")
-    if kind != "llama":
-        raise header.wrong(f"general.architecture = {shown(kind)}: only 'llama' is supported")
+    if not isinstance(kind, str) or kind not in GGUF:
+        known = ", ".join(map(repr, GGUF))
+        raise header.wrong(f"general.architecture = {shown(kind)}: only {known} are supported")
     stored = _stored(header, gguf, len(data))
-    return GgufFile(path, _config(header, stored), tokenizer_files(header), stored, data)
+    config = _config(header, kind, stored)
+    return GgufFile(path, kind, config, tokenizer_files(header), stored, data)
 
 
 def _stored(header: GgufHeader, gguf: Any, size: int) -> dict[str, Stored]:
@@ -146,8 +154,8 @@ def _stored(header: GgufHeader, gguf: Any, size: int) -> dict[str, Stored]:
     return stored
 
 
-def _config(header: GgufHeader, stored: dict[str, Stored]) -> Json:
-    """The known fields, nested by their dots. An unknown field of `llama.` is an error."""
+def _config(header: GgufHeader, kind: str, stored: dict[str, Stored]) -> Json:
+    """The known fields, nested by their dots. An unknown one of the architecture is an error."""
     words = stored.get("token_embd.weight")
     config: Json = {
         "file": {
@@ -157,10 +165,11 @@ def _config(header: GgufHeader, stored: dict[str, Stored]) -> Json:
             "mlp_bias": "blk.0.ffn_up.bias" in stored,
         }
     }
+    known = fields(kind)
     for name in header.fields:
-        if name in FIELDS:
+        if name in known:
             config = put(config, name, header.value(name))
-        elif name.startswith("llama."):
+        elif name.startswith(f"{kind}."):
             raise header.wrong(f"field {shown(name)} is not known: it could change the arithmetic")
     if "rope_freqs.weight" in stored:
         raise header.wrong("tensor 'rope_freqs.weight': scaled rotary positions are not supported")

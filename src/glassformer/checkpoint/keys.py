@@ -25,6 +25,8 @@ class Key:
     read: Callable[[Any], Any] | None = None  # their number → ours, and back
     write: Callable[[Any], Any] | None = None
     first: bool = False  # a list is allowed: its first item counts
+    nullable: bool = False  # null is a value, not the default
+    sparse: bool = False  # written only where it is not the default
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -40,6 +42,7 @@ ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
     "silu": "silu",
     "swish": "silu",
 }
@@ -66,6 +69,8 @@ def read_key(key: Key, foreign: Json, source: str) -> tuple[str, Any]:
     spelt = ((name, look_up(foreign, name, source)) for name in key.names)
     name, value = next(((n, v) for n, v in spelt if v is not None), (key.names[0], None))
     if value is None:
+        if key.nullable and any(name in foreign for name in key.names):
+            return name, None
         if key.default is REQUIRED:
             raise CheckpointError(f"{source}: field {name!r} is missing: write a value for it")
         return name, key.default(foreign) if callable(key.default) else key.default
@@ -98,7 +103,8 @@ def write_keys(keys: tuple[Key, ...], fields: Json, foreign: Json) -> Json:
                 f"{key.names[0]}, for both"
             )
         present = [name for name in key.names if look_up(written, name) is not None]
-        if present and read_key(key, written, "config.json")[1] == ours[0]:
+        same = (present or key.sparse) and read_key(key, written, "config.json")[1] == ours[0]
+        if same:
             continue
         spelt = [theirs for theirs, word in key.values.items() if word == ours[0]]
         if key.values and not spelt:
@@ -121,8 +127,10 @@ def check_fixed(fixed: Mapping[str, Any], foreign: Json, source: str) -> None:
 
 
 def names(keys: tuple[Key, ...]) -> dict[str, str]:
-    """Their names of our fields."""
-    return {path: key.names[0] for key in reversed(keys) for path in key.paths}
+    """Their names of our fields, and of groups of fields that are a group there, too."""
+    fields = {path: key.names[0] for key in reversed(keys) for path in key.paths}
+    pairs = {path.rpartition(".")[0]: name.rpartition(".")[0] for path, name in fields.items()}
+    return {**{ours: theirs for ours, theirs in pairs.items() if ours and theirs}, **fields}
 
 
 def look_up(config: Json, name: str, source: str = "config.json") -> Any:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +26,6 @@ from glassformer.checkpoint.gguf import GgufFile, is_gguf, open_gguf
 from glassformer.checkpoint.keys import Json
 from glassformer.checkpoint.rows import Link, check_known, links, pair
 from glassformer.checkpoint.tables import ARCHITECTURES
-from glassformer.checkpoint.tables.gguf import GGUF_LLAMA
 from glassformer.checkpoint.vectors import about_vectors, is_vectors, open_vectors
 from glassformer.config import TRAITS, ModelConfig, TaskConfig, TaskKind
 from glassformer.errors import CheckpointError, ConfigError, shown
@@ -56,7 +56,8 @@ class Origin:
 def read_configs(path: str | os.PathLike[str]) -> tuple[ModelConfig, TaskConfig]:
     """The configs of a model folder, a GGUF file or a file of vectors; no weight is read."""
     if is_gguf(path):
-        return GGUF_LLAMA.read(open_gguf(path).config, str(path))
+        file = open_gguf(path)
+        return file.architecture.read(file.config, str(path))
     if is_vectors(path):
         return about_vectors(path)[0], TaskConfig()
     path = named(path)
@@ -66,14 +67,14 @@ def read_configs(path: str | os.PathLike[str]) -> tuple[ModelConfig, TaskConfig]
 
 
 def load_task(path: str | os.PathLike[str]) -> tuple[Task, Origin]:
-    """Load a Hugging Face folder, a GGUF file (which is saved as a Llama folder), or a file of
+    """Load a Hugging Face folder, a GGUF file (which is saved as a folder), or a file of
     static vectors (an encoder that is their table alone).
 
     A folder's weights stay memory-mapped until they are used.
     """
     if is_gguf(path):
         file = open_gguf(path)
-        task, _, _ = _build(file, GGUF_LLAMA, str(path))
+        task, _, _ = _build(file, file.architecture, str(path))
         return task, replace(_new_origin(task), files=file.files)
     if is_vectors(path):
         vectors = open_vectors(path)
@@ -153,8 +154,12 @@ def _build(
 def _architecture(config: Json, source: str) -> Architecture:
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in ARCHITECTURES:
+        names = list(ARCHITECTURES)
+        longer = [name for name in names if name.startswith(f"{kind or ' '}")]
+        near = [*longer, *get_close_matches(str(kind), names, n=1, cutoff=0.7)]
+        nearest = f"the nearest is {near[0]}; " if near else ""
         raise CheckpointError(
-            f"{source}: model_type = {shown(kind)} is not known: glassformer opens "
+            f"{source}: model_type = {shown(kind)} is not known: {nearest}glassformer opens "
             f"{', '.join(ARCHITECTURES)} (CONTRIBUTING.md says how to add one)"
         )
     return ARCHITECTURES[kind]

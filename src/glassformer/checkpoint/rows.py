@@ -31,6 +31,7 @@ class Row:
     body: bool = False  # a part of the head with the body's prefix
     when: tuple[str, object] | None = None  # only if our config has this value of a field
     tied: bool = False  # a second copy, in some files, of a tensor of another row
+    by_head: bool = False  # theirs has a part of each of ours for head 0, then for head 1 …
 
 
 @dataclass(frozen=True)
@@ -40,18 +41,22 @@ class Link:
     theirs: str
     ours: tuple[str, ...]
     row: Row
+    heads: int = 1  # more only if the row is by_head
 
     def to_ours(self, tensor: Tensor, shapes: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
         if self.row.lift:
             tensor = tensor[0]
         if self.row.transpose and tensor.dim() == 2:
             tensor = tensor.T
-        parts = tensor.split([shapes[name][0] for name in self.ours])
-        return dict(zip(self.ours, (part.contiguous() for part in parts), strict=True))
+        sizes = [shapes[name][0] // self.heads for name in self.ours]
+        parts = tensor.unflatten(0, (self.heads, -1)).split(sizes, 1)
+        return dict(zip(self.ours, (p.flatten(0, 1).contiguous() for p in parts), strict=True))
 
     def to_theirs(self, state: Mapping[str, Tensor]) -> Tensor:
         parts = [state[name] for name in self.ours]
-        tensor = parts[0] if len(parts) == 1 else torch.cat(parts)
+        if len(parts) > 1:
+            parts = [part.unflatten(0, (self.heads, -1)) for part in parts]
+        tensor = parts[0] if len(parts) == 1 else torch.cat(parts, 1).flatten(0, 1)
         if self.row.transpose and tensor.dim() == 2:
             tensor = tensor.T
         tensor = tensor[None] if self.row.lift else tensor
@@ -81,7 +86,8 @@ def links(
             if match is None:
                 continue
             filled = tuple(_fill(target, match) for target in targets)
-            link = Link(_fill(row.theirs, match), filled, row)
+            heads = config.heads if row.by_head and config is not None else 1
+            link = Link(_fill(row.theirs, match), filled, row, heads)
             filled_in.setdefault(link.theirs, link)  # an untied output comes before its tied row
     return list(filled_in.values())
 

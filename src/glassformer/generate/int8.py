@@ -68,11 +68,11 @@ class Int8LMHead(nn.Module):
     def __init__(self, head: LMHead, table: Tensor) -> None:
         super().__init__()
         self.map = Int8Linear(table if head.weight is None else head.weight, head.bias)
-        self.scale = head.scale
+        self.scale, self.cap = head.scale, head.cap
 
     def forward(self, x: Tensor, table: Tensor) -> Tensor:
         y: Tensor = self.map(x if self.scale is None else x * self.scale)
-        return y
+        return y if self.cap is None else self.cap * torch.tanh(y / self.cap)
 
 
 def to_int8(task: Task) -> None:

@@ -1,6 +1,6 @@
 """The book: one readable core that is BERT, GPT and the translation transformer.
 
-Read it in this order: attention, position, block, stack, families; then what they
+Read it in this order: attention, position, norm, block, stack, families; then what they
 build on: sequences, context, cache, init, kernels.
 
 Shapes, for the whole package:
@@ -13,10 +13,11 @@ Shapes, for the whole package:
 from glassformer.model.attention import (  # isort: skip
     Attention, AttentionSpec, attend, attend_in_the_open, visible,
 )  # fmt: skip
-from glassformer.model.block import MLP, Block, Norm
+from glassformer.model.block import MLP, Block
 from glassformer.model.cache import Cache
 from glassformer.model.context import Context, Look, Visitor
 from glassformer.model.families import Backbone, Decoder, Encoder, Seq2Seq, build
+from glassformer.model.norm import Norm
 from glassformer.model.position import relative_bucket, rotate, rotation, sinusoid
 from glassformer.model.sequences import Batch, Sequences
 from glassformer.model.stack import Embedding, Stack

@@ -15,11 +15,12 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import dropout, scaled_dot_product_attention
 
 from glassformer.config import ModelConfig
 from glassformer.model import kernels
 from glassformer.model.context import Context, Look
+from glassformer.model.norm import Norm
 from glassformer.model.position import rotate
 from glassformer.model.sequences import Sequences
 
@@ -34,18 +35,21 @@ class Attention(nn.Module):
         self.key = nn.Linear(config.width, G * D, bias=config.attention_bias)
         self.value = nn.Linear(config.width, G * Dv, bias=config.attention_bias)
         self.output = nn.Linear(H * Dv, config.width, bias=bool(config.output_bias))
+        normed = {"head": (D, D), "all": (H * D, G * D), None: None}[config.qk_norm]
+        self.query_norm = Norm(config, normed[0]) if normed else None
+        self.key_norm = Norm(config, normed[1]) if normed else None
         self.heads, self.key_heads, self.layer, self.cross = H, G, layer, cross
-        self.scale = 1 / math.sqrt(D) if config.scaled else 1.0
-        self.dropout = config.dropout.attention
-        everywhere = cross or (config.global_every > 0 and layer % config.global_every == 0)
+        self.scale = 1 / math.sqrt(config.score_width or D) if config.scaled else 1.0
+        self.cap, self.dropout = config.score_cap, config.dropout.attention
+        place = layer + 1 if config.global_last else layer
+        everywhere = cross or (config.global_every > 0 and place % config.global_every == 0)
         self.window = None if everywhere else config.window
+        every = config.no_rotary_every
+        self.turns = not cross and (every == 0 or (layer + 1) % every > 0)  # between texts, none
 
     def forward(self, x: Tensor, ctx: Context) -> Tensor:  # (N, C) → (N, C)
         q = self.query(x).unflatten(-1, (self.heads, -1))  # (N, H, D)
-        turn = ctx.turn(cross=self.cross, local=self.window is not None)
-        if turn is not None:
-            q = rotate(q, turn)
-        q = ctx.see(self, "q", q)
+        q = ctx.see(self, "q", self._turned(q, self.query_norm, ctx))
         k, v, keys = self._memory(ctx) if self.cross else self._past(x, ctx)
         queries = ctx.cross_queries if self.cross and ctx.cross_queries is not None else ctx.queries
         spec = AttentionSpec(
@@ -53,10 +57,11 @@ class Attention(nn.Module):
             window=self.window,
             bias=None if self.cross else ctx.bias,
             scale=self.scale,
+            cap=self.cap,
             dropout=self.dropout if self.training else 0.0,
             masks=ctx.masks,
         )
-        recorder = (self, ctx) if ctx.opens(self) else None
+        recorder = (self, ctx) if ctx.opens(self) or self.cap is not None else None
         mixed = attend(q, k, v, queries, keys, spec, recorder)
         mixed = ctx.see(self, "mixed", mixed)  # (N, H, Dv)
         return ctx.see(self, "out", self.output(mixed.flatten(1)))
@@ -64,10 +69,14 @@ class Attention(nn.Module):
     def _keys_and_values(self, x: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
         k = self.key(x).unflatten(-1, (self.key_heads, -1))  # (M, G, D)
         v = self.value(x).unflatten(-1, (self.key_heads, -1))  # (M, G, Dv)
-        turn = ctx.turn(cross=self.cross, local=self.window is not None)
-        if turn is not None:
-            k = rotate(k, turn)
-        return ctx.see(self, "k", k), ctx.see(self, "v", v)
+        return ctx.see(self, "k", self._turned(k, self.key_norm, ctx)), ctx.see(self, "v", v)
+
+    def _turned(self, x: Tensor, norm: Norm | None, ctx: Context) -> Tensor:  # (N, H, D)
+        """Queries or keys with their norm, if any, turned to their positions."""
+        if norm is not None:  # of each head, or of all of them as one vector
+            x = norm(x.reshape(x.shape[0], -1, norm.width), ctx).view(x.shape)
+        turn = ctx.turn(local=self.window is not None) if self.turns else None
+        return x if turn is None else rotate(x, turn)
 
     def _past(self, x: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Sequences]:
         """This text's own keys and values, after those in the cache."""
@@ -100,6 +109,7 @@ class AttentionSpec:
     window: int | None = None  # only keys at most this far away
     bias: Tensor | None = None  # (1 or B, H, T, S) added to the scores
     scale: float = 1.0
+    cap: float | None = None  # scores stay between −cap and cap; no kernel knows it
     dropout: float = 0.0
     masks: dict[Any, Tensor | None] = field(default_factory=dict)  # of this call
 
@@ -128,7 +138,8 @@ def attend(
     """softmax(q kᵀ · scale + bias) v, for each text. The only function that knows kernels.
 
     Where there are more keys than queries (a cache), their ends are aligned. With a `recorder`
-    (a module and where it shows its tensors) the open arithmetic takes the kernel's place.
+    (a module and where it shows its tensors) the open arithmetic takes the kernel's place; a cap
+    needs one, too.
     """
     dtype = q.dtype
     if recorder is None and kernels.slow_backward(q):
@@ -200,12 +211,16 @@ def attend_in_the_open(
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)  # (B, H, S, D)
     scores = q @ k.transpose(-1, -2) * spec.scale  # (B, H, T, S)
+    if spec.cap is not None:
+        scores = spec.cap * torch.tanh(scores / spec.cap)
     if spec.bias is not None:
         scores = scores + spec.bias
     scores = ctx.see(where, "scores", scores)
     if seen is not None:
         scores = scores.masked_fill(~seen, -math.inf)  # not 0: exp 0 = 1 would still be seen
     weights = ctx.see(where, "weights", scores.softmax(-1))
+    if spec.dropout:
+        weights = dropout(weights, spec.dropout)
     return weights @ v
 
 

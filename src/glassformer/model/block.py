@@ -12,6 +12,7 @@ from glassformer.config import Activation, ModelConfig
 from glassformer.kernels.gelu import gelu
 from glassformer.model.attention import Attention
 from glassformer.model.context import Context, Look
+from glassformer.model.norm import NoNorm, Norm
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -19,26 +20,6 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "gelu_tanh": lambda x: gelu(x, tanh=True),
     "silu": F.silu,
 }
-
-
-class Norm(nn.Module):
-    """layer: γ · (x − μ) / σ + β over the entries of one position.   rms: γ · x / √mean(x²)."""
-
-    def __init__(self, config: ModelConfig, width: int | None = None) -> None:
-        super().__init__()
-        width = width or config.width
-        shifts = config.norm == "layer" and config.norm_bias
-        self.weight = nn.Parameter(torch.ones(width))  # γ
-        self.bias = nn.Parameter(torch.zeros(width)) if shifts else None  # β
-        self.eps = config.norm_eps
-        self.centred = config.norm == "layer"
-
-    def forward(self, x: Tensor, ctx: Look) -> Tensor:
-        if self.centred:
-            y = F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
-        else:
-            y = F.rms_norm(x, self.weight.shape, self.weight, self.eps)
-        return ctx.see(self, "out", y)
 
 
 class Dropout(nn.Module):
@@ -62,13 +43,6 @@ class Dropout(nn.Module):
             bits = bits ^ ((bits >> shift) & ((1 << (32 - shift)) - 1))
         kept = (bits & 0xFFFF) >= round(self.p * 0x10000)
         return torch.where(kept, x / (1 - self.p), 0.0)
-
-
-class NoNorm(nn.Module):
-    """The identity, where the embeddings' norm serves the first layer."""
-
-    def forward(self, x: Tensor, ctx: Look) -> Tensor:
-        return x
 
 
 class MLP(nn.Module):
@@ -100,27 +74,35 @@ class Block(nn.Module):
 
     pre-norm   x ──┬── norm ── attention ──(+)──┬── norm ── MLP ──(+)──▶
                    └────────────────────────┘   └──────────────────┘
+               branch: the norms stand after attention and MLP; sandwich: before and after
+               parallel: the MLP reads x, too, and not the sum
     """
 
     def __init__(self, config: ModelConfig, *, layer: int, cross: bool = False) -> None:
         super().__init__()
+        before = config.norm_place != "branch"
+        after = config.norm_place in ("branch", "sandwich")
+        first = before and (config.first_norm or layer > 0)
         self.attention = Attention(config, layer=layer)
-        self.attention_norm = Norm(config) if config.first_norm or layer > 0 else NoNorm()
+        self.attention_norm = Norm(config) if first else NoNorm()
+        self.attention_out_norm = Norm(config) if after else NoNorm()
         self.cross = Attention(config, layer=layer, cross=True) if cross else None
         self.cross_norm = Norm(config) if cross else None
         self.mlp = MLP(config)
-        self.mlp_norm = Norm(config)
+        self.mlp_norm = Norm(config) if before else NoNorm()
+        self.mlp_out_norm = Norm(config) if after else NoNorm()
         self.dropout = Dropout(config.dropout.residual)
-        self.pre = config.norm_place == "pre"
+        self.post, self.parallel = config.norm_place == "post", config.parallel
 
     def forward(self, x: Tensor, ctx: Context) -> Tensor:  # (N, C) → (N, C)
         drop, see = self.dropout, ctx.see
-        if self.pre:
+        if not self.post:
             mixed = self.attention(self.attention_norm(x, ctx), ctx)
-            x = see(self, "attention_sum", x + drop(mixed))
+            y = see(self, "attention_sum", x + drop(self.attention_out_norm(mixed, ctx)))
             if self.cross is not None and self.cross_norm is not None:
-                x = see(self, "cross_sum", x + drop(self.cross(self.cross_norm(x, ctx), ctx)))
-            return see(self, "out", x + drop(self.mlp(self.mlp_norm(x, ctx), ctx)))
+                y = see(self, "cross_sum", y + drop(self.cross(self.cross_norm(y, ctx), ctx)))
+            thought = self.mlp(self.mlp_norm(x if self.parallel else y, ctx), ctx)
+            return see(self, "out", y + drop(self.mlp_out_norm(thought, ctx)))
 
         x = self.attention_norm(see(self, "attention_sum", x + drop(self.attention(x, ctx))), ctx)
         if self.cross is not None and self.cross_norm is not None:

@@ -46,7 +46,7 @@ class Context(Look):
     texts: Tensor  # (N,) the text that each token belongs to
     positions: Tensor  # (N,) its position there, counted from the start of the cache
     rotation: Tensor | None = None  # (2, N, D/2) cos and sin at each token's position
-    local_rotation: Tensor | None = None  # the same for layers with a window
+    local_rotation: Tensor | None = None  # for layers with a window, if theirs differs
     bias: Tensor | None = None  # (1 or B, H, T, S) added to the scores: relative positions
     memory: Tensor | None = None  # (M, C) the encoder's output for the source
     memory_keys: Sequences | None = None
@@ -54,8 +54,6 @@ class Context(Look):
     cache: Cache | None = None
     masks: dict[Any, Tensor | None] = field(default_factory=dict)  # shared by the layers
 
-    def turn(self, *, cross: bool, local: bool) -> Tensor | None:
-        """The rotation of queries and keys; between two texts (cross) there is none."""
-        if cross:
-            return None
-        return self.local_rotation if local else self.rotation
+    def turn(self, *, local: bool) -> Tensor | None:
+        """The rotation of queries and keys; `local`: in a layer with a window."""
+        return self.local_rotation if local and self.local_rotation is not None else self.rotation

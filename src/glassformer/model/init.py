@@ -28,7 +28,7 @@ def initialise(model: nn.Module, config: ModelConfig) -> None:
             rule = next(rule for pattern, rule in RULES if re.search(pattern, name))
             match rule:
                 case "one":
-                    parameter.fill_(1)
+                    parameter.fill_(0 if config.norm_plus_one else 1)
                 case "zero":
                     parameter.zero_()
                 case "residual":

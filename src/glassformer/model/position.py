@@ -8,6 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from glassformer.config import RotaryScaling
+
 
 def sinusoid(
     length: int, width: int, layout: Literal["interleaved", "halves"] = "interleaved"
@@ -24,21 +26,35 @@ def sinusoid(
     return waves([angle.sin(), angle.cos()], dim=-1).reshape(length, width).float()
 
 
-def rotation(length: int, width: int, base: float) -> Tensor:
+def rotation(length: int, width: int, base: float, scaling: RotaryScaling | None = None) -> Tensor:
     """cos and sin of each position's angle, for each pair of entries.   (2, length, width / 2)"""
     speed = 1.0 / base ** (torch.arange(0, width, 2, dtype=torch.float32, device="cpu") / width)
+    if scaling is not None:
+        speed = scaled(speed, scaling)
     angle = torch.arange(length, dtype=torch.float32, device="cpu")[:, None] * speed
     return torch.stack([angle.cos(), angle.sin()])
 
 
+def scaled(speed: Tensor, scaling: RotaryScaling) -> Tensor:
+    """Slower angles for longer texts: by `factor`, or only where they turn too seldom."""
+    slow = speed / scaling.factor
+    if scaling.original_length is None or scaling.low is None or scaling.high is None:
+        return slow
+    turns = scaling.original_length * speed / (2 * math.pi)  # in a text of the original length
+    share = ((turns - scaling.low) / (scaling.high - scaling.low)).clamp(0, 1)
+    return (1 - share) * slow + share * speed
+
+
 def rotate(x: Tensor, turn: Tensor) -> Tensor:
-    """Turn each pair (x_i, x_{i + D/2}) by its position's angle.   (N, H, D), (2, N, D/2)
+    """Turn each pair (x_i, x_{i + R/2}) of the first R entries by its position's angle; R is
+    mostly D.   (N, H, D), (2, N, R/2)
 
     The dot product of two turned vectors depends on how far apart they are, not on where.
     """
-    cos, sin = turn.to(x.dtype)[:, :, None].unbind()  # (N, 1, D/2)
-    a, b = x.chunk(2, dim=-1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+    cos, sin = turn.to(x.dtype)[:, :, None].unbind()  # (N, 1, R/2)
+    half = cos.shape[-1]
+    a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
+    return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], dim=-1)
 
 
 def relative_bucket(distance: Tensor, *, both_sides: bool, buckets: int, furthest: int) -> Tensor:

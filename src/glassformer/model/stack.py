@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
-from glassformer.model.block import Block, Dropout, Norm
+from glassformer.model.block import Block, Dropout
 from glassformer.model.cache import Cache
 from glassformer.model.context import Context, Look, Visitor
+from glassformer.model.norm import Norm
 from glassformer.model.position import relative_bucket, rotation, sinusoid
 from glassformer.model.sequences import Batch, Sequences
 
@@ -98,14 +99,14 @@ class Stack(nn.Module):
         self.norm = Norm(config) if config.final_norm else None
         self.relative = Relative(config, causal=causal) if config.position == "relative" else None
         self.causal = causal
-        bases = {"turns": config.rotary_base}
-        if config.window is not None:
-            bases["local_turns"] = config.local_rotary_base or config.rotary_base
-        for name in ("turns", "local_turns"):
-            rotary = config.position == "rotary" and name in bases
-            sizes = (config.max_length, config.query_width)
-            table = rotation(*sizes, bases[name]) if rotary else None
-            self.register_buffer(name, table, persistent=False)
+        sizes = (config.max_length, config.rotary_width)
+        rotary, local = config.position == "rotary", config.local_rotary_base
+        turns = rotation(*sizes, config.rotary_base, config.rotary_scaling) if rotary else None
+        own = rotary and local is not None and config.window is not None
+        self.register_buffer("turns", turns, persistent=False)
+        self.register_buffer(
+            "local_turns", rotation(*sizes, local) if own else None, persistent=False
+        )
 
     def forward(
         self,

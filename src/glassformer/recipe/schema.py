@@ -62,7 +62,8 @@ RESERVED = re.compile(r".*\.|(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECAS
 SHORT = re.compile(r"[+-]?(\.\d+|\d+\.)(e[+-]?\d+)?", re.IGNORECASE)  # TOML wants 0.3 and 3.0
 # Sizes that follow from others, unless they are written.
 FOLLOWING = (
-    "head_width", "value_width", "key_heads", "embedding_width", "decoder_depth", "output_bias",
+    "head_width", "value_width", "score_width", "key_heads", "embedding_width", "decoder_depth",
+    "output_bias",
 )  # fmt: skip
 
 
@@ -149,6 +150,7 @@ def _following(size: str, known: Mapping[str, Any]) -> Any:
     return {
         "head_width": known["width"] // known["heads"],
         "value_width": known["head_width"],
+        "score_width": known["head_width"],
         "key_heads": known["heads"],
         "embedding_width": known["width"],
         "decoder_depth": known["depth"],

@@ -75,12 +75,16 @@ class LMHead(nn.Module):
         super().__init__()
         shape = (config.vocab_size, config.table_width)
         self.scale = config.width**-0.5 if config.output_scale else None
+        self.cap = config.logit_cap
         self.weight = None if config.tied else nn.Parameter(torch.empty(shape))
         self.bias = nn.Parameter(torch.zeros(config.vocab_size)) if bias else None
 
     def forward(self, x: Tensor, table: Tensor) -> Tensor:  # (N, C) → (N, V)
         x = x if self.scale is None else x * self.scale
-        table = table if self.weight is None else self.weight
+        y = self._product(x, table if self.weight is None else self.weight)
+        return y if self.cap is None else self.cap * torch.tanh(y / self.cap)
+
+    def _product(self, x: Tensor, table: Tensor) -> Tensor:
         if x.is_cuda and len(table) % 8 and len(x) % 8 == 0 and not x.requires_grad:
             # A matrix with an odd number of columns is slow to compute: for 64 vectors and GPT-2's
             # 50,257 words, F.linear takes 158 µs and this product 25 µs.

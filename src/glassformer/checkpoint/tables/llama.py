@@ -1,6 +1,4 @@
-"""Llama and its kin (SmolLM2, Qwen2): rotary positions, RMS norms, gated MLPs, grouped heads."""
-
-from dataclasses import replace
+"""Llama: rotary positions, RMS norms, gated MLPs, grouped heads; and parts for its kin."""
 
 from glassformer.checkpoint.architecture import Architecture, Head
 from glassformer.checkpoint.keys import ACTIVATIONS, Json, Key
@@ -14,7 +12,53 @@ WORDS = (
     Row("lm_head.weight", "lm_head.weight"),
     Row("lm_head.weight", TOKENS, tied=True),
 )
-THETA = ("rope_parameters.rope_theta", "rope_theta")
+SCORE = (Row("score.*", "labels.linear.*"),)
+GROUPS = ("rope_parameters", "rope_scaling")  # the new name, and the old one
+KINDS = {"default": "none", "linear": "linear", "llama3": "by_wavelength"}
+SCALING = (
+    Key(
+        (*(f"{group}.rope_type" for group in GROUPS), "rope_scaling.type"),
+        "rotary_scaling.kind", "none", KINDS,
+    ),
+    *(
+        Key(tuple(f"{group}.{theirs}" for group in GROUPS), f"rotary_scaling.{ours}", default,
+            sparse=True)
+        for theirs, ours, default in (
+            ("factor", "factor", 1.0),
+            ("original_max_position_embeddings", "original_length", None),
+            ("low_freq_factor", "low", None),
+            ("high_freq_factor", "high", None),
+        )
+    ),
+)  # fmt: skip
+
+
+def heads(name: str, *, tags: bool = True) -> dict[str, Head]:
+    """The usual classes of a decoder; some have none for token classification."""
+    usual = {
+        f"{name}Model": Head("features"),
+        f"{name}ForCausalLM": Head("causal_lm", WORDS, {"bias": False}),
+        f"{name}ForSequenceClassification": Head(
+            "classification", SCORE, {"bias": False, "pool": "last"}
+        ),
+    }
+    dropout = ("classifier_dropout", "hidden_dropout")
+    tagging = Head("token_classification", SCORE, dropout=dropout, default_dropout=0.1)
+    return {**usual, f"{name}ForTokenClassification": tagging} if tags else usual
+
+
+def one_group(foreign: Json, config: ModelConfig) -> str | None:
+    """rope_scaling is the old name of rope_parameters: which of two would count?"""
+    if foreign.get("rope_parameters") and foreign.get("rope_scaling"):
+        return "rope_parameters and rope_scaling are two names of one group: remove one of them"
+    return None
+
+
+def changed(keys: tuple[Key, ...], *others: Key, without: tuple[str, ...] = ()) -> tuple[Key, ...]:
+    """The keys with others in the place of those for the same fields, and without some fields."""
+    gone = {path for key in others for path in key.paths} | set(without)
+    return (*(key for key in keys if gone.isdisjoint(key.paths)), *others)
+
 
 LLAMA = Architecture(
     model_type="llama",
@@ -32,13 +76,7 @@ LLAMA = Architecture(
         Row(THEIRS + "mlp.down_proj.*", OURS + "mlp.down.*"),
         Row("norm.weight", "backbone.decoder.norm.weight"),
     ),
-    heads={
-        "LlamaModel": Head("features"),
-        "LlamaForCausalLM": Head("causal_lm", WORDS, {"bias": False}),
-        "LlamaForSequenceClassification": Head(
-            "classification", (Row("score.*", "labels.linear.*"),), {"bias": False, "pool": "last"}
-        ),
-    },
+    heads=heads("Llama"),
     keys=(
         Key("vocab_size", "vocab_size", 32000),
         Key("hidden_size", "width", 4096),
@@ -50,7 +88,8 @@ LLAMA = Architecture(
         Key("max_position_embeddings", "max_length", 2048),
         Key("rms_norm_eps", "norm_eps", 1e-6),
         Key("hidden_act", "activation", "silu", ACTIVATIONS),
-        Key(THETA, "rotary_base", 10_000.0),
+        Key(("rope_parameters.rope_theta", "rope_theta"), "rotary_base", 10_000.0),
+        *SCALING,
         Key("attention_bias", ("attention_bias", "output_bias"), False),
         Key("mlp_bias", "mlp_bias", False),
         Key("attention_dropout", "dropout.attention", 0.0),
@@ -67,7 +106,8 @@ LLAMA = Architecture(
         "norm_place": "pre",
         "gated": True,
     },
-    fixed={"rope_parameters.rope_type": "default", "rope_scaling": None},
+    fixed={"token_classification_bias": True},
+    rule=one_group,
     inert=("layers.{}.self_attn.rotary_emb.inv_freq",),
 )
 
@@ -75,20 +115,9 @@ LLAMA = Architecture(
 def everywhere(foreign: Json, config: ModelConfig) -> str | None:
     listed = foreign.get("layer_types")
     if listed is None or listed == ["full_attention"] * config.depth:
-        return None
+        return one_group(foreign, config)
     return f"layer_types = {shown(listed)}: only full_attention, for each layer, is supported"
 
 
-QWEN2 = replace(
-    LLAMA,
-    rule=everywhere,
-    model_type="qwen2",
-    heads={name.replace("Llama", "Qwen2"): head for name, head in LLAMA.heads.items()},
-    keys=(
-        *(key for key in LLAMA.keys if "bias" not in str(key.theirs) and key.default not in (1, 2)),
-        Key("bos_token_id", "ids.start", None),
-        Key("eos_token_id", "ids.end", None, first=True),
-    ),
-    constants={**LLAMA.constants, "attention_bias": True, "output_bias": False, "mlp_bias": False},
-    fixed={**LLAMA.fixed, "use_sliding_window": False},
-)
+NO_BIAS = {"attention_bias": False, "output_bias": False, "mlp_bias": False}
+BIASES = ("attention_bias", "output_bias", "mlp_bias")

@@ -10,15 +10,19 @@ from pydantic_core import PydanticUndefined
 from glassformer.checkpoint.architecture import Architecture, Head
 from glassformer.checkpoint.keys import REQUIRED, Key
 from glassformer.checkpoint.rows import Row
-from glassformer.config import DropoutRates, ModelConfig, Strict, TokenIds
+from glassformer.config import DropoutRates, ModelConfig, RotaryScaling, Strict, TokenIds
 
-GROUPS: dict[str, type[Strict]] = {"dropout": DropoutRates, "ids": TokenIds}
+GROUPS: dict[str, type[Strict]] = {
+    "rotary_scaling": RotaryScaling, "dropout": DropoutRates, "ids": TokenIds,
+}  # fmt: skip
 BODY = (
     "embedding.token.weight", "embedding.position.weight", "embedding.segment.weight",
     "embedding.norm.*", "embedding.project.*", "relative.table.weight",
     "blocks.{}.attention.query.*", "blocks.{}.attention.key.*", "blocks.{}.attention.value.*",
-    "blocks.{}.attention.output.*", "blocks.{}.attention_norm.*", "blocks.{}.mlp.gate.*",
-    "blocks.{}.mlp.up.*", "blocks.{}.mlp.down.*", "blocks.{}.mlp_norm.*", "norm.*",
+    "blocks.{}.attention.output.*", "blocks.{}.attention.query_norm.*",
+    "blocks.{}.attention.key_norm.*", "blocks.{}.attention_norm.*",
+    "blocks.{}.attention_out_norm.*", "blocks.{}.mlp.gate.*", "blocks.{}.mlp.up.*",
+    "blocks.{}.mlp.down.*", "blocks.{}.mlp_norm.*", "blocks.{}.mlp_out_norm.*", "norm.*",
 )  # fmt: skip
 LABELS = (
     "important.words.vectors", "important.map.*", "important.sentences.vectors", "labels.linear.*",

@@ -9,6 +9,7 @@ stand for every key.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -16,7 +17,8 @@ from torch import nn
 
 from glassformer.config import Activation
 from glassformer.model import Attention
-from glassformer.model.block import ACTIVATIONS, MLP, Block, Norm
+from glassformer.model.block import ACTIVATIONS, MLP, Block
+from glassformer.model.norm import Norm
 from glassformer.model.stack import Stack
 from glassformer.studio.schemas import NumbersStep
 
@@ -34,9 +36,11 @@ NAMES = {  # what the vectors are
     "q": "query",
     "z": "output of the head",
     "o": "output projection",
+    "p": "normed",
     "r": "residual stream",
     "n": "normed",
     "m": "output of the MLP",
+    "p_mlp": "normed",
     "y": "output of the layer",
     "r_self": "after self-attention",
     "n_self": "after self-attention",
@@ -73,19 +77,24 @@ class HeadPlace:
     def first_norm(self) -> Norm | None:
         """The norm in front of this attention."""
         norm = self.block.cross_norm if self.attention.cross else self.block.attention_norm
-        return norm if self.block.pre and isinstance(norm, Norm) else None
+        return norm if not self.block.post and isinstance(norm, Norm) else None
 
     @property
-    def next_norm(self) -> Norm:
+    def out_norm(self) -> Norm | None:
+        """The norm of what this attention adds."""
+        norm = self.block.attention_out_norm
+        return norm if isinstance(norm, Norm) and not self.attention.cross else None
+
+    @property
+    def next_norm(self) -> Norm | None:
         """The norm after the residual: of this part (post-norm), or of the next (pre-norm)."""
         block = self.block
         norm: nn.Module | None
-        if block.pre:
-            norm = block.cross_norm if self.crosses_later else block.mlp_norm
-        else:
+        if block.post:
             norm = block.cross_norm if self.attention.cross else block.attention_norm
-        assert isinstance(norm, Norm)  # noqa: S101
-        return norm
+        else:
+            norm = block.cross_norm if self.crosses_later else block.mlp_norm
+        return norm if isinstance(norm, Norm) else None
 
 
 def head_steps(at: HeadPlace) -> list[NumbersStep]:
@@ -116,7 +125,7 @@ def _input(at: HeadPlace) -> NumbersStep:
 def _residual_stream(at: HeadPlace) -> tuple[list[JsonValue], list[str]]:
     """Where h comes from: the embeddings, the layer before, or the self-attention before."""
     if at.attention.cross:
-        before = "r_self" if at.block.pre else "n_self"
+        before = "n_self" if at.block.post else "r_self"
         return [["=", "h", before]], [before, "h"]
     if at.layer > 0:
         before = f"y_{at.layer - 1}"
@@ -144,28 +153,40 @@ def _residual_stream(at: HeadPlace) -> tuple[list[JsonValue], list[str]]:
 def _projections(at: HeadPlace) -> NumbersStep:
     attention, cross = at.attention, at.attention.cross
     source = "m_j" if cross else "x_j"
-    rotary = at.stack.turns is not None and not cross
+    rotary = at.stack.turns is not None and attention.turns
     q, k = linear(attention.query, "Q", "x"), linear(attention.key, "K", source)
+    if attention.query_norm is not None:
+        q, k = ["call", "norm_Q", q], ["call", "norm_K", k]
     formulas: list[JsonValue] = [
         ["=", "q", ["call", "RoPE", q] if rotary else q],
         ["=", "k_j", ["call", "RoPE", k] if rotary else k],
         ["=", "v_j", linear(attention.value, "V", source)],
     ]
     text = "Three linear maps: what this token looks for, what each token offers, what it brings."
+    if attention.query_norm is not None:
+        text += " Queries and keys are normed (QK-norm)."
     text += " Queries and keys are rotated by their positions (RoPE)." if rotary else ""
     text += " m_j are the encoder's outputs." if cross else ""
     return _step("qkv", "Query, key, value", text, formulas, ["x", "q"])
 
 
 def _scores(at: HeadPlace) -> list[NumbersStep]:
-    scaled = at.attention.scale != 1.0
-    added: JsonValue = ["+", "u_j", "b_j"] if _biased(at) else "u_j"
+    scaled, cap = at.attention.scale != 1.0, at.attention.cap
+    head_width = at.attention.query.out_features // at.attention.heads
+    usual = math.isclose(at.attention.scale, head_width**-0.5)
+    width = "d" if usual else f"{at.attention.scale**-2:g}"
+    capped: JsonValue = "u_j"
+    if cap is not None:
+        capped = ["scale", f"{cap:g}", ["call", "tanh", ["/", "u_j", f"{cap:g}"]]]
+    added: JsonValue = ["+", capped, "b_j"] if _biased(at) else capped
     masked = (at.stack.causal and not at.attention.cross) or at.attention.window is not None
     mask_text = (
         "Where the token may not look the score becomes −∞: softmax leaves nothing of it."
         if masked
         else "This attention has no mask: the token may look everywhere."
     )
+    if cap is not None:
+        mask_text = f"No score is larger than {cap:g}. " + mask_text
     if _biased(at):
         mask_text = "b_j is a learned number for the distance to the key. " + mask_text
     softmax: JsonValue = ["/", ["exp", "w_j"], ["sum", "i", ["exp", "w_i"]]]
@@ -175,13 +196,14 @@ def _scores(at: HeadPlace) -> list[NumbersStep]:
             [["=", "s_j", ["dot", "q", "k_j"]]], ["q"],
         ),
         _step(
-            "scaled", "Scale by √d" if scaled else "No scaling",
-            "Scores grow with the width d of a head; divided by √d they stay in a range where "
-            "softmax can learn." if scaled else "This model does not divide its scores.",
-            [["=", "u_j", ["/", "s_j", ["sqrt", "d"]] if scaled else "s_j"]], [],
+            "scaled", f"Scale by √{width}" if scaled else "No scaling",
+            f"Scores grow with the width d of a head; divided by √{width} they stay in a range "
+            "where softmax can learn." if scaled else "This model does not divide its scores.",
+            [["=", "u_j", ["/", "s_j", ["sqrt", width]] if scaled else "s_j"]], [],
         ),
         _step(
-            "masked", "Bias and mask" if _biased(at) else "Mask", mask_text,
+            "masked", "Bias and mask" if _biased(at) else "Cap and mask" if cap else "Mask",
+            mask_text,
             [["=", "w_j", ["mask", added] if masked else added]], [],
         ),
         _step(
@@ -208,42 +230,57 @@ def _mixed(at: HeadPlace) -> NumbersStep:
 def _output(at: HeadPlace) -> NumbersStep:
     heads: JsonValue = ["join", "z_0", f"z_{at.attention.heads - 1}"]
     text = "The outputs of all heads side by side; one more linear map leads back to the width."
-    formula: JsonValue = ["=", "o", linear(at.attention.output, "O", heads)]
-    return _step("out", "Output projection", text, [formula], ["z", "o"])
+    formulas: list[JsonValue] = [["=", "o", linear(at.attention.output, "O", heads)]]
+    if at.out_norm is None:
+        return _step("out", "Output projection", text, formulas, ["z", "o"])
+    formulas.append(["=", "p", normed(at.out_norm, "o")])
+    text += " A norm follows, before it is added."
+    return _step("out", "Output projection", text, formulas, ["z", "o", "p"])
 
 
 def _residual(at: HeadPlace) -> NumbersStep:
+    added = "o" if at.out_norm is None else "p"
     text = "It is added to the residual stream: a layer only has to say what changes."
-    return _step("residual", "Residual", text, [["=", "r", ["+", "h", "o"]]], ["h", "o", "r"])
+    return _step("residual", "Residual", text, [["=", "r", ["+", "h", added]]], ["h", added, "r"])
 
 
 def _norm_step(at: HeadPlace) -> NumbersStep:
+    read = "h" if at.block.parallel else "r"
+    if at.next_norm is None:
+        text = "The MLP reads the residual stream as it is."
+        return _step("norm", "No norm", text, [["=", "n", read]], [read, "n"])
     kind = _kind(at.next_norm)
     reader = "cross-attention" if at.crosses_later else "MLP"
-    text = f"The {reader} reads the sum through this norm" if at.block.pre else "Post-norm"
+    what = "the layer's input, too, and not the sum," if at.block.parallel else "the sum"
+    text = "Post-norm" if at.block.post else f"The {reader} reads {what} through this norm"
     text += {
         "LayerNorm": ": mean 0 and variance 1, then a learned gain.",
         "RMSNorm": ": mean square 1, then a learned gain; the mean is not subtracted.",
     }[kind]
-    return _step("norm", kind, text, [["=", "n", normed(at.next_norm, "r")]], ["r", "n"])
+    return _step("norm", kind, text, [["=", "n", normed(at.next_norm, read)]], [read, "n"])
 
 
 def _mlp_step(at: HeadPlace) -> NumbersStep:
     """The MLP and the end of the block. In a decoder with cross-attention that comes first."""
     block, mlp = at.block, at.block.mlp
-    stream, read = ("r", "n") if block.pre else ("n", "n")
+    stream, read = ("n", "n") if block.post else ("r", "n")
     formulas: list[JsonValue] = []
     shows = ["n"]
     if at.crosses_later:
-        stream, read = ("r_cross", "n_mlp") if block.pre else ("n_cross", "n_cross")
+        stream, read = ("n_cross", "n_cross") if block.post else ("r_cross", "n_mlp")
         shows = [stream]
-        if block.pre:
+        if not block.post and isinstance(block.mlp_norm, Norm):
             formulas.append(["=", "n_mlp", normed(block.mlp_norm, "r_cross")])
             shows.append("n_mlp")
     formulas.append(["=", "m", _mlp(mlp, read)])
     shows += ["m"]
-    end: JsonValue = ["+", stream, "m"]
-    if not block.pre:
+    added = "m"
+    if isinstance(block.mlp_out_norm, Norm):
+        added = "p_mlp"
+        formulas.append(["=", "p_mlp", normed(block.mlp_out_norm, "m")])
+        shows.append("p_mlp")
+    end: JsonValue = ["+", stream, added]
+    if block.post and isinstance(block.mlp_norm, Norm):
         formulas.append(["=", "r_mlp", end])
         shows.append("r_mlp")
         end = normed(block.mlp_norm, "r_mlp")
@@ -272,7 +309,8 @@ def normed(norm: Norm, x: str) -> JsonValue:
     """LayerNorm γ (x − mean x) / √(var x + ε) + β, or RMSNorm γ x / √(mean x² + ε)."""
     if not norm.centred:
         size: JsonValue = ["sqrt", ["+", ["call", "mean", ["square", x]], "ε"]]
-        return ["times", "γ", ["/", x, size]]
+        gain: JsonValue = ["+", "1", "γ"] if norm.plus_one else "γ"
+        return ["times", gain, ["/", x, size]]
     spread: JsonValue = ["sqrt", ["+", ["call", "var", x], "ε"]]
     scaled: JsonValue = ["times", "γ", ["/", ["-", x, ["call", "mean", x]], spread]]
     return scaled if norm.bias is None else ["+", scaled, "β"]

@@ -92,8 +92,9 @@ def _stream(
     part = name.rpartition(".")[2]
     before = f"{side}.blocks.{at.layer - 1}.out" if at.layer else f"{side}.embedding.out"
     if at.attention.cross:
-        before = f"{block}.attention_{'sum' if at.block.pre else 'norm.out'}"
-    norm = part if not at.block.pre else "cross" if at.crosses_later else "mlp"
+        before = f"{block}.attention_{'norm.out' if at.block.post else 'sum'}"
+    norm = part if at.block.post else "cross" if at.crosses_later else "mlp"
+    summed = before if at.block.parallel else f"{block}.{part}_sum"
     tensors = {
         "token": f"{side}.embedding.tokens",
         "segment": f"{side}.embedding.segments",
@@ -103,8 +104,10 @@ def _stream(
         "x": before if at.first_norm is None else f"{block}.{part}_norm.out",
         "o": f"{name}.out",
         "r": f"{block}.{part}_sum",
-        "n": f"{block}.{norm}_norm.out",
+        "n": summed if at.next_norm is None else f"{block}.{norm}_norm.out",
         "m": f"{block}.mlp.out",
+        "p": f"{block}.attention_out_norm.out",
+        "p_mlp": f"{block}.mlp_out_norm.out",
         "y": f"{block}.out",
         "y_other": f"{block}.out",
         f"y_{at.layer - 1}": before,

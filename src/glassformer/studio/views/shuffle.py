@@ -167,7 +167,8 @@ def no_positions(model: Model) -> dict[str, Callable[[Tensor], Tensor]]:
     """Edits that remove all position information from a model."""
     config = model.task.backbone.config
     if config.position == "rotary":
-        names = ("*.rotation", *(("*.local_rotation",) if config.window else ()))
+        local = config.window is not None and config.local_rotary_base is not None
+        names = ("*.rotation", *(("*.local_rotation",) if local else ()))
         return dict.fromkeys(names, _no_rotation)
     added = {"learned": "*.embedding.positions", "sinusoidal": "*.embedding.positions",
              "relative": "*.relative.bias"}  # fmt: skip

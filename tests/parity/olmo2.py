@@ -1,0 +1,27 @@
+"""OLMo 2 against transformers': the data of its parity tests."""
+
+from transformers import Olmo2Config
+
+from kit import Case
+
+SIZES = {
+    "vocab_size": 101,
+    "hidden_size": 24,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "intermediate_size": 37,
+    "max_position_embeddings": 17,
+    "pad_token_id": 0,
+}
+CLASSES = (
+    "Olmo2ForCausalLM",
+    "Olmo2Model",
+    "Olmo2ForSequenceClassification",
+)
+CASES = [Case(name, Olmo2Config, SIZES, double=2e-5) for name in CLASSES]
+CONTROLS = (
+    {"rope_parameters": {"rope_theta": 20_000.0, "rope_type": "default"}},
+    {"rms_norm_eps": 1e-2},
+)
+VARIANTS = (Case("Olmo2ForCausalLM", Olmo2Config, SIZES | {"attention_bias": True}),)

@@ -1,0 +1,32 @@
+"""Qwen3 against transformers': the data of its parity tests."""
+
+from transformers import Qwen3Config
+
+from kit import Case
+
+SIZES = {
+    "vocab_size": 101,
+    "hidden_size": 24,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "intermediate_size": 37,
+    "max_position_embeddings": 17,
+    "pad_token_id": 0,
+    "head_dim": 10,
+}
+CLASSES = (
+    "Qwen3ForCausalLM",
+    "Qwen3Model",
+    "Qwen3ForSequenceClassification",
+    "Qwen3ForTokenClassification",
+)
+CASES = [Case(name, Qwen3Config, SIZES, double=2e-5) for name in CLASSES]
+CONTROLS = (
+    {"rope_parameters": {"rope_theta": 20_000.0, "rope_type": "default"}},
+    {"rms_norm_eps": 1e-2},
+)
+VARIANTS = (
+    Case("Qwen3ForCausalLM", Qwen3Config, SIZES | {"tie_word_embeddings": True}),
+    Case("Qwen3ForCausalLM", Qwen3Config, SIZES | {"attention_bias": True}),
+)
