@@ -89,6 +89,8 @@ def remove(path: Path) -> None:
 def not_written(path: Path, needed: int, error: Exception) -> str:
     """The error message: the reason, and how much space is needed and free."""
     existing = next(p for p in (path, *path.absolute().parents) if p.exists())
+    if isinstance(error, FileExistsError | NotADirectoryError) and not existing.is_dir():
+        return f"{path}: could not be written: {existing} is a file: choose another path"
     reason = " ".join(str(getattr(error, "strerror", None) or error).split())
     free = shutil.disk_usage(existing).free
     return f"{path}: could not be written: {reason}: {needed:,} bytes are needed, {free:,} are free"

@@ -147,7 +147,7 @@ def test_refused_in_one_line(trained, tmp_path):
     assert "length_penalty" in refused("translate", model, "a", "--length-penalty", "nan", code=2)
     other = write_recipe(tmp_path, "causal_lm")
     glassformer("pretrain", other, "--out", tmp_path / "run")
-    assert "give a translation model" in refused("translate", tmp_path / "run/model", "a")
+    assert "load a translation model" in refused("translate", tmp_path / "run/model", "a")
 
 
 def test_the_run_translates_and_chooses_by_it(trained):

@@ -161,6 +161,8 @@ class Trace(RecordedTensors):
             with safe_open(path, "pt") as file:
                 metadata = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except FileNotFoundError:
+            raise InputError(f"File not found: {Path(path).absolute()}") from None
         except (OSError, SafetensorError) as error:
             raise InputError(f"{path}: not a trace: {error}") from None
         return cls._of(metadata, tensors, str(path))

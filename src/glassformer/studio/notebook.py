@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError, InputError, shown
 from glassformer.glass import Trace
 from glassformer.glass.path import position
 from glassformer.glass.stacks import StackName, place, sides
@@ -86,6 +86,8 @@ def view(
     Examples:
         >>> gf.view(trace, "head", layer=0, head=1, token="cat").save("head.html")
     """
+    if not isinstance(trace, Trace):
+        raise ConfigError(f"view({shown(trace)}): give a trace: gf.record(model, text)")
     for name, value, allowed in (
         ("page", page, PAGES), ("weights", weights, ("raw", "mean", "rollout")),
         ("theme", theme, ("", "light", "dark")),

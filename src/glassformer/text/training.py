@@ -101,7 +101,8 @@ def train_tokenizer(
     if kind in ("chars", "bytes") and vocab_size is not None:
         raise ConfigError(f"vocab_size = {vocab_size}: {kind} do not use it: leave it out")
     if kind not in ("chars", "bytes") and (vocab_size is None or vocab_size < 1):
-        raise ConfigError(f"vocab_size = {vocab_size}: write a number for {kind}, such as 8000")
+        size = "" if vocab_size is None else f" = {vocab_size}"
+        raise ConfigError(f"vocab_size{size}: {kind} needs a number, such as 8000")
     tokens = _special(kind, purpose, special)
     backend = _TRAINERS[kind](_parts(texts), tokens, vocab_size or 0, lowercase)
     backend.add_special_tokens(tokens)

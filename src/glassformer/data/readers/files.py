@@ -105,6 +105,8 @@ def unpacked(path: Path) -> Iterator[IO[bytes]]:
             yield stream
     except FileNotFoundError:
         raise InputError(f"File not found: {path.absolute()}") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: this is a folder: give a file") from None
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path}: cannot be read: {reason}") from None

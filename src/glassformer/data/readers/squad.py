@@ -10,9 +10,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field, ValidationError
 
+from glassformer.config import plainly
 from glassformer.data.readers.files import Bad, each_file, find_files, some, stop, unpacked
 from glassformer.errors import InputError, shown
 
+SHAPE = '{"data": [{"paragraphs": [{"context": …, "qas": […]}]}]}'
 MOST_JSON = 2**29  # bytes: a file of questions is read into memory
 
 PathLike = str | os.PathLike[str]
@@ -73,7 +75,9 @@ def _questions(file: Path, bad: Bad) -> Iterator[Question]:
         squad = _Squad.model_validate_json(content.removeprefix(codecs.BOM_UTF8))
     except ValidationError as error:
         first = error.errors()[0]
-        raise InputError(f"{file}: {_field_path(first['loc'])}{first['msg']}") from None
+        mistake = f"{_field_path(first['loc'])}{plainly(first['msg'])}"
+        other = "" if len(first["loc"]) > 1 else f"not a SQuAD file, {SHAPE}: "
+        raise InputError(f"{file}: {other}{mistake}") from None
     for i, article in enumerate(squad.data):
         for j, paragraph in enumerate(article.paragraphs):
             for k, qa in enumerate(paragraph.qas):

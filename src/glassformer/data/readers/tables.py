@@ -12,7 +12,7 @@ from typing import Any
 
 from glassformer.data.readers import arrow
 from glassformer.data.readers.files import UTF8, Bad, find_files, kind, read_lines, some, stop
-from glassformer.errors import CheckpointError, ConfigError, InputError
+from glassformer.errors import CheckpointError, ConfigError, InputError, counted
 from glassformer.strictjson import parse
 
 Row = dict[str, Any]
@@ -170,8 +170,8 @@ def _columns(
             continue
         if len(record) != len(names):
             bad(InputError(
-                f"{file}: line {number} has {len(record)} columns: write {len(names)}, one for "
-                f"each of {_list(names)}"
+                f"{file}: line {number} has {counted(len(record), 'columns')}: write {len(names)}, "
+                f"one for each of {_list(names)}"
             ))  # fmt: skip
             continue
         yield f"{file}: line {number}", dict(zip(names, record, strict=True))
