@@ -596,3 +596,27 @@ def test_a_document_that_would_fill_the_memory_is_refused(tmp_path, monkeypatch)
         list(documents(file))
     file.write_text("short one\n\n" * 9)
     assert len(list(documents(file))) == 9
+
+
+def test_a_bad_pair_is_left_out_and_the_others_stay_together(file):
+    one = file("train.en", "Hi.\nRun\xff!\nStop!\nGo!\n".encode("latin-1"))
+    two = file("train.ru", "Привет.\nБеги!\nСтой!\n".encode() + b"\xff\n")
+    bad = []
+    assert list(pairs(one, two, bad=bad.append)) == [("Hi.", "Привет."), ("Stop!", "Стой!")]
+    assert [str(each).partition(", byte")[0] for each in bad] == [
+        f"{one}: line 2", f"{two}: line 4",
+    ]  # fmt: skip
+    tabbed, bad = file("b.tsv", "Hi.\tПривет.\nRun!\nStop!\tСтой!\n"), []
+    assert list(pairs(tabbed, bad=bad.append)) == [("Hi.", "Привет."), ("Stop!", "Стой!")]
+    assert [str(each) for each in bad] == [
+        f"{tabbed}: line 2: write a text, a tab and its translation"
+    ]
+
+
+def test_squad_in_another_encoding(file):
+    content = squad(ask(("Tula", 12)))
+    path = file("dev.json", json.dumps(content, ensure_ascii=False).encode("utf-16"))
+    assert says(questions(path)).endswith("use --encoding utf-16, or save it as UTF-8")
+    assert [each.question for each in questions(path, encoding="utf-16")]
+    path = file("dev.json", b'{"data": "\xff"}')
+    assert "byte 11 of the file is not UTF-8: save it as UTF-8, or name" in says(questions(path))

@@ -121,8 +121,8 @@ def inputs(
     if columns:
         if file is None or given:
             raise ConfigError(f"--column {columns[0]} is for a table: write --file, and no text")
-        if len(columns) > 2 or (len(columns) == 1 and pair):
-            raise ConfigError(f"--column: {len(columns)} columns: write one, or two for a pair")
+        if pair and len(columns) == 1:
+            raise ConfigError("--pair: write --column twice, once for each text of a pair")
         return read_table(file, columns, encoding)
     if pair:
         return table_of(pairs(given, file, encoding))

@@ -33,6 +33,7 @@ SIGNATURES = {  # the first bytes of files that are not text
     codecs.BOM_UTF16_LE: "this is UTF-16 text: use --encoding utf-16, or save it as UTF-8",
     codecs.BOM_UTF16_BE: "this is UTF-16 text: use --encoding utf-16, or save it as UTF-8",
 }
+SAVE = "save it as UTF-8, or name its encoding: --encoding cp1252"
 
 T = TypeVar("T")
 Bad = Callable[[InputError], None]  # called with the error of an unusable line or row
@@ -69,6 +70,25 @@ class BadRows:
             self.log(f"{self.path}: {rows} skipped, the first: {self.first}")
         else:
             raise InputError(f"{self.first} ({rows}: --skip-bad leaves out such rows)")
+
+
+@contextmanager
+def skip_or_stop(path: Path, skip: bool, log: Callable[[str], None]) -> Iterator[Bad]:
+    """A `bad` for text that is too long to count all unusable rows before stopping."""
+    raised: InputError | None = None
+
+    def first(error: InputError) -> None:
+        nonlocal raised
+        raised = error
+        raise error
+
+    with BadRows(path, skip, log) as counted:
+        try:
+            yield counted if skip else first
+        except InputError as error:
+            if error is not raised:
+                raise
+            raise InputError(f"{error} (--skip-bad leaves out such rows)") from None
 
 
 def find_files(path: str | os.PathLike[str]) -> list[Path]:
@@ -130,6 +150,19 @@ def check_encoding(encoding: str) -> None:
         ) from None
 
 
+def decoded(content: bytes, name: str, encoding: str = UTF8) -> str:
+    """The text of a whole file, without its byte order mark."""
+    check_encoding(encoding)
+    if not codecs.lookup(encoding).name.startswith(WIDE):
+        _check_signature(content, name)
+    try:
+        return content.decode(encoding).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name}: byte {error.start + 1} of the file is not {encoding.upper()}: {SAVE}"
+        ) from None
+
+
 def lines(
     stream: IO[bytes], name: str, bad: Bad = stop, encoding: str = UTF8
 ) -> Iterator[tuple[int, str]]:
@@ -151,7 +184,7 @@ def lines(
         except UnicodeDecodeError as error:
             bad(InputError(
                 f"{name}: line {number}, byte {offset + error.start + 1} of the file is not "
-                f"{encoding.upper()}: save it as UTF-8, or name its encoding: --encoding cp1252"
+                f"{encoding.upper()}: {SAVE}"
             ))  # fmt: skip
             offset += len(raw)
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,7 +10,16 @@ from pathlib import Path
 from pydantic import BaseModel, Field, ValidationError
 
 from glassformer.config import plainly
-from glassformer.data.readers.files import Bad, each_file, find_files, some, stop, unpacked
+from glassformer.data.readers.files import (
+    UTF8,
+    Bad,
+    decoded,
+    each_file,
+    find_files,
+    some,
+    stop,
+    unpacked,
+)
 from glassformer.errors import InputError, shown
 
 SHAPE = '{"data": [{"paragraphs": [{"context": …, "qas": […]}]}]}'
@@ -57,22 +65,22 @@ class _Squad(BaseModel, strict=True):
     data: list[_Article]
 
 
-def questions(path: PathLike, bad: Bad = stop) -> Iterator[Question]:
+def questions(path: PathLike, bad: Bad = stop, encoding: str = UTF8) -> Iterator[Question]:
     """Yield the questions of SQuAD 1.1 or 2.0 files."""
 
     def read(file: Path) -> Iterator[Question]:
-        return some(_questions(file, bad), file, "question")
+        return some(_questions(file, bad, encoding), file, "question")
 
     return each_file(find_files(path), read, bad)
 
 
-def _questions(file: Path, bad: Bad) -> Iterator[Question]:
+def _questions(file: Path, bad: Bad, encoding: str) -> Iterator[Question]:
     with unpacked(file) as stream:
         content = stream.read(MOST_JSON + 1)
     if len(content) > MOST_JSON:
         raise InputError(f"{file}: more than {MOST_JSON:,} bytes: cut it into smaller files")
     try:
-        squad = _Squad.model_validate_json(content.removeprefix(codecs.BOM_UTF8))
+        squad = _Squad.model_validate_json(decoded(content, f"{file}", encoding))
     except ValidationError as error:
         first = error.errors()[0]
         mistake = f"{_field_path(first['loc'])}{plainly(first['msg'])}"
