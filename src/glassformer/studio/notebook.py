@@ -45,6 +45,9 @@ class View:
     def __init__(self, html: str, *, title: str, height: int) -> None:
         self.html, self.title, self.height = html, title, height
 
+    def __repr__(self) -> str:
+        return f"View({self.title!r})"
+
     def _repr_html_(self) -> str:
         return FRAME.format(
             title=html.escape(self.title), height=self.height, page=html.escape(self.html)
