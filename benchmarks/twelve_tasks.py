@@ -31,8 +31,8 @@ The same in glassformer and in transformers or sentence-transformers ({versions}
 lines of Python (formatted by ruff), and the processor seconds of a whole process from its start to
 the answer, with imports and loading, on one thread (rounds: {rounds}; the best counts).
 Other work on the machine does not count in them. The models are those that ship with glassformer,
-saved as Hugging Face folders; where there is one right answer, both print it. The peer's fine-tuning is a plain
-PyTorch loop, as its Trainer needs one more package. All programs are below."""
+saved as Hugging Face folders; where there is one right answer, both print it. The peer's
+fine-tuning is a plain PyTorch loop, as its Trainer needs one more package. All programs are below."""
 
 
 def prepare(folder: Path) -> None:
