@@ -32,7 +32,7 @@ lines of Python (formatted by ruff), and the processor seconds of a whole proces
 the answer, with imports and loading, on one thread (rounds: {rounds}; the best counts).
 Other work on the machine does not count in them. The models are those that ship with glassformer,
 saved as Hugging Face folders; where there is one right answer, both print it. The peer's
-fine-tuning is a plain PyTorch loop, as its Trainer needs one more package. All programs are below."""
+fine-tuning is a PyTorch loop, as its Trainer needs one more package. The programs are below."""
 
 
 def prepare(folder: Path) -> None:
