@@ -96,3 +96,28 @@ def test_finetune() -> None:
     output = run("finetune.py")["finetune.py"]
     assert re.findall(r"^(\S+): 8 steps", output, re.MULTILINE) == ["sst2", "mrpc", "ewt-pos", "qa"]
     assert output.count("  glassformer ") == output.count("  transformers ") == 4
+
+
+@pytest.mark.slow
+def test_twelve_tasks_have_the_same_answers() -> None:
+    output = run("twelve_tasks.py")["twelve_tasks.py"]
+    assert len(re.findall(r": \d+ and \d+ lines, [\d.]+ and [\d.]+ s$", output, re.M)) == 12
+
+
+def test_the_page_of_twelve_tasks_shows_the_programs_that_are_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    from twelve_programs import TASKS
+
+    page = (FOLDER.parent / "docs" / "twelve-tasks.md").read_text()
+    assert len(TASKS) == 12
+    assert re.search(
+        r"`python benchmarks/twelve_tasks.py[^`]*`, 2-core x86 CPU.*\d{4}-\d\d-\d\d", page
+    )
+    for task in TASKS:
+        for program in (task.ours, task.theirs, task.command):
+            assert program.strip() in page, task.name
+        counts = [len([line for line in p.splitlines() if line]) for p in (task.ours, task.theirs)]
+        row = rf"\| {re.escape(task.name)} \| {counts[0]} \| [\d.]+ \| {counts[1]} \| [\d.]+ \|"
+        assert re.search(row, page), task.name

@@ -39,6 +39,7 @@ PLAINLY = (  # what pydantic says, and what we say
     ("greater than or equal to ", "at least "),
     ("greater than ", "more than "),
     ("less than or equal to ", "at most "),
+    ("^Field required$", "it is missing"),
     (r"Tuple should have (at \w+ \d+ items?).*", r"write \1"),
     (r"String should have (at \w+ \d+ characters?)", r"write \1"),
     (
@@ -360,7 +361,8 @@ def _explain(
     error = min(errors.errors(), key=lambda e: e["type"] != "extra_forbidden")  # typos first
     path, value = _path(error), error.get("input")
     if error["type"] == "extra_forbidden":
-        instead = hint(path) if hint is not None else _nearest(kind, error["loc"])
+        group = isinstance(value, Mapping)  # a hint is about a field
+        instead = _nearest(kind, error["loc"]) if hint is None or group else hint(path)
         return f"unknown field {shown(path)} (value {shown(value)}): {instead}"
     same = [
         each for each in errors.errors() if _path(each) == path
@@ -368,11 +370,13 @@ def _explain(
     path = names.get(path, path)
     if error["type"] == "missing":
         return f"field {path!r} is missing: write a value for it"
+    if path and isinstance(value, list | tuple) and error["type"] == "string_type":
+        return f"{path} = {shown(value)}: write one, not a list"
     if path:
         return f"{path} = {shown(value)}: " + " or ".join(
-            dict.fromkeys(_plainly(each["msg"]) for each in same)
+            dict.fromkeys(plainly(each["msg"]) for each in same)
         ).replace(" or write ", " or ")
-    message = _plainly(error["msg"])
+    message = plainly(error["msg"])
     return re.sub(r"\b(\w+)(?= = )", lambda match: names.get(match[0], match[0]), message)
 
 
@@ -381,9 +385,9 @@ def _path(error: Any) -> str:
     return ".".join(str(part) for part in error["loc"] if not TYPE.match(str(part)))
 
 
-def _plainly(message: str) -> str:
+def plainly(message: str) -> str:
     """pydantic's message as the other ones of this package."""
-    message = message.removeprefix("Value error, ")
+    message = message.replace("Value error, ", "")
     for theirs, ours in PLAINLY:
         message = re.sub(theirs, ours, message)
     return message

@@ -99,8 +99,10 @@ def remove(path: Path) -> None:
 
 def not_written(path: Path, needed: int, error: Exception) -> str:
     """The error message: the reason, and how much space is needed and free."""
-    reason = " ".join(str(getattr(error, "strerror", None) or error).split())
     # os.path's never raises, not even for a name that is too long.
     existing = next(p for p in (path, *path.absolute().parents) if os.path.exists(p))  # noqa: PTH110
+    if isinstance(error, FileExistsError | NotADirectoryError) and not existing.is_dir():
+        return f"{path}: could not be written: {existing} is a file: choose another path"
+    reason = " ".join(str(getattr(error, "strerror", None) or error).split())
     free = shutil.disk_usage(existing).free
     return f"{path}: could not be written: {reason}: {needed:,} bytes are needed, {free:,} are free"

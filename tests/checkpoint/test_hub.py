@@ -128,5 +128,5 @@ def test_what_looks_like_a_path_asks_no_network(hub: tuple[str, list[str]], tmp_
     done = load(*paths, home=tmp_path / "home", endpoint=endpoint)
     assert done.stdout.count("no such folder") == len(paths)
     assert "runs/mien: no such folder: did you mean runs/mine?" in done.stdout
-    assert "small: no such folder: write a model folder, or OWNER/NAME of a mod" in done.stdout
+    assert "small: no such folder: write a model folder, a name of `glassf" in done.stdout
     assert asked == []

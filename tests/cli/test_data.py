@@ -288,3 +288,20 @@ def test_a_tally_holds_few_bytes_of_a_document():
     for i in range(1000):
         tally.add({"tokens": [i] * 50})
     assert len(tally.seen.tobytes()) == 8000 and tally.lengths == {"tokens": {50: 1000}}
+
+
+def test_the_encoding_of_the_files_can_be_named(place, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes("\n\n".join(TEXTS).encode("utf-16"))
+    words = (path, "--tokenizer", place / "bpe")
+    assert "use --encoding utf-16" in refused("data", "stats", *words)
+    coded = (*words, "--encoding", "utf-16")
+    glassformer("data", "prepare", *coded, "--out", tmp_path / "s")
+    assert ids(tmp_path / "s") == [[*each, 0] for each in bpe().ids(TEXTS)]
+    assert json.loads(glassformer("data", "stats", *coded, "--json"))["documents"] == len(TEXTS)
+    both = [tmp_path / name for name in ("train.en", "train.ru")]
+    for side in both:
+        side.write_bytes((place / side.name).read_text().encode("utf-16"))
+    words = (*both, "--tokenizer", place / "translation", "--kind", "pairs")
+    glassformer("data", "prepare", *words, "--encoding", "utf-16", "--out", tmp_path / "p")
+    assert len(ids(tmp_path / "p", "source")) == len(TEXTS)

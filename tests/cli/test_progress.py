@@ -7,10 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from commands import glassformer
+from glassformer import progress
 from glassformer.cli import display
 from glassformer.cli.console import Console
-from glassformer.cli.display import Display, LiveLine, TimeLeft, duration
+from glassformer.cli.display import Display
 from glassformer.data.prepare import Progress, plain_size, prepare
+from glassformer.progress import LiveLine, TimeLeft, duration, progress_bar
 from glassformer.text.training import train_tokenizer
 from glassformer.train.compare import _seconds_left
 from glassformer.train.compare_plan import RunResult
@@ -30,6 +32,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
     monkeypatch.setattr(display, "time", clock)
     return clock
 
@@ -61,7 +64,7 @@ def test_a_pipe_gets_a_line_only_of_long_work(clock):
     live = LiveLine(screen)
     live.begin("reading")
     assert not live.due()
-    clock.now += display.EVERY
+    clock.now += progress.EVERY
     assert live.due()
     live.show("reading", 0.25, "7 documents")
     assert screen.file.getvalue() == "reading  7 documents  15 s left\n" and not live.due()
@@ -140,6 +143,19 @@ def test_progress_without_a_size_still_shows_what_was_read(clock):
     shown = Display()
     shown.console = shown.live.console = console(force_terminal=False)
     shown.report("preparing train", Progress(0, 0, 0))
-    clock.now += display.EVERY
+    clock.now += progress.EVERY
     shown.report("preparing train", Progress(1, 9, 2_000))
     assert shown.console.file.getvalue() == "preparing train  1 document  2,000 tokens\n"
+
+
+def test_python_calls_show_the_same_line(clock, capsys):
+    with progress_bar("embed", 4) as advance:
+        advance(1, "")
+        clock.now += progress.EVERY
+        advance(1, "")
+        advance(2, "loss 1.5")
+    said = capsys.readouterr().err.splitlines()
+    assert said == ["embed  2/4  5 s left", "embed  4/4  loss 1.5  0 s left"]
+    with progress_bar("embed", 4, shown=False) as advance:
+        advance(4, "")
+    assert capsys.readouterr().err == ""

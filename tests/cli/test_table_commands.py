@@ -1,6 +1,8 @@
 """Predictions for a table: every other column stays, and each row has its own."""
 
 import csv
+import dataclasses
+import inspect
 import json
 
 import numpy as np
@@ -8,6 +10,8 @@ import pyarrow.parquet
 import pytest
 
 from commands import glassformer, refused
+from glassformer.cli.main import COMMANDS
+from glassformer.cli.text_options import TextOptions
 from speakers import LONG, bert
 
 TABLE = 'id;text;other\n1;"the cat; sat";on a mat\n2;;the cat\n3;paris was on the mat;who\n'
@@ -97,3 +101,20 @@ def test_a_table_is_not_read_as_lines(tmp_path):
     for command in ("fill", "generate", "similarity"):
         said = refused(command, tmp_path / "m", "--file", tmp_path / "x.tsv")
         assert "this is a table: save the texts to use in a .txt file" in said
+
+
+def test_the_commands_that_read_tables_share_their_options():
+    shared = [each.name for each in dataclasses.fields(TextOptions)]
+    for command in ("classify", "embed", "tag"):
+        parameters = inspect.signature(COMMANDS[command]).parameters
+        assert [name for name in parameters if name in shared] == shared
+
+
+def test_a_pair_has_two_columns_and_a_text_one(table):
+    words = ("--file", table, "--column", "text")
+    twice = (*words, "--column", "other")
+    assert "--column: 2 columns: write one\n" in refused("tag", "none", *twice, code=2)
+    assert "--column: 3 columns: write one, or two for a pair" in refused(
+        "classify", "none", *twice, "--column", "id", code=2
+    )
+    assert "--pair: write --column twice" in refused("classify", "none", *words, "--pair", code=2)

@@ -174,7 +174,7 @@ def test_train_asks_before_it_overwrites(data, tmp_path):
     ("words", "kind", "line"),
     [
         (["nowhere.txt"], InputError, "File not found: "),
-        ([], ConfigError, "vocab_size = None: write a number for bpe, such as 8000"),
+        ([], ConfigError, "vocab_size: bpe needs a number, such as 8000"),
         (["--vocab-size", "9"], ConfigError, "vocab_size = 9: write at least 257"),
         (["--kind", "bytes", "--vocab-size", "9"], ConfigError, "vocab_size = 9: bytes do not"),
         (["--kind", "wordpiece", "--purpose", "decoder"], ConfigError, "purpose = 'decoder'"),

@@ -147,7 +147,7 @@ def test_refused_in_one_line(trained, tmp_path):
     assert "length_penalty" in refused("translate", model, "a", "--length-penalty", "nan", code=2)
     other = write_recipe(tmp_path, "causal_lm")
     glassformer("pretrain", other, "--out", tmp_path / "run")
-    assert "give a translation model" in refused("translate", tmp_path / "run/model", "a")
+    assert "load a translation model" in refused("translate", tmp_path / "run/model", "a")
 
 
 def test_the_run_translates_and_chooses_by_it(trained):
@@ -195,3 +195,14 @@ def test_without_sacrebleu(tmp_path, monkeypatch):
         "pretrain", recipe, "--train.bleu_sentences", 5, "--out", tmp_path / "run", code=2
     )
     assert "pip install 'glassformer[metrics]'" in said and "train.bleu_sentences = 5" in said
+
+
+def test_bad_pairs_are_skipped_on_request(tmp_path):
+    recipe = write_recipe(tmp_path, "translation")
+    with (tmp_path / "text.txt").open("ab") as file:
+        file.write(b"no tab here\na\xff\tb\n")
+    words = ("pretrain", recipe, "--out", tmp_path / "run", "--train.steps", 1)
+    said = glassformer(*words, code=1).errors
+    assert "line 121: write a text, a tab and its translation (--skip-bad leaves out such" in said
+    said = glassformer(*words, "--skip-bad", columns=400).errors
+    assert said.count("text.txt: 2 bad rows skipped, the first: ") == 1

@@ -91,7 +91,7 @@ PROMPTS = {
     "prompt 0: 9999 is not a token id": [[1, 9999]],
     "prompt 0: -1 is not a token id": [-1],
     "prompt 1 is [1.5]: give texts, or lists of token ids": [[1], [1.5]],
-    "prompt 0 is 'a': give texts, or lists": ["a", [1]],
+    "prompt 1 is [1]: give texts, or lists": ["a", [1]],
     "generate: 7: give a text, a list of texts, or token ids": 7,
     "generate: None: give a text": None,
     "half a character": "\ud800",

@@ -18,7 +18,13 @@ import pytest
 from commands import glassformer
 
 HOME = Path(__file__).parents[2] / "notebooks"
+CHECKS = Path(__file__).parent / "checks"
 SOLUTION = re.compile(r"```python\n(.*?)```", re.DOTALL)
+CHECK = """
+import torch
+with torch.random.fork_rng():  # a check changes neither names nor random numbers
+    exec(compile({!r}, "check of {}", "exec"), dict(globals()))
+"""
 GUARD = """
 import socket, sys
 assert sys.executable == {python!r}
@@ -33,11 +39,20 @@ def read(path: Path) -> Any:
     return nbformat.read(path, as_version=4)
 
 
-def with_solutions(book: Any) -> list[str]:
-    """The code of all cells; each hidden solution as a cell of its own, below its text."""
-    code: list[str] = []
-    for cell in book.cells:
+def checks_of(path: Path) -> dict[str, str]:
+    """What must hold after a cell, by its id: the reader of a notebook sees no asserts."""
+    text = (CHECKS / f"{path.stem}.py").read_text(encoding="utf-8")
+    parts = re.split(r"^# %% (\w+)$", text, flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def with_checks(path: Path) -> list[str]:
+    """The code of all cells, with their checks; each hidden solution below its text."""
+    code, checks = [], checks_of(path)
+    for cell in read(path).cells:
         code += [cell.source] if cell.cell_type == "code" else SOLUTION.findall(cell.source)
+        code += [CHECK.format(checks.pop(cell.id), cell.id)] if cell.id in checks else []
+    assert not checks, f"{path.name} has no cells {list(checks)}"
     return code
 
 

@@ -322,8 +322,8 @@ def test_errors_of_the_reader_come_through(kind):
 WRONG = [
     (("bps", SIZE), {}, "kind = 'bps': write one of bpe, wordpiece"),
     (("bpe", SIZE), {"purpose": "chat"}, "purpose = 'chat': write one of encoder"),
-    (("bpe",), {}, "vocab_size = None: write a number for bpe"),
-    (("unigram", 0), {}, "vocab_size = 0: write a number"),
+    (("bpe",), {}, "vocab_size: bpe needs a number"),
+    (("unigram", 0), {}, "vocab_size = 0: unigram needs a number"),
     (("bytes", 300), {}, "vocab_size = 300: bytes do not use it"),
     (("bpe", SIZE), {"special": ("",)}, "special: a token is empty"),
 ]

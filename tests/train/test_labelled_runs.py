@@ -370,10 +370,10 @@ def test_the_short_form_in_the_folder_of_the_data(
 
 
 BAD: list[tuple[str, str, str]] = [
-    ("classification", "the cat\tcat\nthe dog\n", "line 3 has 1 columns: write 2"),
+    ("classification", "the cat\tcat\nthe dog\n", "line 3 has 1 column: write 2"),
     ("classification", "the cat\tcat\n \tnone\n", "line 3: sentence is empty: write a text"),
     ("classification", "the cat\tcat\nthe dog\t\n", "line 3: label is empty: write a label"),
-    ("token_classification", "the\tO\ncat\n\n", "line 2 has 1 columns: write 2"),
+    ("token_classification", "the\tO\ncat\n\n", "line 2 has 1 column: write 2"),
     ("sentence_embedding", "the cat\ta cat\nthe dog\t\n", "line 3: text2 is empty: write a text"),
 ]
 

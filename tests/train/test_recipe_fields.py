@@ -35,8 +35,6 @@ OTHER: dict[str, Any] = {
     "data.label_prefix_separator": ":",
     "data.label_separator": "|",
     "data.tag": "xpos",
-    "data.skip_bad": True,
-    "data.encoding": "cp1252",
     "objective.regression": True,
     "data.fold": "3/10",
     "data.fold_by": "name",

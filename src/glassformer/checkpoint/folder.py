@@ -304,6 +304,9 @@ def _shard(folder: Path, name: str, config: Json) -> Shard:
     return Shard(name, path, header.shapes, header.metadata, header.size)
 
 
+ELSEWHERE = "write a model folder, a name of `glassformer list`, or OWNER/NAME of the hub"
+
+
 def _check_folder(path: Path) -> None:
     try:
         if path.is_dir():
@@ -312,7 +315,7 @@ def _check_folder(path: Path) -> None:
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from None
     if not exists:
-        hint = nearly(path) or "write a model folder, or OWNER/NAME of a model on the hub"
+        hint = nearly(path) or ELSEWHERE
         raise CheckpointError(f"{path}: no such folder: {hint}")
     if kind in OTHERS:
         raise CheckpointError(f"{path}: {_convert(kind, {})}")

@@ -13,12 +13,15 @@ from glassformer.pretrained import named
 from glassformer.version import __version__
 
 NAME = re.compile(r"([A-Za-z0-9][\w.-]{0,95})/[A-Za-z0-9][\w.-]{0,95}")  # OWNER/NAME
+ADDRESS = re.compile(r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/([^/]+/[^/?#]+)")
 FILES = (CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", *SIDE_FILES)
 
 
 def find(path: str | os.PathLike[str]) -> Path:
     """`path` if it exists; else the shipped model of this name; else, if it is OWNER/NAME and no
     folder here is called OWNER, the folder downloaded from the hub."""
+    if isinstance(path, str) and (address := ADDRESS.match(path)):
+        raise CheckpointError(f"{path}: write {address[1]}, the name of this model on the hub")
     here = named(path)
     name = NAME.fullmatch(path) if isinstance(path, str) else None
     if name is None or here.exists() or Path(name[1]).exists():

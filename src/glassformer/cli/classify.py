@@ -9,54 +9,37 @@ from pathlib import Path
 import typer
 
 from glassformer.cli.common import (
-    COLUMN,
     DEVICE,
-    ENCODING,
-    FILE,
     JSON,
     MODEL,
-    OUT,
-    SINGLE_DOCUMENT,
-    TEXTS,
-    inputs,
     listing,
     open_model,
     pairs,
     write_predictions,
-)  # fmt: skip
+)
 from glassformer.cli.console import Console
-from glassformer.data.table_files import check_out, table_of
+from glassformer.cli.text_options import TextOptions, reads_texts
+from glassformer.data.table_files import table_of
 
 
+@reads_texts
 def run(
-    model: str = MODEL,
-    texts: list[str] | None = TEXTS,
-    file: Path | None = FILE,
-    column: list[str] | None = COLUMN,
+    options: TextOptions,
     pair: bool = typer.Option(
         False, "--pair", help="Classify pairs: two texts, or lines with a tab between two."
     ),
-    single_document: bool = SINGLE_DOCUMENT,
     top_k: int | None = typer.Option(None, min=1, help="Only the best labels; all, if not given."),
     explain: int = typer.Option(
         0, min=0, help="Also this many words and sentences with the largest weights."
     ),
-    out: Path | None = OUT,
-    encoding: str = ENCODING,
-    device: str = DEVICE,
-    as_json: bool = JSON,
 ) -> None:
     """Classify texts, or pairs of texts. Long texts are read in windows.
 
     --file x.csv --column text --out y.csv writes the table with a label and a probability for each
     row; --column twice names the columns of a pair.
     """
-    if out is not None:
-        check_out(out, file)
-    table = inputs(
-        texts, file, column, pair=pair, single_document=single_document, encoding=encoding
-    )
-    loaded = open_model(model, device)
+    table = options.read(columns=2, pair=pair)
+    loaded = options.load()
     results = table.apply(lambda texts: loaded.classify(texts, top_k=top_k, explain=explain))
     long = sum(result is not None and result.windows > 1 for result in results)
     if long:
@@ -65,11 +48,13 @@ def run(
             f"glassformer: {count} are longer than the model reads: they were split into windows",
             err=True,
         )
-    if out is not None:
+    if options.out is not None:
         spec = loaded.task.spec
-        write_predictions(table, [None if r is None else r.cells(spec) for r in results], out)
+        write_predictions(
+            table, [None if r is None else r.cells(spec) for r in results], options.out
+        )
         return
-    if as_json:
+    if options.as_json:
         for text, result in zip(table.texts, results, strict=True):
             fields = {"label": None, "score": None} if result is None else asdict(result)
             typer.echo(json.dumps({"text": text, **fields}, ensure_ascii=False))

@@ -17,7 +17,7 @@ from rich import table as rich
 from rich.text import Text
 
 from glassformer.catalog import RUNS
-from glassformer.data.readers.files import UTF8, kind, lines, read_lines, stop
+from glassformer.data.readers.files import UTF8, check_encoding, kind, lines, read_lines, stop
 from glassformer.data.table_files import (
     Cells,
     DataTable,
@@ -33,6 +33,13 @@ from glassformer.recipe.paths import expanded
 if TYPE_CHECKING:
     from glassformer.loaded import Model
 
+
+def known_encoding(name: str) -> str:
+    """The value of --encoding, even if no file is read."""
+    check_encoding(name)
+    return name
+
+
 MODEL = typer.Argument(help="A model folder, a name of `glassformer list`, or of the hub.")
 DEVICE = typer.Option("auto", help="auto, cpu, cuda or mps.")
 INT8 = typer.Option(
@@ -46,7 +53,9 @@ COLUMN = typer.Option(
     "number from 1, if there is no header line.",
 )  # fmt: skip
 OUT = typer.Option(None, help="Write a table with the predictions: .csv, .tsv, .jsonl or .parquet.")
-ENCODING = typer.Option(UTF8, help="The encoding of the file, such as utf-16 or cp1252.")
+ENCODING = typer.Option(
+    UTF8, help="The encoding of the file, such as utf-16 or cp1252.", callback=known_encoding
+)
 SINGLE_DOCUMENT = typer.Option(False, "--single-document", help="The file, or stdin, is one text.")
 TOP_K = typer.Option(5, min=1, help="How many to show, best first.")
 
@@ -96,6 +105,8 @@ def open_model(
     """Load a model onto the device of --device."""
     if device not in ("auto", "cpu", "cuda", "mps"):
         raise ConfigError(f"--device {device!r}: write auto, cpu, cuda or mps")
+    if " " in name and not expanded(name).exists():
+        raise ConfigError(f"{name!r} is not a model: write the model first, then the text")
     import torch
 
     from glassformer.distributed import join
@@ -114,8 +125,8 @@ def inputs(
     if columns:
         if file is None or given:
             raise ConfigError(f"--column {columns[0]} is for a table: write --file, and no text")
-        if len(columns) > 2 or (len(columns) == 1 and pair):
-            raise ConfigError(f"--column: {len(columns)} columns: write one, or two for a pair")
+        if pair and len(columns) == 1:
+            raise ConfigError("--pair: write --column twice, once for each text of a pair")
         return read_table(file, columns, encoding)
     if pair:
         return table_of(pairs(given, file, encoding))

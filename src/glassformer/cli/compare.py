@@ -16,10 +16,11 @@ from rich.text import Text
 from glassformer.catalog import RUNS, find
 from glassformer.cli.common import safe, size
 from glassformer.cli.console import Console
-from glassformer.cli.display import Display, duration
+from glassformer.cli.display import Display
 from glassformer.cli.plot import check_picture, new_figure, save
 from glassformer.cli.training import DATA, JSON, follow, opened, split_fields
 from glassformer.errors import ConfigError
+from glassformer.progress import duration
 
 if TYPE_CHECKING:
     from glassformer.data.run_paths import RunPaths

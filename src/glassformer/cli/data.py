@@ -11,12 +11,13 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from glassformer.cli.common import grid, size, visible, with_paths
+from glassformer.cli.common import ENCODING, grid, size, visible, with_paths
 from glassformer.cli.console import Console
-from glassformer.cli.display import LiveLine
 from glassformer.data.label_alignment import Document
 from glassformer.data.prepare import text_bytes
+from glassformer.data.readers.files import UTF8
 from glassformer.errors import counted
+from glassformer.progress import LiveLine
 from glassformer.text.folder import open_tokenizer
 
 
@@ -46,6 +47,7 @@ def prepare(
     out: Path = typer.Option(help="The folder to write."),
     kind: Kind = KIND,
     field: str = FIELD,
+    encoding: str = ENCODING,
     as_json: bool = JSON,
 ) -> None:
     """Write text as token ids, for data.train of a recipe.
@@ -59,9 +61,10 @@ def prepare(
     from glassformer.data.store import Store
 
     opened = open_tokenizer(tokenizer)
-    named = [f"{field} of {path}" for path in data]
+    coded = "" if encoding == UTF8 else f" in {encoding}"
+    named = [f"{field} of {path}{coded}" for path in data]
     files = {str(file): file for source in corpus_files(data) for file in find_files(source)}
-    texts = read_corpus(data, kind.value, field)
+    texts = read_corpus(data, kind.value, field, encoding)
     try:
         with ReadingProgress(texts, corpus_bytes(data, kind.value)) as progress:
             for _ in run(progress, opened, out, kind=kind.value, sources=named, files=files):
@@ -120,6 +123,7 @@ def stats(
     length: int | None = typer.Option(None, min=1, help="The most tokens that a model is to read."),
     kind: Kind = KIND,
     field: str = FIELD,
+    encoding: str = ENCODING,
     as_json: bool = JSON,
 ) -> None:
     """Count the documents, tokens, lengths, unknown tokens and duplicates of text or of a store."""
@@ -136,7 +140,7 @@ def stats(
     if any(map(is_store, data)):
         counted = store_stats(data, opened, length)
     else:
-        texts = read_corpus(data, kind.value, field)
+        texts = read_corpus(data, kind.value, field, encoding)
         with ReadingProgress(texts, corpus_bytes(data, kind.value)) as progress:
             counted = corpus_stats(progress, opened, kind.value, length)
     check_not_empty(counted, data[0])

@@ -1,4 +1,4 @@
-"""Progress on stderr: one live line on a terminal, a plain line every few seconds elsewhere."""
+"""The events of a run on stderr, and the work before it."""
 
 from __future__ import annotations
 
@@ -7,81 +7,14 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from rich.progress import BarColumn, Progress, TextColumn
-
 from glassformer.cli.console import Console
 from glassformer.errors import counted
+from glassformer.progress import LiveLine
 
 if TYPE_CHECKING:
     from glassformer.train.fit import Run
     from glassformer.train.loop import Step
     from glassformer.train.trainer import Event, Trainer
-
-LIVE, EVERY = 0.2, 5.0  # seconds between updates of a live line, and between plain lines
-
-
-def duration(seconds: float) -> str:
-    """A time in its two largest units: 40 s, 12 min, 3 h 5 min, 2 d 4 h."""
-    minutes, hours, days = (int(seconds / unit) for unit in (60, 3_600, 86_400))
-    if minutes < 1:
-        return f"{seconds:.0f} s"
-    if hours < 1:
-        return f"{minutes} min"
-    return f"{hours} h {minutes % 60} min" if days < 1 else f"{days} d {hours % 24} h"
-
-
-class TimeLeft:
-    """The time left of some work, from its pace so far; `share` of it was done before."""
-
-    def __init__(self, share: float = 0.0) -> None:
-        self.start, self.before = time.monotonic(), share
-
-    def __call__(self, share: float) -> str:
-        """A text such as `2 min left`; empty as long as nothing is known."""
-        if share <= self.before:
-            return ""
-        elapsed = time.monotonic() - self.start
-        return f"{duration(elapsed * (1 - share) / (share - self.before))} left"
-
-
-class LiveLine:
-    """What is being done, how far it is, and the time left."""
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-        self.work = ""
-        self.bar: Progress | None = None
-
-    def begin(self, work: str, share: float = 0.0) -> None:
-        """Other work begins; a plain line appears only if it takes long."""
-        self.work, self.left = work, TimeLeft(share)
-        self.last = 0.0 if self.console.is_terminal else time.monotonic()
-
-    def due(self) -> bool:
-        """Whether it is time to show something."""
-        return time.monotonic() >= self.last + (LIVE if self.console.is_terminal else EVERY)
-
-    def show(self, title: str, share: float | None, *facts: str) -> None:
-        """Show how far the work is, if that is known."""
-        self.last = time.monotonic()
-        left = "" if share is None else self.left(share)
-        text = "  ".join(part for part in (*facts, left) if part)
-        if not self.console.is_terminal:
-            self.console.print(f"{title}  {text}", highlight=False)
-            return
-        if self.bar is None:
-            names = TextColumn("{task.description}"), TextColumn("{task.fields[text]}")
-            columns = names[0], BarColumn(20), names[1]
-            self.bar = Progress(*columns, console=self.console, transient=True)
-            self.task = self.bar.add_task(title, total=None, text="")
-            self.bar.start()
-        total, done = (None, 0.0) if share is None else (1.0, share)
-        self.bar.update(self.task, description=title, total=total, completed=done, text=text)
-
-    def close(self) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-            self.bar = None
 
 
 class Display:

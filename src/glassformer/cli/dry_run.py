@@ -11,8 +11,8 @@ from rich.text import Text
 
 from glassformer.cli.common import grid, safe, size, visible
 from glassformer.cli.console import Console
-from glassformer.cli.display import duration
 from glassformer.errors import counted
+from glassformer.progress import duration
 
 CHARACTERS = 240  # of each text
 SIZES = {"texts": "texts", "tokens": "tokens", "answers": "labels"}  # of a micro-batch

@@ -11,16 +11,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from glassformer.cli.common import (
-    COLUMN,
     DEVICE,
-    ENCODING,
-    FILE,
     JSON,
     MODEL,
-    TEXTS,
     TOP_K,
     grid,
-    inputs,
     listing,
     open_model,
     safe,
@@ -28,7 +23,8 @@ from glassformer.cli.common import (
     warnings_on_stderr,
 )
 from glassformer.cli.console import Console
-from glassformer.data.table_files import check_out, table_of, vector_cells, write_table
+from glassformer.cli.text_options import TextOptions, reads_texts
+from glassformer.data.table_files import table_of, vector_cells, write_table
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,31 +41,21 @@ class Pool(StrEnum):
     last = "last"
 
 
+@reads_texts
 def run(
-    model: str = MODEL,
-    texts: list[str] | None = TEXTS,
-    file: Path | None = FILE,
-    column: str | None = COLUMN,
+    options: TextOptions,
     pool: Pool | None = typer.Option(None, help="Pooling; the model's own, if not given."),
     nearest: str | None = typer.Option(
         None, help="Show the texts that are most similar to this one."
     ),
     top_k: int = TOP_K,
-    out: Path | None = typer.Option(
-        None, help="Write the vectors: .npy, or a table with them: .parquet, .jsonl, .csv or .tsv."
-    ),
-    encoding: str = ENCODING,
-    device: str = DEVICE,
-    as_json: bool = JSON,
 ) -> None:
     """Turn texts into vectors, or find those that are most similar to another text.
 
     --file x.csv --column text --out y.parquet writes the table with the vector of each row.
     """
-    if out is not None:
-        check_out(out, file, vectors=True)
-    table = inputs(texts, file, None if column is None else [column], encoding=encoding)
-    loaded = open_model(model, device)
+    table, out = options.read(vectors=True), options.out
+    loaded = options.load()
     with warnings_on_stderr():
         vectors = table.apply(lambda texts: loaded.embed(texts, pool_by=pool).cpu())
     if out is not None:
@@ -77,12 +63,12 @@ def run(
         write_table(table.with_cells(cells), out)
         size = next(len(vector) for vector in vectors if vector is not None)
         line = f"{out}: {len(vectors):,} vectors of {size:,} numbers"
-        typer.echo(line, err=as_json or nearest is not None)
+        typer.echo(line, err=options.as_json or nearest is not None)
     if nearest is not None:
         with warnings_on_stderr():
             query = loaded.embed([nearest], pool_by=pool)[0].cpu()
-        _show_nearest(table.texts, query, vectors, top_k, as_json)
-    elif out is None and as_json:
+        _show_nearest(table.texts, query, vectors, top_k, options.as_json)
+    elif out is None and options.as_json:
         for text, vector in zip(table.texts, vectors, strict=True):
             row = {"text": text, "vector": None if vector is None else vector.tolist()}
             typer.echo(json.dumps(row, ensure_ascii=False))

@@ -35,6 +35,7 @@ from glassformer.cli import (
     translate,
 )
 from glassformer.cli.common import with_paths
+from glassformer.config import plainly
 from glassformer.errors import GlassformerError
 from glassformer.version import __version__
 
@@ -66,6 +67,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
 )
 for name, function in COMMANDS.items():
     app.command(name)(with_paths(function))
@@ -121,6 +123,12 @@ def _explain(error: Any) -> None:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return
-    line = " ".join(error.format_message().replace("Value error, ", "").split()).rstrip(".")
-    path = error.ctx.command_path if error.ctx is not None else "glassformer"
-    typer.echo(f"glassformer: {line}: {path} --help says what to write", err=True)
+    line, context = " ".join(plainly(error.format_message()).split()), error.ctx
+    takes_text = context is not None and any(
+        each.param_type_name == "argument" for each in context.command.params
+    )
+    if "unexpected extra argument" in line and takes_text:
+        line += ": write a text of several words in quotation marks"
+    end = "" if line[-1] in ".?" else "."
+    path = context.command_path if context is not None else "glassformer"
+    typer.echo(f"glassformer: {line}{end} See {path} --help", err=True)

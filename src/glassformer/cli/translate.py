@@ -28,7 +28,7 @@ from glassformer.cli.generation_options import with_settings
 from glassformer.data.readers.files import lines, read_lines, stop
 from glassformer.data.table_files import Cells, DataTable, check_out, is_table, which_column
 from glassformer.durable import write_whole
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError
 from glassformer.generate.settings import TRANSLATION
 
 if TYPE_CHECKING:
@@ -120,10 +120,7 @@ def _table(
 
 def _open(folder: str, device: str, int8: bool) -> Model:
     model = open_model(folder, device, int8=int8)
-    if "translate" not in model.task.spec.traits.calls:
-        raise InputError(
-            f"{folder}: this is a {model.task.spec.kind} model: give a translation model"
-        )
+    model.able("translate")
     return model
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from glassformer.data.label_alignment import Document
 from glassformer.data.prepare import chunks, encode, plain_size
+from glassformer.data.readers.files import UTF8
 from glassformer.data.readers.files import kind as suffix
 from glassformer.data.readers.parallel import pairs
 from glassformer.data.readers.tables import sources
@@ -22,18 +23,21 @@ from glassformer.text.describe import describe
 CorpusKind = Literal["text", "sentences", "pairs"]
 
 
-def read_corpus(paths: Sequence[Path], kind: CorpusKind, field: str) -> Iterator[Document]:
+def read_corpus(
+    paths: Sequence[Path], kind: CorpusKind, field: str, encoding: str = UTF8
+) -> Iterator[Document]:
     """Every document of these files and folders.
 
     Args:
         kind: "pairs" are a .tsv file, or two files line by line
         field: the text column of tables such as .jsonl and .csv
+        encoding: of all files
     """
     if kind != "pairs":
-        return chain.from_iterable(documents(path, field) for path in paths)
+        return chain.from_iterable(documents(path, field, encoding=encoding) for path in paths)
     if len(paths) == 2 and not any(suffix(path) == ".tsv" for path in paths):
-        return pairs(paths[0], paths[1])
-    return chain.from_iterable(pairs(path) for path in paths)
+        return pairs(paths[0], paths[1], encoding=encoding)
+    return chain.from_iterable(pairs(path, encoding=encoding) for path in paths)
 
 
 def corpus_files(paths: Sequence[Path]) -> list[Path]:

@@ -200,8 +200,8 @@ def _prompt_ids(tokenizer: Tokenizer | None, prompts: Any) -> list[list[int]]:
     if len(texts) == len(rows) and tokenizer is not None:
         return [encoding.ids for encoding in tokenizer.encode_all(texts)]
     for i, row in enumerate(rows):
-        listed = isinstance(row, Sequence) and not isinstance(row, str)
-        if not listed or not all(type(number) is int for number in row):
+        is_ids = isinstance(row, Sequence) and all(type(number) is int for number in row)
+        if not (isinstance(row, str) if texts else is_ids):
             raise InputError(f"prompt {i} is {shown(row)}: give texts, or lists of token ids")
     return [list(row) for row in rows]
 

@@ -5,6 +5,7 @@ This file does not import torch, so that a wrong setting is reported at once.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self, TypedDict
 
@@ -53,6 +54,16 @@ class GenerationOptions(TypedDict, total=False):
     eos_token_id: int | Sequence[int]
     decoder_start_token_id: int | None
     logprobs: bool
+
+
+# What other libraries call a setting.
+ELSEWHERE = {
+    "max_new_tokens": ("max_length", "max_tokens", "length", "num_tokens"),
+    "num_return_sequences": ("n", "num_samples", "best_of"),
+    "num_beams": ("beams", "beam_size", "beam_width"),
+    "stop": ("stop_sequences", "stop_strings"),
+    "repetition_penalty": ("repeat_penalty", "frequency_penalty", "presence_penalty"),
+}
 
 
 class Settings(Named):
@@ -242,7 +253,14 @@ def settings_for(
         read(Settings, known, source)
     except ConfigError as error:
         raise CheckpointError(str(error)) from None
-    return read(Settings, {**known, **options}, "generate")
+    return read(Settings, {**known, **options}, "generate", hint=_meant)
+
+
+def _meant(name: str) -> str:
+    """What to write instead of an unknown setting."""
+    other = next((ours for ours, others in ELSEWHERE.items() if name in others), None)
+    near = difflib.get_close_matches(other or name, Settings.model_fields, 1)
+    return f"did you mean {near[0]!r}?" if near else "no setting of generation has this name"
 
 
 def _tuples(value: Any) -> Any:

@@ -37,6 +37,11 @@ class Recorder:
         self.names = {module: _short(name) for name, module in model.named_modules()}
         self.patterns = (keep,) if isinstance(keep, str) else () if callable(keep) else tuple(keep)
         self.keep = keep if callable(keep) else self._matches
+        if edit is not None and not isinstance(edit, Mapping):
+            raise ConfigError(
+                f"edit = {shown(edit)}: give a dict from a tensor's name to its change, as in "
+                '{"encoder.blocks.0.attention.mixed": gf.ablate(0)}'
+            )
         self.edit = dict(edit or {})
         for name, change in self.edit.items():
             if not (isinstance(change, Tensor) or callable(change)):
@@ -134,7 +139,8 @@ def ablate(
             return mixed
         count = mixed.shape[1]
         if any(not 0 <= head < count for head in numbers):
-            raise ConfigError(f"ablate{heads}: write heads from 0 to {count - 1}")
+            named = ", ".join(map(str, numbers))
+            raise ConfigError(f"ablate({named}): write heads from 0 to {count - 1}")
         mean = mixed.mean(0)
         instead = by if isinstance(by, Tensor) else mean if by == "mean" else torch.zeros_like(mean)
         if instead.shape != mixed.shape[1:]:

@@ -36,7 +36,10 @@ def attentions(trace: RecordedTensors, stack: str) -> list[str]:
     if not names.get(stack):
         held = " or ".join(repr(name) for name in NAMES if names[name])
         write = f"write {held}" if held else 'record with keep="*.weights", or with all'
-        raise ConfigError(f"stack = {stack!r}: this trace has no weights of it: {write}")
+        what = (
+            "cross-attention, which an encoder-decoder has" if stack == "cross" else "weights of it"
+        )
+        raise ConfigError(f"stack = {stack!r}: this trace has no {what}: {write}")
     return names[stack]
 
 

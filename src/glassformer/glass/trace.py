@@ -163,6 +163,8 @@ class Trace(RecordedTensors):
                 metadata = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except CheckpointError as error:
+            if not Path(path).exists():
+                raise InputError(f"File not found: {Path(path).absolute()}") from None
             raise InputError(f"not a trace: {error}") from None
         return cls._of(metadata, tensors, str(path))
 

@@ -80,6 +80,9 @@ def embed(
 
 def cosines(a: Tensor, b: Tensor) -> Tensor:
     """The cosine of each of a with each of b: (A, C), (B, C) → (A, B), from −1 to 1."""
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
+        shapes = f"{list(a.shape)} and {list(b.shape)}"
+        raise InputError(f"vectors of shapes {shapes} have no cosine: give (A, C) and (B, C)")
     a, b = a.float(), b.float()  # half precision would exceed 1
     return F.normalize(a, dim=-1) @ F.normalize(b, dim=-1).T
 

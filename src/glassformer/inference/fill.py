@@ -89,7 +89,9 @@ def _blanks(text: str, number: int, name: str) -> list[tuple[int, int]]:
     pattern = "|".join(map(re.escape, dict.fromkeys((BLANK, name))))
     spans = [match.span() for match in re.finditer(pattern, text)]
     if not spans:
-        raise InputError(f"text {number} is {shown(text)}: write {BLANK} where a word is missing")
+        raise InputError(
+            f"text {number} is {shown(text)}, without {BLANK}: write it for each missing word"
+        )
     return spans
 
 

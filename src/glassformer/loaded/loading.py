@@ -41,7 +41,7 @@ def load(
         >>> model = gf.load("gf-encoder")
         >>> model = gf.load("gf-encoder", device="cpu", dtype="float32")
     """
-    if not isinstance(folder, str | os.PathLike):
+    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
         raise ConfigError(f"load({shown(folder)}): give a folder, a file or a name, as text")
     place = None if device is None else read_device(device)
     chosen = None if dtype is None else read_dtype(dtype)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
-from glassformer.errors import InputError
+from glassformer.errors import ConfigError, InputError
 from glassformer.model.cache import Cache
 from glassformer.model.context import Visitor
 from glassformer.model.init import initialise, materialise
@@ -103,9 +103,7 @@ class Seq2Seq(nn.Module):
 
 
 Backbone: TypeAlias = Encoder | Decoder | Seq2Seq
-FAMILIES: dict[str, type[Encoder] | type[Decoder] | type[Seq2Seq]] = {
-    "encoder": Encoder, "decoder": Decoder, "seq2seq": Seq2Seq,
-}  # fmt: skip
+FAMILIES: dict[str, type[Backbone]] = {"encoder": Encoder, "decoder": Decoder, "seq2seq": Seq2Seq}
 
 
 def build(
@@ -117,6 +115,8 @@ def build(
     Examples:
         >>> backbone = gf.build(gf.PRESETS["bert-tiny"].model)
     """
+    if not isinstance(config, ModelConfig):
+        raise ConfigError(f"build({config!r}): give a gf.ModelConfig, as PRESETS[…].model is one")
     with torch.device("meta"):  # shapes first: memory is allocated and written once
         model = FAMILIES[config.family](config)
     materialise(model, device=device, dtype=dtype)

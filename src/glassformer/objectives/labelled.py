@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 Raw = Example | TaggedSentence | Question
 Log = Callable[[str], None]
-FIELDS = ("data.skip_bad", "data.fold")
+FIELDS = ("data.fold",)
 TABLE_FIELDS = (
-    *FIELDS, "data.encoding", "data.text", "data.text_pair", "data.header", "data.separator",
+    *FIELDS, "data.text", "data.text_pair", "data.header", "data.separator",
     "data.label", "data.label_prefix_separator", "objective.pool",
 )  # fmt: skip
 METRIC_PACKAGES = ("torchmetrics", "nervaluate")

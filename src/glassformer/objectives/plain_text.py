@@ -8,7 +8,7 @@ from pathlib import Path
 from glassformer.data.deduplicate import Deduplicator
 from glassformer.data.label_alignment import Document, texts_of
 from glassformer.data.readers import text
-from glassformer.data.readers.files import Bad, BadRows, stop
+from glassformer.data.readers.files import skip_or_stop
 from glassformer.data.run_paths import RunPaths
 from glassformer.data.split import is_held
 from glassformer.data.store import META
@@ -20,7 +20,7 @@ from glassformer.objectives.labelled import split_table
 # Text is read as documents, or with data.text from the columns of a labelled table.
 OF_DOCUMENTS = ("data.field", "data.document", "data.more")
 OF_TABLES = ("data.text_pair", "data.header", "data.separator", "data.fold")
-OF_BOTH = ("data.text", "data.encoding", "data.skip_bad", "data.deduplicate")
+OF_BOTH = ("data.text", "data.deduplicate")
 FIELDS = (*OF_DOCUMENTS, *OF_TABLES, *OF_BOTH)
 
 
@@ -77,8 +77,7 @@ class PlainTextObjective(Objective):
 
     def _source(self, recipe: RecipeFields, paths: RunPaths, source: SourceConfig) -> Iterator[str]:
         path, data = text_path(paths, source), recipe.data
-        with BadRows(path, data.skip_bad, paths.log) as counted:
-            bad: Bad = counted if data.skip_bad else stop  # a corpus is too long to count them all
+        with skip_or_stop(path, data.skip_bad, paths.log) as bad:
             yield from text.documents(
                 path, source.field, ends=source.document, bad=bad, encoding=data.encoding
             )

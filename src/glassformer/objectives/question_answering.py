@@ -119,7 +119,7 @@ class QuestionAnsweringObjective(LabelledObjective):
         return ".json", json.dumps({"data": [{"paragraphs": paragraphs}]}, ensure_ascii=False)
 
     def raw(self, recipe: RecipeFields, path: Path, bad: Bad = stop) -> Iterator[Raw]:
-        return questions(path, bad)
+        return questions(path, bad, recipe.data.encoding)
 
     def labels(self, recipe: RecipeFields, paths: RunPaths) -> tuple[str, ...]:
         return ()

@@ -98,7 +98,7 @@ class TokenClassificationObjective(LabelledObjective):
     name, family, preset = "token_classification", "encoder", "bert-tiny"
     task = "token_classification"
     example_data = ("train.conll", "a word and its tag in each line; a blank line ends a sentence")
-    fields = (*FIELDS, "data.encoding", "data.tag", "objective.class_weights")
+    fields = (*FIELDS, "data.tag", "objective.class_weights")
     best_by = ("entity_f1", "accuracy")
     reads_windows = True
     short_form = ShortForm(length=128, micro_batch_tokens=1024)

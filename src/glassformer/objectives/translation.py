@@ -26,6 +26,7 @@ from glassformer.data.label_alignment import Document
 from glassformer.data.packing import Numbers, Samples
 from glassformer.data.prepare import StoreKind
 from glassformer.data.readers import parallel
+from glassformer.data.readers.files import skip_or_stop
 from glassformer.data.run_paths import RunPaths
 from glassformer.data.special_tokens import SpecialTokenTemplate, end_of_text
 from glassformer.data.split import Pair, split_pairs
@@ -89,7 +90,6 @@ class TranslationObjective(Objective):
     example_data = ("pairs.tsv", "a sentence, a tab and its translation in each line")
     fields = (
         "objective.label_smoothing", "train.bleu_sentences", "data.languages", "data.more",
-        "data.encoding",
     )  # fmt: skip
     best_by = ("bleu", "chrf")
     sides = 2
@@ -107,11 +107,11 @@ class TranslationObjective(Objective):
         share = 0.0 if data.valid is not None else data.valid_fraction
 
         def read() -> Iterator[Pair]:
+            languages = cast("tuple[str, str] | None", data.languages or None)
             for source in data.part(part):
-                languages = cast("tuple[str, str] | None", data.languages or None)
-                yield from parallel.pairs(
-                    text_path(paths, source), languages=languages, encoding=data.encoding
-                )
+                path = text_path(paths, source)
+                with skip_or_stop(path, data.skip_bad, paths.log) as bad:
+                    yield from parallel.pairs(path, None, languages, bad, data.encoding)
 
         def log(count: int) -> None:
             paths.log(f"{counted(count, 'pairs')} left out: a text of the validation data is in it")

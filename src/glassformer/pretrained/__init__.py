@@ -7,6 +7,15 @@ import os
 from pathlib import Path
 
 HOME = Path(__file__).parent
+# Who owns a model on the hub that others also call by a name alone.
+OWNERS = {
+    "openai-community": "gpt2 gpt2-medium gpt2-large gpt2-xl",
+    "google-bert": "bert-base-uncased bert-base-cased bert-large-uncased bert-large-cased "
+    "bert-base-multilingual-cased",
+    "FacebookAI": "roberta-base roberta-large xlm-roberta-base",
+    "distilbert": "distilbert-base-uncased distilbert-base-cased distilgpt2 distilroberta-base",
+    "google-t5": "t5-small t5-base t5-large",
+}
 
 
 def shipped() -> dict[str, Path]:
@@ -16,9 +25,13 @@ def shipped() -> dict[str, Path]:
 
 
 def nearly(path: Path) -> str:
-    """A hint for an error message: a shipped model of a similar name, or a neighbour; or empty."""
+    """A hint for an error message: a shipped model of a similar name, one of the hub, or a
+    neighbour; or empty."""
     if near := difflib.get_close_matches(str(path), shipped(), 1, 0.8):
         return f"did you mean {near[0]}, which ships with the package?"
+    owner = next((owner for owner, names in OWNERS.items() if str(path) in names.split()), None)
+    if owner is not None:
+        return f"write {owner}/{path} for the model of the hub, or the path of a folder"
     try:
         neighbours = [each.name for each in path.parent.iterdir()]
     except (OSError, ValueError):

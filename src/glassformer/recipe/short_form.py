@@ -28,7 +28,8 @@ def short_recipe(
     forms = {name: each.short_form for name, each in OBJECTIVES.items() if each.short_form}
     form = forms.get(kind)
     if form is None:
-        raise ConfigError(f"--objective {kind}: write one of {', '.join(forms)}")
+        recipe = f", or a recipe: `glassformer recipe new {kind}`" if kind in OBJECTIVES else ""
+        raise ConfigError(f"--objective {kind}: write one of {', '.join(forms)}{recipe}")
     config, _ = read_configs(model)
     length, tokens = min(form.length, config.max_length), form.micro_batch_tokens
     read = sum(file.stat().st_size for file in find_files(data)) / BYTES

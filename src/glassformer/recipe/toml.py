@@ -45,6 +45,8 @@ def read_fields(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # UTF-8 and TOML, or a number of 5,000 digits
         hint = ': a text needs quotes, as in name = "mine"' if "Invalid value" in str(error) else ""
+        if path.suffix != ".toml" and path.is_file():
+            raise ConfigError(f"{path}: this is not a recipe: give a TOML file") from None
         raise ConfigError(f"{path}: not valid TOML: {error}{hint}") from None
 
 

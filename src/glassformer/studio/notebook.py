@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError, InputError, shown
 from glassformer.glass import Trace
 from glassformer.glass.path import position
 from glassformer.glass.stacks import StackName, place, sides
@@ -44,6 +44,9 @@ class View:
 
     def __init__(self, html: str, *, title: str, height: int) -> None:
         self.html, self.title, self.height = html, title, height
+
+    def __repr__(self) -> str:
+        return f"View({self.title!r})"
 
     def _repr_html_(self) -> str:
         return FRAME.format(
@@ -86,6 +89,8 @@ def view(
     Examples:
         >>> gf.view(trace, "head", layer=0, head=1, token="cat").save("head.html")
     """
+    if not isinstance(trace, Trace):
+        raise ConfigError(f"view({shown(trace)}): give a trace: gf.record(model, text)")
     for name, value, allowed in (
         ("page", page, PAGES), ("weights", weights, ("raw", "mean", "rollout")),
         ("theme", theme, ("", "light", "dark")),

@@ -9,7 +9,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from glassformer.config import ModelConfig, TaskConfig, TaskKind
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, shown
 from glassformer.model.families import FAMILIES
 from glassformer.model.init import initialise, materialise
 from glassformer.tasks.base import Ids, LossSum, Output, Task, cross_entropy
@@ -73,6 +73,9 @@ def build_task(
         >>> preset = gf.PRESETS["bert-tiny"]
         >>> model = gf.Model(gf.build_task(preset.model, gf.TaskConfig(kind="masked_lm")))
     """
+    for name, value, kind in (("config", config, ModelConfig), ("task", task, TaskConfig)):
+        if not isinstance(value, kind):
+            raise ConfigError(f"build_task: {name} = {shown(value)}: give a gf.{kind.__name__}")
     model = outline(config, task)
     materialise(model, device=device, dtype=dtype)
     initialise(model, config)

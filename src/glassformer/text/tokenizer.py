@@ -10,7 +10,7 @@ from typing import overload
 
 import tokenizers
 
-from glassformer.errors import CheckpointError, InputError, shown
+from glassformer.errors import CheckpointError, ConfigError, InputError, shown
 from glassformer.text.check import MAX_PIECES
 from glassformer.text.files import LAYOUTS, check_size
 from glassformer.text.inputs import Text, is_one, items_of, plain
@@ -45,6 +45,11 @@ class Tokenizer:
         source: tokenizers.Tokenizer | None = None,
         target: tokenizers.Tokenizer | None = None,
     ) -> None:
+        if not isinstance(backend, tokenizers.Tokenizer):
+            raise ConfigError(
+                f"Tokenizer({shown(backend)}): use the tokenizer of a model, "
+                'gf.load("gf-encoder").tokenizer, or Tokenizer.from_files'
+            )
         self.backend, self._source, self._target = backend, source or backend, target
         for each in (backend, source, target):
             if each is not None:
@@ -184,6 +189,8 @@ class Tokenizer:
         """
         try:
             return self.backend.decode(list(plain(ids)))
+        except TypeError:
+            raise InputError(f"decode({shown(ids)}): give token ids, such as [17, 5]") from None
         except BaseException as error:
             raise InputError(f"the tokenizer cannot decode this: {_message(error)}") from None
 

@@ -102,9 +102,9 @@ def train_tokenizer(
     if kind in ("chars", "bytes") and vocab_size is not None:
         raise ConfigError(f"vocab_size = {vocab_size}: {kind} do not use it: leave it out")
     if kind not in ("chars", "bytes") and not 1 <= (vocab_size or 0) <= MAX_TOKENS:
+        size = "" if vocab_size is None else f" = {vocab_size}"
         raise ConfigError(
-            f"vocab_size = {vocab_size}: write a number for {kind}, such as 8000, of at most "
-            f"{MAX_TOKENS}"
+            f"vocab_size{size}: {kind} needs a number, such as 8000, of at most {MAX_TOKENS}"
         )
     tokens = _special(kind, purpose, special)
     backend = _TRAINERS[kind](_parts(texts), tokens, vocab_size or 0, lowercase)

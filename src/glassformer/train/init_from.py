@@ -15,6 +15,7 @@ from glassformer.objectives import objective_of
 from glassformer.pretrained import named, nearly
 from glassformer.recipe.schema import Recipe, model_config, with_dropout
 from glassformer.tasks import Task, build_task
+from glassformer.tasks.calls import FAMILIES
 from glassformer.text import Tokenizer
 
 # Until the tokenizer is known: a model that generates must have these tokens.
@@ -43,8 +44,8 @@ def check_model(recipe: Recipe, source: str) -> None:
     config = with_dropout(recipe, stored, source)
     if not objective.accepts(config):
         raise ConfigError(
-            f"{folder}: this model is of the family {config.family!r}, and objective.kind = "
-            f"{objective.name!r} needs {objective.family!r}"
+            f"{recipe.init_from}: this model is {FAMILIES[config.family]}, and objective.kind = "
+            f"{objective.name!r} needs {FAMILIES[objective.family]}"
         )
     if config.max_length < recipe.objective.length:
         raise ConfigError(

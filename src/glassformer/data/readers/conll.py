@@ -18,7 +18,7 @@ from glassformer.data.readers.files import (
     some,
     stop,
 )
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError, InputError, counted
 
 CONLL = ("word", "pos", "chunk", "ner")  # CoNLL-2003
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -86,7 +86,9 @@ def _sentences(
                 continue
             if len(columns) != width or not columns[word]:
                 invalid = True
-                what = f" has {len(columns)} columns: write {width}"
+                what = (
+                    f" has {counted(len(columns), 'columns')}: write {width}, a word and its tags"
+                )
                 if len(columns) == width:
                     what = ": the word is empty"
                 bad(InputError(f"{file}: line {number}{what}"))

@@ -65,13 +65,14 @@ def guessed(path: Path, table: TableColumns, *, labelled: bool = True) -> TableC
     if has_label_folders(path):
         return replace(FOLDERS, encoding=table.encoding)
     names = list(_first_row(path, table))
-    label = table.label or next((name for name in LABELS if name in names), None)
+    cased = {name.lower(): name for name in reversed(names)}
+    label = table.label or next((cased[name] for name in LABELS if name in cased), None)
     text, second = table.text, table.second
     if not text:
         others = [name for name in names if name not in (label, second)]
         only = others[0] if len(others) == 1 else ""
-        text = next((name for name in TEXTS if name in names), only)
-        pairs = (pair for pair in PAIRS if not second and set(pair) <= set(names))
+        text = next((cased[name] for name in TEXTS if name in cased), only)
+        pairs = ((cased[a], cased[b]) for a, b in PAIRS if not second and {a, b} <= set(cased))
         text, second = next(pairs, (text, second))
     if not text or (label is None and labelled):
         what = "label" if text else "text"

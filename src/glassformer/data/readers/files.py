@@ -37,6 +37,7 @@ SIGNATURES = {  # the first bytes of files that are not text
     codecs.BOM_UTF16_LE: "this is UTF-16 text: use --encoding utf-16, or save it as UTF-8",
     codecs.BOM_UTF16_BE: "this is UTF-16 text: use --encoding utf-16, or save it as UTF-8",
 }
+SAVE = "save it as UTF-8, or name its encoding: --encoding cp1252"
 
 T = TypeVar("T")
 Bad = Callable[[InputError], None]  # called with the error of an unusable line or row
@@ -73,6 +74,25 @@ class BadRows:
             self.log(f"{self.path}: {rows} skipped, the first: {self.first}")
         else:
             raise InputError(f"{self.first} ({rows}: --skip-bad leaves out such rows)")
+
+
+@contextmanager
+def skip_or_stop(path: Path, skip: bool, log: Callable[[str], None]) -> Iterator[Bad]:
+    """A `bad` for text that is too long to count all unusable rows before stopping."""
+    raised: InputError | None = None
+
+    def first(error: InputError) -> None:
+        nonlocal raised
+        raised = error
+        raise error
+
+    with BadRows(path, skip, log) as counted:
+        try:
+            yield counted if skip else first
+        except InputError as error:
+            if error is not raised:
+                raise
+            raise InputError(f"{error} (--skip-bad leaves out such rows)") from None
 
 
 def find_files(path: str | os.PathLike[str]) -> list[Path]:
@@ -150,6 +170,8 @@ def unpacked(path: Path) -> Iterator[IO[bytes]]:
                 yield file
     except FileNotFoundError:
         raise InputError(f"File not found: {path.absolute()}") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: this is a folder: give a file") from None
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path}: cannot be read: {reason}") from None
@@ -170,6 +192,19 @@ def check_encoding(encoding: str) -> None:
     except LookupError:
         raise ConfigError(
             f"encoding = {encoding!r}: write one such as utf-8, utf-16, cp1252, cp1251 or gb18030"
+        ) from None
+
+
+def decoded(content: bytes, name: str, encoding: str = UTF8) -> str:
+    """The text of a whole file, without its byte order mark."""
+    check_encoding(encoding)
+    if not codecs.lookup(encoding).name.startswith(WIDE):
+        _check_signature(content, name)
+    try:
+        return content.decode(encoding).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name}: byte {error.start + 1} of the file is not {encoding.upper()}: {SAVE}"
         ) from None
 
 
@@ -194,7 +229,7 @@ def lines(
         except UnicodeDecodeError as error:
             bad(InputError(
                 f"{name}: line {number}, byte {offset + error.start + 1} of the file is not "
-                f"{encoding.upper()}: save it as UTF-8, or name its encoding: --encoding cp1252"
+                f"{encoding.upper()}: {SAVE}"
             ))  # fmt: skip
             offset += len(raw)
             continue

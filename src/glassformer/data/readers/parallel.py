@@ -4,33 +4,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import repeat, zip_longest
 from pathlib import Path
 
-from glassformer.data.readers.files import PACKED, UTF8, find_files, read_lines, some, stop
+from glassformer.data.readers.files import PACKED, UTF8, Bad, find_files, read_lines, some, stop
 from glassformer.errors import InputError
 
 PathLike = str | os.PathLike[str]
+END = object()  # after the last line of the shorter file
 
 
 def pairs(
     path: PathLike, other: PathLike | None = None, languages: tuple[str, str] | None = None,
-    encoding: str = UTF8,
+    bad: Bad = stop, encoding: str = UTF8,
 ) -> Iterator[tuple[str, str]]:  # fmt: skip
     """Yield each text and its translation.
 
     The input is two files; or one with a tab between text and translation (further columns are
     ignored); or, with `languages` such as ("en", "ru"), the stem `train` of train.en and train.ru,
-    or their folder. Line n of one file is the translation of line n of the other: none is skipped.
+    or their folder. Line n of one file is the translation of line n of the other: none is skipped,
+    and a bad line takes its translation along.
     """
     if languages is not None:
         path, other = sides(Path(path), languages)
     if other is not None:
-        return _parallel(Path(path), Path(other), encoding)
+        return _parallel(Path(path), Path(other), bad, encoding)
     if Path(path).is_dir():
         raise InputError(f"{path}: name the languages of its files, such as ('en', 'ru')")
     (file,) = find_files(path)
-    return some(_tabbed(file, encoding), file, "pair")
+    return some(_tabbed(file, bad, encoding), file, "pair")
 
 
 def sides(path: Path, languages: tuple[str, ...]) -> tuple[Path, Path]:
@@ -51,14 +53,14 @@ def sides(path: Path, languages: tuple[str, ...]) -> tuple[Path, Path]:
     return files[0][names[0]], files[1][names[0]]
 
 
-def _parallel(one: Path, two: Path, encoding: str) -> Iterator[tuple[str, str]]:
+def _parallel(one: Path, two: Path, bad: Bad, encoding: str) -> Iterator[tuple[str, str]]:
     left = right = 0
-    both = (read_lines(file, stop, encoding) for file in (one, two))
-    for first, second in zip_longest(*both):
-        left += first is not None
-        right += second is not None
-        if first and second:
-            yield first[1], second[1]
+    both = (_every_line(file, bad, encoding) for file in (one, two))
+    for first, second in zip_longest(*both, fillvalue=END):
+        left += first is not END
+        right += second is not END
+        if isinstance(first, str) and isinstance(second, str):
+            yield first, second
     if left != right:
         raise InputError(
             f"{one} has {left:,} lines and {two} has {right:,}: line n of one must be the "
@@ -68,11 +70,28 @@ def _parallel(one: Path, two: Path, encoding: str) -> Iterator[tuple[str, str]]:
         raise InputError(f"{one}: there is no pair in it")
 
 
-def _tabbed(file: Path, encoding: str) -> Iterator[tuple[str, str]]:
-    for number, line in read_lines(file, stop, encoding):
+def _every_line(file: Path, bad: Bad, encoding: str) -> Iterator[str | None]:
+    """The lines, with None in place of a bad one."""
+    gap = 0
+
+    def count(error: InputError) -> None:
+        nonlocal gap
+        gap += 1
+        bad(error)
+
+    for _, line in read_lines(file, count, encoding):
+        yield from repeat(None, gap)
+        gap = 0
+        yield line
+    yield from repeat(None, gap)
+
+
+def _tabbed(file: Path, bad: Bad, encoding: str) -> Iterator[tuple[str, str]]:
+    for number, line in read_lines(file, bad, encoding):
         if not line:
             continue
         columns = line.split("\t", 2)
         if len(columns) < 2:
-            raise InputError(f"{file}: line {number}: write a text, a tab and its translation")
+            bad(InputError(f"{file}: line {number}: write a text, a tab and its translation"))
+            continue
         yield columns[0], columns[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,9 +9,20 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field, ValidationError
 
-from glassformer.data.readers.files import Bad, each_file, find_files, some, stop, unpacked
+from glassformer.config import plainly
+from glassformer.data.readers.files import (
+    UTF8,
+    Bad,
+    decoded,
+    each_file,
+    find_files,
+    some,
+    stop,
+    unpacked,
+)
 from glassformer.errors import InputError, shown
 
+SHAPE = '{"data": [{"paragraphs": [{"context": …, "qas": […]}]}]}'
 MOST_JSON = 2**28  # bytes: a file of questions is read into memory
 FEW_OBJECTS = 10_000
 
@@ -56,16 +66,16 @@ class _Squad(BaseModel, strict=True):
     data: list[_Article]
 
 
-def questions(path: PathLike, bad: Bad = stop) -> Iterator[Question]:
+def questions(path: PathLike, bad: Bad = stop, encoding: str = UTF8) -> Iterator[Question]:
     """Yield the questions of SQuAD 1.1 or 2.0 files."""
 
     def read(file: Path) -> Iterator[Question]:
-        return some(_questions(file, bad), file, "question")
+        return some(_questions(file, bad, encoding), file, "question")
 
     return each_file(find_files(path), read, bad)
 
 
-def _questions(file: Path, bad: Bad) -> Iterator[Question]:
+def _questions(file: Path, bad: Bad, encoding: str) -> Iterator[Question]:
     with unpacked(file) as stream:
         content = stream.read(MOST_JSON + 1)
     if len(content) > MOST_JSON:
@@ -73,10 +83,12 @@ def _questions(file: Path, bad: Bad) -> Iterator[Question]:
     if (objects := content.count(b"{")) > max(FEW_OBJECTS, len(content) // 64):
         raise InputError(f"{file}: {objects:,} objects with next to nothing in them")
     try:
-        squad = _Squad.model_validate_json(content.removeprefix(codecs.BOM_UTF8))
+        squad = _Squad.model_validate_json(decoded(content, f"{file}", encoding))
     except ValidationError as error:
         first = error.errors()[0]
-        raise InputError(f"{file}: {_field_path(first['loc'])}{first['msg']}") from None
+        mistake = f"{_field_path(first['loc'])}{plainly(first['msg'])}"
+        other = "" if len(first["loc"]) > 1 else f"not a SQuAD file, {SHAPE}: "
+        raise InputError(f"{file}: {other}{mistake}") from None
     for i, article in enumerate(squad.data):
         for j, paragraph in enumerate(article.paragraphs):
             for k, qa in enumerate(paragraph.qas):

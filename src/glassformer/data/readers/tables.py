@@ -22,7 +22,7 @@ from glassformer.data.readers.files import (
     some,
     stop,
 )
-from glassformer.errors import CheckpointError, ConfigError, InputError, shown
+from glassformer.errors import CheckpointError, ConfigError, InputError, counted, shown
 from glassformer.strictjson import parse
 
 Row = dict[str, Any]
@@ -191,8 +191,8 @@ def _columns(
             continue
         if len(record) != len(names):
             bad(InputError(
-                f"{file}: line {number} has {len(record)} columns: write {len(names)}, one for "
-                f"each of {_list(names)}"
+                f"{file}: line {number} has {counted(len(record), 'columns')}: write {len(names)}, "
+                f"one for each of {_list(names)}"
             ))  # fmt: skip
             continue
         yield f"{file}: line {number}", dict(zip(names, record, strict=True))

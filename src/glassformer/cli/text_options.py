@@ -1,0 +1,94 @@
+"""Options of the commands that read texts, or a column of a table. Each is declared once, here."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+import typer
+
+from glassformer.cli.common import (
+    COLUMN,
+    DEVICE,
+    ENCODING,
+    FILE,
+    JSON,
+    MODEL,
+    SINGLE_DOCUMENT,
+    TEXTS,
+    inputs,
+    open_model,
+)
+from glassformer.data.table_files import DataTable, check_out
+from glassformer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from glassformer.loaded import Model
+
+LAST = ("out", "encoding", "device", "as_json")  # in --help, after the command's own
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """Which model reads which texts, and where the results go."""
+
+    model: str = MODEL
+    texts: list[str] | None = TEXTS
+    file: Path | None = FILE
+    column: list[str] | None = COLUMN
+    single_document: bool = SINGLE_DOCUMENT
+    out: Path | None = typer.Option(
+        None, help="Write a table with the results: .csv, .tsv, .jsonl or .parquet (vectors also "
+        "as .npy).",
+    )  # fmt: skip
+    encoding: str = ENCODING
+    device: str = DEVICE
+    as_json: bool = JSON
+
+    def read(self, *, columns: int = 1, pair: bool = False, vectors: bool = False) -> DataTable:
+        """The texts, or pairs of texts, after a check that --out can be written.
+
+        Args:
+            columns: how many --column may name
+            pair: each line is a pair of texts
+            vectors: the results are vectors
+        """
+        if self.out is not None:
+            check_out(self.out, self.file, vectors=vectors)
+        if self.column and len(self.column) > columns:
+            many = "one" if columns == 1 else "one, or two for a pair"
+            raise ConfigError(f"--column: {len(self.column)} columns: write {many}")
+        return inputs(
+            self.texts, self.file, self.column, pair=pair, single_document=self.single_document,
+            encoding=self.encoding,
+        )  # fmt: skip
+
+    def load(self) -> Model:
+        return open_model(self.model, self.device)
+
+
+def reads_texts(command: Callable[..., None]) -> Callable[..., None]:
+    """Add these options to a command, which gets them as its first argument."""
+    types = get_type_hints(TextOptions, {"Path": Path})
+    shared = {
+        field.name: inspect.Parameter(
+            field.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=field.default,
+            annotation=types[field.name],
+        )
+        for field in fields(TextOptions)
+    }  # fmt: skip
+
+    @functools.wraps(command)
+    def run(**options: Any) -> None:
+        command(TextOptions(**{name: options.pop(name) for name in shared}), **options)
+
+    signature = inspect.signature(command)
+    own = list(signature.parameters.values())[1:]
+    first = [parameter for name, parameter in shared.items() if name not in LAST]
+    last = [shared[name] for name in LAST]
+    run.__signature__ = signature.replace(parameters=[*first, *own, *last])  # type: ignore[attr-defined]
+    return run
