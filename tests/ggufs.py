@@ -12,9 +12,14 @@ import numpy as np
 import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from kit import hot
 
+LLAMA3 = {
+    "rope_type": "llama3", "rope_theta": 500_000.0, "factor": 8.0, "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0, "original_max_position_embeddings": 8192,
+}  # fmt: skip
 GONE = object()  # in `write`: leave the field out
 NAMES = {
     "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
@@ -81,6 +86,8 @@ def write(
         if config.model_type == "llama" and ("q_proj" in theirs or "k_proj" in theirs):
             packed = turn(packed, config.head_dim)
         found[name(theirs)] = packed
+    if config.rope_parameters["rope_type"] == "llama3":
+        found["rope_freqs.weight"] = factors(config)
     tensors(found)
     writer = gguf.GGUFWriter(path, architecture or config.model_type, endianess=endian)
     for key, value in (fields(config) | dict(changes or {})).items():
@@ -98,6 +105,14 @@ def write(
     writer.write_tensors_to_file()
     writer.close()
     return path
+
+
+def factors(config: Any) -> np.ndarray:
+    """By how much each pair of entries turns slower, as llama.cpp's converter computes it."""
+    width, rope = config.head_dim, config.rope_parameters
+    plain = 1.0 / rope["rope_theta"] ** (torch.arange(0, width, 2) / width)
+    slowed, _ = ROPE_INIT_FUNCTIONS["llama3"](config)
+    return (plain / slowed).numpy()
 
 
 def name(theirs: str) -> str:

@@ -12,6 +12,7 @@ FIELDS = {
     "family": "encoder", "vocab_size": 31, "width": 24, "depth": 3, "heads": 4, "mlp_width": 17,
     "max_length": 13,
 }  # fmt: skip
+BANDS = {"kind": "by_wavelength", "original_length": 8, "low": 1.0, "high": 4.0}
 
 
 def line_of(kind=ModelConfig, /, without=(), **changes):
@@ -83,6 +84,18 @@ def test_a_missing_field_is_named():
         ({"segments": -1}, ["segments = -1", "write at least 0"]),
         ({"gated": "perhaps"}, ["gated = 'perhaps'", "write true or false"]),
         ({"norm": "batch"}, ["norm = 'batch'", "'layer' or 'rms'"]),
+        ({"norm_place": "within"}, ["norm_place = 'within'", "'branch' or 'sandwich'"]),
+        ({"family": "seq2seq", "norm_place": "sandwich"}, ["norm_place = 'sandwich'", "seq2seq"]),
+        ({"parallel": True, "norm_place": "post"}, ["parallel = true", "no post-norm"]),
+        ({"position": "rotary", "rotary_fraction": 0.5}, ["rotary_fraction = 0.5", "3", "even"]),
+        ({"position": "rotary", "rotary_fraction": 0.1}, ["rotary_fraction = 0.1", "0", "even"]),
+        ({"rotary_fraction": 1.5}, ["rotary_fraction = 1.5", "write at most 1"]),
+        ({"rotary_scaling": {"factor": 2.0}}, ["rotary_scaling", "2.0", "needs a kind"]),
+        ({"rotary_scaling": {"kind": "linear", "low": 1.0}}, ["rotary_scaling", "by_wavelength"]),
+        ({"rotary_scaling": {"kind": "by_wavelength"}}, ["rotary_scaling", "needs all"]),
+        ({"rotary_scaling": BANDS | {"high": 1.0}}, ["rotary_scaling", "high", "more than low"]),
+        ({"score_cap": 0.0}, ["score_cap = 0.0", "write more than 0"]),
+        ({"qk_norm": "both"}, ["qk_norm = 'both'", "'head' or 'all'"]),
     ],
     ids=str,
 )
@@ -152,6 +165,11 @@ def test_sizes_that_are_given_stay():
         2,
     )
     assert (built.query_width, built.mixed_width, built.group_heads) == (5, 7, 2)
+
+
+def test_score_width_follows_head_width():
+    assert config(head_width=5).score_width == 5
+    assert config(head_width=5) == config(head_width=5, score_width=5)
 
 
 def test_value_width_follows_head_width():

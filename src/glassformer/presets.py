@@ -146,7 +146,7 @@ MODERNBERT_BASE = Preset(
     ("ModernBertModel", "ModernBertForMaskedLM"),
 )
 
-LLAMA = {  # rotary positions, RMS norms, gated MLPs, no biases
+LLAMA: dict[str, Any] = {  # rotary positions, RMS norms, gated MLPs, no biases
     "family": "decoder",
     "position": "rotary",
     "norm": "rms",
@@ -155,7 +155,7 @@ LLAMA = {  # rotary positions, RMS norms, gated MLPs, no biases
     "gated": True,
     "mlp_bias": False,
 }
-GEMMA = LLAMA | {
+GEMMA: dict[str, Any] = LLAMA | {
     "activation": "gelu_tanh",
     "embedding_scale": True,
     "norm_place": "sandwich",
@@ -166,7 +166,7 @@ GEMMA = LLAMA | {
     "score_width": 256,
     "ids": TokenIds(pad=0, start=2, end=1),
 }
-GEMMA3 = GEMMA | {
+GEMMA3: dict[str, Any] = GEMMA | {
     "vocab_size": 262_144,
     "max_length": 32_768,
     "rotary_base": 1_000_000.0,
@@ -175,8 +175,12 @@ GEMMA3 = GEMMA | {
     "window": 511,
     "global_every": 6,
 }
-LLAMA3 = {"vocab_size": 128_256, "max_length": 131_072, "rotary_base": 500_000.0}
-LLAMA3 |= {"ids": TokenIds(start=128_000, end=128_001)}
+LLAMA3: dict[str, Any] = {
+    "vocab_size": 128_256,
+    "max_length": 131_072,
+    "rotary_base": 500_000.0,
+    "ids": TokenIds(start=128_000, end=128_001),
+}
 
 
 def _decoder(
@@ -207,8 +211,9 @@ def _gemma3(what: str, depth: int, width: int, mlp_width: int) -> Preset:
 
 def _long(factor: float) -> RotaryScaling:
     """Llama 3.1 and 3.2, first trained on 8,192 tokens."""
-    lengths = {"original_length": 8192, "low": 1.0, "high": 4.0}
-    return RotaryScaling(kind="by_wavelength", factor=factor, **lengths)
+    return RotaryScaling(
+        kind="by_wavelength", factor=factor, original_length=8192, low=1.0, high=4.0
+    )
 
 
 PRESETS: dict[str, Preset] = {

@@ -144,6 +144,7 @@ def test_smollm2_is_saved_as_a_folder(model: gf.Model, theirs: Any, tmp_path: Pa
         assert getattr(again.config, name) == getattr(reference.config, name)
 
 
+LLAMA3 = ggufs.LLAMA3 | {"rope_theta": 1e7}  # some turn as before, some slower, one between
 WIDE = {
     "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 24,
     "intermediate_size": 160,
@@ -157,6 +158,7 @@ SMALL = {
     "biases": ("F32", {"attention_bias": True, "mlp_bias": True}),
     **{kind: (kind, WIDE) for kind in ("F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1")},
     "Q4_0, tied": ("Q4_0", WIDE | {"tie_word_embeddings": True}),
+    "Llama 3": ("F32", {"head_dim": 24, "rope_parameters": LLAMA3}),
     "Qwen2": ("F32", {"kind": "qwen2"}),
     "Qwen2, tied": ("F32", {"kind": "qwen2", "tie_word_embeddings": True}),
     "Qwen3": ("F32", {"kind": "qwen3", "head_dim": 10}),
@@ -207,6 +209,22 @@ def test_a_small_file_with_one_thing_wrong_says_something_else(
     model = gf.load(ggufs.write(tmp_path / "small.gguf", reference, **CONTROLS[control]))
     inputs = {"ids": texts((7, 13, 1, 11), 101)}
     assert difference(our_answers(model, inputs), reference_answers(reference, inputs)) > 1e-2
+
+
+def test_the_factors_of_llama_3_are_not_passed_over(tmp_path: Path) -> None:
+    reference = ggufs.reference(head_dim=24, rope_parameters=LLAMA3)
+    found = gf.load(ggufs.write(tmp_path / "a.gguf", reference)).config.rotary_scaling
+    assert (found.kind, found.factor, found.original_length) == ("by_wavelength", 8.0, 8192)
+    factors = ggufs.factors(reference.config)
+    assert len(set(factors[(factors > 1) & (factors < 8)].tolist())) > 0
+    for wrong in (factors[:-1], factors * 2, factors[::-1], factors[None], np.ones_like(factors)):
+        path = ggufs.write(
+            tmp_path / "b.gguf", reference,
+            tensors=lambda t, w=wrong: t.update({"rope_freqs.weight": np.ascontiguousarray(w)}),
+        )  # fmt: skip
+        with pytest.raises(CheckpointError) as caught:
+            gf.load(path)
+        one_line(caught.value, "b.gguf", "rope_freqs.weight")
 
 
 def test_a_small_file_with_a_cache_and_in_other_precisions(tmp_path: Path) -> None:

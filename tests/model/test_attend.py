@@ -25,6 +25,16 @@ from glassformer.model import (
 PROFILE = settings(deadline=None, max_examples=40, derandomize=True)
 
 
+def test_capped_scores_have_dropout_too():
+    config = ModelConfig(
+        family="decoder", vocab_size=11, width=8, depth=1, heads=2, mlp_width=5, max_length=7,
+        score_cap=2.0, dropout={"attention": 0.5}, init_std=0.5,
+    )  # fmt: skip
+    model, batch = build(config), Batch.of([[1, 2, 3, 4, 5], [6, 7]])
+    assert torch.equal(model.eval()(batch), model(batch))
+    assert not torch.equal(model.train()(batch), model(batch))
+
+
 @dataclass(frozen=True)
 class Problem:
     q: torch.Tensor

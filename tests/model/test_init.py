@@ -34,6 +34,14 @@ def test_norms_start_at_one_and_biases_at_zero(family):
     assert not any(p.any() for p in biases.values())
 
 
+def test_norms_that_multiply_by_one_more_start_at_zero():
+    places = {"norm_place": "sandwich", "qk_norm": "head"}
+    model = fresh("decoder", norm="rms", norm_plus_one=True, **places)
+    norms = [p for name, p in model.named_parameters() if name.endswith("norm.weight")]
+    assert len(norms) == 6 * 3 + 1
+    assert not any(p.any() for p in norms)
+
+
 @pytest.mark.parametrize("family", ["encoder", "decoder", "seq2seq"])
 def test_pre_norm_residual_maps_start_smaller(family):
     """std / √(2 · depth) for the maps that add to the stream, std for all others."""

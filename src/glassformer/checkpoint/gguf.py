@@ -9,7 +9,8 @@ import math
 import mmap
 import os
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,18 @@ from glassformer.checkpoint.architecture import Architecture
 from glassformer.checkpoint.gguf_header import GgufHeader
 from glassformer.checkpoint.gguf_tokenizer import tokenizer_files
 from glassformer.checkpoint.keys import Json, look_up, put
-from glassformer.checkpoint.tables.gguf import GGUF, PERMUTED, fields
+from glassformer.checkpoint.tables.gguf import FACTORS, GGUF, PERMUTED, fields
+from glassformer.config import RotaryScaling
 from glassformer.errors import CheckpointError, shown
+from glassformer.model.position import scaled
 from glassformer.safe_files import open_plain
 
 KINDS = (
     "F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K",
     "Q6_K", "IQ4_NL", "IQ4_XS",
 )  # fmt: skip
+LLAMA3: Mapping[str, Any] = {"original_length": 8192, "low": 1.0, "high": 4.0}
+MOST_PAIRS = 4096  # of entries of a head that turn
 AT_ONCE = 1024  # rows to dequantize: it needs a few times their memory
 
 
@@ -68,18 +73,18 @@ class GgufFile:
 
     def tensors(self) -> dict[str, Tensor]:
         """All weights in float32, which represents every quantization type exactly."""
-        gguf = _gguf(self.path)
-        weights = {}
-        for name, stored in self.stored.items():
-            packed = np.frombuffer(self.data, np.uint8, stored.size, stored.start)
-            packed = packed.reshape(math.prod(stored.shape[:-1]), -1)
-            rows = np.empty((len(packed), stored.shape[-1]), np.float32)
-            with np.errstate(all="ignore"):  # NaN and infinity are refused by name, later
-                for i in range(0, len(rows), AT_ONCE):
-                    rows[i : i + AT_ONCE] = gguf.dequantize(packed[i : i + AT_ONCE], stored.kind)
-            tensor = torch.from_numpy(rows).view(stored.shape)
-            weights[name] = self._unpermuted(name, tensor)
-        return weights
+        return {name: self._unpermuted(name, self.tensor(name)) for name in self.stored}
+
+    def tensor(self, name: str) -> Tensor:
+        """One of them, its rows in the order of the file."""
+        gguf, stored = _gguf(self.path), self.stored[name]
+        packed = np.frombuffer(self.data, np.uint8, stored.size, stored.start)
+        packed = packed.reshape(math.prod(stored.shape[:-1]), -1)
+        rows = np.empty((len(packed), stored.shape[-1]), np.float32)
+        with np.errstate(all="ignore"):  # NaN and infinity are refused by name, later
+            for i in range(0, len(rows), AT_ONCE):
+                rows[i : i + AT_ONCE] = gguf.dequantize(packed[i : i + AT_ONCE], stored.kind)
+        return torch.from_numpy(rows).view(stored.shape)
 
     def _unpermuted(self, name: str, tensor: Tensor) -> Tensor:
         """llama.cpp rotates neighbours, (0, 1), (2, 3) …; other libraries (0, D/2), (1, D/2 + 1) …
@@ -118,7 +123,8 @@ def open_gguf(path: str | os.PathLike[str]) -> GgufFile:
         raise header.wrong(f"general.architecture = {shown(kind)}: only {known} are supported")
     stored = _stored(header, gguf, len(data))
     config = _config(header, kind, stored)
-    return GgufFile(path, kind, config, tokenizer_files(header), stored, data)
+    file = GgufFile(path, kind, config, tokenizer_files(header), stored, data)
+    return replace(file, config=_with_scaling(file, header)) if FACTORS in stored else file
 
 
 def _stored(header: GgufHeader, gguf: Any, size: int) -> dict[str, Stored]:
@@ -171,9 +177,23 @@ def _config(header: GgufHeader, kind: str, stored: dict[str, Stored]) -> Json:
             config = put(config, name, header.value(name))
         elif name.startswith(f"{kind}."):
             raise header.wrong(f"field {shown(name)} is not known: it could change the arithmetic")
-    if "rope_freqs.weight" in stored:
-        raise header.wrong("tensor 'rope_freqs.weight': scaled rotary positions are not supported")
     return config
+
+
+def _with_scaling(file: GgufFile, header: GgufHeader) -> Json:
+    """The config with what the factors in the file are made of: those of Llama 3 are known."""
+    shape, base = file.stored[FACTORS].shape, look_up(file.config, f"{file.kind}.rope.freq_base")
+    known = file.kind == "llama" and len(shape) == 1 and shape[0] <= MOST_PAIRS
+    if known and (base is None or (type(base) is float and base > 1)):
+        factors = file.tensor(FACTORS)
+        width, factor = 2 * shape[0], factors.max().item()
+        speed = 1 / (base or 10_000.0) ** (torch.arange(0, width, 2) / width)
+        if 1 < factor < math.inf:
+            scaling = RotaryScaling(kind="by_wavelength", factor=factor, **LLAMA3)
+            if torch.allclose(speed / scaled(speed, scaling), factors, rtol=1e-4):
+                made = {**scaling.model_dump(), "pairs": shape[0]}
+                return {**file.config, "file": {**file.config["file"], "scaling": made}}
+    raise header.wrong(f"tensor {FACTORS!r}: only Llama 3's scaled rotary positions are supported")
 
 
 def _gguf(path: Path) -> Any:

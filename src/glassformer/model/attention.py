@@ -141,6 +141,7 @@ def attend(
     (a module and where it shows its tensors) the open arithmetic takes the kernel's place; a cap
     needs one, too.
     """
+    assert spec.cap is None or recorder is not None  # noqa: S101
     dtype = q.dtype
     if recorder is None and kernels.slow_backward(q):
         bias = None if spec.bias is None else spec.bias.float()

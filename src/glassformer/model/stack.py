@@ -99,14 +99,14 @@ class Stack(nn.Module):
         self.norm = Norm(config) if config.final_norm else None
         self.relative = Relative(config, causal=causal) if config.position == "relative" else None
         self.causal = causal
-        sizes = (config.max_length, config.rotary_width)
-        rotary, local = config.position == "rotary", config.local_rotary_base
-        turns = rotation(*sizes, config.rotary_base, config.rotary_scaling) if rotary else None
-        own = rotary and local is not None and config.window is not None
+        turns = local = None
+        if config.position == "rotary":
+            sizes = (config.max_length, config.rotary_width)
+            turns = rotation(*sizes, config.rotary_base, config.rotary_scaling)
+            if config.window is not None and config.local_rotary_base is not None:
+                local = rotation(*sizes, config.local_rotary_base)
         self.register_buffer("turns", turns, persistent=False)
-        self.register_buffer(
-            "local_turns", rotation(*sizes, local) if own else None, persistent=False
-        )
+        self.register_buffer("local_turns", local, persistent=False)
 
     def forward(
         self,

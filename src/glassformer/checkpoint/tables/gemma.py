@@ -37,8 +37,9 @@ def regular(foreign: Json, config: ModelConfig) -> str | None:
 def pattern(foreign: Json) -> int:
     """Newer files list the layers instead."""
     listed = foreign.get("layer_types")
-    full = isinstance(listed, list) and "full_attention" in listed
-    return listed.index("full_attention") + 1 if full else EVERY
+    if not isinstance(listed, list) or "full_attention" not in listed:
+        return EVERY
+    return listed.index("full_attention") + 1
 
 
 GEMMA2 = replace(

@@ -10,10 +10,10 @@ from glassformer.checkpoint.keys import Json, Key, look_up
 from glassformer.checkpoint.rows import Row
 from glassformer.checkpoint.tables.llama import LLAMA, OURS, TOKENS
 from glassformer.checkpoint.tables.qwen import QWEN2, QWEN3
-from glassformer.config import ModelConfig
+from glassformer.config import ModelConfig, RotaryScaling
 from glassformer.errors import shown
 
-THEIRS = "blk.{}."
+THEIRS, FACTORS = "blk.{}.", "rope_freqs.weight"
 ROWS = (
     Row("token_embd.weight", TOKENS),
     Row(THEIRS + "attn_norm.weight", OURS + "attention_norm.weight"),
@@ -37,11 +37,14 @@ def _of(base: Architecture, *keys: Key) -> Architecture:
     kind = base.model_type
 
     def rule(foreign: Json, config: ModelConfig) -> str | None:
+        D = config.query_width
         for name in (f"{kind}.rope.dimension_count", f"{kind}.attention.value_length"):
             width = look_up(foreign, name)
-            if width is not None and width != config.query_width:
-                only = f"only the head width, {config.query_width}, is supported"
-                return f"{name} = {shown(width)}: {only}"
+            if width not in (None, D):
+                return f"{name} = {shown(width)}: only the head width, {D}, is supported"
+        pairs = look_up(foreign, "file.scaling.pairs")
+        if pairs is not None and 2 * pairs != config.rotary_width:
+            return f"tensor {FACTORS!r} has {pairs} factors for {config.rotary_width // 2} pairs"
         parts = look_up(foreign, "split.count")
         if parts not in (None, 0, 1):
             return f"split.count = {shown(parts)}: join the parts (llama-gguf-split --merge) first"
@@ -82,7 +85,7 @@ def _of(base: Architecture, *keys: Key) -> Architecture:
             f"{kind}.use_parallel_residual": False,
         },
         rule=rule,
-        inert=(),
+        inert=(FACTORS,),
     )
 
 
@@ -94,8 +97,12 @@ def _ends(start: int | None, end: int | None) -> tuple[Key, Key]:
 
 
 BIAS = Key("file.attention_bias", ("attention_bias", "output_bias"))
+SCALING = tuple(  # of Llama 3, if the file has a tensor of factors
+    Key(f"file.scaling.{name}", f"rotary_scaling.{name}", field.default)
+    for name, field in RotaryScaling.model_fields.items()
+)
 GGUF = {
-    "llama": _of(LLAMA, BIAS, Key("file.mlp_bias", "mlp_bias"), *_ends(1, 2)),
+    "llama": _of(LLAMA, BIAS, Key("file.mlp_bias", "mlp_bias"), *SCALING, *_ends(1, 2)),
     "qwen2": _of(QWEN2, *_ends(None, None)),
     "qwen3": _of(QWEN3, BIAS, *_ends(None, None)),
 }
