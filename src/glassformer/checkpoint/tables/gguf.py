@@ -110,10 +110,9 @@ GGUF = {
 
 def fields(kind: str) -> set[str]:
     """Fields that are read. Another one of the architecture could change the arithmetic."""
-    table = GGUF[kind]
     return {
-        *(name for key in table.keys for name in key.names if not name.startswith("file.")),
-        *table.fixed,
+        *(name for key in GGUF[kind].keys for name in key.names if not name.startswith("file.")),
+        *GGUF[kind].fixed,
         f"{kind}.attention.value_length",
         f"{kind}.rope.dimension_count",
         f"{kind}.rope.scaling.finetuned",
