@@ -5,8 +5,9 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from glassformer.config import ModelConfig, TaskConfig, TokenIds, read
+from glassformer.config import ModelConfig, TaskConfig, TokenIds
 from glassformer.errors import ConfigError
+from glassformer.strict import read
 
 FIELDS = {
     "family": "encoder", "vocab_size": 31, "width": 24, "depth": 3, "heads": 4, "mlp_width": 17,
@@ -63,12 +64,12 @@ def test_a_missing_field_is_named():
     [
         ({"family": "encodr"}, ["family = 'encodr'", "'encoder', 'decoder' or 'seq2seq'"]),
         ({"heads": 5}, ["heads = 5", "width = 24", "write another number of heads"]),
-        ({"heads": 0}, ["heads = 0", "write more than 0"]),
+        ({"heads": 0}, ["heads = 0", "write at least 1"]),
         ({"depth": -1}, ["depth = -1", "write at least 0"]),
         ({"width": 2.5}, ["width = 2.5", "write a whole number"]),
         ({"width": "wide"}, ["width = 'wide'", "write a whole number"]),
         ({"key_heads": 3}, ["key_heads = 3", "heads = 4"]),
-        ({"head_width": 0}, ["head_width = 0", "write more than 0"]),
+        ({"head_width": 0}, ["head_width = 0", "write at least 1"]),
         ({"dropout": {"mlp": -0.1}}, ["dropout.mlp = -0.1", "write at least 0"]),
         ({"dropout": {"mlp": 1.0}}, ["dropout.mlp = 1.0", "less than 1"]),
         ({"norm_eps": math.nan}, ["norm_eps = nan", "finite"]),
@@ -80,7 +81,7 @@ def test_a_missing_field_is_named():
         ({"position": "relative", "relative_buckets": 6}, ["relative_buckets = 6", "such as 32"]),
         ({"family": "decoder", "depth": 0}, ["depth = 0", "a decoder needs at least one block"]),
         ({"decoder_depth": 2}, ["decoder_depth", "seq2seq", "encoder", "use depth"]),
-        ({"window": 0}, ["window = 0", "write more than 0"]),
+        ({"window": 0}, ["window = 0", "write at least 1"]),
         ({"segments": -1}, ["segments = -1", "write at least 0"]),
         ({"gated": "perhaps"}, ["gated = 'perhaps'", "write true or false"]),
         ({"norm": "batch"}, ["norm = 'batch'", "'layer' or 'rms'"]),

@@ -5,15 +5,14 @@ Nothing here imports torch, so that reading and checking a config is fast.
 
 from __future__ import annotations
 
-import difflib
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from glassformer.errors import ConfigError, shown, with_article
+from glassformer.errors import with_article
+from glassformer.strict import Named, Strict
 
 Family = Literal["encoder", "decoder", "seq2seq"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
@@ -27,51 +26,12 @@ Pooler = Literal["tanh", "relu", "gelu", "transform"]  # transform: activation, 
 # over the words of each sentence and then over the sentences.
 Pool = Literal["first", "last", "mean", "words", "hierarchy"]
 DOCUMENTS = ("words", "hierarchy")  # these accept texts longer than max_length
-TYPE = re.compile(r"(int|float|str|bool)$|constrained-|literal\[|tuple\[")  # of a union, in a path
-PLAINLY = (  # what pydantic says, and what we say
-    ("Input should be ", "write "),
-    ("a valid integer.*", "a whole number"),
-    ("a valid number.*", "a number"),
-    ("a valid string", "a text"),
-    ("a valid boolean.*", "true or false"),
-    ("a valid tuple", "a list"),
-    ("a valid dictionary.*", "a table"),
-    ("greater than or equal to ", "at least "),
-    ("greater than ", "more than "),
-    ("less than or equal to ", "at most "),
-    ("^Field required$", "it is missing"),
-    (r"Tuple should have (at \w+ \d+ items?).*", r"write \1"),
-    (r"String should have (at \w+ \d+ characters?)", r"write \1"),
-    (
-        "String should match pattern .*",
-        "write at most 100 letters, digits, . _ and -, the first of them no . or -",
-    ),
-)
 Rate = Field(default=0.0, ge=0.0, lt=1.0)
 MOST_BLOCKS = 1_000
 MOST = (1 << 31) - 1  # every number has bounds: no mistake may overflow in another library
 Size = Annotated[int, Field(ge=1, le=MOST)]
 Count = Annotated[int, Field(ge=0, le=MOST)]
 TokenId = Annotated[int, Field(ge=-MOST, le=MOST)]
-
-
-class Strict(BaseModel):
-    """Frozen, and an unknown key is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class Named(Strict):
-    """A config with a constructor that reports a mistake in one line."""
-
-    if not TYPE_CHECKING:
-
-        def __init__(self, **fields: Any) -> None:
-            try:
-                super().__init__(**fields)
-            except ValidationError as error:
-                line = _explain(type(self), error, {})
-                raise ConfigError(f"{type(self).__name__}: {line}") from error
 
 
 class DropoutRates(Strict):
@@ -327,77 +287,3 @@ class TaskConfig(Named):
     @property
     def traits(self) -> TaskTraits:
         return TRAITS[self.kind]
-
-
-C = TypeVar("C", bound=Named)
-
-
-def read(
-    kind: type[C],
-    fields: Mapping[str, Any],
-    source: str = "config",
-    names: Mapping[str, str] | None = None,
-    hint: Callable[[str], str] | None = None,
-) -> C:
-    """Build a `kind` from `fields`; a ConfigError names the first mistake in one line.
-
-    `source` is the file they come from, and `names` what it calls our fields. `hint` says what to
-    write instead of an unknown field.
-    """
-    try:
-        return kind(**fields)
-    except ConfigError as error:
-        raise ConfigError(
-            f"{source}: {_explain(kind, error.__cause__, names or {}, hint)}"
-        ) from None
-
-
-def _explain(
-    kind: type[BaseModel],
-    errors: Any,
-    names: Mapping[str, str],
-    hint: Callable[[str], str] | None = None,
-) -> str:
-    error = min(errors.errors(), key=lambda e: e["type"] != "extra_forbidden")  # typos first
-    path, value = _path(error), error.get("input")
-    if error["type"] == "extra_forbidden":
-        group = isinstance(value, Mapping)  # a hint is about a field
-        instead = _nearest(kind, error["loc"]) if hint is None or group else hint(path)
-        return f"unknown field {shown(path)} (value {shown(value)}): {instead}"
-    same = [
-        each for each in errors.errors() if _path(each) == path
-    ]  # of a union, one for each type
-    path = names.get(path, path)
-    if error["type"] == "missing":
-        return f"field {path!r} is missing: write a value for it"
-    if path and isinstance(value, list | tuple) and error["type"] == "string_type":
-        return f"{path} = {shown(value)}: write one, not a list"
-    if path:
-        return f"{path} = {shown(value)}: " + " or ".join(
-            dict.fromkeys(plainly(each["msg"]) for each in same)
-        ).replace(" or write ", " or ")
-    message = plainly(error["msg"])
-    return re.sub(r"\b(\w+)(?= = )", lambda match: names.get(match[0], match[0]), message)
-
-
-def _path(error: Any) -> str:
-    """The field's full name, without the types of a union."""
-    return ".".join(str(part) for part in error["loc"] if not TYPE.match(str(part)))
-
-
-def plainly(message: str) -> str:
-    """pydantic's message as the other ones of this package."""
-    message = message.replace("Value error, ", "")
-    for theirs, ours in PLAINLY:
-        message = re.sub(theirs, ours, message)
-    return message
-
-
-def _nearest(kind: type[BaseModel], place: tuple[Any, ...]) -> str:
-    """What to write instead of an unknown field: a similar name in the same group."""
-    for step in place[:-1]:
-        group = kind.model_fields[step].annotation
-        assert isinstance(group, type)  # noqa: S101
-        kind = group
-    near = difflib.get_close_matches(str(place[-1]), list(kind.model_fields), n=1)
-    return f"did you mean {near[0]!r}?" if near else "remove it"

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BeforeValidator, Field
 
-from glassformer.config import Count, Pool, Size, Strict
+from glassformer.config import Count, Pool, Size
+from glassformer.strict import Strict
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,8 @@ def test_importing_glassformer_imports_no_torch():
 def test_a_bad_config_is_refused_without_torch():
     code = """
 import sys
-from glassformer.config import ModelConfig, read
+from glassformer.config import ModelConfig
+from glassformer.strict import read
 from glassformer.errors import ConfigError
 try:
     read(ModelConfig, {"family": "encoder", "wdith": 7}, "run.toml")

@@ -8,8 +8,9 @@ from typing import Any
 
 from glassformer.checkpoint.keys import Json, Key, check_fixed, names, put, read_keys, write_keys
 from glassformer.checkpoint.rows import Row
-from glassformer.config import TRAITS, ModelConfig, TaskConfig, TaskKind, read
+from glassformer.config import TRAITS, ModelConfig, TaskConfig, TaskKind
 from glassformer.errors import CheckpointError, shown
+from glassformer.strict import read
 
 PROBLEM, SEVERAL = "problem_type", "multi_label_classification"
 MAX_LAYERS, MAX_NUMBER, MAX_LABELS = 160, (1 << 31) - 1, 100_000

@@ -35,8 +35,8 @@ def run(
     if "stop" in settings:
         settings["stop"] = tuple(map(_unescaped, settings["stop"]))
     prompts = table_of(texts(prompt, file))
-    from glassformer.config import read
     from glassformer.generate.settings import Settings
+    from glassformer.strict import read
 
     checked = read(Settings, settings, "generate")  # reported before torch is imported
     from glassformer.generate.job import generate, notes, prepare, stream

@@ -35,8 +35,8 @@ from glassformer.cli import (
     translate,
 )
 from glassformer.cli.common import with_paths
-from glassformer.config import plainly
 from glassformer.errors import GlassformerError
+from glassformer.strict import plainly
 from glassformer.version import __version__
 
 COMMANDS: dict[str, Callable[..., None]] = {

@@ -11,8 +11,9 @@ from typing import Any, Literal, Self, TypedDict
 
 from pydantic import Field, PositiveInt, model_validator
 
-from glassformer.config import Named, TokenIds, read
+from glassformer.config import TokenIds
 from glassformer.errors import CheckpointError, ConfigError
+from glassformer.strict import Named, read
 from glassformer.strictjson import parse
 
 MOST_CHOICES = 10_000_000  # candidates of one beam search step

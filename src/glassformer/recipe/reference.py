@@ -15,12 +15,12 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
-from glassformer.config import Strict
 from glassformer.errors import ConfigError
 from glassformer.fields import PathField
 from glassformer.objectives import OBJECTIVES
 from glassformer.recipe.field_names import GROUPS
 from glassformer.recipe.schema import Recipe
+from glassformer.strict import Strict
 
 WORDS = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 DECIDED = ("model.family", "model.vocab_size", "model.ids")  # by objective and tokenizer

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from glassformer.config import ModelConfig, Named, TokenIds, read
+from glassformer.config import ModelConfig, TokenIds
 from glassformer.errors import ConfigError, shown, with_article
 from glassformer.fields import (
     DataConfig,
@@ -27,6 +27,7 @@ from glassformer.recipe.field_names import hint
 from glassformer.recipe.paths import expanded, from_caller, from_recipe, map_paths
 from glassformer.recipe.toml import read_fields
 from glassformer.recipe.validation import check_agreement
+from glassformer.strict import Named, read
 
 
 class Recipe(Named):

@@ -6,9 +6,10 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from glassformer.config import Position, Strict
+from glassformer.config import Position
 from glassformer.generate.generation import Stopped
 from glassformer.glass.stacks import StackName
+from glassformer.strict import Strict
 from glassformer.studio.schemas import Guess, Predictions, Token
 
 BlockPart = Literal["embedding", "attention", "cross", "block"]

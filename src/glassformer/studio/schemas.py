@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, JsonValue, RootModel
 
-from glassformer.config import Strict
 from glassformer.glass.stacks import StackName
+from glassformer.strict import Strict
 
 WeightsView = Literal["raw", "value", "rollout", "mean"]
 Side = Literal["encoder", "decoder"]

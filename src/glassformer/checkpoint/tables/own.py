@@ -10,7 +10,8 @@ from pydantic_core import PydanticUndefined
 from glassformer.checkpoint.architecture import Architecture, Head
 from glassformer.checkpoint.keys import REQUIRED, Key
 from glassformer.checkpoint.rows import Row
-from glassformer.config import DropoutRates, ModelConfig, RotaryScaling, Strict, TokenIds
+from glassformer.config import DropoutRates, ModelConfig, RotaryScaling, TokenIds
+from glassformer.strict import Strict
 
 GROUPS: dict[str, type[Strict]] = {
     "rotary_scaling": RotaryScaling, "dropout": DropoutRates, "ids": TokenIds,

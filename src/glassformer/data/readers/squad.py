@@ -9,7 +9,6 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field, ValidationError
 
-from glassformer.config import plainly
 from glassformer.data.readers.files import (
     UTF8,
     Bad,
@@ -21,6 +20,7 @@ from glassformer.data.readers.files import (
     unpacked,
 )
 from glassformer.errors import InputError, shown
+from glassformer.strict import plainly
 
 SHAPE = '{"data": [{"paragraphs": [{"context": …, "qas": […]}]}]}'
 MOST_JSON = 2**28  # bytes: a file of questions is read into memory

@@ -22,7 +22,7 @@ from glassformer.studio.schemas import WeightsView
 THUMBNAIL = 48  # the most rows and columns of a head on the map
 
 
-class Picture(NamedTuple):
+class EncodedPicture(NamedTuple):
     """Weights as bytes: weight = (byte / 255) ** power."""
 
     values: Tensor  # (T, S) uint8
@@ -34,10 +34,10 @@ def to_bytes(values: Tensor) -> Tensor:
     return (values.float() * 255).round().clamp(0, 255).to(torch.uint8).cpu()
 
 
-def picture(weights: Tensor) -> Picture:
+def picture(weights: Tensor) -> EncodedPicture:
     if weights.shape[-1] <= THUMBNAIL:
-        return Picture(to_bytes(weights))
-    return Picture(to_bytes(weights.clamp(min=0).sqrt()), power=2)
+        return EncodedPicture(to_bytes(weights))
+    return EncodedPicture(to_bytes(weights.clamp(min=0).sqrt()), power=2)
 
 
 def all_heads(run: RecordedRun, stack: StackName) -> Tensor:  # (L, H, r, c)
@@ -52,7 +52,7 @@ def all_heads(run: RecordedRun, stack: StackName) -> Tensor:  # (L, H, r, c)
 
 def one_head(
     run: RecordedRun, stack: StackName, layer: int, head: int, view: WeightsView
-) -> Picture:
+) -> EncodedPicture:
     """One head; `mean` is over the heads of its layer, `rollout` over all layers up to it."""
     here = place(run.trace, stack, layer, head)
     heads = widen(run.trace[f"{here}.weights"])  # (H, T, S)

@@ -16,7 +16,7 @@ from glassformer.glass import Edit, Trace, weights
 from glassformer.glass.stacks import StackName, stacks
 from glassformer.loaded import Model, record
 from glassformer.studio.cache import RecentCache
-from glassformer.studio.jobs import Progress
+from glassformer.studio.jobs import JobProgress
 from glassformer.studio.page_schemas import ShuffleRequest, ShuffleRow
 from glassformer.studio.runs import RecordedRun
 from glassformer.studio.schemas import Predictions, Token, TokenPrediction
@@ -45,11 +45,13 @@ class ShuffledRuns(RecentCache[ShuffledRun]):
     def __init__(self) -> None:
         super().__init__(MAX_ENTRIES, MAX_BYTES)
 
-    def add(self, run: RecordedRun, request: ShuffleRequest, progress: Progress) -> ShuffledRun:
+    def add(self, run: RecordedRun, request: ShuffleRequest, progress: JobProgress) -> ShuffledRun:
         return self.put(shuffle(run, request, f"s{self.next_number()}", progress))
 
 
-def shuffle(run: RecordedRun, request: ShuffleRequest, id: str, progress: Progress) -> ShuffledRun:
+def shuffle(
+    run: RecordedRun, request: ShuffleRequest, id: str, progress: JobProgress
+) -> ShuffledRun:
     """Run the same words in a random order; a decoder's last word stays last.
 
     Raises InputError for a pair of texts, and Cancelled once the client has left.
