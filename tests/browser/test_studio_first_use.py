@@ -272,7 +272,7 @@ def test_long_work_tells_how_far_it_is_and_can_be_stopped(
     page = open_page(toys.address(m="toy-decoder"))
     settle(page)
     before = page.locator("#text").input_value()
-    line = page.get_by_role("group", name="JobProgress")
+    line = page.get_by_role("group", name="Progress")
     expect(line).to_be_hidden()
     page.route("**/api/runs", lambda route: None)  # never answered
     progress = json.dumps({"unit": "layer", "done": 12, "of": 30})

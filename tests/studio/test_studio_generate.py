@@ -12,7 +12,7 @@ from glassformer.generate.job import prepare
 from glassformer.generate.processors import processors
 from glassformer.generate.sampling import generate_tokens
 from glassformer.glass import Recorder
-from glassformer.studio.jobs import Cancelled, JobProgress
+from glassformer.studio.jobs import Cancelled, JobMonitor
 from glassformer.studio.page_schemas import GenerationRequest
 from glassformer.studio.views.generation import record_generation
 from sampling import mostly_slow
@@ -271,7 +271,7 @@ def test_what_cannot_be_written_is_one_line(served, client):
 
 @pytest.mark.parametrize("beams", [1, 3])
 def test_writing_stops_where_it_is(served, beams):
-    left = JobProgress()
+    left = JobMonitor()
     left.stopped.set()
     with pytest.raises(Cancelled):
         record_generation(

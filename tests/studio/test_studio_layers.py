@@ -12,7 +12,7 @@ from folders import tiny
 from glassformer.glass import decided, lens, weights
 from glassformer.model import Look
 from glassformer.model.position import relative_bucket, sinusoid
-from glassformer.studio.jobs import Cancelled, JobProgress
+from glassformer.studio.jobs import Cancelled, JobMonitor
 from glassformer.studio.page_schemas import ShuffleRequest
 from glassformer.studio.runs import record_run
 from glassformer.studio.samples import ServedModel
@@ -20,7 +20,7 @@ from glassformer.studio.schemas import RunRequest, Token
 from glassformer.studio.views.positions import lecture_positions, model_positions
 from glassformer.studio.views.shuffle import reorder, shuffle
 
-NEVER = JobProgress()
+NEVER = JobMonitor()
 
 
 def read(client, path):
@@ -287,7 +287,7 @@ def test_nothing_to_shuffle_is_one_line(client, run):
     assert "remove the second one" in answer.json()["error"]
     answer = client.post("/api/shuffles", json={"run": "r99", "seed": 0})
     assert answer.status_code == 404
-    left = JobProgress()
+    left = JobMonitor()
     left.stopped.set()
     with pytest.raises(Cancelled):
         shuffle(asked(tiny("encoder"), "1 2 3"), ShuffleRequest(run="r1", seed=0), "s1", left)

@@ -13,7 +13,7 @@ import uvicorn
 
 from glassformer.studio.app import create_app
 from glassformer.studio.guard import Refused
-from glassformer.studio.jobs import Cancelled, ClientLeft, JobProgress, JobQueue
+from glassformer.studio.jobs import Cancelled, ClientLeft, JobMonitor, JobQueue
 from glassformer.studio.runs import RecordedRuns, max_tokens, record_run, stack_sizes
 from glassformer.studio.samples import ServedModel
 from glassformer.studio.schemas import RunRequest
@@ -29,7 +29,7 @@ def asking(text):
 
 
 def test_the_newest_runs_are_kept(served):
-    model, runs, never = served[1].model, RecordedRuns(max_entries=2), JobProgress()
+    model, runs, never = served[1].model, RecordedRuns(max_entries=2), JobMonitor()
     first, second = (runs.add(model, asking(text), never) for text in ("man", "woman"))
     assert runs.get(first.id) is first  # asked for: it is the newer one now
     third = runs.add(model, asking("the"), never)
@@ -41,7 +41,7 @@ def test_the_newest_runs_are_kept(served):
 
 
 def test_runs_are_bounded_in_bytes_too(served):
-    model, never = served[1].model, JobProgress()
+    model, never = served[1].model, JobMonitor()
     size = record_run(model, asking("man"), "r0", never).bytes
     runs = RecordedRuns(max_bytes=3 * size)
     for text in ("man", "woman", "the", "cat"):
@@ -63,7 +63,7 @@ def test_room_for_weights_bounds_the_text():
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_run_stops_where_it_is(served, number):
-    left = JobProgress()
+    left = JobMonitor()
     left.stopped.set()
     ask = RunRequest(model="0", text=served[number].texts[0])
     with pytest.raises(Cancelled):
@@ -208,7 +208,7 @@ def test_a_job_tells_how_far_it_is():
 def test_a_run_tells_each_layer(served, number):
     told = []
 
-    class Heard(JobProgress):
+    class Heard(JobMonitor):
         def tell(self, unit, done, of):
             told.append((unit, done, of))
 

@@ -26,7 +26,7 @@ class Cancelled(Exception):
     """The client no longer waits for this work."""
 
 
-class JobProgress:
+class JobMonitor:
     """How far a job is; the job stops where it tells, once its client has left."""
 
     def __init__(self) -> None:
@@ -49,13 +49,13 @@ class JobQueue:
     def __init__(self, max_running: int = MAX_RUNNING, max_waiting: int = MAX_WAITING) -> None:
         self.slots = asyncio.Semaphore(max_running)
         self.max_running, self.max_waiting = max_running, max_waiting
-        self.jobs: dict[object, JobProgress] = {}  # running and waiting, by their names
+        self.jobs: dict[object, JobMonitor] = {}  # running and waiting, by their names
 
-    async def run(self, request: Request, work: Callable[[JobProgress], T]) -> T:
+    async def run(self, request: Request, work: Callable[[JobMonitor], T]) -> T:
         """Run `work` in a thread; its progress is stopped when the client disconnects."""
         if len(self.jobs) >= self.max_running + self.max_waiting:
             raise Refused(429, f"{len(self.jobs)} requests are in progress: try again later")
-        progress = JobProgress()
+        progress = JobMonitor()
         name = request.headers.get(HEADER)
         key: object = progress if name is None or name in self.jobs else name
         self.jobs[key] = progress
@@ -82,7 +82,7 @@ class JobQueue:
             raise Refused(404, "there is no such job: it has ended")
         return self.jobs[name].now
 
-    async def _in_slot(self, work: Callable[[JobProgress], T], progress: JobProgress) -> T:
+    async def _in_slot(self, work: Callable[[JobMonitor], T], progress: JobMonitor) -> T:
         async with self.slots:
             thread = asyncio.create_task(asyncio.to_thread(work, progress))
             try:

@@ -18,7 +18,7 @@ from glassformer.glass.stacks import StackName
 from glassformer.loaded import Model, record
 from glassformer.studio.cache import RecentCache
 from glassformer.studio.guard import no_model
-from glassformer.studio.jobs import JobProgress
+from glassformer.studio.jobs import JobMonitor
 from glassformer.studio.schemas import (
     RunRequest,
     RunRow,
@@ -94,7 +94,7 @@ class RecordedRuns(RecentCache[RecordedRun]):
             raise InputError("a trace holds one recorded text: choose a model to run another")
         return run
 
-    def add(self, model: Model, request: RunRequest, progress: JobProgress) -> RecordedRun:
+    def add(self, model: Model, request: RunRequest, progress: JobMonitor) -> RecordedRun:
         return self.put(record_run(model, request, f"r{self.next_number()}", progress))
 
 
@@ -149,7 +149,7 @@ class RunInput:
     complete: bool = True
 
 
-def record_run(model: Model, request: RunRequest, id: str, progress: JobProgress) -> RecordedRun:
+def record_run(model: Model, request: RunRequest, id: str, progress: JobMonitor) -> RecordedRun:
     """Run a model on a request's text and record it; raises Cancelled once the client has left."""
     sizes = stack_sizes(model)
     depths = {size.name: size.layers for size in sizes if size.name != "cross"}
@@ -186,7 +186,7 @@ def record_run(model: Model, request: RunRequest, id: str, progress: JobProgress
     )  # fmt: skip
 
 
-def _input(model: Model, request: RunRequest, progress: JobProgress) -> RunInput:
+def _input(model: Model, request: RunRequest, progress: JobMonitor) -> RunInput:
     """A text, or a pair that is read as one."""
     side: Side = "decoder" if model.task.backbone.config.family == "decoder" else "encoder"
     source = tokenize(model, request.text, request.second)
@@ -208,7 +208,7 @@ def _input(model: Model, request: RunRequest, progress: JobProgress) -> RunInput
     return RunInput(source.inputs, {side: tokens}, ids, edit)
 
 
-def _seq2seq_input(model: Model, request: RunRequest, progress: JobProgress) -> RunInput:
+def _seq2seq_input(model: Model, request: RunRequest, progress: JobMonitor) -> RunInput:
     """A text and its translation.
 
     The translation is written without the interventions in the decoder: they cannot change it.
@@ -249,7 +249,7 @@ def _without_logits(trace: Trace, tokens: dict[StackName, list[Token]]) -> Trace
 
 
 def _target(
-    model: Model, request: RunRequest, source: list[int], edit: Edit, progress: JobProgress
+    model: Model, request: RunRequest, source: list[int], edit: Edit, progress: JobMonitor
 ) -> tuple[list[int], bool]:
     """The decoder's ids, and whether they are complete.
 

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import BaseModel
 from torch import Tensor
 
-from glassformer.studio.views.encode import Picture
+from glassformer.studio.views.encode import EncodedPicture
 
 WEB = Path(__file__).parent / "web"
 MAIN = "main"
@@ -27,7 +27,7 @@ EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|const|class) (\w+))", r
 UNSUPPORTED = re.compile(r"^(?:import|export)\b.*|</script|<!--", re.MULTILINE | re.IGNORECASE)
 SHEET = re.compile(r'<link rel="stylesheet" href="(.*)">\n *')
 DATA = '<script type="application/json" id="held">null</script>'  # where the responses go
-ResponseContent = BaseModel | Tensor | Picture
+ResponseContent = BaseModel | Tensor | EncodedPicture
 
 
 def bundle(modules: Mapping[str, str], main: str) -> str:
@@ -104,6 +104,6 @@ def as_data(value: Any) -> str:
 def _plain(answer: ResponseContent) -> Any:
     if isinstance(answer, BaseModel):
         return answer.model_dump(mode="json")
-    values, power = answer if isinstance(answer, Picture) else Picture(answer)
+    values, power = answer if isinstance(answer, EncodedPicture) else EncodedPicture(answer)
     data = base64.b64encode(values.numpy().tobytes()).decode()
     return {"bytes": data, "shape": list(values.shape), "power": power}

@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request, Response
 
 from glassformer.glass.stacks import StackName
 from glassformer.studio import schemas
-from glassformer.studio.jobs import JobProgress
+from glassformer.studio.jobs import JobMonitor
 from glassformer.studio.page_schemas import GenerationRequest
 from glassformer.studio.routes.responses import as_bytes, as_json, parse_body
 from glassformer.studio.state import StudioState
@@ -25,7 +25,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
         query = parse_body(GenerationRequest, await request.body())
         served = state.served(query.model)
 
-        def work(progress: JobProgress) -> RecordedGeneration:
+        def work(progress: JobMonitor) -> RecordedGeneration:
             known = generations.same(query)
             return known or generations.add(
                 state.checkpoints.model(served, query.step), query, progress

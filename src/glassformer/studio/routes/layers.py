@@ -6,7 +6,7 @@ from fastapi import FastAPI, Request, Response
 
 from glassformer.errors import InputError
 from glassformer.glass.stacks import StackName
-from glassformer.studio.jobs import JobProgress
+from glassformer.studio.jobs import JobMonitor
 from glassformer.studio.routes.responses import as_json
 from glassformer.studio.state import StudioState
 from glassformer.studio.views import layers
@@ -17,7 +17,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
     async def lens(request: Request, id: str) -> Response:
         run = state.runs.get(id)
 
-        def work(progress: JobProgress) -> bytes:
+        def work(progress: JobMonitor) -> bytes:
             return run.once("lens", lambda: layers.lens_curves(run, progress))
 
         return as_json(await state.jobs.run(request, work))
@@ -26,7 +26,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
     async def lens_at(request: Request, id: str, token: int) -> Response:
         run = state.runs.get(id)
 
-        def work(_: JobProgress) -> bytes:
+        def work(_: JobMonitor) -> bytes:
             return run.once(f"lens {token}", lambda: layers.lens_at(run, token))
 
         return as_json(await state.jobs.run(request, work))

@@ -7,7 +7,7 @@ from typing import Literal
 from fastapi import FastAPI, Request, Response
 
 from glassformer.glass.stacks import StackName
-from glassformer.studio.jobs import JobProgress
+from glassformer.studio.jobs import JobMonitor
 from glassformer.studio.page_schemas import PositionTable, ShuffleRequest
 from glassformer.studio.routes.responses import as_bytes, as_json, parse_body
 from glassformer.studio.state import StudioState
@@ -28,7 +28,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
     ) -> Response:
         served = state.served(model)
 
-        def work(progress: JobProgress) -> PositionTable:
+        def work(progress: JobMonitor) -> PositionTable:
             return positions.model_positions(state.checkpoints.model(served, step), stack)
 
         return as_json(await state.jobs.run(request, work))
@@ -38,7 +38,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
         query = parse_body(ShuffleRequest, await request.body())
         run = state.runs.get(query.run)
 
-        def work(progress: JobProgress) -> ShuffledRun:
+        def work(progress: JobMonitor) -> ShuffledRun:
             return shuffled_runs.same(query) or shuffled_runs.add(run, query, progress)
 
         return as_json((await state.jobs.run(request, work)).row)

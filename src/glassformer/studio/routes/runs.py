@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request, Response
 
 from glassformer.glass.stacks import StackName
 from glassformer.studio import schemas
-from glassformer.studio.jobs import JobProgress
+from glassformer.studio.jobs import JobMonitor
 from glassformer.studio.routes.responses import as_bytes, as_json, parse_body
 from glassformer.studio.runs import RecordedRun, max_tokens, stack_sizes
 from glassformer.studio.samples import ServedModel, samples
@@ -38,7 +38,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
             return as_json(state.runs.uploaded_run(query).row)
         served = state.models[query.model]
 
-        def work(progress: JobProgress) -> RecordedRun:
+        def work(progress: JobMonitor) -> RecordedRun:
             known = state.runs.same(query)
             if known is not None:
                 return known
@@ -91,7 +91,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
     async def token_surprisal(request: Request, id: str) -> Response:
         run = state.runs.get(id)
 
-        def work(progress: JobProgress) -> bytes:
+        def work(progress: JobMonitor) -> bytes:
             return run.once("surprisal", lambda: surprisal(run, progress))
 
         return as_json(await state.jobs.run(request, work))

@@ -23,7 +23,7 @@ from glassformer.loaded import Model, record
 from glassformer.model import Cache
 from glassformer.precision import widen
 from glassformer.studio.cache import RecentCache
-from glassformer.studio.jobs import JobProgress
+from glassformer.studio.jobs import JobMonitor
 from glassformer.studio.page_schemas import (
     BeamNode,
     BeamResult,
@@ -71,13 +71,13 @@ class RecordedGenerations(RecentCache[RecordedGeneration]):
         super().__init__(MAX_ENTRIES, MAX_BYTES)
 
     def add(
-        self, model: Model, request: GenerationRequest, progress: JobProgress
+        self, model: Model, request: GenerationRequest, progress: JobMonitor
     ) -> RecordedGeneration:
         return self.put(record_generation(model, request, f"g{self.next_number()}", progress))
 
 
 def record_generation(
-    model: Model, request: GenerationRequest, id: str, progress: JobProgress
+    model: Model, request: GenerationRequest, id: str, progress: JobMonitor
 ) -> RecordedGeneration:
     """Continue a request's text and record every step; Cancelled once the client has left."""
     source = tokenize(model, request.text).ids
@@ -104,7 +104,7 @@ class _StepRecorder:
     model: Model
     job: GenerationJob
     taken: dict[int, int]  # step to token: what the user has chosen
-    progress: JobProgress
+    progress: JobMonitor
     most: int  # tokens
     # (V,) of this step: before any processor, and after each.
     scores: list[Tensor] = field(default_factory=list)
@@ -278,7 +278,7 @@ def attention_rows(
 
 
 def _beam_search(
-    model: Model, job: GenerationJob, request: GenerationRequest, id: str, progress: JobProgress
+    model: Model, job: GenerationJob, request: GenerationRequest, id: str, progress: JobMonitor
 ) -> RecordedGeneration:
     if request.taken:
         raise InputError("taken: a beam search takes no chosen tokens: write num_beams = 1")
@@ -312,7 +312,7 @@ class _BeamRecorder:
 
     model: Model
     engine: Engine
-    progress: JobProgress
+    progress: JobMonitor
     most: int  # tokens
     nodes: list[BeamNode] = field(default_factory=list)
     caches: list[CacheRow] = field(default_factory=list)

@@ -7,7 +7,7 @@ import re
 from glassformer.errors import InputError
 from glassformer.glass import between, decided, lens, word_path
 from glassformer.glass.stacks import StackName, sides
-from glassformer.studio.jobs import JobProgress
+from glassformer.studio.jobs import JobMonitor
 from glassformer.studio.page_schemas import (
     BlockPart,
     LayerPoint,
@@ -21,7 +21,7 @@ from glassformer.studio.views.predictions import TOP, guesses, readable
 BLOCK = re.compile(r"\w+\.blocks\.(\d+)\.(attention|cross)?")
 
 
-def lens_curves(run: RecordedRun, progress: JobProgress) -> LensCurves:
+def lens_curves(run: RecordedRun, progress: JobMonitor) -> LensCurves:
     """How close each point is to the final output, for all tokens."""
 
     def tell(done: int, of: int) -> None:

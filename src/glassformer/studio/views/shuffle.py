@@ -16,7 +16,7 @@ from glassformer.glass import Edit, Trace, weights
 from glassformer.glass.stacks import StackName, stacks
 from glassformer.loaded import Model, record
 from glassformer.studio.cache import RecentCache
-from glassformer.studio.jobs import JobProgress
+from glassformer.studio.jobs import JobMonitor
 from glassformer.studio.page_schemas import ShuffleRequest, ShuffleRow
 from glassformer.studio.runs import RecordedRun
 from glassformer.studio.schemas import Predictions, Token, TokenPrediction
@@ -45,12 +45,12 @@ class ShuffledRuns(RecentCache[ShuffledRun]):
     def __init__(self) -> None:
         super().__init__(MAX_ENTRIES, MAX_BYTES)
 
-    def add(self, run: RecordedRun, request: ShuffleRequest, progress: JobProgress) -> ShuffledRun:
+    def add(self, run: RecordedRun, request: ShuffleRequest, progress: JobMonitor) -> ShuffledRun:
         return self.put(shuffle(run, request, f"s{self.next_number()}", progress))
 
 
 def shuffle(
-    run: RecordedRun, request: ShuffleRequest, id: str, progress: JobProgress
+    run: RecordedRun, request: ShuffleRequest, id: str, progress: JobMonitor
 ) -> ShuffledRun:
     """Run the same words in a random order; a decoder's last word stays last.
 

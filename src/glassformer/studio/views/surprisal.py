@@ -13,7 +13,7 @@ from torch import Tensor
 from glassformer.errors import InputError
 from glassformer.glass import Edit, swapped
 from glassformer.loaded import Model, record
-from glassformer.studio.jobs import JobProgress
+from glassformer.studio.jobs import JobMonitor
 from glassformer.studio.runs import RecordedRun
 from glassformer.studio.schemas import Surprisal
 from glassformer.studio.tokenization import mask_token
@@ -22,7 +22,7 @@ from glassformer.studio.views.predictions import surprisal_bits
 Change = Tensor | Callable[[Tensor], Tensor]
 
 
-def surprisal(run: RecordedRun, progress: JobProgress) -> Surprisal:
+def surprisal(run: RecordedRun, progress: JobMonitor) -> Surprisal:
     """The surprisal of a run's tokens; raises InputError for a model that predicts no tokens."""
     if run.next_bits:
         return Surprisal(side="decoder", bits=run.next_bits)
@@ -34,7 +34,7 @@ def surprisal(run: RecordedRun, progress: JobProgress) -> Surprisal:
 
 
 def _masked_bits(
-    model: Model, run: RecordedRun, mask: str, progress: JobProgress
+    model: Model, run: RecordedRun, mask: str, progress: JobMonitor
 ) -> list[float | None]:
     tokens = run.tokens["encoder"]
     bits: list[float | None] = []
