@@ -123,8 +123,8 @@ def open_gguf(path: str | os.PathLike[str]) -> GgufFile:
         raise header.wrong(f"general.architecture = {shown(kind)}: only {known} are supported")
     stored = _stored(header, gguf, len(data))
     config = _config(header, kind, stored)
-    file = GgufFile(path, kind, config, tokenizer_files(header), stored, data)
-    return replace(file, config=_with_scaling(file, header)) if FACTORS in stored else file
+    opened = GgufFile(path, kind, config, tokenizer_files(header), stored, data)
+    return replace(opened, config=_with_scaling(opened, header)) if FACTORS in stored else opened
 
 
 def _stored(header: GgufHeader, gguf: Any, size: int) -> dict[str, Stored]:
