@@ -95,6 +95,7 @@ def test_a_missing_field_is_named():
         ({"rotary_scaling": {"kind": "linear", "low": 1.0}}, ["rotary_scaling", "by_wavelength"]),
         ({"rotary_scaling": {"kind": "by_wavelength"}}, ["rotary_scaling", "needs all"]),
         ({"rotary_scaling": BANDS | {"high": 1.0}}, ["rotary_scaling", "high", "more than low"]),
+        ({"norm_plus_one": True}, ["norm_plus_one = true", "norm = 'rms'"]),
         ({"score_cap": 0.0}, ["score_cap = 0.0", "write more than 0"]),
         ({"qk_norm": "both"}, ["qk_norm = 'both'", "'head' or 'all'"]),
     ],

@@ -198,6 +198,8 @@ class ModelConfig(Named):
                 f"relative_distance = {self.relative_distance}: write more than {near}, the "
                 "number of distances with a bucket of their own"
             )
+        if self.norm_plus_one and self.norm != "rms":
+            raise ValueError("norm_plus_one = true: it is for norm = 'rms'")
         if self.depth == 0 and self.family != "encoder":
             raise ValueError(f"depth = 0: {with_article(self.family)} needs at least one block")
         if self.decoder_depth is not None and self.family != "seq2seq":
