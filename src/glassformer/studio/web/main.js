@@ -9,6 +9,7 @@ import { describe, listen } from "./keys.js";
 import { atStep, changed, changesOf, lab, NONE } from "./lab.js";
 import { layers } from "./layers.js";
 import { map } from "./map.js";
+import { model } from "./model.js";
 import { numbers } from "./numbers.js";
 import { positions } from "./positions.js";
 import { read, write } from "./state.js";
@@ -17,7 +18,7 @@ import { training } from "./training.js";
 import { translate } from "./translate.js";
 import { waiting } from "./waiting.js";
 
-const PAGES = [map, head, numbers, translate, generate, layers, positions, lab, compare, training]
+const PAGES = [model, map, head, numbers, translate, generate, layers, positions, lab, compare, training]
   .filter(({ id }) => !api.held || api.held.pages.includes(id));
 const PLACES = ["page", "model", "text", "second"]; // where the back button leads
 const FAMILIES = { encoder: "encoder", decoder: "decoder", seq2seq: "encoder-decoder" };
