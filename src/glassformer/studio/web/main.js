@@ -107,7 +107,8 @@ function tell(turned = false) {
 /** Limits layer, head, token and stack to those of this run. */
 function fit(state = app.state) {
   const { run } = app;
-  const stack = run.stacks.find(({ name }) => name === state.stack) ?? run.stacks[0];
+  const named = (stack) => run.stacks.find(({ name }) => name === stack);
+  const stack = named(state.stack) ?? (state.page === "model" ? named("decoder") : null) ?? run.stacks[0]; // the whole model is read from its end
   const within = (value, size) => Math.max(0, Math.min(size - 1, value));
   state.stack = stack.name;
   if (!viewsOf(stack.name, app.model).includes(state.view)) state.view = "raw";

@@ -10,10 +10,12 @@ import { predictions } from "./predictions.js";
 import { ribbons, sweep } from "./ribbons.js";
 import { tips } from "./tip.js";
 import { sides } from "./tokens.js";
-import { folds, labels, PARTS, thumbnail, tower, widths } from "./tower.js";
+import { folds, heightOf, labels, PARTS, thumbnail, tower, widths } from "./tower.js";
 
 const HEAD = 44; // CSS pixels of a head's picture
-const COLUMN = { least: 4.2, most: 8 }; // rem
+const COLUMN = { least: 4, most: 8 }; // rem
+const LAYER = { least: 3.2, usual: 5, most: 7.5 }; // rem: the height of an open layer
+const ENDS = 9; // rem: tokens, embedding and output
 const TITLES = { encoder: "Encoder", decoder: "Decoder" };
 const OPENS = { token: "lab", attention: "head", cross: "head", mlp: "numbers", embedding: "layers", block: "layers", out: "layers" };
 const LAST_STEP = 99; // of Numbers: the MLP's end
@@ -62,10 +64,10 @@ function build(app) {
   towers.addEventListener("keydown", (event) => onKey(app, event));
   tips(towers, (event) => event.target.closest("button")?.ariaLabel);
 
-  function draw(flow, pictures, guesses) {
+  function draw(flow, pictures, guesses, high) {
     const { run, state, model: { family } } = app;
     const layers = run.stacks.map((stack) => folds(stack.layers, -1, state.layer) && state.layer);
-    const key = JSON.stringify([run.run, Boolean(guesses), layers, app.theme()]);
+    const key = JSON.stringify([run.run, Boolean(guesses), layers, app.theme(), high]);
     if (key === drawn) return;
     drawn = key;
     player.stop();
@@ -74,7 +76,7 @@ function build(app) {
     towers.replaceChildren(...flow.stacks.map((stack) => {
       const tokens = run.tokens.queries[stack.name];
       return el("div", { class: "standing" }, tower({
-        stack, tokens, scale, means: pictures, chosen: state.layer, theme: app.theme(), predictions: run.predictions, sides: (name) => sides(run, name),
+        stack, tokens, scale, high, means: pictures, chosen: state.layer, theme: app.theme(), predictions: run.predictions, sides: (name) => sides(run, name),
         guesses: stack.name === (family === "encoder" ? "encoder" : "decoder") ? guesses : null,
         sideOfOutput: family === "encoder" ? "encoder" : "decoder",
         title: `${TITLES[stack.name]}: a column for each token, a row for each part of a layer`,
@@ -84,8 +86,8 @@ function build(app) {
     Object.assign(tools, { scale });
   }
 
-  /** Columns as wide as the room allows. */
-  function fitted() {
+  /** Columns as wide as the room allows, and the height of a layer. */
+  function fitted(flow) {
     const em = parseFloat(getComputedStyle(document.documentElement).fontSize);
     const beside = matchMedia("(min-width: 960px)").matches;
     const counts = Object.values(app.run.tokens.queries).map((tokens) => tokens.length);
@@ -93,6 +95,9 @@ function build(app) {
     const count = beside ? counts.reduce((sum, each) => sum + each, 0) : Math.max(...counts);
     const left = scroller.clientWidth - (beside ? counts.length : 1) * names - (counts.length - 1) * 2 * em;
     towers.style.setProperty("--column", `${Math.max(COLUMN.least * em, Math.min(COLUMN.most * em, Math.floor(left / count)))}px`);
+    if (!beside) return LAYER.usual * em; // the page scrolls
+    const heights = flow.stacks.map((stack) => heightOf(stack, app.state.layer)).map(({ units, pixels }) => (scroller.clientHeight - ENDS * em - pixels) / Math.max(units, 1));
+    return Math.max(LAYER.least * em, Math.min(LAYER.most * em, Math.floor(Math.min(...heights))));
   }
 
   async function show() {
@@ -107,14 +112,14 @@ function build(app) {
     const pictures = Object.fromEntries(await Promise.all(run.stacks.map(async ({ name }) => [name, await means(run, name)])));
     if (!fresh()) return;
     if (known.run !== run.run) known = { run: run.run, guesses: null };
-    fitted();
+    const high = fitted(flow);
     const first = drawn;
-    draw(flow, pictures, known.guesses);
+    draw(flow, pictures, known.guesses, high);
     if (!known.guesses && app.model.predicts_tokens) {
       const { points, guesses } = await guessed(run);
       if (!fresh()) return;
       known.guesses = Object.fromEntries(points.map(({ layer }, i) => [layer ?? -1, guesses[i]]));
-      draw(flow, pictures, known.guesses);
+      draw(flow, pictures, known.guesses, high);
     }
     mark(app, towers);
     if (drawn !== first) reveal(scroller, towers);
@@ -123,11 +128,13 @@ function build(app) {
     const [own, cross, heads] = await Promise.all([
       attended(run, side, state.query), side === "decoder" && run.stacks.length > 1 ? attended(run, "cross", state.query) : null, small(run, state.stack)]);
     if (!fresh()) return;
-    towers.querySelector(".ribbons")?.remove();
-    const overlay = ribbons(towers, { side, query: state.query, layer: state.layer }, { own: own.weights, cross: cross?.weights });
-    overlay.shows = flow.stacks.map(({ name, points, norm }) => ({ name: `${name}, norms`, rows: points.map((each) => each.name), columns: run.tokens.queries[name].map(({ text }) => text), values: norm.flat() })); // for export
-    towers.prepend(overlay);
-    swap(right, chosenCard(app, flow, known.guesses, heads), predictions(run, app.before, side === "encoder" && run.stacks.length > 1 ? -1 : state.query, app.model));
+    for (const each of towers.querySelectorAll(".ribbons")) each.remove();
+    const [below, above] = ribbons(towers, { side, query: state.query, layer: state.layer }, { own: own.weights, cross: cross?.weights });
+    below.shows = flow.stacks.map(({ name, points, norm }) => ({ name: `${name}, norms`, rows: points.map((each) => each.name), columns: run.tokens.queries[name].map(({ text }) => text), values: norm.flat() })); // for export
+    towers.prepend(below);
+    towers.append(above);
+    swap(right, chosenCard(app, flow, known.guesses),
+      predictions(run, app.before, side === "encoder" && run.stacks.length > 1 ? -1 : state.query, app.model), headsCard(app, heads));
     app.say(right.querySelector("h2").textContent);
     return undefined;
   }
@@ -190,12 +197,13 @@ function mark({ state }, towers) {
   }
 }
 
-/** Scrolls the drawing sideways, so that the chosen token is in sight. */
+/** Scrolls the drawing, so that the chosen token and layer are in sight. */
 function reveal(scroller, towers) {
-  const chosen = towers.querySelector("thead .of-token");
-  if (!chosen) return;
-  const [room, box] = [scroller.getBoundingClientRect(), chosen.getBoundingClientRect()];
-  if (box.right > room.right) scroller.scrollLeft += box.right - room.right + box.width / 2;
+  const [token, layer] = [towers.querySelector("thead .of-token"), [...towers.querySelectorAll(".of-layer")].at(-1)];
+  const room = scroller.getBoundingClientRect();
+  const [right, bottom] = [token?.getBoundingClientRect().right ?? 0, layer?.getBoundingClientRect().bottom ?? 0];
+  if (right > room.right) scroller.scrollLeft += right - room.right;
+  if (bottom > room.bottom) scroller.scrollTop += bottom - room.bottom;
 }
 
 function toolbar({ theme }, player, scale) {
@@ -207,8 +215,8 @@ function toolbar({ theme }, player, scale) {
   ];
 }
 
-/** The chosen token at the chosen layer: its numbers, its heads, and where to look closer. */
-function chosenCard(app, flow, guesses, heads) {
+/** The chosen token at the chosen layer: its numbers, and where to look closer. */
+function chosenCard(app, flow, guesses) {
   const { run, state, model: { kind } } = app;
   const { stack, layer, query } = state;
   const side = sideOf(stack);
@@ -223,9 +231,12 @@ function chosenCard(app, flow, guesses, heads) {
     guess ? el("p", {}, "Guess after it: ", el("b", { text: visible(guess.text) }), ` ${share(guess.p)}`) : null,
     el("div", { class: "buttons" },
       open("head", "What this layer's heads look at here"), kind === "trace" ? null : open("numbers", "How the numbers of this layer are computed"),
-      open("layers", "This token through all layers", { side }), app.fixed() ? null : open("lab", "Change this token or its vector", { into: layer })),
-    el("div", { class: "head-row", role: "group", "aria-label": `Heads of layer ${layer}, ${stack}` }, ...headPictures(app, heads)));
+      open("layers", "This token through all layers", { side }), app.fixed() ? null : open("lab", "Change this token or its vector", { into: layer })));
 }
+
+const headsCard = (app, heads) => el("section", { class: "card", "aria-label": "Heads of this layer" },
+  el("h2", { text: `Heads of layer ${app.state.layer}` }, app.run.stacks.length > 1 ? el("span", { class: "badge", text: app.state.stack }) : null),
+  el("div", { class: "head-row" }, ...headPictures(app, heads)));
 
 function headPictures(app, { bytes, shape: [, count, rows, columns] }) {
   const { run, state } = app;

@@ -4,14 +4,16 @@ import { svg } from "./charts.js";
 
 const LEAST = 0.02; // weights below are not drawn
 const THICKEST = 9; // CSS pixels
+const BEND = 40; // below the encoder
 const SWEEP = 3000; // milliseconds
 
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
-/** The centre of a column, and top and bottom of a row, in the picture. */
+/** Where an element is in the picture; `x` is its middle. */
 function placed(holder, node) {
   const [room, box] = [holder.getBoundingClientRect(), node.getBoundingClientRect()];
-  return { x: box.left - room.left + box.width / 2, top: box.top - room.top, bottom: box.bottom - room.top };
+  const left = box.left - room.left;
+  return { x: left + box.width / 2, left, right: left + box.width, top: box.top - room.top, bottom: box.bottom - room.top };
 }
 
 const curve = (from, to) => {
@@ -19,8 +21,8 @@ const curve = (from, to) => {
   return `M${from.x} ${from.y}C${from.x} ${middle} ${to.x} ${middle} ${to.x} ${to.y}`;
 };
 
-/** From the end of the encoder below its tower, then up or down into the decoder. */
-const across = (from, to) => `M${from.x} ${from.y}C${from.x} ${from.y + 46} ${to.x - Math.min(90, Math.abs(to.x - from.x) / 2)} ${to.y} ${to.x} ${to.y}`;
+/** From the end of the encoder, through the gap between the towers at `x`, into the decoder. */
+const across = (from, to, x) => `M${from.x} ${from.y}C${from.x} ${from.y + BEND} ${x} ${from.y + BEND} ${x} ${(from.y + to.y) / 2}S${x} ${to.y} ${to.x} ${to.y}`;
 
 const ribbon = (kind, d, weight) => svg("path", { class: `ribbon ${kind}`, d, "stroke-width": (1 + (THICKEST - 1) * weight).toFixed(2), "stroke-opacity": (0.2 + 0.6 * weight).toFixed(3) });
 
@@ -37,14 +39,23 @@ export function ribbons(holder, { side, query, layer }, { own, cross }) {
     const [a, b] = [placed(holder, from), placed(holder, to)];
     return [ribbon("", curve({ x: a.x, y: a.top }, { x: b.x, y: b.bottom }), weight)];
   }));
-  const end = holder.querySelector("[data-stack=encoder] tbody tr:last-child");
-  const into = cross && at("decoder", "cross", layer, query);
-  for (const [t, weight] of into ? cross[layer].entries() : []) {
-    if (weight < LEAST) continue;
-    const [a, b] = [placed(holder, end.cells[t + 1]), placed(holder, into)];
-    paths.push(ribbon("crossing", (b.top > a.bottom ? curve : across)({ x: a.x, y: a.bottom }, { x: b.x, y: (b.top + b.bottom) / 2 }), weight));
-  }
-  return svg("svg", { class: "ribbons", "aria-hidden": "true", width: holder.clientWidth, height: holder.clientHeight, viewBox: `0 0 ${holder.clientWidth} ${holder.clientHeight}` }, ...paths);
+  return [picture(holder, "ribbons", paths), picture(holder, "ribbons crossings", cross ? crossings(holder, at("decoder", "cross", layer, query), cross[layer]) : [])];
+}
+
+const picture = ({ clientWidth: wide, clientHeight: high }, kind, paths) => svg("svg", { class: kind, "aria-hidden": "true", width: wide, height: high, viewBox: `0 0 ${wide} ${high}` }, ...paths);
+
+/** From the encoder's last row into a decoder's cell, by their weights. */
+function crossings(holder, into, weights) {
+  const [first, second] = [...holder.querySelectorAll(".tower")].map((table) => placed(holder, table));
+  const { cells } = holder.querySelector("[data-stack=encoder] tbody tr:last-child");
+  const to = placed(holder, into);
+  const end = { x: to.x, y: to.bottom - 3 }; // below the layer's picture
+  return weights.flatMap((weight, t) => {
+    if (weight < LEAST) return [];
+    const { x, bottom: y } = placed(holder, cells[t + 1]);
+    const d = second.top > first.top ? curve({ x, y }, end) : across({ x, y }, end, (first.right + second.left) / 2);
+    return [ribbon("crossing", d, weight)];
+  });
 }
 
 /**
@@ -109,7 +120,8 @@ export function sweep(scroller, { change, say }) {
     const last = rows[rows.length - 1];
     curtains.forEach((curtain, n) => { curtain.hidden = n < i; });
     curtains[i].style.top = `${last.offsetTop + last.offsetHeight}px`;
-    last.scrollIntoView({ block: "nearest" });
+    const end = placed(scroller, last).bottom;
+    if (end > scroller.clientHeight || end < 0) scroller.scrollTop += end - scroller.clientHeight / 2;
     say(rows[0].cells[0].textContent);
     return change();
   }

@@ -5,12 +5,13 @@ import { el, number, share, visible } from "./dom.js";
 import { density, paint, weightOf } from "./picture.js";
 
 const OPEN = 8; // of a deeper stack only the chosen layer is open
-const THUMB = 34; // CSS pixels of a layer's attention, and of a folded layer's
-const THUMB_FOLDED = 16;
+const THUMB = 28; // CSS pixels of a layer's attention, at most
+const FOLDED = 20; // CSS pixels: the height of a folded layer
+const SHARES = { attention: 0.42, cross: 0.42, mlp: 0.17, block: 0.41 }; // of an open layer's height; cross-attention adds its own
 const BEST = 3; // output probabilities of a token
 const WIDEST = 0.62; // of a column: the widest rail
 
-/** The parts of a layer in their order: the page that opens, what the part is called. */
+/** What the parts of a layer are called. */
 export const PARTS = { attention: "attention", cross: "cross-attention", mlp: "MLP" };
 
 /** Whether only a layer's result is shown. */
@@ -30,6 +31,12 @@ function rowsOf({ points }, chosen) {
   });
 }
 
+/** How high a stack is drawn: its open layers in units of one layer, its folded ones in pixels. */
+export function heightOf({ points }, chosen) {
+  const rows = rowsOf({ points }, chosen).filter(({ layer }) => layer !== null);
+  return { units: rows.reduce((sum, { part, folded }) => sum + (folded ? 0 : SHARES[part]), 0), pixels: FOLDED * rows.filter(({ folded }) => folded).length };
+}
+
 /** How a number between 0 and the largest is drawn; square roots, because norms differ by orders of magnitude. */
 export function widths(stacks) {
   const most = Math.max(...stacks.flatMap(({ norm }) => norm.flat()), 1e-9);
@@ -46,7 +53,7 @@ export function thumbnail(bytes, rows, columns, size, theme, name) {
   const fit = Math.min(1, (size * k) / Math.max(canvas.width, canvas.height)) / k;
   canvas.style.width = `${canvas.width * fit}px`;
   canvas.style.height = `${canvas.height * fit}px`;
-  const palette = words(colours(theme));
+  const palette = words(colours(theme, true)); // a mean has small weights
   const pen = canvas.getContext("2d");
   const image = pen.createImageData(canvas.width, canvas.height);
   paint(new Uint32Array(image.data.buffer), canvas.width, bytes, rows.length, columns.length, 0, 0, scale, palette);
@@ -99,8 +106,8 @@ function heading(row, what) {
   const { part, layer, folded } = row;
   if (layer === null) return el("th", { scope: "row" }, el("span", { class: "part-name", text: "embedding" }));
   const pictured = folded ? "attention" : part;
-  const name = folded ? "" : part === "block" ? "output" : PARTS[part];
-  const label = el("span", { class: "part-name" }, ...(folded || part === "attention" ? [el("b", { text: `L${layer}` })] : []), name);
+  const name = folded ? "" : { block: "residual", cross: "cross" }[part] ?? PARTS[part];
+  const label = el("span", { class: "part-name" }, el("b", { text: folded || part === "attention" ? `L${layer}` : "" }), el("span", { text: name }));
   const kind = pictured === "cross" ? "cross" : stack.name;
   const heads = pictured === "attention" || pictured === "cross" ? means[kind] : null;
   if (!heads) return el("th", { scope: "row" }, label);
@@ -108,7 +115,7 @@ function heading(row, what) {
   const area = rows * columns;
   const [asking, asked] = sides(kind);
   const picture = thumbnail(heads.bytes.subarray(layer * area, (layer + 1) * area), labels(asking, rows), labels(asked, columns),
-    folded ? THUMB_FOLDED : THUMB, theme, `${kind}, layer ${layer}, mean of its heads`);
+    Math.min(THUMB, (folded ? FOLDED : what.high * SHARES[part]) - 4), theme, `${kind}, layer ${layer}, mean of its heads`);
   return el("th", { scope: "row" }, label, el("button", {
     type: "button", class: "thumb", tabindex: "-1", "data-at": `${stack.name}.${pictured}.${layer}.-1`, "aria-label": `${PARTS[pictured]} of layer ${layer}, mean of its heads`,
   }, picture));
@@ -126,14 +133,14 @@ function outputs({ stack, tokens, predictions, sideOfOutput }) {
 }
 
 /**
- * @param {object} what {stack, tokens, guesses (by layer, −1 is the embedding), means, predictions, sideOfOutput, chosen (layer), scale, theme, sides, title}
+ * @param {object} what {stack, tokens, guesses (by layer, −1 is the embedding), means, predictions, sideOfOutput, chosen (layer), scale, theme, sides, title, high (of an open layer, in CSS pixels)}
  * @returns {HTMLTableElement}
  */
 export function tower(what) {
   const { stack, tokens, title, chosen } = what;
   const shown = { ...what, palette: colours(what.theme) };
   const layered = ({ part, folded, layer }) => `${part} ${folded ? "folded" : ""} ${part === "attention" || folded ? "first" : ""} ${layer === null ? "start" : ""}`;
-  return el("table", { class: "tower", role: "grid", "aria-label": title, "data-stack": stack.name },
+  return el("table", { class: "tower", role: "grid", "aria-label": title, "data-stack": stack.name, vars: Object.fromEntries([["folded", FOLDED], ...Object.entries(SHARES).map(([part, of]) => [part, of * what.high])].map(([part, high]) => [`high-${part}`, `${Math.round(high)}px`]).concat([["count", tokens.length]])) },
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, el("span", { class: "part-name", text: stack.name })),
       ...tokens.map((token, t) => el("th", { scope: "col" }, el("button", {
         type: "button", class: `token ${token.special ? "special" : ""}`, tabindex: "-1", "data-at": `${stack.name}.token.-1.${t}`, "aria-label": `token ${t}: ${quoted(token.text)}`, text: visible(token.text),
