@@ -32,9 +32,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
         return as_bytes(await state.jobs.run(request, lambda _: encode.layer_means(run, stack)))
 
     @app.get("/api/runs/{id}/mean/{stack}/{query}")
-    async def layer_attention(
-        request: Request, id: str, stack: StackName, query: int
-    ) -> Response:
+    async def layer_attention(request: Request, id: str, stack: StackName, query: int) -> Response:
         run = state.runs.get(id)
         return as_json(
             await state.jobs.run(request, lambda _: network.layer_attention(run, stack, query))

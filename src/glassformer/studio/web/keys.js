@@ -38,7 +38,6 @@ export const KEYS = [
   ["i", "special tokens shown or hidden", (app) => app.update({ special: !app.state.special }), ["head"]],
   ["+", "larger cells", (app) => app.zoom(1), ["head"]],
   ["-", "smaller cells", (app) => app.zoom(-1), ["head"]],
-  ["v", "sweep through the model, or step", () => document.querySelector(".page-model .tools .main")?.click(), ["model"]],
   ["n", "next step", move("step", 1), ["numbers"]],
   ["b", "step before", move("step", -1), ["numbers"]],
   ["g", "greedy, sample, beam search", (app) => app.update({ how: next(HOWS, app.state.how, 1), at: 0 }), ["generate"]],
