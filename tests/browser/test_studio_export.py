@@ -16,7 +16,8 @@ from glassformer.studio.toys import toy
 
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
 PAGES = (
-    "map", "head", "numbers", "translate", "generate", "layers", "positions", "lab", "compare",
+    "model", "map", "head", "numbers", "translate", "generate", "layers", "positions", "lab",
+    "compare",
 )  # fmt: skip
 FRAME = """([selector, colour]) => {
   const [origin, box] = ["#page", `#page ${selector}`]

@@ -42,8 +42,8 @@ BENIGN = [f"word {i} of a text" for i in range(len(HOSTILE))]
 FOREIGN = {"IFRAME", "OBJECT", "EMBED", "SVG", "MATH", "STYLE", "BASE", "VIDEO", "TEMPLATE", "X"}
 TAGS = "[...document.querySelectorAll('*')].map((each) => each.tagName)"
 READY = {
-    "model": ".chosen-part .parts", "map": ".one-head .measures", "head": ".page-head .row table", "numbers": ".step .shown",
-    "translate": ".minis canvas",
+    "model": ".chosen-part .parts", "map": ".one-head .measures",
+    "head": ".page-head .row table", "numbers": ".step .shown", "translate": ".minis canvas",
 }  # fmt: skip
 PLACES = [
     *((name, {}, ready) for name, ready in READY.items()),
@@ -74,7 +74,8 @@ class Mouth:
             "models": self.models, "measures": self.measures, "alignment": self.alignment,
             "numbers": self.numbers, "row": lambda answer: None, "generations": self.writing,
             "lens": self.lens, "trajectory": self.trajectory, "shuffles": self.shuffle,
-            "network": self.network, "guesses": self.guesses, "positions": self.positions, "surprisal": lambda answer: None, "runs": self.run,
+            "network": self.network, "guesses": self.guesses, "positions": self.positions,
+            "surprisal": lambda answer: None, "runs": self.run,
         }  # fmt: skip
 
     def __call__(self, route: Route) -> None:

@@ -120,8 +120,8 @@ export function sweep(scroller, { change, say }) {
     const last = rows[rows.length - 1];
     curtains.forEach((curtain, n) => { curtain.hidden = n < i; });
     curtains[i].style.top = `${last.offsetTop + last.offsetHeight}px`;
-    const end = placed(scroller, last).bottom;
-    if (end > scroller.clientHeight || end < 0) scroller.scrollTop += end - scroller.clientHeight / 2;
+    const { bottom } = placed(scroller, last);
+    if (bottom > scroller.clientHeight || bottom < 0) scroller.scrollTop += bottom - scroller.clientHeight / 2;
     say(rows[0].cells[0].textContent);
     return change();
   }

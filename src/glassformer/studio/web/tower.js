@@ -107,7 +107,7 @@ function heading(row, what) {
   if (layer === null) return el("th", { scope: "row" }, el("span", { class: "part-name", text: "embedding" }));
   const pictured = folded ? "attention" : part;
   const name = folded ? "" : { block: "residual", cross: "cross" }[part] ?? PARTS[part];
-  const label = el("span", { class: "part-name" }, el("b", { text: folded || part === "attention" ? `L${layer}` : "" }), el("span", { text: name }));
+  const label = el("span", { class: "part-name" }, el("b", { text: folded || part === "attention" ? `L${layer}` : "" }), " ", el("span", { text: name }));
   const kind = pictured === "cross" ? "cross" : stack.name;
   const heads = pictured === "attention" || pictured === "cross" ? means[kind] : null;
   if (!heads) return el("th", { scope: "row" }, label);
