@@ -206,8 +206,9 @@ def test_deep_models_fold(toys: Server, open_page: Callable[..., Page]) -> None:
       const { tower, widths } = await import("./tower.js");
       const tokens = stack.norm[0].map((_, i) => ({ text: `t${i}`, special: false }));
       const table = tower({ stack, tokens, guesses: null, means: {}, chosen,
-        predictions: { at: [] }, sideOfOutput: "", scale: widths([stack]), theme: "light", title: "", high: 60 });
-      return [...table.tBodies[0].rows].map((row) => [row.dataset.layer, row.className.trim()]);
+        predictions: { at: [] }, sideOfOutput: "", scale: widths([stack]),
+        theme: "light", title: "", high: 60 });
+      return [...table.tBodies[0].rows].map((row) => [row.dataset.layer, row.className]);
     }"""
     (stack,) = deepened(opened(page, toys)[1], 30)["stacks"]
     rows = page.evaluate(made, [stack, 12])

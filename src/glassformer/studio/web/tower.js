@@ -5,6 +5,7 @@ import { el, number, share, visible } from "./dom.js";
 import { density, paint, weightOf } from "./picture.js";
 
 const OPEN = 8; // of a deeper stack only the chosen layer is open
+const BESIDE = 0.8; // of a layer's height: its picture may stand beside the names below it
 const THUMB = 28; // CSS pixels of a layer's attention, at most
 const FOLDED = 20; // CSS pixels: the height of a folded layer
 const SHARES = { attention: 0.42, cross: 0.42, mlp: 0.17, block: 0.41 }; // of an open layer's height; cross-attention adds its own
@@ -48,7 +49,7 @@ export function widths(stacks) {
 export function thumbnail(bytes, rows, columns, size, theme, name) {
   const canvas = el("canvas", { "aria-hidden": "true" });
   const k = density();
-  const scale = Math.max(1, Math.floor((size * k) / Math.max(rows.length, columns.length)));
+  const scale = Math.max(1, Math.ceil((size * k) / Math.max(rows.length, columns.length))); // slightly blurred rather than small
   [canvas.width, canvas.height] = [columns.length * scale, rows.length * scale];
   const fit = Math.min(1, (size * k) / Math.max(canvas.width, canvas.height)) / k;
   canvas.style.width = `${canvas.width * fit}px`;
@@ -115,7 +116,7 @@ function heading(row, what) {
   const area = rows * columns;
   const [asking, asked] = sides(kind);
   const picture = thumbnail(heads.bytes.subarray(layer * area, (layer + 1) * area), labels(asking, rows), labels(asked, columns),
-    Math.min(THUMB, (folded ? FOLDED : what.high * SHARES[part]) - 4), theme, `${kind}, layer ${layer}, mean of its heads`);
+    Math.min(THUMB, (folded ? FOLDED : what.high * (means.cross && kind !== "encoder" ? SHARES[part] : BESIDE)) - 4), theme, `${kind}, layer ${layer}, mean of its heads`);
   return el("th", { scope: "row" }, label, el("button", {
     type: "button", class: "thumb", tabindex: "-1", "data-at": `${stack.name}.${pictured}.${layer}.-1`, "aria-label": `${PARTS[pictured]} of layer ${layer}, mean of its heads`,
   }, picture));
