@@ -26,6 +26,7 @@ PIXELS = """(selector) => {
 TABLE = """async ([theme, faint]) => (await import("./colour.js")).colours(theme, faint)"""
 Bytes = NDArray[np.uint8]
 READY = {
+    "model": ".chosen-part .parts",
     "map": ".one-head .measures",
     "head": ".page-head .row table",
     "numbers": ".step .shown",
@@ -106,7 +107,7 @@ def nearest_bytes(values: Sequence[Any]) -> Bytes:
 def settle(page: Page) -> None:
     """The page that the address names has all its parts."""
     name = re.search(r"#/(\w+)", page.url)
-    page.locator(READY[name[1] if name else "map"]).first.wait_for()
+    page.locator(READY[name[1] if name else "model"]).first.wait_for()
     page.wait_for_function(
         "() => live.textContent && document.querySelector('#page').ariaBusy === 'false'"
     )

@@ -35,6 +35,9 @@ LAB = {
     "pa": "encoder.0.6.5", "q": 2, "l": 1, "h": 1,
 }  # fmt: skip
 SHOTS: dict[str, tuple[str, str, dict[str, object]]] = {  # by name: which studio, page and state
+    "model": (
+        "shipped", "model", {"m": "gf-decoder", "x": "The cat sat on the mat and the dog", "l": 4},
+    ),
     "map": ("minilm", "map", {**PIZZA, "l": 1, "h": 8, "q": 1}),
     "head": ("minilm", "head", {**PIZZA, **OF}),
     "numbers": ("minilm", "numbers", {**PIZZA, **OF, "s": 2}),

@@ -116,7 +116,7 @@ def weights_of(server: Server, page: Page, layer: int, head: int) -> Any:
 
 def check_pixels(found: list[Frame], studio: Page, server: Server) -> None:
     """Each picture is the one that the studio's own page has to be."""
-    studio.goto(server.url)
+    studio.goto(server.address())
     colours = table(studio)
     heads = server.tensor(f"runs/{drawn(studio, MAP)[0]}/map/encoder")
     for number, (layer, head) in HEADS.items():

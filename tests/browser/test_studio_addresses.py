@@ -26,7 +26,7 @@ MARKS = """async ([low, most]) => {
 CLIPPED = """() => [...document.querySelectorAll("main .scroll:has(table:not([role=grid]))")]
   .filter((each) => each.checkVisibility() && each.scrollWidth > each.clientWidth + 1)
   .map((each) => each.ariaLabel)"""
-PAGES = ("map", "head", "numbers", "translate", "generate", "layers", "positions")
+PAGES = ("model", "map", "head", "numbers", "translate", "generate", "layers", "positions")
 
 
 def test_the_address_is_the_state(toys: Server, open_page: Callable[..., Page]) -> None:
@@ -109,7 +109,7 @@ def test_a_head_clicked_off_changes_the_answer(
     toys: Server, open_page: Callable[..., Page]
 ) -> None:
     """Before and after stand side by side, as the server gives them."""
-    page = open_page(toys.url)
+    page = open_page(toys.address())
     settle(page)
     text = page.locator("#text").input_value()
     asked = {"model": "toy-encoder", "text": text}

@@ -16,7 +16,8 @@ from glassformer.studio.toys import toy
 
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
 PAGES = (
-    "map", "head", "numbers", "translate", "generate", "layers", "positions", "lab", "compare",
+    "model", "map", "head", "numbers", "translate", "generate", "layers", "positions", "lab",
+    "compare",
 )  # fmt: skip
 FRAME = """([selector, colour]) => {
   const [origin, box] = ["#page", `#page ${selector}`]
@@ -331,7 +332,7 @@ def test_words_of_a_dropped_trace(toys: Server, open_page: Callable[..., Page]) 
     """Hostile ones are shown as they are; a file that is no trace is one line."""
     trace = gf.record(toy("toy encoder").model, "I sat by the river bank.")
     hostile = [f"{EVIL} {n}" for n, _ in enumerate(trace.tokens)]
-    page = open_page(toys.url)
+    page = open_page(toys.address())
     drawn(page, MAP)
     drop(page, gf.Trace(trace.tensors, hostile, [], trace.config).to_bytes())
     expect(page.locator(".strip button").first).to_have_text(f"{EVIL} 0")

@@ -42,8 +42,8 @@ BENIGN = [f"word {i} of a text" for i in range(len(HOSTILE))]
 FOREIGN = {"IFRAME", "OBJECT", "EMBED", "SVG", "MATH", "STYLE", "BASE", "VIDEO", "TEMPLATE", "X"}
 TAGS = "[...document.querySelectorAll('*')].map((each) => each.tagName)"
 READY = {
-    "map": ".one-head .measures", "head": ".page-head .row table", "numbers": ".step .shown",
-    "translate": ".minis canvas",
+    "model": ".chosen-part .parts", "map": ".one-head .measures",
+    "head": ".page-head .row table", "numbers": ".step .shown", "translate": ".minis canvas",
 }  # fmt: skip
 PLACES = [
     *((name, {}, ready) for name, ready in READY.items()),
@@ -54,7 +54,7 @@ PLACES = [
     ("positions", {"show": "shuffle"}, ".page-shuffle .words"),
 ]
 WRITERS = ("translate", "generate")  # pages of models that write
-BYTES = ("/map/", "/head/", "/attention/", "/before/", "/after/")  # these carry no words
+BYTES = ("/map/", "/mean/", "/head/", "/attention/", "/before/", "/after/")  # these carry no words
 
 
 def test_there_are_three_hundred() -> None:
@@ -74,7 +74,8 @@ class Mouth:
             "models": self.models, "measures": self.measures, "alignment": self.alignment,
             "numbers": self.numbers, "row": lambda answer: None, "generations": self.writing,
             "lens": self.lens, "trajectory": self.trajectory, "shuffles": self.shuffle,
-            "positions": self.positions, "surprisal": lambda answer: None, "runs": self.run,
+            "network": self.network, "guesses": self.guesses, "positions": self.positions,
+            "surprisal": lambda answer: None, "runs": self.run,
         }  # fmt: skip
 
     def __call__(self, route: Route) -> None:
@@ -134,6 +135,16 @@ class Mouth:
     def trajectory(self, answer: dict[str, Any]) -> None:
         for point, word in zip(answer.get("points", []), self.words[40:], strict=False):
             point["name"] = word
+
+    def network(self, answer: dict[str, Any]) -> None:
+        for stack in answer["stacks"]:
+            self.trajectory(stack)
+
+    def guesses(self, answer: dict[str, Any]) -> None:
+        self.trajectory(answer)
+        for row in answer["guesses"]:
+            for each, word in zip(row, self.words[60:], strict=False):
+                each["text"] = word
 
     def positions(self, answer: dict[str, Any]) -> None:
         answer["columns"] = self.words[: len(answer["columns"])]

@@ -26,7 +26,7 @@ IN_SIGHT = """() => [...document.querySelectorAll("main .strip, main .steps")].m
   return (list.scrollTop > 0 || list.scrollLeft > 0) && box.top > room.top - 1
     && box.left > room.left - 1 && box.bottom < room.bottom + 1 && box.right < room.right + 1;
 })"""
-PAGES = ("map", "head", "numbers", "translate", "generate", "layers", "positions")
+PAGES = ("model", "map", "head", "numbers", "translate", "generate", "layers", "positions")
 
 
 def look(page: Page) -> tuple[str, object]:
@@ -84,7 +84,7 @@ def test_the_help_lists_every_shortcut(toys: Server, open_page: Callable[..., Pa
         assert does in text and (key in text or key == "Escape")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
-    assert "#/map" in page.url or "#" not in page.url
+    assert "#/model" in page.url or "#" not in page.url
 
 
 def check_by_tab(page: Page) -> None:
@@ -126,7 +126,7 @@ def test_what_is_chosen_is_in_sight(strangers: Server, open_page: Callable[..., 
 
 
 def test_the_map_by_keyboard(toys: Server, open_page: Callable[..., Page]) -> None:
-    page = open_page(toys.url)
+    page = open_page(toys.address())
     settle(page)
     page.locator(".board [tabindex='0']").focus()
     for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft"):
@@ -145,6 +145,34 @@ def test_the_map_by_keyboard(toys: Server, open_page: Callable[..., Page]) -> No
 
 
 SNAPSHOTS = {
+    "model": """
+      - heading "What does the whole model do with this text?" [level=1]
+      - button "Step through"
+      - img /Colours. probability, from 0 to 1/
+      - region "The whole model":
+        - group "Drawing of the model":
+          - grid /Encoder. a column for each token/:
+            - rowgroup:
+              - row:
+                - columnheader "encoder"
+                - 'columnheader "token 0: “[CLS]”"'
+            - rowgroup:
+              - row:
+                - rowheader "embedding"
+              - row:
+                - rowheader /L0 attention/:
+                  - button "attention of layer 0, mean of its heads"
+      - region "The chosen token and layer":
+        - heading /.\\[MASK\\]. in layer 0/ [level=2]
+        - table "What each part adds to the token's vector"
+        - link "Head"
+        - link "Numbers"
+        - link "Layers"
+        - link "Lab"
+      - region "Predictions"
+      - region "Heads of this layer":
+        - link "L0·H0"
+    """,
     "map": """
       - heading "Which heads do something here?" [level=1]
       - combobox "Colour by"

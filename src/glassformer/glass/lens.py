@@ -55,6 +55,7 @@ def lens(
     top_k: int = 5,
     inside: bool = False,
     at: Sequence[int] | None = None,
+    tell: Callable[[int, int], None] | None = None,
 ) -> dict[str, Prediction]:
     """What the head would predict at each point of the stream, by the point's name: see `stream`.
 
@@ -65,13 +66,17 @@ def lens(
         top_k: how many words, best first
         inside: also between the parts of a block
         at: the numbers of the tokens to read; all, if not given
+        tell: called before each point with how many are done, and of how many
     """
     task, places = _language_model(model), range(len(trace.tokens)) if at is None else at
     tokens = [trace.tokens[i] for i in places]
-    return {
-        name: _best(task, model, tokens, _lm_logits(task, model, vectors[list(places)]), top_k)
-        for name, vectors in stream(trace, _side(task), inside=inside).items()
-    }
+    points, by_point = stream(trace, _side(task), inside=inside), {}
+    for done, (name, vectors) in enumerate(points.items()):
+        if tell is not None:
+            tell(done, len(points))
+        logits = _lm_logits(task, model, vectors[list(places)])
+        by_point[name] = _best(task, model, tokens, logits, top_k)
+    return by_point
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""JSON of the API: the pages Generate, Layers and Positions."""
+"""JSON of the API: the pages Model, Generate, Layers and Positions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from glassformer.config import Position
 from glassformer.generate.generation import Stopped
 from glassformer.glass.stacks import StackName
 from glassformer.strict import Strict
-from glassformer.studio.schemas import Guess, Predictions, Token
+from glassformer.studio.schemas import Guess, Predictions, Side, Token
 
 BlockPart = Literal["embedding", "attention", "cross", "block"]
 MAX_NEW_TOKENS = 64
@@ -161,6 +161,34 @@ class WordTrajectory(BaseModel):
     to_start: list[float]
     to_end: list[float]
     between: list[float] | None  # cosine with a token of another text
+
+
+class StackNorms(BaseModel):
+    """The residual stream of one stack: a row for each point, a number for each token."""
+
+    name: Side
+    points: list[LayerPoint]
+    norm: list[list[float]]
+    added: list[list[float] | None]  # the norm of what this part adds; None: embedding, unrecorded
+
+
+class Network(BaseModel):
+    """A whole model on one text."""
+
+    stacks: list[StackNorms]
+
+
+class NetworkGuesses(BaseModel):
+    """The logit lens of every token, after the embedding and after each layer."""
+
+    points: list[LayerPoint]
+    guesses: list[list[Guess]]  # (points, tokens): the likeliest word
+
+
+class LayerAttention(BaseModel):
+    """What one token attends to in each layer, as the mean over the heads."""
+
+    weights: list[list[float]]  # (layers, keys)
 
 
 class PositionTable(BaseModel):

@@ -50,6 +50,18 @@ def all_heads(run: RecordedRun, stack: StackName) -> Tensor:  # (L, H, r, c)
     return torch.stack(layers)
 
 
+def layer_means(run: RecordedRun, stack: StackName) -> Tensor:  # (L, r, c)
+    """The mean over the heads of each layer; a long text is max-pooled as in `all_heads`."""
+    layers = mean_heads(run, stack)
+    size = (min(layers.shape[-2], THUMBNAIL), min(layers.shape[-1], THUMBNAIL))
+    return to_bytes(adaptive_max_pool2d(layers, size))
+
+
+def mean_heads(run: RecordedRun, stack: StackName) -> Tensor:  # (L, T, S)
+    places = attentions(run.trace, stack)
+    return torch.stack([widen(run.trace[f"{here}.weights"]).mean(0) for here in places])
+
+
 def one_head(
     run: RecordedRun, stack: StackName, layer: int, head: int, view: WeightsView
 ) -> EncodedPicture:

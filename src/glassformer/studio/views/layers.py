@@ -29,7 +29,7 @@ def lens_curves(run: RecordedRun, progress: JobMonitor) -> LensCurves:
 
     decision = decided(run.loaded_model, run.trace, tell=tell)
     return LensCurves(
-        points=[_point(name) for name in decision.points],
+        points=[layer_point(name) for name in decision.points],
         words=[readable(run.loaded_model, id) for id in decision.ids],
         p=decision.probabilities.tolist(),
         kl=decision.distances.tolist(),
@@ -38,7 +38,7 @@ def lens_curves(run: RecordedRun, progress: JobMonitor) -> LensCurves:
 
 def lens_at(run: RecordedRun, token: int) -> LensPredictions:
     """The likeliest words of one token at every point."""
-    _check(run, run.row.stacks[-1].name, token)
+    check_token(run, run.row.stacks[-1].name, token)
     by_point = lens(run.loaded_model, run.trace, top_k=TOP, inside=True, at=[token])
     return LensPredictions(
         tops=[guesses(run.loaded_model, point, 0) for point in by_point.values()]
@@ -49,19 +49,19 @@ def trajectory(
     run: RecordedRun, stack: StackName, token: int, mate: tuple[RecordedRun, int] | None
 ) -> WordTrajectory:
     """A token's vector through the layers; `mate` is a token of another run to compare it with."""
-    _check(run, stack, token)
+    check_token(run, stack, token)
     path = word_path(run.trace, token, stack, inside=True)
     cosines = None
     if mate is not None:
         other, other_token = mate
         if (other.request.model, other.request.step) != (run.request.model, run.request.step):
             raise InputError("only two texts of the same model can be compared")
-        _check(other, stack, other_token)
+        check_token(other, stack, other_token)
         cosines = between(
             (run.trace, token), (other.trace, other_token), stack, inside=True
         ).tolist()
     return WordTrajectory(
-        points=[_point(name) for name in path.points],
+        points=[layer_point(name) for name in path.points],
         norm=path.norm.tolist(),
         to_start=path.to_start.tolist(),
         to_end=path.to_end.tolist(),
@@ -69,13 +69,13 @@ def trajectory(
     )
 
 
-def _check(run: RecordedRun, stack: str, token: int) -> None:
+def check_token(run: RecordedRun, stack: str, token: int) -> None:
     count = len(sides(run.trace, stack)[0])
     if not 0 <= token < count:
         raise InputError(f"token {token}: this text has tokens 0 to {count - 1}")
 
 
-def _point(name: str) -> LayerPoint:
+def layer_point(name: str) -> LayerPoint:
     """decoder.blocks.3.attention_sum → after the attention of layer 3."""
     match = BLOCK.match(name)
     if match is None:

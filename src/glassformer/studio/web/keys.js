@@ -7,12 +7,13 @@ import { viewsOf } from "./head.js";
 import { SHOWN } from "./positions.js";
 
 const next = (list, now, by) => list[(list.indexOf(now) + by + list.length) % list.length];
-const STACKED = ["map", "head", "numbers", "positions", "lab", "compare", "training"];
-const TOKENS = ["map", "head", "numbers", "layers", "lab", "compare", "training"];
+const STACKED = ["model", "map", "head", "numbers", "positions", "lab", "compare", "training"];
+const TOKENS = ["model", "map", "head", "numbers", "layers", "lab", "compare", "training"];
 const move = (name, by) => (app) => app.update({ [name]: Math.max(0, app.state[name] + by) });
 
 /** [key, what it does, act, on which pages (all, if none are named)] */
 export const KEYS = [
+  ["Home", "Model", (app) => app.update({ page: "model" })],
   ...["Map", "Head", "Numbers", "Translate", "Generate", "Layers", "Positions", "Lab", "Compare", "Training"]
     .map((name, i) => [String((i + 1) % 10), name, (app) => app.update({ page: name.toLowerCase() })]),
   ["/", "write a sentence", (app) => app.write()],
@@ -71,10 +72,11 @@ export const KEYS = [
   ["l", "large type", (app) => app.update({ large: !app.state.large })],
   ["S", "export: picture, table, page, link, Python", (app) => app.export()],
   ["?", "these shortcuts", (app) => app.help()],
-  ["Escape", "up: from numbers to the head, from the head to the map", (app) => app.update({ page: { numbers: "head" }[app.state.page] ?? "map" })],
+  ["Escape", "up: from numbers to the head, from the head to the map, from there to the model", (app) => app.update({ page: { numbers: "head", map: "model", model: "model" }[app.state.page] ?? "map" })],
 ];
 
-const IN_THE_GRID = [["← ↑ → ↓", "from head to head, in the map"], ["Enter", "open the head, in the map"]];
+const IN_THE_GRID = [["← ↑ → ↓", "from part to part of the drawing", ["model"]], ["Enter", "open this part", ["model"]],
+  ["← ↑ → ↓", "from head to head, in the map", ["map"]], ["Enter", "open the head, in the map", ["map"]]];
 
 /** Handles keys, except in text fields. */
 export function listen(app) {
@@ -93,8 +95,8 @@ export function listen(app) {
 export function describe(dialog, names) {
   const here = Object.values(names);
   const where = (pages) => (pages ? pages.map((id) => names[id]).filter(Boolean).join(", ") : "everywhere");
-  const rows = [...KEYS.filter(([key, does]) => !/\d/.test(key) || here.includes(does)).map(([key, does, , pages]) => [key, does, where(pages)]),
-    ...IN_THE_GRID.map(([key, does]) => [key, does, where(["map"])])].filter(([, , pages]) => pages);
+  const rows = [...KEYS.filter(([key, does]) => !/\d|Home/.test(key) || here.includes(does)).map(([key, does, , pages]) => [key, does, where(pages)]),
+    ...IN_THE_GRID.map(([key, does, pages]) => [key, does, where(pages)])].filter(([, , pages]) => pages);
   dialog.replaceChildren(
     el("h2", { id: "help-title", text: "Everything by keyboard" }),
     el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Shortcuts" }, table("Shortcuts", ["key", "what it does", "where"],

@@ -9,6 +9,7 @@ import { describe, listen } from "./keys.js";
 import { atStep, changed, changesOf, lab, NONE } from "./lab.js";
 import { layers } from "./layers.js";
 import { map } from "./map.js";
+import { model } from "./model.js";
 import { numbers } from "./numbers.js";
 import { positions } from "./positions.js";
 import { read, write } from "./state.js";
@@ -17,7 +18,7 @@ import { training } from "./training.js";
 import { translate } from "./translate.js";
 import { waiting } from "./waiting.js";
 
-const PAGES = [map, head, numbers, translate, generate, layers, positions, lab, compare, training]
+const PAGES = [model, map, head, numbers, translate, generate, layers, positions, lab, compare, training]
   .filter(({ id }) => !api.held || api.held.pages.includes(id));
 const PLACES = ["page", "model", "text", "second"]; // where the back button leads
 const FAMILIES = { encoder: "encoder", decoder: "decoder", seq2seq: "encoder-decoder" };
@@ -106,7 +107,8 @@ function tell(turned = false) {
 /** Limits layer, head, token and stack to those of this run. */
 function fit(state = app.state) {
   const { run } = app;
-  const stack = run.stacks.find(({ name }) => name === state.stack) ?? run.stacks[0];
+  const named = (stack) => run.stacks.find(({ name }) => name === stack);
+  const stack = named(state.stack) ?? (state.page === "model" ? named("decoder") : null) ?? run.stacks[0]; // the whole model is read from its end
   const within = (value, size) => Math.max(0, Math.min(size - 1, value));
   state.stack = stack.name;
   if (!viewsOf(stack.name, app.model).includes(state.view)) state.view = "raw";

@@ -37,6 +37,13 @@ async function apart({ state: { stack, layer, head } }, one, other) {
     `one, other = (weights(each, "${stack}")[${layer}, ${head}] for each in (first, trace))`, ...(shapes[0] === shapes[1] ? ["difference = other - one"] : []));
 }
 
+async function whole({ run, model: { predicts_tokens: able } }) {
+  const sides = Object.keys(run.tokens.queries);
+  return using("glass", able ? "lens, stream" : "stream", await codeOf(run),
+    `norms = {name: x.norm(dim=-1) for side in ${JSON.stringify(sides)} for name, x in stream(trace, side, inside=True).items()}`,
+    ...(able ? ["guesses = lens(model, trace, top_k=1)"] : []));
+}
+
 async function layers(app) {
   const { run } = app;
   const side = sideOf(app);
@@ -70,7 +77,7 @@ async function training(app) {
 }
 
 const PAGES = {
-  layers, positions, training,
+  model: whole, layers, positions, training,
   numbers: async ({ run, state: { stack, layer } }) => [await codeOf(run), `steps = {name: tensor for name, tensor in trace.items() if ".blocks.${layer}." in name and name.startswith("${stack === "encoder" ? "encoder" : "decoder"}")}`],
   translate: async (app) => (app.run.predictions.text ? using("generate.align", "align", await codeOf(app.run), ...unchanged(app),
     `links = align(model.task, model.tokenizer, ${JSON.stringify(app.state.text)}, ${JSON.stringify(app.run.predictions.text)})`) : [await codeOf(app.run)]),

@@ -1,0 +1,251 @@
+// The whole model on this text: tokens, embedding, layers, output.
+
+import * as api from "./api.js";
+import { action, el, number, share, swap, table, valued, visible } from "./dom.js";
+import { headName } from "./head.js";
+import { whyMute } from "./layers.js";
+import { small } from "./map.js";
+import { legend } from "./picture.js";
+import { predictions } from "./predictions.js";
+import { ribbons, sweep } from "./ribbons.js";
+import { tips } from "./tip.js";
+import { sides } from "./tokens.js";
+import { folds, heightOf, labels, PARTS, thumbnail, tower, widths } from "./tower.js";
+
+const HEAD = 44; // CSS pixels of a head's picture
+const COLUMN = { least: 4, most: 8 }; // rem
+const LAYER = { least: 3.2, usual: 5, most: 7.5 }; // rem: the height of an open layer
+const ENDS = 9; // rem: tokens, embedding and output
+const TITLES = { encoder: "Encoder", decoder: "Decoder" };
+const OPENS = { token: "lab", attention: "head", cross: "head", mlp: "numbers", embedding: "layers", block: "layers", out: "layers" };
+const LAST_STEP = 99; // of Numbers: the MLP's end
+
+export const model = {
+  id: "model",
+  name: "Model",
+  question: "What does the whole model do with this text?",
+  lead: "Each token has a rail, its residual stream, as wide as its norm. Layer by layer, attention and MLP add to it; on it stands what the model would predict there.",
+  caveat: "The words on the rails are the logit lens: information in another form stays invisible. Ribbons are the mean of a layer's heads.",
+  build, along,
+};
+
+const network = ({ run }) => api.json(`runs/${run}/network`);
+const guessed = ({ run }) => api.json(`runs/${run}/guesses`);
+const means = ({ run }, stack) => api.bytes(`runs/${run}/mean/${stack}`);
+const attended = ({ run }, stack, query) => api.json(`runs/${run}/mean/${stack}/${query}`);
+
+function* along({ run, model: { predicts_tokens: able } }) {
+  yield () => network(run);
+  if (able) yield () => guessed(run);
+  for (const { name } of run.stacks) {
+    yield () => means(run, name);
+    yield () => small(run, name);
+  }
+  for (const { name, rows } of run.stacks) for (let query = 0; query < rows; query++) yield () => attended(run, name, query);
+}
+
+/** The side whose tokens this stack's rows are. */
+const sideOf = (stack) => (stack === "encoder" ? "encoder" : "decoder");
+
+function build(app) {
+  const tools = el("div", { class: "tools" });
+  const towers = el("div", { class: "towers" });
+  const mute = el("p", { class: "quiet" });
+  const scroller = el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Drawing of the model" }, towers);
+  const centre = el("section", { class: "card drawing", "aria-label": "The whole model" }, mute, scroller);
+  const right = el("div", { class: "right" });
+  const node = el("div", { class: "page-model" }, tools, centre, right);
+  let drawn = ""; // what the towers show
+  let known = { run: "", guesses: null }; // the lens, once it has come
+  const player = sweep(scroller, { change: () => swap(tools, ...toolbar(app, player, tools.scale)), say: app.say });
+
+  towers.addEventListener("click", (event) => chosenBy(event, (at) => app.update(selection(at))));
+  towers.addEventListener("dblclick", (event) => chosenBy(event, (at) => opened(app, at)));
+  towers.addEventListener("keydown", (event) => onKey(app, event));
+  tips(towers, (event) => event.target.closest("button")?.ariaLabel);
+
+  function draw(flow, pictures, guesses, high) {
+    const { run, state, model: { family } } = app;
+    const layers = run.stacks.map((stack) => folds(stack.layers, -1, state.layer) && state.layer);
+    const key = JSON.stringify([run.run, Boolean(guesses), layers, app.theme(), high]);
+    if (key === drawn) return;
+    drawn = key;
+    player.stop();
+    const scale = widths(flow.stacks);
+    const focus = towers.contains(document.activeElement) && document.activeElement.dataset.at;
+    towers.replaceChildren(...flow.stacks.map((stack) => {
+      const tokens = run.tokens.queries[stack.name];
+      return el("div", { class: "standing" }, tower({
+        stack, tokens, scale, high, means: pictures, chosen: state.layer, theme: app.theme(), predictions: run.predictions, sides: (name) => sides(run, name),
+        guesses: stack.name === (family === "encoder" ? "encoder" : "decoder") ? guesses : null,
+        sideOfOutput: family === "encoder" ? "encoder" : "decoder",
+        title: `${TITLES[stack.name]}: a column for each token, a row for each part of a layer`,
+      }));
+    }));
+    if (focus) towers.querySelector(`[data-at="${focus}"]`)?.focus({ preventScroll: true });
+    Object.assign(tools, { scale });
+  }
+
+  /** Columns as wide as the room allows, and the height of a layer. */
+  function fitted(flow) {
+    const em = parseFloat(getComputedStyle(document.documentElement).fontSize);
+    const beside = matchMedia("(min-width: 960px)").matches;
+    const counts = Object.values(app.run.tokens.queries).map((tokens) => tokens.length);
+    const names = parseFloat(getComputedStyle(towers).getPropertyValue("--names")) * em;
+    const count = beside ? counts.reduce((sum, each) => sum + each, 0) : Math.max(...counts);
+    const left = scroller.clientWidth - (beside ? counts.length : 1) * names - (counts.length - 1) * 2 * em;
+    towers.style.setProperty("--column", `${Math.max(COLUMN.least * em, Math.min(COLUMN.most * em, Math.floor(left / count)))}px`);
+    if (!beside) return LAYER.usual * em; // the page scrolls
+    const heights = flow.stacks.map((stack) => heightOf(stack, app.state.layer)).map(({ units, pixels }) => (scroller.clientHeight - ENDS * em - pixels) / Math.max(units, 1));
+    return Math.max(LAYER.least * em, Math.min(LAYER.most * em, Math.floor(Math.min(...heights))));
+  }
+
+  async function show() {
+    const { run, state } = app;
+    const fresh = app.fresh();
+    const flow = await network(run).catch((error) => { if (error.status !== 400) throw error; return error; });
+    if (!fresh()) return;
+    mute.textContent = flow instanceof api.Refused ? flow.message : whyMute(app, sideOf(state.stack) === "encoder" && run.stacks.length > 1 ? "decoder" : sideOf(state.stack));
+    mute.hidden = !mute.textContent;
+    [scroller.hidden, tools.hidden, right.hidden] = Array(3).fill(flow instanceof api.Refused);
+    if (scroller.hidden) return app.say(mute.textContent);
+    const pictures = Object.fromEntries(await Promise.all(run.stacks.map(async ({ name }) => [name, await means(run, name)])));
+    if (!fresh()) return;
+    if (known.run !== run.run) known = { run: run.run, guesses: null };
+    const high = fitted(flow);
+    const first = drawn;
+    draw(flow, pictures, known.guesses, high);
+    if (!known.guesses && app.model.predicts_tokens) {
+      const { points, guesses } = await guessed(run);
+      if (!fresh()) return;
+      known.guesses = Object.fromEntries(points.map(({ layer }, i) => [layer ?? -1, guesses[i]]));
+      draw(flow, pictures, known.guesses, high);
+    }
+    mark(app, towers);
+    if (drawn !== first) reveal(scroller, towers);
+    swap(tools, ...toolbar(app, player, tools.scale));
+    const side = sideOf(state.stack);
+    const [own, cross, heads] = await Promise.all([
+      attended(run, side, state.query), side === "decoder" && run.stacks.length > 1 ? attended(run, "cross", state.query) : null, small(run, state.stack)]);
+    if (!fresh()) return;
+    for (const each of towers.querySelectorAll(".ribbons")) each.remove();
+    const [below, above] = ribbons(towers, { side, query: state.query, layer: state.layer }, { own: own.weights, cross: cross?.weights });
+    below.shows = flow.stacks.map(({ name, points, norm }) => ({ name: `${name}, norms`, rows: points.map((each) => each.name), columns: run.tokens.queries[name].map(({ text }) => text), values: norm.flat() })); // for export
+    towers.prepend(below);
+    towers.append(above);
+    swap(right, chosenCard(app, flow, known.guesses),
+      predictions(run, app.before, side === "encoder" && run.stacks.length > 1 ? -1 : state.query, app.model), headsCard(app, heads));
+    app.say(right.querySelector("h2").textContent);
+    return undefined;
+  }
+
+  return { node, show };
+}
+
+/** A part of the drawing, from its address: stack.part.layer.token. */
+function chosenBy(event, act) {
+  const [stack, part, layer, token] = event.target.closest("button")?.dataset.at?.split(".") ?? [];
+  return stack && act({ stack, part, layer: Number(layer), token: Number(token) });
+}
+
+/** The state in which a part is chosen. */
+const selection = ({ stack, part, layer, token }) => ({
+  stack: part === "cross" ? "cross" : stack, ...(layer >= 0 ? { layer } : {}), ...(token >= 0 ? { query: token } : {}),
+});
+
+/** Opens the page that shows more of a part. */
+function opened(app, at) {
+  const page = OPENS[at.part];
+  app.update({ ...selection(at), page, side: at.stack, ...(page === "head" ? { view: "mean" } : page === "numbers" ? { step: LAST_STEP } : {}) });
+}
+
+function onKey(app, event) {
+  if (event.key === "Enter") {
+    event.preventDefault();
+    chosenBy(event, (at) => opened(app, at));
+    return;
+  }
+  const by = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+  const cell = event.target.closest("td, th");
+  if (!by || !cell) return;
+  event.preventDefault();
+  const { rows } = cell.closest("table");
+  let [r, c] = [cell.parentElement.rowIndex + by[0], cell.cellIndex + by[1]];
+  while (rows[r]?.cells[c] && !rows[r].cells[c].querySelector("button")) [r, c] = [r + by[0], c + by[1]];
+  const next = rows[r]?.cells[c]?.querySelector("button");
+  if (!next) return;
+  event.target.tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
+}
+
+/** Marks the chosen token and layer; each tower has one stop of the Tab key. */
+function mark({ state }, towers) {
+  const side = sideOf(state.stack);
+  for (const table of towers.querySelectorAll(".tower")) {
+    const own = table.dataset.stack === side;
+    for (const row of table.rows) {
+      row.classList.toggle("of-layer", own && row.dataset.layer === String(state.layer));
+      [...row.cells].forEach((cell, i) => cell.classList.toggle("of-token", own && i === state.query + 1));
+    }
+    for (const each of table.querySelectorAll("[tabindex='0']")) each.tabIndex = -1;
+    const at = own ? `${side}.block.${state.layer}.${state.query}` : `${table.dataset.stack}.token.-1.0`;
+    for (const each of table.querySelectorAll("[aria-selected]")) each.removeAttribute("aria-selected");
+    const stop = towers.contains(document.activeElement) && table.contains(document.activeElement) ? document.activeElement : table.querySelector(`[data-at="${at}"]`);
+    stop?.setAttribute("tabindex", "0");
+    if (own) table.querySelector(`[data-at="${at}"]`)?.parentElement.setAttribute("aria-selected", "true");
+  }
+}
+
+/** Scrolls the drawing, so that the chosen token and layer are in sight. */
+function reveal(scroller, towers) {
+  const [token, layer] = [towers.querySelector("thead .of-token"), [...towers.querySelectorAll(".of-layer")].at(-1)];
+  const room = scroller.getBoundingClientRect();
+  const [right, bottom] = [token?.getBoundingClientRect().right ?? 0, layer?.getBoundingClientRect().bottom ?? 0];
+  if (right > room.right) scroller.scrollLeft += right - room.right;
+  if (bottom > room.bottom) scroller.scrollTop += bottom - room.bottom;
+}
+
+function toolbar({ theme }, player, scale) {
+  return [
+    action(player.name(), true, player.act, { class: "main" }),
+    el("span", { class: "quiet", text: "Click a part to choose it; double-click or Enter opens it." }),
+    el("span", { class: "legend rails", title: "Widths and colours are square roots: norms differ by orders of magnitude" }, el("i", { class: "rail" }), `norm, at most ${number(scale?.most ?? 0)}`, el("i", { class: "adds" }), `MLP adds, at most ${number(scale?.added ?? 0)}`),
+    legend(theme(), false, "0", "1", "probability"),
+  ];
+}
+
+/** The chosen token at the chosen layer: its numbers, and where to look closer. */
+function chosenCard(app, flow, guesses) {
+  const { run, state, model: { kind } } = app;
+  const { stack, layer, query } = state;
+  const side = sideOf(stack);
+  const { points, norm, added } = flow.stacks.find(({ name }) => name === side);
+  const rows = points.map((point, i) => ({ ...point, norm: norm[i][query], added: added[i]?.[query] })).filter((point) => point.layer === layer);
+  const guess = side === "encoder" && run.stacks.length > 1 ? null : guesses?.[layer]?.[query];
+  const open = (page, title, change = {}) => (app.has(page) ? el("a", { class: "button", href: app.address({ ...state, ...change, page }), title, text: page[0].toUpperCase() + page.slice(1) }) : null);
+  return el("section", { class: "card chosen-part", "aria-label": "The chosen token and layer" },
+    el("h2", { text: `“${visible(run.tokens.queries[side][query].text)}” in layer ${layer}` }, run.stacks.length > 1 ? el("span", { class: "badge", text: side }) : null),
+    table("What each part adds to the token's vector", ["", "adds", "norm"], rows.map((point) => [
+      PARTS[point.part === "block" ? "mlp" : point.part], point.added === undefined ? "–" : valued(point.added, number), valued(point.norm, number)]), { class: "values parts" }),
+    guess ? el("p", {}, "Guess after it: ", el("b", { text: visible(guess.text) }), ` ${share(guess.p)}`) : null,
+    el("div", { class: "buttons" },
+      open("head", "What this layer's heads look at here"), kind === "trace" ? null : open("numbers", "How the numbers of this layer are computed"),
+      open("layers", "This token through all layers", { side }), app.fixed() ? null : open("lab", "Change this token or its vector", { into: layer })));
+}
+
+const headsCard = (app, heads) => el("section", { class: "card", "aria-label": "Heads of this layer" },
+  el("h2", { text: `Heads of layer ${app.state.layer}` }, app.run.stacks.length > 1 ? el("span", { class: "badge", text: app.state.stack }) : null),
+  el("div", { class: "head-row" }, ...headPictures(app, heads)));
+
+function headPictures(app, { bytes, shape: [, count, rows, columns] }) {
+  const { run, state } = app;
+  const [asking, asked] = sides(run, state.stack);
+  const area = rows * columns;
+  return Array.from({ length: count }, (_, head) => {
+    const first = (state.layer * count + head) * area;
+    const name = headName(state.layer, head);
+    const picture = thumbnail(bytes.subarray(first, first + area), labels(asking, rows), labels(asked, columns), HEAD, app.theme(), `${state.stack}, layer ${state.layer}, head ${head}`);
+    return el(app.has("head") ? "a" : "span", { href: app.has("head") ? app.address({ ...state, page: "head", head, view: "raw" }) : null, class: app.isOff({ layer: state.layer, head }) ? "off" : "", "aria-label": name }, picture, el("span", { class: "quiet", text: name }));
+  });
+}
