@@ -3,16 +3,11 @@
 from glassformer.inference.answer import Answer, answer
 from glassformer.inference.checks import check_kind, check_tokenizer
 from glassformer.inference.classify import Classified, classify, follows
-from glassformer.inference.embed import (
-    EmbeddingConfig,
-    cosines,
-    embed,
-    embedding_config,
-    nearest,
-    word,
-)
+from glassformer.inference.embed import cosines, embed, nearest, word
 from glassformer.inference.fill import Blank, Candidate, fill
 from glassformer.inference.recording import record_batch
+from glassformer.inference.sentence_files import EmbeddingConfig, embedding_config
+from glassformer.inference.sentence_layers import layer_files, sentence_layers
 from glassformer.inference.tag import Span, Tagged, Word, chunks, tag
 
 __all__ = [
@@ -34,8 +29,10 @@ __all__ = [
     "embedding_config",
     "fill",
     "follows",
+    "layer_files",
     "nearest",
     "record_batch",
+    "sentence_layers",
     "tag",
     "word",
 ]  # fmt: skip
