@@ -210,3 +210,18 @@ def test_a_module_of_another_kind_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError) as caught:
         gf.load(tmp_path / "model")
     one_line(caught.value, "modules.json", "module 2", "Dropout")
+
+
+def test_training_names_the_layers_that_it_cannot_train(dense: Path) -> None:
+    files = folders.files(dense)
+    objective, fields = OBJECTIVES["sentence_embedding"], {"kind": "sentence_embedding"}
+    recipe = recipe_from({"objective": fields, "init_from": str(dense), "data": DATA})
+    with pytest.raises(ConfigError) as caught:
+        objective.pool(recipe, files)
+    one_line(caught.value, str(dense), "first, mean, 2_Dense", "objective.pool")
+    recipe = recipe_from({"objective": {**fields, "pool": "mean"}, "data": DATA})
+    kept = objective.model_files(recipe, files, C)
+    assert not any(name.startswith(("2_Dense", "3_Normalize")) for name in kept)
+    assert embedding_config(kept, "kept") == EmbeddingConfig(
+        max_length=recipe.objective.length, prompts={"query": "", "document": ""}
+    )

@@ -55,7 +55,7 @@ def embed(
     before = prompt_of(recipe, prompt_name, prompt)
     config = task.backbone.config
     most = min(recipe.max_length or config.max_length, config.max_length)
-    read = tokenizer.encode_all([_with_prompt(text, before, recipe.lower_case) for text in texts])
+    read = tokenizer.encode_all([with_prompt(text, before, recipe.lower_case) for text in texts])
     ids, segments = truncated(read, most)
     kinds = segments if config.segments else None
     skip = 0 if recipe.pools_prompt else _prompt_tokens(tokenizer, before, recipe.lower_case)
@@ -168,7 +168,7 @@ def _poolings(pool_by: str | Sequence[str]) -> tuple[str, ...]:
     return modes
 
 
-def _with_prompt(text: Text, prompt: str, lower_case: bool) -> Text:
+def with_prompt(text: Text, prompt: str, lower_case: bool) -> Text:
     """A prompt stands before the first text of a pair."""
     if isinstance(text, tuple):
         first, second = prompt + text[0], text[1]
@@ -180,7 +180,7 @@ def _prompt_tokens(tokenizer: Tokenizer, prompt: str, lower_case: bool) -> int:
     """How many tokens of a text are its prompt's, with the special one before it."""
     if not prompt:
         return 0
-    special = tokenizer.encode(_with_prompt(prompt, "", lower_case)).special
+    special = tokenizer.encode(with_prompt(prompt, "", lower_case)).special
     return len(special) - (1 if special and special[-1] else 0)
 
 
@@ -194,7 +194,10 @@ def _check_size(vectors: Tensor, layer: nn.Module, path: str, pool_by: object) -
 
 
 def truncated(encodings: Sequence[Encoding], most: int) -> tuple[list[list[int]], list[list[int]]]:
-    """Keep the first tokens and the closing one of texts that are too long, with a warning."""
+    """The ids and segments of at most `most` tokens of each text, with a warning if some are cut.
+
+    The special tokens stay, and of a pair the longer text is cut first.
+    """
     long = [encoding for encoding in encodings if len(encoding.ids) > most]
     if long:
         lost = sum(len(encoding.ids) - most for encoding in long)
@@ -203,14 +206,26 @@ def truncated(encodings: Sequence[Encoding], most: int) -> tuple[list[list[int]]
             f"{lost} tokens were truncated",
             stacklevel=4,
         )
-
-    def cut(numbers: list[int], closed: bool) -> list[int]:
-        if len(numbers) <= most:
-            return numbers
-        return numbers[: most - 1] + numbers[-1:] if closed else numbers[:most]
-
-    closed = [bool(encoding.special) and encoding.special[-1] for encoding in encodings]
+    kept = [_kept(encoding, most) for encoding in encodings]
+    both = list(zip(encodings, kept, strict=True))
     return (
-        [cut(encoding.ids, c) for encoding, c in zip(encodings, closed, strict=True)],
-        [cut(encoding.segments, c) for encoding, c in zip(encodings, closed, strict=True)],
+        [[encoding.ids[place] for place in places] for encoding, places in both],
+        [[encoding.segments[place] for place in places] for encoding, places in both],
     )
+
+
+def _kept(encoding: Encoding, most: int) -> Sequence[int]:
+    """The places of the tokens that stay."""
+    whole = range(len(encoding.ids))
+    if len(whole) <= most:
+        return whole
+    sizes = [encoding.texts.count(text) for text in (0, 1)]
+    room = max(most - (len(whole) - sum(sizes)), 0)
+    short = min(*sizes, room // 2)  # what fits of the shorter one
+    rooms = [room - short, short] if sizes[0] > sizes[1] else [short, room - short]
+    cut = [p for text in (0, 1) for p in _places(encoding, text)[rooms[text] :]]
+    return sorted({*whole} - {*cut})[:most]
+
+
+def _places(encoding: Encoding, text: int) -> list[int]:
+    return [place for place, owner in enumerate(encoding.texts) if owner == text]

@@ -198,6 +198,30 @@ class Model(ModelBase):
             *self.able("classify"), rows, top_k=top_k, problem=problem, explain=explain
         )  # fmt: skip
 
+    def rank(
+        self, query: str, texts: str | Iterable[str], *, top_k: int | None = None
+    ) -> list[inference.RankedText]:
+        """The texts by their relevance to the query, best first, each with its index and score.
+
+        It needs a cross-encoder: a classification model with one label. The score is a sigmoid of
+        the logit, or what the model's folder says.
+
+        Args:
+            texts: one or many; too long ones are truncated, with a warning
+            top_k: how many texts; all, if not given
+
+        Examples:
+            >>> best, other = reranker.rank("Who sat?", ["A cat sat.", "It rained."])
+            >>> best.score >= other.score
+            True
+        """
+        files, config = ({}, {}) if self.origin is None else (self.origin.files, self.origin.config)
+        task, tokenizer = self.able("rank")
+        return inference.rank(
+            task, tokenizer, plain(query), texts_of(texts, "rank"), recipe=self.recipe, top_k=top_k,
+            activation=inference.rank_activation(files, config),
+        )  # fmt: skip
+
     @overload
     def follows(self, a: str, b: str) -> float: ...  # type: ignore[overload-overlap]
     @overload
