@@ -24,7 +24,10 @@ from transformers.utils import logging
 import folders
 import glassformer as gf
 from folders import one_line
-from glassformer.errors import CheckpointError, InputError
+from glassformer.errors import CheckpointError, ConfigError, InputError
+from glassformer.inference import EmbeddingConfig, embedding_config
+from glassformer.objectives import OBJECTIVES
+from glassformer.recipe.schema import recipe_from
 from speakers import LONG, bert, close
 
 TEXTS = ["the cat sat on the mat.", "Paris", "", "who sat on the cat, where?", "a b c " * 40]
@@ -214,14 +217,15 @@ def test_a_module_of_another_kind_is_named(tmp_path: Path) -> None:
 
 def test_training_names_the_layers_that_it_cannot_train(dense: Path) -> None:
     files = folders.files(dense)
-    objective, fields = OBJECTIVES["sentence_embedding"], {"kind": "sentence_embedding"}
-    recipe = recipe_from({"objective": fields, "init_from": str(dense), "data": DATA})
+    fields = {"name": "t", "data": {"train": "t.tsv"}, "train": {"steps": 1}}
+    fields["objective"] = {"kind": "sentence_embedding", "length": 32}
+    recipe = recipe_from({**fields, "init_from": str(dense)}, {}, "t.toml")
+    objective = OBJECTIVES["sentence_embedding"]
     with pytest.raises(ConfigError) as caught:
-        objective.pool(recipe, files)
+        objective.wrap(recipe, gf.load(dense).task, files)
     one_line(caught.value, str(dense), "first, mean, 2_Dense", "objective.pool")
-    recipe = recipe_from({"objective": {**fields, "pool": "mean"}, "data": DATA})
+    recipe = recipe_from({**fields, "init_from": str(dense)}, {"objective.pool": "mean"}, "t.toml")
     kept = objective.model_files(recipe, files, C)
     assert not any(name.startswith(("2_Dense", "3_Normalize")) for name in kept)
-    assert embedding_config(kept, "kept") == EmbeddingConfig(
-        max_length=recipe.objective.length, prompts={"query": "", "document": ""}
-    )
+    prompts = {"query": "", "document": ""}
+    assert embedding_config(kept, "kept") == EmbeddingConfig(max_length=32, prompts=prompts)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +27,7 @@ def embed(
     texts: Sequence[Text],
     *,
     recipe: EmbeddingConfig,
-    layers: Mapping[str, nn.Module] = MappingProxyType({}),
+    layers: nn.ModuleDict | None = None,
     prompt_name: str | None = None,
     prompt: str | None = None,
     pool_by: str | Sequence[str] | None = None,
@@ -64,7 +63,7 @@ def embed(
             ids, segments=kinds, pool_by=poolings, skip=skip, batch_size=batch_size,
             advance=lambda count: advance(count, ""),
         )  # fmt: skip
-        for path, layer in layers.items():
+        for path, layer in (layers or {}).items():
             _check_size(vectors, layer, path, pool_by)
             vectors = layer(vectors)
     unit = recipe.normalise if normalize is None else normalize
