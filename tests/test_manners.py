@@ -60,6 +60,7 @@ def models() -> dict[str, gf.Model]:
         "classifier": _with_head(
             encoder, kind="classification", labels=("bad", "good"), pooler="tanh"
         ),
+        "reranker": _with_head(encoder, kind="classification", labels=("score",), pooler="tanh"),
         "tagger": _with_head(encoder, kind="token_classification", labels=("O", "B-PER")),
         "reader": _with_head(encoder, kind="question_answering"),
     }

@@ -134,7 +134,7 @@ def test_the_hubs_cache_is_read_and_no_other_link(whole: dict[str, Path], tmp_pa
     assert (home / "config.json").is_symlink()
     model = gf.load(home)
     assert list(folders.differences(model, gf.load(folder))) == []
-    assert model.recipe.pool == "first"
+    assert model.recipe.pool == ("first",)
     model.save(tmp_path / "saved")
     assert folders.files(tmp_path / "saved") == folders.files(folder)
     home.parent.rename(tmp_path / "models--a--bert" / "elsewhere")  # no snapshots, no exception

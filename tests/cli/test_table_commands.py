@@ -94,8 +94,8 @@ def test_embed(table, tmp_path):
 
 def test_a_table_is_not_read_as_lines(tmp_path):
     (tmp_path / "x.tsv").write_text("the cat\tsat\n")
-    for command in ("classify", "tag", "embed", "translate", "answer"):
-        words = ["who"] if command == "answer" else []
+    for command in ("classify", "tag", "embed", "translate", "answer", "rank"):
+        words = ["who"] if command in ("answer", "rank") else []
         said = refused(command, tmp_path / "m", *words, "--file", tmp_path / "x.tsv")
         assert f"{tmp_path / 'x.tsv'}: this is a table: write --column" in said
     for command in ("fill", "generate", "similarity"):
@@ -105,7 +105,7 @@ def test_a_table_is_not_read_as_lines(tmp_path):
 
 def test_the_commands_that_read_tables_share_their_options():
     shared = [each.name for each in dataclasses.fields(TextOptions)]
-    for command in ("classify", "embed", "tag"):
+    for command in ("classify", "embed", "rank", "tag"):
         parameters = inspect.signature(COMMANDS[command]).parameters
         assert [name for name in parameters if name in shared] == shared
 

@@ -178,7 +178,10 @@ def test_embed_writes_what_the_name_says(tmp_path):
     np.testing.assert_allclose([each["vector"] for each in objects], array, atol=1e-6)
     printed = parsed(glassformer("embed", MINILM, "--file", file, "--json"))
     np.testing.assert_allclose([each["vector"] for each in printed], array, atol=1e-6)
-    assert "384" in glassformer("embed", MINILM, LINES[0], "--pool", "first")
+    assert "384" in glassformer("embed", MINILM, LINES[0], "--pool", "weightedmean")
+    prompted = ("embed", MINILM, LINES[0].removeprefix("A kitten"), "--json", "--prompt")
+    (row,) = parsed(glassformer(*prompted, "A kitten"))
+    np.testing.assert_allclose(row["vector"], array[0], atol=1e-6)
 
 
 def test_embed_finds_the_nearest(tmp_path):
@@ -253,6 +256,11 @@ REFUSED = {
     ),
     "an unknown device": (("embed", MINILM, "a", "--device", "tpu"), 2, ("--device 'tpu'",)),
     "no GPU": (("embed", MINILM, "a", "--device", "cuda"), 2, ("'cuda': this machine has none",)),
+    "an unknown prompt": (
+        ("similarity", MINILM, "a", "b", "--prompt-name", "query"),
+        1,
+        ("prompt_name = 'query'", "this model has none"),
+    ),
     "no answers": (("answer", MINILM, "a", "b", "--top-k", "0"), 2, ("--top-k",)),
 }
 

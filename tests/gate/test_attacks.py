@@ -81,8 +81,8 @@ def kinds(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["../evil", "/tmp/evil", "a/b", "..", ".", "", "a\0b", ".hidden", "2_Dense/config.json",
-             "1_Pooling/../../evil", "a\\b", "a\nb"],
+    "name", ["../evil", "/tmp/evil", "a/b", "..", ".", "", "a\0b", ".hidden", "2_Evil/config.json",
+             "2_Dense/evil.py", "1_Pooling/../../evil", "a\\b", "a\nb"],
 )  # fmt: skip
 def test_a_name_that_leads_out_is_not_written(name: str, tmp_path: Path) -> None:
     for texts, shards in (({name: b"evil"}, {}), ({}, {name: ({}, {})})):

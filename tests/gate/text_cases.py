@@ -324,6 +324,13 @@ VOCABULARIES: Table = {
 }  # fmt: skip
 
 POOLING, MODULES, SENTENCE = "1_Pooling/config.json", "modules.json", "sentence_bert_config.json"
+PROMPTS = "config_sentence_transformers.json"
+
+
+def modules(*rows: tuple[str, str]) -> list[dict[str, str]]:
+    return [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind, path in rows]
+
+
 SENTENCES: Table = {
     f"{name.split('/')[0]} {how}": content(name, data, *words)
     for name, (how, (data, words)) in product((POOLING, MODULES, SENTENCE), {
@@ -342,10 +349,21 @@ SENTENCES: Table = {
     "a module that runs": content(MODULES, [{"type": "os.system", "path": "id"}], "'os.system'"),
     "a module of a megabyte": content(MODULES, [{"type": "x" * 10**6}], "xxx"),
     "pooling is a list": content(POOLING, [], "list"),
-    "an unknown pooling": content(POOLING, {"pooling_mode_max_tokens": True}, "max_tokens"),
+    "an unknown pooling": content(POOLING, {"pooling_mode_min_tokens": True}, "min_tokens"),
     "a named pooling": content(POOLING, {"pooling_mode": "evil"}, "evil"),
-    "two poolings": content(POOLING, {"pooling_mode_cls_token": True,
-                                      "pooling_mode_mean_tokens": True}, "cls_token"),
+    "two poolings": content(POOLING, {"pooling_mode": ["cls", "evil"]}, "'evil'"),
+    "no pooling": content(POOLING, {"pooling_mode": []}, "[]"),
+    **{f"{name} = {value!r}": content(where, {name: value}, name)
+       for where, name in ((POOLING, "include_prompt"), (SENTENCE, "do_lower_case"))
+       for value in ("false", 1, None)},
+    **{f"{name} = {value!r}": content(PROMPTS, {name: value}, name)
+       for name, value in (("prompts", ["query: "]), ("prompts", {"query": 1}),
+                           ("default_prompt_name", "query"), ("default_prompt_name", 7))},
+    **{f"modules {paths}": content(MODULES, modules(*paths), where) for where, *paths in (
+        ("Transformer", ("Transformer", "0_Transformer")), ("'..'", ("Pooling", "..")),
+        ("'/tmp'", ("Dense", "/tmp")), ("two modules", ("Dense", "1_Dense"), ("Dense", "1_Dense")),
+        ("Pooling", ("Dense", "1_Dense"), ("Pooling", "2_Pooling")),
+    )},
     **{f"a length of {value!r}": content(SENTENCE, {"max_seq_length": value}, "max_seq_length")
        for value in ("256", 0, -1, 1.5, True, [256])},
 }  # fmt: skip

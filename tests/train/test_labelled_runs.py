@@ -76,7 +76,7 @@ def test_partners_are_learnt(tmp_path: Path) -> None:
     assert metrics["accuracy"] > 0.9
     files = {file.name for file in (tmp_path / "run/model").rglob("*.json")}
     assert "modules.json" in files
-    assert gf.load(tmp_path / "run/model").recipe.pool == "mean"
+    assert gf.load(tmp_path / "run/model").recipe.pool == ("mean",)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,6 +38,10 @@ SIDE_FILES = (
     "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json",
     "1_Pooling/config.json", "README.md", "LICENSE",
 )  # fmt: skip
+# Those of the modules of sentence-transformers, such as 2_Dense/config.json.
+MODULE = re.compile(r"[0-9]_(Pooling|Dense|Normalize)[A-Za-z0-9_]{0,40}")
+MODULE_FILES = ("config.json", "model.safetensors")
+MAX_MODULES, MAX_MODULE_BYTES = 16, 128 << 20
 MAX_BYTES = 4 << 20  # of such a file and of config.json, except these:
 LARGER = {
     "tokenizer.json": 32 << 20,
@@ -117,8 +121,9 @@ def open_folder(path: str | os.PathLike[str], config: Json, config_text: str) ->
         if locate(folder, WEIGHTS) is None:
             names = _shard_names(index, folder / INDEX)
     files = {}
-    for name in SIDE_FILES:
-        data = read(folder, name, LARGER.get(name, MAX_BYTES))
+    for name in side_files(folder):
+        weights = "/" in name and name.endswith(".safetensors")
+        data = read(folder, name, MAX_MODULE_BYTES if weights else LARGER.get(name, MAX_BYTES))
         if data is not None:
             files[name] = data
     shards = tuple(_shard(folder, name, config) for name in names)
@@ -135,6 +140,21 @@ def open_folder(path: str | os.PathLike[str], config: Json, config_text: str) ->
         _check_index(index, shards, folder / INDEX)
     index_text = None if index_data is None else index_data.decode("utf-8")
     return Contents(folder, config, config_text, shards, index_text, files)
+
+
+def side_files(folder: Path) -> list[str]:
+    """The names of side files that the folder may have, with those of its modules."""
+    modules = sorted(p.name for p in folder.glob("[0-9]_*") if MODULE.fullmatch(p.name))
+    if len(modules) > MAX_MODULES:
+        raise CheckpointError(f"{folder}: {len(modules)} modules, more than {MAX_MODULES}")
+    names = [f"{module}/{name}" for module in modules for name in MODULE_FILES]
+    return list(dict.fromkeys((*SIDE_FILES, *names)))
+
+
+def is_module_file(name: str) -> bool:
+    """Whether this is the name of a file of a module, such as 2_Dense/config.json."""
+    module, _, file = name.partition("/")
+    return file in MODULE_FILES and MODULE.fullmatch(module) is not None
 
 
 def write_folder(
@@ -175,7 +195,7 @@ def write_folder(
                     target = folder / file.relative_to(beside)
                     target.parent.mkdir(exist_ok=True)
                     move(file, target)  # replaces a link there, without following it
-            _remove_stale(folder, {*texts, *shards}, SIDE_FILES if was_model else ())
+            _remove_stale(folder, {*texts, *shards}, side_files(folder) if was_model else ())
         sync(folder)
         sync(folder.parent)
     except (OSError, RuntimeError, ValueError, SafetensorError) as error:
@@ -194,7 +214,7 @@ def verify(folder: Path, *required: str) -> None:
         raise CheckpointError(f"{folder}: {MANIFEST} is missing: this checkpoint is incomplete")
     digests = parse(data, f"{folder / MANIFEST}")
     weights = sorted(path.name for path in folder.glob("*.safetensors"))
-    sides = [name for name in SIDE_FILES if locate(folder, name) is not None]
+    sides = [name for name in side_files(folder) if locate(folder, name) is not None]
     for name in (CONFIG, WEIGHTS, *required, *weights, *sides):
         if name not in digests:
             raise CheckpointError(f"{folder / MANIFEST}: {shown(name)} is missing in it")
@@ -241,14 +261,15 @@ def _check_space(folder: Path, needed: int) -> None:
 def _check_targets(folder: Path, names: list[str]) -> None:
     """No name leads out of the folder, and none is that of a folder."""
     for name in names:
-        if name not in SIDE_FILES and (not PLAIN_NAME.fullmatch(name) or name.startswith(".")):
+        plain = PLAIN_NAME.fullmatch(name) and not name.startswith(".")
+        if not plain and name not in SIDE_FILES and not is_module_file(name):
             raise CheckpointError(f"{folder}: {shown(name)} is not a name for a file of a model")
     if len({name.casefold() for name in names}) < len(names):
         raise CheckpointError(
             f"{folder}: two names of {', '.join(sorted(names))} differ by case only, and many file "
             "systems cannot store both: rename a file, and its entry in the index"
         )
-    for name in {*names, *SIDE_FILES}:
+    for name in {*names, *side_files(folder)}:
         if kind_of(folder / name) == "a folder":
             raise CheckpointError(f"{folder / name}: this is a folder: move it out of the way")
         parent = (folder / name).parent
@@ -258,7 +279,7 @@ def _check_targets(folder: Path, names: list[str]) -> None:
             )
 
 
-def _remove_stale(folder: Path, written: set[str], others: tuple[str, ...]) -> None:
+def _remove_stale(folder: Path, written: set[str], others: Iterable[str]) -> None:
     """Remove files of the previous model, which must not mix with those of the new one."""
     shards = [file.name for file in folder.glob("model-*-of-*.safetensors")]
     same = {name.casefold() for name in written}  # on file systems that ignore case

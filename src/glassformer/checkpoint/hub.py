@@ -7,14 +7,17 @@ import os
 import re
 from pathlib import Path
 
-from glassformer.checkpoint.folder import CONFIG, INDEX, SIDE_FILES, WEIGHTS
+from glassformer.checkpoint.folder import CONFIG, INDEX, MODULE_FILES, SIDE_FILES, WEIGHTS
 from glassformer.errors import CheckpointError, ConfigError, GlassformerError
 from glassformer.pretrained import named
 from glassformer.version import __version__
 
 NAME = re.compile(r"([A-Za-z0-9][\w.-]{0,95})/[A-Za-z0-9][\w.-]{0,95}")  # OWNER/NAME
 ADDRESS = re.compile(r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/([^/]+/[^/?#]+)")
-FILES = (CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", *SIDE_FILES)
+FILES = (
+    CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", *SIDE_FILES,
+    *(f"[0-9]_*/{name}" for name in MODULE_FILES),
+)  # fmt: skip
 
 
 def find(path: str | os.PathLike[str]) -> Path:

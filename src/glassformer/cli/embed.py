@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FEW = 4  # numbers of a vector that are shown
+PROMPT_NAME = typer.Option(
+    None, help="Which of the model's prompts to put before each text, such as query."
+)
+PROMPT = typer.Option(None, help="A text to put before each text.")
 
 
 class Pool(StrEnum):
@@ -39,12 +43,17 @@ class Pool(StrEnum):
     mean = "mean"
     first = "first"
     last = "last"
+    max = "max"
+    mean_sqrt_len = "mean_sqrt_len"
+    weightedmean = "weightedmean"
 
 
 @reads_texts
 def run(
     options: TextOptions,
     pool: Pool | None = typer.Option(None, help="Pooling; the model's own, if not given."),
+    prompt_name: str | None = PROMPT_NAME,
+    prompt: str | None = PROMPT,
     nearest: str | None = typer.Option(
         None, help="Show the texts that are most similar to this one."
     ),
@@ -56,8 +65,12 @@ def run(
     """
     table, out = options.read(vectors=True), options.out
     loaded = options.load()
+
+    def embed(texts: Sequence[str]) -> Tensor:
+        return loaded.embed(texts, prompt_name=prompt_name, prompt=prompt, pool_by=pool).cpu()
+
     with warnings_on_stderr():
-        vectors = table.apply(lambda texts: loaded.embed(texts, pool_by=pool).cpu())
+        vectors = table.apply(embed)
     if out is not None:
         cells = [None if v is None else vector_cells(v.tolist(), out) for v in vectors]
         write_table(table.with_cells(cells), out)
@@ -66,7 +79,7 @@ def run(
         typer.echo(line, err=options.as_json or nearest is not None)
     if nearest is not None:
         with warnings_on_stderr():
-            query = loaded.embed([nearest], pool_by=pool)[0].cpu()
+            query = embed([nearest])[0]
         _show_nearest(table.texts, query, vectors, top_k, options.as_json)
     elif out is None and options.as_json:
         for text, vector in zip(table.texts, vectors, strict=True):
@@ -87,6 +100,8 @@ def similarity(
     ),
     file: Path | None = typer.Option(None, help="Read more texts from this file, one per line."),
     pool: Pool | None = typer.Option(None, help="Pooling; the model's own, if not given."),
+    prompt_name: str | None = PROMPT_NAME,
+    prompt: str | None = PROMPT,
     device: str = DEVICE,
     as_json: bool = JSON,
 ) -> None:
@@ -97,7 +112,7 @@ def similarity(
     loaded = open_model(model, device)
     full = [text for text in compared if text.strip()]
     with warnings_on_stderr():
-        vectors = loaded.embed(full, pool_by=pool)
+        vectors = loaded.embed(full, prompt_name=prompt_name, prompt=prompt, pool_by=pool)
     cosines = iter(loaded.similarity(vectors, vectors).tolist())
     rows = [_spread(next(cosines) if text.strip() else None, compared) for text in compared]
     if as_json:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
+from typer.models import ArgumentInfo
 
 from glassformer.cli.common import (
     COLUMN,
@@ -72,7 +73,10 @@ class TextOptions:
 
 
 def reads_texts(command: Callable[..., None]) -> Callable[..., None]:
-    """Add these options to a command, which gets them as its first argument."""
+    """Add these options to a command, which gets them as its first argument.
+
+    Its own arguments stand after the model, its own options after those of the texts.
+    """
     types = get_type_hints(TextOptions, {"Path": Path})
     shared = {
         field.name: inspect.Parameter(
@@ -88,7 +92,10 @@ def reads_texts(command: Callable[..., None]) -> Callable[..., None]:
 
     signature = inspect.signature(command)
     own = list(signature.parameters.values())[1:]
-    first = [parameter for name, parameter in shared.items() if name not in LAST]
+    arguments = [each for each in own if isinstance(each.default, ArgumentInfo)]
+    others = [each for each in own if each not in arguments]
+    model, *first = [parameter for name, parameter in shared.items() if name not in LAST]
     last = [shared[name] for name in LAST]
-    run.__signature__ = signature.replace(parameters=[*first, *own, *last])  # type: ignore[attr-defined]
+    parameters = [model, *arguments, *first, *others, *last]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return run

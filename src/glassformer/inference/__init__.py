@@ -3,16 +3,12 @@
 from glassformer.inference.answer import Answer, answer
 from glassformer.inference.checks import check_kind, check_tokenizer
 from glassformer.inference.classify import Classified, classify, follows
-from glassformer.inference.embed import (
-    EmbeddingConfig,
-    cosines,
-    embed,
-    embedding_config,
-    nearest,
-    word,
-)
+from glassformer.inference.embed import cosines, embed, nearest, word
 from glassformer.inference.fill import Blank, Candidate, fill
+from glassformer.inference.rank import RankedText, rank, rank_activation
 from glassformer.inference.recording import record_batch
+from glassformer.inference.sentence_files import EmbeddingConfig, embedding_config
+from glassformer.inference.sentence_layers import layer_files, sentence_layers
 from glassformer.inference.tag import Span, Tagged, Word, chunks, tag
 
 __all__ = [
@@ -21,6 +17,7 @@ __all__ = [
     "Candidate",
     "Classified",
     "EmbeddingConfig",
+    "RankedText",
     "Span",
     "Tagged",
     "Word",
@@ -34,8 +31,12 @@ __all__ = [
     "embedding_config",
     "fill",
     "follows",
+    "layer_files",
     "nearest",
+    "rank",
+    "rank_activation",
     "record_batch",
+    "sentence_layers",
     "tag",
     "word",
 ]  # fmt: skip

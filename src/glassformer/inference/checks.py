@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glassformer.errors import InputError
+from glassformer.errors import InputError, counted
 from glassformer.tasks import Task
 from glassformer.tasks.calls import wrong_kind
 from glassformer.text import Tokenizer
@@ -14,6 +14,12 @@ def check_kind(task: Task, call: str) -> None:
         if task.backbone.config.family == "seq2seq":
             raise InputError(
                 f"{call}: a translation model has no single stack: load another kind of model"
+            )
+    elif call == "rank":
+        if task.spec.kind != "classification" or len(task.spec.labels) != 1:
+            raise InputError(
+                f"rank: this model ({task.spec.kind}, {counted(len(task.spec.labels), 'labels')}) "
+                "is no cross-encoder: load a classification model with one label"
             )
     elif call not in task.spec.traits.calls:
         raise wrong_kind(task, call)

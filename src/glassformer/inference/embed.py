@@ -4,40 +4,21 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from glassformer.errors import CheckpointError, InputError, counted, shown
+from glassformer.errors import InputError, counted, shown
 from glassformer.glass import Recorder
 from glassformer.inference.checks import check_top_k
+from glassformer.inference.sentence_files import EmbeddingConfig
+from glassformer.inference.sentence_layers import Dense
 from glassformer.model import Encoder
 from glassformer.progress import progress_bar
-from glassformer.strictjson import parse
-from glassformer.tasks import Task
+from glassformer.tasks import POOLING, Task
 from glassformer.text import Encoding, Text, Tokenizer
-
-SENTENCE = "sentence_bert_config.json"
-POOLING = {
-    "cls": "first",
-    "cls_token": "first",
-    "lasttoken": "last",
-    "mean": "mean",
-    "mean_tokens": "mean",
-}
-
-
-@dataclass(frozen=True)
-class EmbeddingConfig:
-    """How a text becomes one vector, as the files of a sentence-transformers folder say."""
-
-    pool: str = "mean"
-    normalise: bool = False
-    max_length: int | None = None
 
 
 def embed(
@@ -46,7 +27,10 @@ def embed(
     texts: Sequence[Text],
     *,
     recipe: EmbeddingConfig,
-    pool_by: str | None = None,
+    layers: nn.ModuleDict | None = None,
+    prompt_name: str | None = None,
+    prompt: str | None = None,
+    pool_by: str | Sequence[str] | None = None,
     batch_size: int | None = None,
     normalize: bool | None = None,
     progress: bool = False,
@@ -54,28 +38,52 @@ def embed(
     """One vector per text, (B, C). Texts that are too long are truncated, with a warning.
 
     Args:
-        recipe: the model's own pooling, normalisation and maximum length
-        pool_by: first, last or mean, instead of the model's pooling
+        recipe: the model's own pooling, normalisation, prompts and maximum length
+        layers: the model's own layers after the pooling
+        prompt_name: which of the model's prompts to put before each text, instead of its default
+        prompt: a text to put before each text, instead of one of the model's prompts
+        pool_by: one or more of first, last, mean, max, mean_sqrt_len and weightedmean, instead of
+            the model's pooling
         batch_size: texts of a forward pass; as many as suit the device, if not given
         normalize: divide each vector by its length, instead of what the model's folder says
         progress: show a progress bar
     """
     if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
         raise InputError(f"batch_size = {shown(batch_size)}: write a whole number from 1 on")
-    pool = pool_by or recipe.pool
-    if pool not in ("first", "last", "mean"):
-        raise InputError(f"pool_by = {pool!r}: write first, last or mean")
+    poolings = recipe.pool if pool_by is None else _poolings(pool_by)
+    before = prompt_of(recipe, prompt_name, prompt)
     config = task.backbone.config
     most = min(recipe.max_length or config.max_length, config.max_length)
-    ids, segments = _truncated(tokenizer.encode_all(texts), most)
+    read = tokenizer.encode_all([with_prompt(text, before, recipe.lower_case) for text in texts])
+    ids, segments = truncated(read, most)
     kinds = segments if config.segments else None
+    skip = 0 if recipe.pools_prompt else _prompt_tokens(tokenizer, before, recipe.lower_case)
     with torch.no_grad(), progress_bar("embed", len(ids), shown=progress) as advance:
         vectors = task.vectors(
-            ids, segments=kinds, pool_by=pool, batch_size=batch_size,
+            ids, segments=kinds, pool_by=poolings, skip=skip, batch_size=batch_size,
             advance=lambda count: advance(count, ""),
         )  # fmt: skip
+        for path, layer in (layers or {}).items():
+            _check_size(vectors, layer, path, pool_by)
+            vectors = layer(vectors)
     unit = recipe.normalise if normalize is None else normalize
     return F.normalize(vectors, dim=-1) if unit else vectors
+
+
+def prompt_of(recipe: EmbeddingConfig, name: str | None, prompt: str | None) -> str:
+    """The text to put before each text; empty if there is none."""
+    if prompt is not None:
+        if name is not None or not isinstance(prompt, str):
+            raise InputError(f"prompt = {shown(prompt)}: write a text, or prompt_name, not both")
+        return prompt
+    name = recipe.default_prompt_name if name is None else name
+    if name is None:
+        return ""
+    if not isinstance(name, str) or name not in recipe.prompts:
+        known = ", ".join(map(repr, recipe.prompts))
+        hint = f"write one of {known}" if known else "this model has none: write prompt, a text"
+        raise InputError(f"prompt_name = {shown(name)}: {hint}")
+    return recipe.prompts[name]
 
 
 def cosines(a: Tensor, b: Tensor) -> Tensor:
@@ -150,8 +158,45 @@ def _after(task: Task, ids: list[int], layer: int) -> Tensor:
     return recorder.tensors[name]
 
 
-def _truncated(encodings: Sequence[Encoding], most: int) -> tuple[list[list[int]], list[list[int]]]:
-    """Keep the first tokens and the closing one of texts that are too long, with a warning."""
+def _poolings(pool_by: str | Sequence[str]) -> tuple[str, ...]:
+    modes = tuple(pool_by) if isinstance(pool_by, list | tuple) else (str(pool_by),)
+    unknown = [mode for mode in modes if mode not in POOLING]
+    if unknown or not modes:
+        several = f"{', '.join(POOLING[:-1])} or {POOLING[-1]}"
+        raise InputError(f"pool_by = {shown(pool_by)}: write {several}, or a list of them")
+    return modes
+
+
+def with_prompt(text: Text, prompt: str, lower_case: bool) -> Text:
+    """A prompt stands before the first text of a pair."""
+    if isinstance(text, tuple):
+        first, second = prompt + text[0], text[1]
+        return (first.lower(), second.lower()) if lower_case else (first, second)
+    return (prompt + text).lower() if lower_case else prompt + text
+
+
+def _prompt_tokens(tokenizer: Tokenizer, prompt: str, lower_case: bool) -> int:
+    """How many tokens of a text are its prompt's, with the special one before it."""
+    if not prompt:
+        return 0
+    special = tokenizer.encode(with_prompt(prompt, "", lower_case)).special
+    return len(special) - (1 if special and special[-1] else 0)
+
+
+def _check_size(vectors: Tensor, layer: nn.Module, path: str, pool_by: object) -> None:
+    size = layer.weight.shape[1] if isinstance(layer, Dense) else vectors.shape[1]
+    if vectors.shape[1] != size:
+        raise InputError(
+            f"pool_by = {shown(pool_by)} gives vectors of {vectors.shape[1]} numbers, and {path} "
+            f"of this model takes {size}: leave it out"
+        )
+
+
+def truncated(encodings: Sequence[Encoding], most: int) -> tuple[list[list[int]], list[list[int]]]:
+    """The ids and segments of at most `most` tokens of each text, with a warning if some are cut.
+
+    The special tokens stay, and of a pair the longer text is cut first.
+    """
     long = [encoding for encoding in encodings if len(encoding.ids) > most]
     if long:
         lost = sum(len(encoding.ids) - most for encoding in long)
@@ -160,49 +205,26 @@ def _truncated(encodings: Sequence[Encoding], most: int) -> tuple[list[list[int]
             f"{lost} tokens were truncated",
             stacklevel=4,
         )
-
-    def cut(numbers: list[int], closed: bool) -> list[int]:
-        if len(numbers) <= most:
-            return numbers
-        return numbers[: most - 1] + numbers[-1:] if closed else numbers[:most]
-
-    closed = [bool(encoding.special) and encoding.special[-1] for encoding in encodings]
+    kept = [_kept(encoding, most) for encoding in encodings]
+    both = list(zip(encodings, kept, strict=True))
     return (
-        [cut(encoding.ids, c) for encoding, c in zip(encodings, closed, strict=True)],
-        [cut(encoding.segments, c) for encoding, c in zip(encodings, closed, strict=True)],
+        [[encoding.ids[place] for place in places] for encoding, places in both],
+        [[encoding.segments[place] for place in places] for encoding, places in both],
     )
 
 
-def embedding_config(files: Mapping[str, bytes], source: str) -> EmbeddingConfig:
-    """Read the files of sentence-transformers, of all its versions; the defaults without them."""
+def _kept(encoding: Encoding, most: int) -> Sequence[int]:
+    """The places of the tokens that stay."""
+    whole = range(len(encoding.ids))
+    if len(whole) <= most:
+        return whole
+    sizes = [encoding.texts.count(text) for text in (0, 1)]
+    room = max(most - (len(whole) - sum(sizes)), 0)
+    short = min(*sizes, room // 2)  # what fits of the shorter one
+    rooms = [room - short, short] if sizes[0] > sizes[1] else [short, room - short]
+    cut = [p for text in (0, 1) for p in _places(encoding, text)[rooms[text] :]]
+    return sorted({*whole} - {*cut})[:most]
 
-    def settings(name: str, kind: type = dict) -> Any:
-        return parse(files[name], f"{source}: {name}", kind) if name in files else kind()
 
-    modules = [
-        str(module.get("type")) if isinstance(module, dict) else ""
-        for module in settings("modules.json", list)
-    ]
-    for name in modules:
-        if name.rpartition(".")[2] not in ("Transformer", "Pooling", "Normalize"):
-            raise CheckpointError(f"{source}: modules.json: {name!r} is not supported")
-    pooling = settings("1_Pooling/config.json")
-    modes = [name.removeprefix("pooling_mode_") for name, on in pooling.items() if on is True]
-    modes = [str(pooling["pooling_mode"])] if "pooling_mode" in pooling else modes
-    modes = [mode for mode in modes if mode not in ("include_prompt",)]
-    if len(modes) > 1 or any(mode not in POOLING for mode in modes):
-        raise CheckpointError(
-            f"{source}: 1_Pooling/config.json: {modes} is not known: choose one of {list(POOLING)}"
-        )
-    where, name = SENTENCE, "max_seq_length"
-    most = settings(where).get(name)
-    if modules and most is None:
-        where, name = "tokenizer_config.json", "model_max_length"
-        most = settings(where).get(name)
-    if most is not None and (type(most) is not int or most < 1):
-        raise CheckpointError(f"{source}: {where}: {name} = {shown(most)}: write a number")
-    return EmbeddingConfig(
-        pool=POOLING[modes[0]] if modes else "mean",
-        normalise=any(name.endswith("Normalize") for name in modules),
-        max_length=most,
-    )
+def _places(encoding: Encoding, text: int) -> list[int]:
+    return [place for place, owner in enumerate(encoding.texts) if owner == text]

@@ -39,6 +39,7 @@ class ModelBase(nn.Module, ABC):
         *,
         origin: Origin | None = None,
         recipe: EmbeddingConfig | None = None,
+        layers: nn.ModuleDict | None = None,
     ) -> None:
         super().__init__()
         if tokenizer is not None:
@@ -47,6 +48,7 @@ class ModelBase(nn.Module, ABC):
         self.tokenizer = tokenizer
         self.origin = origin
         self.recipe = recipe or EmbeddingConfig()
+        self.sentence_layers = nn.ModuleDict() if layers is None else layers
 
     def forward(
         self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
@@ -149,6 +151,7 @@ class ModelBase(nn.Module, ABC):
     def _files(self) -> dict[str, bytes]:
         """The files of its folder, with the tokenizer replaced if it is another one."""
         files = {} if self.origin is None else dict(self.origin.files)
+        files |= inference.layer_files(self.sentence_layers, files)
         if self.tokenizer is None:
             return files
         original = Tokenizer.from_files(files)

@@ -12,7 +12,7 @@ from glassformer import inference
 from glassformer.checkpoint import find, is_gguf, load_task, widened
 from glassformer.errors import CheckpointError, ConfigError, shown
 from glassformer.glass import Edit, Keep, Recorder, Trace
-from glassformer.inference import embedding_config
+from glassformer.inference import embedding_config, sentence_layers
 from glassformer.loaded.model import Model
 from glassformer.precision import HALF, compute_dtype, read_device, read_dtype
 from glassformer.text import Text, Tokenizer
@@ -50,8 +50,9 @@ def load(
     size = task.backbone.config.vocab_size
     tokenizer = Tokenizer.from_files(origin.files, str(folder), size)
     recipe = embedding_config(origin.files, str(folder))
+    layers = sentence_layers(recipe, origin.files, task.width, str(folder))
     try:
-        model = Model(task, tokenizer, origin=origin, recipe=recipe)
+        model = Model(task, tokenizer, origin=origin, recipe=recipe, layers=layers)
     except CheckpointError as error:
         raise CheckpointError(f"{folder}: {error}") from None
     model = model.to(device=place, dtype=chosen).eval()

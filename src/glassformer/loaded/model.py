@@ -34,7 +34,8 @@ class Model(ModelBase):
         task: the backbone and its head
         tokenizer: None if the folder has none: then calls take token ids
         origin: the folder it came from, to be saved as it was
-        recipe: pooling of `embed`
+        recipe: pooling and prompts of `embed`
+        layers: of `embed`, after the pooling
 
     Examples:
         >>> gf.load("gf-encoder")
@@ -74,18 +75,21 @@ class Model(ModelBase):
 
     @overload
     def embed(
-        self, texts: Text | Iterable[Text], *, pool_by: str | None = None,
+        self, texts: Text | Iterable[Text], *, prompt_name: str | None = None,
+        prompt: str | None = None, pool_by: str | Sequence[str] | None = None,
         batch_size: int | None = None, normalize: bool | None = None, progress: bool = False,
         to_numpy: Literal[False] = False,
     ) -> Tensor: ...  # fmt: skip
     @overload
     def embed(
-        self, texts: Text | Iterable[Text], *, pool_by: str | None = None,
+        self, texts: Text | Iterable[Text], *, prompt_name: str | None = None,
+        prompt: str | None = None, pool_by: str | Sequence[str] | None = None,
         batch_size: int | None = None, normalize: bool | None = None, progress: bool = False,
         to_numpy: Literal[True],
     ) -> NDArray[Any]: ...  # fmt: skip
     def embed(
-        self, texts: Text | Iterable[Text], *, pool_by: str | None = None,
+        self, texts: Text | Iterable[Text], *, prompt_name: str | None = None,
+        prompt: str | None = None, pool_by: str | Sequence[str] | None = None,
         batch_size: int | None = None, normalize: bool | None = None, progress: bool = False,
         to_numpy: bool = False,
     ) -> Vectors:  # fmt: skip
@@ -93,8 +97,11 @@ class Model(ModelBase):
 
         Args:
             texts: one or many; also pairs, as tuples; too long ones are truncated, with a warning
-            pool_by: first, last or mean; the pooling of the model's folder (else mean), if not
-                given
+            prompt_name: which of the prompts in the model's folder to put before each text, such as
+                "query"; the folder's default, if not given
+            prompt: a text to put before each text instead
+            pool_by: one or more of first, last, mean, max, mean_sqrt_len and weightedmean; the
+                pooling of the model's folder (else mean), if not given
             batch_size: texts of a forward pass; as many as suit the device, if not given
             normalize: divide each vector by its length; as the model's folder says, if not given
             progress: show a progress bar
@@ -106,7 +113,8 @@ class Model(ModelBase):
         """
         vectors = inference.embed(
             *self.able("embed"), texts_or_pairs_of(texts, "embed"), recipe=self.recipe,
-            pool_by=pool_by, batch_size=batch_size, normalize=normalize, progress=progress,
+            layers=self.sentence_layers, prompt_name=prompt_name, prompt=prompt, pool_by=pool_by,
+            batch_size=batch_size, normalize=normalize, progress=progress,
         )  # fmt: skip
         return vectors.cpu().numpy() if to_numpy else vectors
 
@@ -188,6 +196,30 @@ class Model(ModelBase):
         rows = texts_or_pairs_of(texts, "classify")
         return inference.classify(
             *self.able("classify"), rows, top_k=top_k, problem=problem, explain=explain
+        )  # fmt: skip
+
+    def rank(
+        self, query: str, texts: str | Iterable[str], *, top_k: int | None = None
+    ) -> list[inference.RankedText]:
+        """The texts by their relevance to the query, best first, each with its index and score.
+
+        It needs a cross-encoder: a classification model with one label. The score is a sigmoid of
+        the logit, or what the model's folder says.
+
+        Args:
+            texts: one or many; too long ones are truncated, with a warning
+            top_k: how many texts; all, if not given
+
+        Examples:
+            >>> best, other = reranker.rank("Who sat?", ["A cat sat.", "It rained."])
+            >>> best.score >= other.score
+            True
+        """
+        files, config = ({}, {}) if self.origin is None else (self.origin.files, self.origin.config)
+        task, tokenizer = self.able("rank")
+        return inference.rank(
+            task, tokenizer, plain(query), texts_of(texts, "rank"), recipe=self.recipe, top_k=top_k,
+            activation=inference.rank_activation(files, config),
         )  # fmt: skip
 
     @overload

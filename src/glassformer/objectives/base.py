@@ -138,9 +138,9 @@ class Objective(ABC):
         self, recipe: RecipeFields, files: Mapping[str, bytes], width: int
     ) -> dict[str, bytes]:
         """The files that are written beside the weights."""
-        from glassformer.inference.sentence_files import SENTENCE_FILES
+        from glassformer.inference.sentence_files import is_sentence_file
 
-        return {name: data for name, data in files.items() if name not in SENTENCE_FILES}
+        return {name: data for name, data in files.items() if not is_sentence_file(name)}
 
     # ------------------------------------------------------------------------------ the training
 

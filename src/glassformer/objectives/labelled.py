@@ -143,7 +143,7 @@ class LabelledObjective(Objective):
         """How token vectors become one vector: as the recipe says, or as the model's files do."""
         from glassformer.inference import embedding_config
 
-        return recipe.objective.pool or embedding_config(files, str(recipe.init_from)).pool
+        return recipe.objective.pool or embedding_config(files, str(recipe.init_from)).pool[0]
 
 
 @dataclass(frozen=True)

@@ -130,6 +130,18 @@ class SentenceEmbeddingObjective(TableObjective):
             task, pooling=how, scale=options.scale, symmetric=options.symmetric
         ).train()
 
+    def pool(self, recipe: RecipeFields, files: Mapping[str, bytes]) -> str:
+        from glassformer.inference import embedding_config
+
+        config = embedding_config(files, str(recipe.init_from))
+        if recipe.objective.pool is None and (config.layers or config.pool[1:]):
+            parts = [*config.pool, *(module.path for module in config.layers)]
+            raise ConfigError(
+                f"init_from = {recipe.init_from!r} pools by {', '.join(parts)}, which cannot be "
+                "trained: write objective.pool = 'mean' to train without them"
+            )
+        return super().pool(recipe, files)
+
     def model_files(
         self, recipe: RecipeFields, files: Mapping[str, bytes], width: int
     ) -> dict[str, bytes]:
@@ -152,7 +164,7 @@ class SentenceEmbeddingObjective(TableObjective):
         from glassformer.evaluation import metrics
         from glassformer.inference import EmbeddingConfig, cosines, embed
 
-        config = EmbeddingConfig(pool=pool, normalise=True)
+        config = EmbeddingConfig(pool=(pool,), normalise=True)
         first, second = (
             embed(task, tokenizer, side, recipe=config).cpu()
             for side in zip(*(each.texts for each in documents), strict=True)

@@ -14,7 +14,7 @@ from glassformer.model.families import FAMILIES
 from glassformer.model.init import initialise, materialise
 from glassformer.tasks.base import Ids, LossSum, Output, Task, cross_entropy
 from glassformer.tasks.embed import SentenceEmbedding
-from glassformer.tasks.heads import pool
+from glassformer.tasks.heads import POOLING, pool
 from glassformer.tasks.label import Classification, Features, QuestionAnswering, TokenClassification
 from glassformer.tasks.language import CausalLM, MaskedLM
 from glassformer.tasks.pooling import Important, ImportantWords
@@ -83,6 +83,7 @@ def build_task(
 
 
 __all__ = [
+    "POOLING",
     "TASKS",
     "CausalLM",
     "Classification",

@@ -103,21 +103,25 @@ class Task(nn.Module, ABC):
         ids: Ids,
         *,
         segments: Ids | None = None,
-        pool_by: str = "mean",
+        pool_by: Sequence[str] = ("mean",),
+        skip: int = 0,
         batch_size: int | None = None,
         advance: Callable[[int], None] = lambda count: None,
     ) -> Tensor:
-        """One vector per text, (B, C).
+        """One vector per text, (B, C); those of several poolings are concatenated.
 
         Args:
+            skip: tokens at the start of each text that are not pooled
             batch_size: the most texts of a forward pass
             advance: called after each pass, with the number of its texts
         """
         rows: list[Tensor] = []
         for batch in self.batches(ids, segments=segments, batch_size=batch_size):
-            rows.append(pool(widen(self.backbone(batch)), batch.sequences, pool_by))
+            hidden = widen(self.backbone(batch))
+            rows.append(torch.cat([pool(hidden, batch.sequences, by, skip) for by in pool_by], -1))
             advance(batch.sequences.count)
-        return torch.cat(rows) if rows else torch.zeros(0, self.width, device=self.device)
+        none = torch.zeros(0, len(pool_by) * self.width, device=self.device)
+        return torch.cat(rows) if rows else none
 
     @property
     def width(self) -> int:

@@ -13,18 +13,43 @@ from glassformer.model import Look, Norm, Sequences
 from glassformer.model.block import ACTIVATIONS, Dropout
 from glassformer.precision import widen
 
+POOLING = ("first", "last", "mean", "max", "mean_sqrt_len", "weightedmean")
 
-def pool(hidden: Tensor, sequences: Sequences, mode: str) -> Tensor:
-    """One vector per text, (N, C) → (B, C): its "first" or "last" token's, or the "mean"."""
+
+def pool(hidden: Tensor, sequences: Sequences, mode: str, skip: int = 0) -> Tensor:
+    """One vector per text, (N, C) → (B, C): its "first" or "last" token's, or the "mean", or
+    another mode of sentence-transformers.
+
+        max             the largest of each number
+        mean_sqrt_len   the sum over √T
+        weightedmean    the mean with weights 1 … T, so that later tokens count more
+
+    The first `skip` tokens of each text, those of a prompt, are left out.
+    """
+    if skip:
+        hidden = hidden[sequences.positions(hidden) >= skip]
+        rest = [max(length - skip, 0) for length in sequences.lengths]
+        sequences = Sequences.of(rest, device=hidden.device)
     if mode == "first":
         return hidden[sequences.offsets[:-1].clamp(max=len(hidden) - 1)]  # an empty text has none
     if mode == "last":
         return hidden[(sequences.offsets[1:] - 1).clamp(min=0)]
+    texts = sequences.texts(hidden)
+    if mode == "max":
+        largest = hidden.new_zeros(sequences.count, hidden.shape[1])
+        index = texts[:, None].expand_as(hidden)
+        return largest.scatter_reduce(0, index, hidden, "amax", include_self=False)
     # In float32: the sum of a long text would overflow half precision.
     wide = widen(hidden)
+    sizes = sequences.sizes.clamp(min=1).to(wide.dtype)
+    if mode == "weightedmean":
+        wide = wide * (sequences.positions(hidden, texts) + 1 + skip)[:, None]
+        sizes = sizes * ((sizes + 1) / 2 + skip)
+    elif mode == "mean_sqrt_len":
+        sizes = sizes.sqrt()
     sums = wide.new_zeros(sequences.count, hidden.shape[1])
-    sums = sums.index_add(0, sequences.texts(hidden), wide)
-    return (sums / sequences.sizes.clamp(min=1)[:, None]).to(hidden.dtype)
+    sums = sums.index_add(0, texts, wide)
+    return (sums / sizes[:, None]).to(hidden.dtype)
 
 
 POOLERS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.checkpoint import about_vectors, is_vectors, read_configs
-from glassformer.checkpoint.folder import SIDE_FILES
+from glassformer.checkpoint.folder import side_files
 from glassformer.data.batches import PackedRows
 from glassformer.data.dataset import Dataset
 from glassformer.data.fingerprints import MOST_FILES, Fingerprint, difference, fingerprints
@@ -197,7 +197,7 @@ class Builder:
         if is_vectors(folder):
             return about_vectors(folder)[1]
         skipped = ("README.md", "LICENSE", "generation_config.json")
-        names = [name for name in SIDE_FILES if name not in skipped]
+        names = [name for name in side_files(folder) if name not in skipped]
         return {name: (folder / name).read_bytes() for name in names if (folder / name).is_file()}
 
     @cached_property
