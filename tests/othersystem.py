@@ -98,7 +98,7 @@ def live(folder: Path) -> None:
     app = create_app([ServedModel("tiny", model, run=out)], port=8642)
     client = TestClient(app, base_url=here, headers={"origin": here})
     assert client.get("/").status_code == 200
-    answer = client.post("/api/runs", json={"model": "0", "text": "the cat sat"})
+    answer = client.post("/api/runs", json={"model": "tiny", "text": "the cat sat"})
     assert answer.status_code == 200, answer.text
 
 

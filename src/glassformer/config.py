@@ -51,11 +51,11 @@ class RotaryScaling(Strict):
     their speed, and between the two it changes gradually.
     """
 
-    kind: Literal["none", "linear", "by_wavelength"] = "none"
-    factor: float = Field(default=1.0, ge=1, le=1e6)
+    kind: Literal["none", "linear", "by_wavelength"] = "none"  # which angles turn slower
+    factor: float = Field(default=1.0, ge=1, le=1e6)  # how many times slower
     original_length: Size | None = None  # by_wavelength only, as are the next two
-    low: float | None = Field(default=None, gt=0, le=1e6)
-    high: float | None = Field(default=None, gt=0, le=1e6)
+    low: float | None = Field(default=None, gt=0, le=1e6)  # turns below which all slow down
+    high: float | None = Field(default=None, gt=0, le=1e6)  # turns above which none does
 
     @model_validator(mode="after")
     def _check(self) -> Self:

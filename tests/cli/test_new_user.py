@@ -85,7 +85,7 @@ def test_every_field_has_a_meaning() -> None:
     fields = {each.name: each for each in recipe_fields()}
     assert all(each.meaning and each.values for each in fields.values())
     dotted = {name for name in field_names() if not name.startswith("model.ids")}
-    groups = {"model.dropout"}
+    groups = {"model.dropout", "model.rotary_scaling"}
     assert dotted - groups - set(fields) == {"model.family", "model.vocab_size"}
     assert fields["train.learning_rate"].default == "0.001"
     assert fields["tokenizer.kind"].values.startswith('"bpe", "wordpiece"')

@@ -144,7 +144,9 @@ def test_refused_in_one_line(trained, tmp_path):
     assert "write one of them" in refused("translate", model, "a", "--file", recipe, code=2)
     assert "write at most --num-beams" in refused("translate", model, "a", "--n-best", 5, code=2)
     assert "File not found: " in refused("translate", model, "--file", tmp_path / "x")
-    assert "length_penalty" in refused("translate", model, "a", "--length-penalty", "nan", code=2)
+    assert "--length-penalty nan: write a finite number" in refused(
+        "translate", model, "a", "--length-penalty", "nan", code=2
+    )
     other = write_recipe(tmp_path, "causal_lm")
     glassformer("pretrain", other, "--out", tmp_path / "run")
     assert "load a translation model" in refused("translate", tmp_path / "run/model", "a")

@@ -99,7 +99,7 @@ def test_refused_in_one_line(folder, tmp_path):
     assert "one of them" in wrong()
     assert "one of them" in wrong("a", "--file", "b")
     assert "temperature = -1.0: " in wrong("a", "--temperature", "-1")
-    assert "temperature = nan: " in wrong("a", "--temperature", "nan")
+    assert "--temperature nan: write a finite number" in wrong("a", "--temperature", "nan")
     assert "top_p = 1.2: " in wrong("a", "--top-p", "1.2")
     assert "is not one of 'true', 'false', 'never'" in wrong("a", "--early-stopping", "soon")
     assert "--device 'tpu'" in wrong("a", "--device", "tpu")

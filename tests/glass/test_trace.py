@@ -248,7 +248,8 @@ def test_what_is_no_trace_is_refused(name: str, tmp_path: Path) -> None:
     NOT_TRACES[name](tmp_path / "file")
     with pytest.raises(InputError) as caught:
         gf.Trace.load(tmp_path / "file")
-    one_line(caught.value, str(tmp_path / "file"), "not a trace")
+    words = "File not found" if name == "missing" else "not a trace"
+    one_line(caught.value, str(tmp_path / "file"), words)
 
 
 def test_a_trace_that_cannot_be_written_says_where(tmp_path: Path) -> None:

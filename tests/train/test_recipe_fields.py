@@ -130,8 +130,8 @@ def test_a_recipe_is_written_as_it_was_read(tmp_path: Path) -> None:
 def test_a_number_may_leave_out_its_nought(text: str, value: float, tmp_path: Path) -> None:
     changes = {"train.weight_decay": text}
     assert read_recipe(write_recipe(tmp_path), changes).train.weight_decay == value
-    changes = {"name": ".3e"}  # but not a word that begins like one
-    assert read_recipe(write_recipe(tmp_path), changes).name == ".3e"
+    changes = {"name": "3.e-x"}  # but not a word that begins like one
+    assert read_recipe(write_recipe(tmp_path), changes).name == "3.e-x"
 
 
 def test_the_root_of_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,7 +187,7 @@ def test_a_model_that_cannot_be_trained_is_refused_before_any_work(tmp_path: Pat
         (
             run / "model",
             masked,
-            "family 'decoder', and objective.kind = 'masked_lm' needs 'encoder'",
+            "this model is a decoder, and objective.kind = 'masked_lm' needs an encoder",
         ),
         (run / "model", ("--objective.length", 33), "the model reads at most 32 tokens"),
     ):

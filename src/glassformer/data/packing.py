@@ -124,18 +124,19 @@ def store_plan(plan: Plan, path: Path, key: str) -> None:
         "begins": plan.begins,
     }
     arrays = {name: np.ascontiguousarray(each) for name, each in parts.items() if each is not None}
-    write_whole(path, save(arrays, {"key": key, "sha256": _digest(arrays)}))
+    # One entry: several would be written in any order.
+    write_whole(path, save(arrays, {"key": f"{key} {_digest(arrays)}"}))
 
 
 def stored_plan(path: Path, key: str) -> Plan | None:
     """A stored plan; None if it is missing, corrupt, or made from other settings."""
     try:
         with open_tensors(path, "np") as file:
-            metadata = file.metadata() or {}
-            if metadata.get("key") != key:
+            settings, _, digest = (file.metadata() or {}).get("key", "").partition(" ")
+            if settings != key:
                 return None
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if metadata.get("sha256") != _digest(arrays):
+        if digest != _digest(arrays):
             return None
         samples = Samples(arrays["first"], arrays.get("second"), arrays.get("follows"))
         return Plan(samples, arrays["begins"])
