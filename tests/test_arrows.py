@@ -39,9 +39,9 @@ HOUSE = (
     {"presets"},
     {"fields"},
     {"config"},
-    {"strict"},
     {"tensor_files"},
     {"strictjson", "durable", "safe_files", "pretrained", "precision", "distributed", "progress"},
+    {"strict"},
     {"errors", "version"},
 )
 HEAVY = {"torch", "transformers"}

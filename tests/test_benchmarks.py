@@ -69,6 +69,11 @@ def test_that_of_the_studio_runs() -> None:
 
 
 @pytest.mark.slow
+def test_the_soak_of_the_studio_runs() -> None:
+    assert re.search(r"from \d+ MB to \d+ MB", run("soak.py")["soak.py"])
+
+
+@pytest.mark.slow
 def test_decode_shows_what_a_step_costs(outputs: dict[str, str]) -> None:
     lines = outputs["decode.py"].splitlines()
     start = next(i for i, line in enumerate(lines) if line.split()[:1] == ["64"])

@@ -1,4 +1,4 @@
-"""Strict pydantic models, whose mistakes are told in one line. Nothing here imports torch."""
+"""Strict pydantic models, whose mistakes are reported in one line. Nothing here imports torch."""
 
 from __future__ import annotations
 

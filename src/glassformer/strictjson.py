@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from glassformer.errors import CheckpointError, shown
+from glassformer.strict import plainly
 
 T = TypeVar("T")
 MAX_VALUES, MAX_OBJECTS, MAX_DEPTH, MAX_DIGITS = 200_000, 30_000, 64, 40
@@ -89,7 +90,7 @@ def parse_as(
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
-        raise CheckpointError(f"{source}: {name}: {first['msg']}") from None
+        raise CheckpointError(f"{source}: {name}: {plainly(first['msg'])}") from None
 
 
 def _check_size(data: bytes, source: str, values: int, most_objects: int) -> None:

@@ -95,6 +95,21 @@ def test_parquet_files_that_unpack_to_far_more_than_they_are(tmp_path: Path) -> 
     assert "2,000,000 rows" in line("rows", pyarrow.array(["a"] * 2_000_000))
 
 
+@pytest.mark.parametrize("name", ["run-end encoded", "dictionary of nested", "list view"])
+def test_arrow_types_that_repeat_without_a_bound(tmp_path: Path, name: str) -> None:
+    lists = pyarrow.array([["a" * 1000]])
+    cells = {
+        "run-end encoded": pyarrow.RunEndEncodedArray.from_arrays([10**6], ["a" * 1000]),
+        "dictionary of nested": pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 9), lists),
+        "list view": pyarrow.ListViewArray.from_arrays([0] * 9, [1] * 9, pyarrow.array(["a"])),
+    }[name]
+    batch = pyarrow.record_batch({"text": cells})
+    with pyarrow.ipc.new_stream(str(tmp_path / "a.arrow"), batch.schema) as stream:
+        stream.write_batch(batch)
+    (tmp_path / "state.json").write_text('{"_data_files": [{"filename": "a.arrow"}]}')
+    assert name in refused(located(tmp_path))
+
+
 def test_a_text_that_rows_share_is_not_held_for_all_of_them(tmp_path: Path) -> None:
     shared = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 200), pyarrow.array([LONG]))
     path = parquet(tmp_path / "a.parquet", text=shared, label=list(range(200)))

@@ -208,6 +208,30 @@ def test_damaged_weights_of_a_layer(dense: Path, tmp_path: Path) -> None:
     one_line(caught.value, WEIGHTS, "is missing")
 
 
+def test_an_eight_bit_layer_is_read_or_refused(dense: Path, tmp_path: Path) -> None:
+    folder = folders.copy(dense, tmp_path / "model")
+    small = {key: each.to(torch.float8_e4m3fn) for key, each in load_file(folder / WEIGHTS).items()}
+    small["linear.bias"][0] = float("nan")
+    save_file(small, folder / WEIGHTS)
+    with pytest.raises(CheckpointError) as caught:
+        gf.load(folder)
+    one_line(caught.value, WEIGHTS, "linear.bias", "finite")
+
+
+@pytest.mark.parametrize("name", ["poolings", "modules"])
+def test_what_is_repeated_is_refused(name: str, dense: Path, tmp_path: Path) -> None:
+    folder = folders.copy(dense, tmp_path / "model")
+    if name == "poolings":
+        edit(folder / "1_Pooling/config.json", pooling_mode=["mean"] * 10_000)
+    else:
+        kind = "sentence_transformers.models.Normalize"
+        more = [{"idx": i, "name": str(i), "path": f"{i}_N", "type": kind} for i in range(6_000)]
+        (folder / "modules.json").write_text(json.dumps(more))
+    with pytest.raises(CheckpointError) as caught:
+        gf.load(folder)
+    one_line(caught.value, "once" if name == "poolings" else "6,000 modules: write at most 16")
+
+
 def test_a_module_of_another_kind_is_named(tmp_path: Path) -> None:
     stack(tmp_path, [modes("mean"), Dropout(0.1)])
     with pytest.raises(CheckpointError) as caught:

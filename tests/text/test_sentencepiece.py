@@ -205,6 +205,13 @@ def test_a_damaged_file_is_one_line() -> None:
     assert refused > 100
 
 
+def test_many_symbols_of_a_user_are_refused() -> None:
+    symbols = [f"<s{i}>" for i in range(20)]
+    data = train(ENGLISH, model_type="bpe", user_defined_symbols=symbols)
+    with pytest.raises(CheckpointError, match="20 user-defined symbols"):
+        Tokenizer.from_files({"tokenizer.model": data})
+
+
 @pytest.mark.parametrize(
     ("files", "says"),
     [
@@ -212,6 +219,18 @@ def test_a_damaged_file_is_one_line() -> None:
         ({"tokenizer.model": b"\x0a\xff\xff\x7f"}, "where 0 are left"),
         ({"tokenizer.model": b"\x0b"}, "a field of the unknown type 3"),
         ({"tokenizer.model": b"\x80" * 11}, "a number of more than ten bytes"),
+        ({"tokenizer.model": b"\x0a\x00" * 50_000}, "a piece of 0 characters"),
+        (
+            {"tokenizer.model": b"\x0a\xe4\xd4\x03\x0a\xe0\xd4\x03" + b"a" * 60_000},
+            "a piece of 60,000 characters, not of 1 to 64",
+        ),
+        (
+            {
+                "spiece.model": b"",
+                "tokenizer_config.json": b'{"tokenizer_class": "T5Tokenizer", "extra_ids": true}',
+            },
+            "extra_ids = True: write a number from 0 to 100",
+        ),
         (
             {"tokenizer.model": b"", "tokenizer_config.json": b'{"tokenizer_class": "Other"}'},
             "tokenizer_class = 'Other': without a tokenizer.json, only T5Tokenizer",

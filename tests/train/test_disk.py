@@ -173,3 +173,24 @@ def test_the_order_of_a_save(tmp_path: Path) -> None:
         assert names[place + 1 : place + 3] == ["fsync", "fsync"]
         return
     raise AssertionError("no save was made durable before it was renamed")
+
+
+def vanish() -> None:
+    """The run's folder is deleted by somebody else after the second step."""
+    from glassformer.train.run_dir import RunDir
+
+    log = RunDir.log
+
+    def once(run: RunDir, event: dict[str, Any]) -> None:
+        log(run, event)
+        if event.get("step") == 2:
+            shutil.rmtree(run.folder)
+
+    RunDir.log = once  # type: ignore[method-assign]
+
+
+def test_a_folder_that_is_deleted_during_the_run(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, steps=6, save_every=3)
+    end = live("pretrain", recipe, "--out", tmp_path / "run", mischief=vanish)
+    assert end.status == 1 and "Traceback" not in end.said, end.said
+    assert str(tmp_path / "run") in end.said.splitlines()[-1]

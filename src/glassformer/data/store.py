@@ -31,6 +31,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from glassformer.data.fingerprints import MOST_FILES, Fingerprint
 from glassformer.durable import sweep, write_whole
 from glassformer.errors import CheckpointError, InputError, shown
+from glassformer.strict import plainly
 from glassformer.strictjson import parse
 
 Numbers = npt.NDArray[np.int64]
@@ -208,7 +209,7 @@ class Store:
         if name == "several":
             return 0, labels
         if name == "sentences" or (name == "labels" and "question" in self.columns):
-            texts = np.diff(self.columns["tokens"].starts[shard])  # positions in each text
+            texts = np.diff(self["tokens"].starts[shard])  # positions in each text
             return -1 if name == "labels" else 0, np.repeat(texts, sizes)
         return (NO_LABEL, labels) if name == "labels" else (0, vocab_size)
 
@@ -268,7 +269,7 @@ def read_meta(folder: Path) -> Meta | None:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
-        raise damaged(path, f"{name}: {first['msg']}") from None
+        raise damaged(path, f"{name}: {plainly(first['msg'])}") from None
 
 
 def damaged(path: Path, what: str) -> InputError:

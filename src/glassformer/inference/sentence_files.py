@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from glassformer.checkpoint.folder import MODULE, is_module_file
+from glassformer.checkpoint.folder import MAX_MODULES, MODULE, is_module_file
 from glassformer.errors import CheckpointError, shown
 from glassformer.strictjson import parse
 
@@ -126,7 +126,12 @@ def is_sentence_file(name: str) -> bool:
 
 def _modules(files: Mapping[str, bytes], source: str) -> list[Module]:
     modules: list[Module] = []
-    for i, entry in enumerate(settings(files, MODULES, source, list)):
+    entries = settings(files, MODULES, source, list)
+    if len(entries) > MAX_MODULES:
+        raise CheckpointError(
+            f"{source}: {MODULES}: {len(entries):,} modules: write at most {MAX_MODULES}"
+        )
+    for i, entry in enumerate(entries):
         fields = entry if isinstance(entry, dict) else {}
         name = str(fields.get("type", ""))
         kind = name.rpartition(".")[2]
@@ -183,6 +188,8 @@ def _poolings(pooling: Mapping[str, Any], source: str) -> tuple[str, ...]:
             f"{source}: pooling_mode = {shown(unknown[0])} is not known: write one or more of "
             f"{', '.join(MODES)}"
         )
+    if len(set(names)) < len(names):
+        raise CheckpointError(f"{source}: pooling_mode = {shown(names)}: write each of them once")
     return tuple(known[name] for name in names) or ("mean",)
 
 

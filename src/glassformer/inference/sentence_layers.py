@@ -124,7 +124,7 @@ def _dense(path: str, files: Mapping[str, bytes], size: int, source: str) -> tup
         )
     tensors = load(data)
     for key, tensor in tensors.items():
-        if not tensor.is_floating_point() or not tensor.isfinite().all():
+        if not tensor.is_floating_point() or not tensor.float().isfinite().all():
             raise CheckpointError(
                 f"{source}: {name}: tensor {key!r} has numbers that are not finite floats: it is "
                 "damaged, or its training diverged"

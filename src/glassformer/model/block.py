@@ -101,8 +101,8 @@ class Block(nn.Module):
             y = see(self, "attention_sum", x + drop(self.attention_out_norm(mixed, ctx)))
             if self.cross is not None and self.cross_norm is not None:
                 y = see(self, "cross_sum", y + drop(self.cross(self.cross_norm(y, ctx), ctx)))
-            thought = self.mlp(self.mlp_norm(x if self.parallel else y, ctx), ctx)
-            return see(self, "out", y + drop(self.mlp_out_norm(thought, ctx)))
+            added = self.mlp(self.mlp_norm(x if self.parallel else y, ctx), ctx)
+            return see(self, "out", y + drop(self.mlp_out_norm(added, ctx)))
 
         x = self.attention_norm(see(self, "attention_sum", x + drop(self.attention(x, ctx))), ctx)
         if self.cross is not None and self.cross_norm is not None:

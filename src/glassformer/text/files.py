@@ -13,7 +13,7 @@ from glassformer.errors import CheckpointError, shown
 from glassformer.strictjson import parse
 from glassformer.text.check import check_json, check_merges, check_vocab
 from glassformer.text.parts import FLAG, check_fields, maybe
-from glassformer.text.sentencepiece import ONE_FILE, Layout, layout_of, to_json
+from glassformer.text.sentencepiece import ONE_FILE, PieceLayout, piece_layout, to_json
 
 JSON, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 MARIAN = ("</s>", "<unk>", "<pad>")
@@ -29,15 +29,15 @@ Backends = tuple[tokenizers.Tokenizer, ...]  # the arguments of `Tokenizer`
 
 def from_json(files: Mapping[str, bytes], vocab_size: int) -> Backends:
     """tokenizer.json, the file of the `tokenizers` library."""
-    return (_checked(files[JSON], vocab_size),)
+    return (_checked(files[JSON], JSON, vocab_size),)
 
 
-def _checked(data: bytes, vocab_size: int) -> tokenizers.Tokenizer:
-    content = parse(data, JSON, values=_values(vocab_size))
-    for part in check_json(content, JSON, vocab_size):
+def _checked(data: bytes, name: str, vocab_size: int) -> tokenizers.Tokenizer:
+    content = parse(data, name, values=_values(vocab_size))
+    for part in check_json(content, name, vocab_size):
         # The library panics at an escape.
         if part.get("precompiled_charsmap", "").encode() not in data:
-            raise CheckpointError(f"{JSON}: precompiled_charsmap: write it without escapes")
+            raise CheckpointError(f"{name}: precompiled_charsmap: write it without escapes")
     backend = tokenizers.Tokenizer.from_str(data.decode("utf-8"))
     for token in content.get("added_tokens") or ():
         text = spelled = token["content"]
@@ -45,18 +45,18 @@ def _checked(data: bytes, vocab_size: int) -> tokenizers.Tokenizer:
             spelled = backend.normalizer.normalize_str(text)
         if not spelled:
             raise CheckpointError(
-                f"{JSON}: added_tokens: the normalizer turns {shown(text)} into nothing"
+                f"{name}: added_tokens: the normalizer turns {shown(text)} into nothing"
             )
         if spelled.isspace() and (token["lstrip"] or token["rstrip"]):
             # For each space the library looks at all spaces beside it, again and again.
             raise CheckpointError(
-                f"{JSON}: added_tokens: {shown(text)} is white space: write lstrip = false and "
+                f"{name}: added_tokens: {shown(text)} is white space: write lstrip = false and "
                 "rstrip = false"
             )
         actual = backend.token_to_id(text)
         if actual != token["id"]:  # the library ignores the id and counts on from the vocabulary
             raise CheckpointError(
-                f"{JSON}: added_tokens: {shown(text)} has id {token['id']} and would "
+                f"{name}: added_tokens: {shown(text)} has id {token['id']} and would "
                 f"get {actual}: number added tokens on from the vocabulary"
             )
     return backend
@@ -115,8 +115,8 @@ def from_bpe(files: Mapping[str, bytes], vocab_size: int) -> Backends:
 def from_sentencepiece(files: Mapping[str, bytes], vocab_size: int) -> Backends:
     """The one file of T5, Llama, XLM-RoBERTa and others; see `sentencepiece`."""
     name = next(name for name in ONE_FILE if name in files)
-    settings = parse(files.get(SETTINGS, b"{}"), SETTINGS)
-    return (_checked(to_json(files[name], name, layout_of(settings, SETTINGS)), vocab_size),)
+    layout = piece_layout(parse(files.get(SETTINGS, b"{}"), SETTINGS), SETTINGS)
+    return (_from_pieces(files, name, layout, vocab_size),)
 
 
 def from_marian(files: Mapping[str, bytes], vocab_size: int) -> Backends:
@@ -128,14 +128,16 @@ def from_marian(files: Mapping[str, bytes], vocab_size: int) -> Backends:
         raise CheckpointError(f"vocab.json: {missing[0]} is missing: write it and its id")
     backend = tokenizers.Tokenizer(models.WordLevel(vocab, unk_token="<unk>"))  # noqa: S106
     backend.add_special_tokens(special)
-    sides = [
-        _checked(
-            to_json(files[name], name, Layout(after=("</s>",), more=tuple(special))), vocab_size
-        )
-        for name in ("source.spm", "target.spm")
-    ]
+    layout = PieceLayout(after=("</s>",), more=tuple(special))
+    sides = [_from_pieces(files, name, layout, vocab_size) for name in ("source.spm", "target.spm")]
     backend.decoder = sides[1].decoder
     return (backend, *sides)
+
+
+def _from_pieces(
+    files: Mapping[str, bytes], name: str, layout: PieceLayout, vocab_size: int
+) -> tokenizers.Tokenizer:
+    return _checked(to_json(files[name], name, layout, _values(vocab_size)), name, vocab_size)
 
 
 def check_size(data: bytes, name: str, vocab_size: int) -> None:

@@ -13,13 +13,17 @@ from glassformer.errors import CheckpointError
 from glassformer.text.charsmap import longest_text
 
 MAX_GROWTH = 64
-WIDEST = 4  # bytes of a character
+MAX_CHAR_BYTES = 4  # bytes of a character
 # What one character can become: characters, bytes. Parts that are not here only shorten a text.
 FORMS = {
     "NFC": (3, 12), "NFD": (4, 12), "NFKC": (18, 33), "NFKD": (18, 33), "Lowercase": (2, 4),
     "BertNormalizer": (3, 12),
 }  # fmt: skip
-SPACES = {"WhitespaceSplit", "CharDelimiterSplit", "Metaspace"}  # they split at spaces only
+SPLIT_AT_SPACES = {
+    "WhitespaceSplit",
+    "CharDelimiterSplit",
+    "Metaspace",
+}  # they split at spaces only
 
 Part = Mapping[str, Any]
 
@@ -43,7 +47,7 @@ def _normalized(parts: Sequence[Part]) -> tuple[int, int]:
     Forms in a row grow no more than the largest of them, because what NFD or NFKC has taken apart
     is not taken apart again. Any other part can write characters that the next form takes apart.
     """
-    chars, size, start = 1, WIDEST, 1  # start: characters before this row of forms
+    chars, size, start = 1, MAX_CHAR_BYTES, 1  # start: characters before this row of forms
     for part in parts:
         match part["type"]:
             case kind if kind in FORMS:
@@ -51,13 +55,13 @@ def _normalized(parts: Sequence[Part]) -> tuple[int, int]:
                 chars, size = max(chars, start * most), max(size, start * largest)
                 continue
             case "Replace":  # by no more characters than it finds
-                size = WIDEST * chars
+                size = MAX_CHAR_BYTES * chars
             case "Precompiled":
                 most, largest = longest_text(part["precompiled_charsmap"])
-                chars, size = chars * max(most, 1), chars * max(largest, WIDEST)
+                chars, size = chars * max(most, 1), chars * max(largest, MAX_CHAR_BYTES)
             case "Prepend":
                 chars += len(part["prepend"])
-                size = WIDEST * chars
+                size = MAX_CHAR_BYTES * chars
             case "ByteLevel":  # a character of one or two bytes for each byte
                 chars, size = size, 2 * size
         start = chars
@@ -70,9 +74,9 @@ def _in_pieces(parts: Sequence[Part], chars: int, size: int) -> int:
     for part in parts:
         pieces = chars if split else 1
         if part["type"] == "Metaspace" and part.get("prepend_scheme") != "never":
-            chars, size = chars + pieces, size + WIDEST * pieces
+            chars, size = chars + pieces, size + MAX_CHAR_BYTES * pieces
         if part["type"] == "ByteLevel":
             chars = size + (pieces if part["add_prefix_space"] else 0)
             size = 2 * chars
-        split = split or part["type"] not in SPACES
+        split = split or part["type"] not in SPLIT_AT_SPACES
     return chars

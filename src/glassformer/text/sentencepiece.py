@@ -10,10 +10,11 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, shown
+from glassformer.text.parts import MAX_PARTS
 from glassformer.text.spm_proto import Piece, PieceKind, SentencePieceModel, read_model
 
 ONE_FILE = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
@@ -23,7 +24,7 @@ PART = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": Fa
 
 
 @dataclass(frozen=True)
-class Layout:
+class PieceLayout:
     """What a family of models does with the pieces of a SentencePiece model."""
 
     before: tuple[str, ...] = ()
@@ -31,43 +32,44 @@ class Layout:
     between: tuple[str, ...] = ()  # of a pair
     first: tuple[str, ...] = ()  # they have the lowest ids, instead of the model's first pieces
     skip: int = 0  # of the model's first pieces
-    more: tuple[str, ...] = field(default=())  # they follow the pieces
+    more: tuple[str, ...] = ()  # they follow the pieces
 
 
-T5 = Layout(
+T5 = PieceLayout(
     after=("</s>",), between=("</s>",), more=tuple(f"<extra_id_{99 - i}>" for i in range(100))
 )
-LLAMA = Layout(before=("<s>",))
-FAIRSEQ = Layout(
+LLAMA = PieceLayout(before=("<s>",))
+FAIRSEQ = PieceLayout(
     before=("<s>",), after=("</s>",), between=("</s>", "</s>"),
     first=("<s>", "<pad>", "</s>", "<unk>"), skip=3, more=("<mask>",),
 )  # fmt: skip
-LAYOUTS = {  # by tokenizer_class in tokenizer_config.json
+PIECE_LAYOUTS = {  # by tokenizer_class in tokenizer_config.json
     "T5Tokenizer": T5,
     "LlamaTokenizer": LLAMA,
     "XLMRobertaTokenizer": FAIRSEQ,
 }
 
 
-def layout_of(settings: Mapping[str, Any], name: str) -> Layout:
+def piece_layout(settings: Mapping[str, Any], name: str) -> PieceLayout:
     """The layout that tokenizer_config.json names; without a name, pieces and nothing else."""
     kind = str(settings.get("tokenizer_class") or "").removesuffix("Fast")
-    if kind and kind not in LAYOUTS:
+    if kind and kind not in PIECE_LAYOUTS:
         raise CheckpointError(
             f"{name}: tokenizer_class = {kind!r:.60}: without a tokenizer.json, only "
-            f"{', '.join(LAYOUTS)} are supported"
+            f"{', '.join(PIECE_LAYOUTS)} are supported"
         )
-    layout = LAYOUTS.get(kind, Layout())
-    if kind == "T5Tokenizer" and isinstance(count := settings.get("extra_ids"), int):
-        layout = Layout(
-            layout.before, layout.after, layout.between, more=layout.more[100 - count :]
-        )
-    return layout
+    layout = PIECE_LAYOUTS.get(kind, PieceLayout())
+    count = settings.get("extra_ids", 100)
+    if layout is not T5:
+        return layout
+    if type(count) is not int or not 0 <= count <= 100:
+        raise CheckpointError(f"{name}: extra_ids = {shown(count)}: write a number from 0 to 100")
+    return replace(T5, more=T5.more[100 - count :])
 
 
-def to_json(data: bytes, name: str, layout: Layout) -> bytes:
-    """The tokenizer.json of a SentencePiece model file."""
-    model = read_model(data, name)
+def to_json(data: bytes, name: str, layout: PieceLayout, most: int) -> bytes:
+    """The tokenizer.json of a SentencePiece model file with at most so many pieces."""
+    model = read_model(data, name, most)
     kinds = {piece.text: piece.kind for piece in model.pieces}
     first = [Piece(text, 0.0, kinds.get(text, PieceKind.CONTROL)) for text in layout.first]
     pieces = first + model.pieces[layout.skip :]
@@ -75,7 +77,9 @@ def to_json(data: bytes, name: str, layout: Layout) -> bytes:
     return json.dumps(_content(model, pieces, layout), ensure_ascii=False).encode()
 
 
-def _content(model: SentencePieceModel, pieces: Sequence[Piece], layout: Layout) -> dict[str, Any]:
+def _content(
+    model: SentencePieceModel, pieces: Sequence[Piece], layout: PieceLayout
+) -> dict[str, Any]:
     ids = {piece.text: number for number, piece in enumerate(pieces)}
     special = (PieceKind.CONTROL, PieceKind.UNKNOWN)
     return {
@@ -91,7 +95,7 @@ def _content(model: SentencePieceModel, pieces: Sequence[Piece], layout: Layout)
         "pre_tokenizer": _sequence("pretokenizers", _splits(model, pieces)),
         "post_processor": _template(layout, ids),
         "decoder": _sequence("decoders", _decoders(model)),
-        "model": _merging(pieces) if model.merges else _unigram(pieces),
+        "model": _bpe(pieces) if model.merges else _unigram(pieces),
     }
 
 
@@ -124,8 +128,13 @@ def _splits(model: SentencePieceModel, pieces: Sequence[Piece]) -> Iterable[dict
 
     Words can be segmented one by one, unless a piece reaches from one into the next.
     """
-    if model.merges:
-        yield from (_split(piece.text, "Isolated") for piece in model.of(PieceKind.USER_DEFINED))
+    symbols = model.of(PieceKind.USER_DEFINED) if model.merges else []
+    if len(symbols) >= MAX_PARTS:
+        raise CheckpointError(
+            f"a BPE model with {len(symbols):,} user-defined symbols: without a tokenizer.json, at "
+            f"most {MAX_PARTS - 1} are supported"
+        )
+    yield from (_split(piece.text, "Isolated") for piece in symbols)
     if not any(SPACE in piece.text[1:] for piece in pieces):
         yield _split(SPACE, "MergedWithNext")
 
@@ -152,11 +161,11 @@ def _unigram(pieces: Sequence[Piece]) -> dict[str, Any]:
         for each in pieces
     ]
     unknown = next(number for number, piece in enumerate(pieces) if piece.kind == PieceKind.UNKNOWN)
-    falls_back = any(piece.kind == PieceKind.BYTE for piece in pieces)
-    return {"type": "Unigram", "unk_id": unknown, "vocab": vocab, "byte_fallback": falls_back}
+    byte_fallback = any(piece.kind == PieceKind.BYTE for piece in pieces)
+    return {"type": "Unigram", "unk_id": unknown, "vocab": vocab, "byte_fallback": byte_fallback}
 
 
-def _merging(pieces: Sequence[Piece]) -> dict[str, Any]:
+def _bpe(pieces: Sequence[Piece]) -> dict[str, Any]:
     vocab = {piece.text: number for number, piece in enumerate(pieces)}
     normal = {piece.text: piece.score for piece in pieces if piece.kind == PieceKind.NORMAL}
     merges = [
@@ -175,7 +184,7 @@ def _merging(pieces: Sequence[Piece]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _template(layout: Layout, ids: Mapping[str, int]) -> dict[str, Any] | None:
+def _template(layout: PieceLayout, ids: Mapping[str, int]) -> dict[str, Any] | None:
     used = dict.fromkeys(layout.before + layout.after + layout.between)
     if not used:
         return None

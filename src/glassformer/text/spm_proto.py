@@ -13,7 +13,7 @@ from enum import IntEnum
 
 from glassformer.errors import CheckpointError
 
-MAX_PIECES = 1_000_000
+MAX_PIECE = 64  # characters; SentencePiece trains pieces of at most 16 by default
 VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5  # how a field is written
 Value = int | float | bytes
 
@@ -58,8 +58,8 @@ NORMALIZER: dict[str, tuple[int, Value]] = {
 UNIGRAM, BPE = 1, 2
 
 
-def read_model(data: bytes, name: str) -> SentencePieceModel:
-    """The content of a SentencePiece model file; `name` is for messages."""
+def read_model(data: bytes, name: str, most: int) -> SentencePieceModel:
+    """The content of a SentencePiece model file, at most so many pieces; `name` is for messages."""
     pieces: list[Piece] = []
     specs: dict[int, bytes] = {2: b"", 3: b"", 5: b""}
     try:
@@ -68,8 +68,8 @@ def read_model(data: bytes, name: str) -> SentencePieceModel:
                 pieces.append(_piece(value))
             elif number in specs and isinstance(value, bytes):
                 specs[number] = value
-            if len(pieces) > MAX_PIECES:
-                raise ValueError(f"more than {MAX_PIECES:,} pieces")
+            if len(pieces) > most:
+                raise ValueError(f"more than {most:,} pieces")
         trainer, normalizer = _message(specs[2], TRAINER), _message(specs[3], NORMALIZER)
         back = _message(specs[5], NORMALIZER)
     except (ValueError, UnicodeDecodeError, struct.error, IndexError) as error:
@@ -99,7 +99,7 @@ def _check(model: SentencePieceModel, name: str) -> None:
         raise CheckpointError(f"{name}: not a SentencePiece model: it needs one unknown piece")
     seen: set[str] = set()
     for piece in model.pieces:
-        if not piece.text or piece.text in seen or not math.isfinite(piece.score):
+        if piece.text in seen or not math.isfinite(piece.score):
             raise CheckpointError(
                 f"{name}: piece {piece.text!r:.40} with score {piece.score}: each piece is there "
                 "once, with a number as its score"
@@ -112,7 +112,10 @@ def _piece(data: bytes) -> Piece:
     text, score, kind = fields["text"], fields["score"], fields["kind"]
     if not isinstance(text, bytes) or not isinstance(score, float) or not isinstance(kind, int):
         raise ValueError("a piece has fields of other types")
-    return Piece(text.decode("utf-8"), score, PieceKind(kind))
+    piece = Piece(text.decode("utf-8"), score, PieceKind(kind))
+    if not 0 < len(piece.text) <= MAX_PIECE:
+        raise ValueError(f"a piece of {len(piece.text):,} characters, not of 1 to {MAX_PIECE}")
+    return piece
 
 
 def _message(data: bytes, names: dict[str, tuple[int, Value]]) -> dict[str, Value]:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.data.readers.files import MOST_COLUMNS, MOST_LINE, most_unpacked
-from glassformer.errors import CheckpointError, InputError
+from glassformer.errors import CheckpointError, InputError, shown
 from glassformer.strictjson import parse
 
 BATCH = 1024  # rows that are decoded at a time
-HELD = 2**23  # bytes of the rows that are Python objects at a time, unless one row has more
+MAX_BATCH_BYTES = (
+    2**23
+)  # bytes of the rows that are Python objects at a time, unless one row has more
 
 
 def parquet(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -105,8 +107,14 @@ def _rows(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     number = 0
     for batch in batches:
+        for column in batch.schema:
+            if what := _unsupported(pyarrow.types, column.type):
+                raise InputError(
+                    f"{source}: column {shown(column.name)}: {what} can unpack to far more than "
+                    "the file: save it as .jsonl, if you trust it"
+                )
         batch.validate(full=True)  # offsets and UTF-8, which the file may have wrong
-        whole = sum(_bytes(pyarrow, column) for column in batch.columns) <= HELD
+        whole = sum(_bytes(pyarrow, column) for column in batch.columns) <= MAX_BATCH_BYTES
         for start in range(0, batch.num_rows, batch.num_rows if whole else 1):
             part = batch if whole else batch.slice(start, 1)
             needed = 0 if whole else sum(_bytes(pyarrow, column) for column in part.columns)
@@ -122,8 +130,6 @@ def _rows(
 def _bytes(pyarrow: Any, array: Any) -> int:
     """The bytes of an array whose texts are written out, however often they are repeated."""
     types, compute, kind = pyarrow.types, pyarrow.compute, array.type
-    if types.is_run_end_encoded(kind):
-        return _bytes(pyarrow, compute.run_end_decode(array))
     if types.is_dictionary(kind) and _is_text(pyarrow, kind.value_type):
         lengths = compute.take(compute.binary_length(array.dictionary), array.indices)
         return int(compute.sum(lengths).as_py() or 0)
@@ -132,6 +138,18 @@ def _bytes(pyarrow: Any, array: Any) -> int:
     if types.is_nested(kind) and hasattr(array, "flatten"):
         return _bytes(pyarrow, array.flatten()) + 8 * len(array)
     return int(array.nbytes) + 8 * len(array)
+
+
+def _unsupported(types: Any, kind: Any) -> str | None:
+    """A type whose values are repeated without a bound; datasets are not saved with them."""
+    if types.is_run_end_encoded(kind):
+        return "run-end encoded values"
+    if types.is_dictionary(kind) and types.is_nested(kind.value_type):
+        return "a dictionary of nested values"
+    if types.is_list_view(kind) or types.is_large_list_view(kind):
+        return "a list view"
+    inner = (kind.field(i).type for i in range(kind.num_fields)) if types.is_nested(kind) else ()
+    return next((what for each in inner if (what := _unsupported(types, each))), None)
 
 
 def _is_text(pyarrow: Any, kind: Any) -> bool:
