@@ -187,7 +187,7 @@ def test_a_job_tells_how_far_it_is():
         jobs, told, release = JobQueue(), threading.Event(), threading.Event()
 
         def work(progress):
-            progress.tell("layer", 3, 12)
+            progress.report("layer", 3, 12)
             told.set()
             assert release.wait(10)
 

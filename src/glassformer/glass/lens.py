@@ -55,7 +55,7 @@ def lens(
     top_k: int = 5,
     inside: bool = False,
     at: Sequence[int] | None = None,
-    tell: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Prediction]:
     """What the head would predict at each point of the stream, by the point's name: see `stream`.
 
@@ -66,14 +66,14 @@ def lens(
         top_k: how many words, best first
         inside: also between the parts of a block
         at: the numbers of the tokens to read; all, if not given
-        tell: called before each point with how many are done, and of how many
+        on_progress: called before each point with how many are done, and of how many
     """
     task, places = _language_model(model), range(len(trace.tokens)) if at is None else at
     tokens = [trace.tokens[i] for i in places]
     points, by_point = stream(trace, _side(task), inside=inside), {}
     for done, (name, vectors) in enumerate(points.items()):
-        if tell is not None:
-            tell(done, len(points))
+        if on_progress is not None:
+            on_progress(done, len(points))
         logits = _lm_logits(task, model, vectors[list(places)])
         by_point[name] = _best(task, model, tokens, logits, top_k)
     return by_point
@@ -96,7 +96,7 @@ def decided(
     trace: RecordedTensors,
     *,
     inside: bool = True,
-    tell: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> Decision:
     """How near each point of the stream is to the final prediction.
 
@@ -104,7 +104,7 @@ def decided(
 
     Args:
         inside: also between the parts of a block
-        tell: called before each point with how many are done, and of how many
+        on_progress: called before each point with how many are done, and of how many
     """
     task = _language_model(model)
     points = stream(trace, _side(task), inside=inside)
@@ -113,8 +113,8 @@ def decided(
     words = end.argmax(-1)
     probabilities, distances = [], []
     for done, vectors in enumerate(points.values()):
-        if tell is not None:
-            tell(done, len(points))
+        if on_progress is not None:
+            on_progress(done, len(points))
         here = widen(_lm_logits(task, model, vectors)).log_softmax(-1)
         probabilities.append(here.gather(1, words[:, None])[:, 0].exp())
         distances.append((end.exp() * (end - here)).sum(-1).clamp(min=0) / math.log(2))

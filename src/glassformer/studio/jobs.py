@@ -27,7 +27,7 @@ class Cancelled(Exception):
 
 
 class JobMonitor:
-    """How far a job is; the job stops where it tells, once its client has left."""
+    """How far a job is; `report` raises once its client has left."""
 
     def __init__(self) -> None:
         self.stopped = Event()
@@ -38,7 +38,7 @@ class JobMonitor:
         if self.stopped.is_set():
             raise Cancelled
 
-    def tell(self, unit: str, done: int, of: int) -> None:
+    def report(self, unit: str, done: int, of: int) -> None:
         self.check()
         self.now = JobProgress(unit=unit, done=done, of=of)
 

@@ -158,7 +158,7 @@ def record_run(model: Model, request: RunRequest, id: str, progress: JobMonitor)
         block = BLOCK.match(name)
         if block is not None:
             before = depths["encoder"] if block[1] == "decoder" and len(depths) > 1 else 0
-            progress.tell("layer", before + int(block[2]), sum(depths.values()))
+            progress.report("layer", before + int(block[2]), sum(depths.values()))
         return True
 
     interventions.check(request, [size.name for size in sizes if size.name != "cross"])
@@ -272,6 +272,6 @@ def _target(
     choices = []
     for choice in generate_tokens(engine, job.requests(), job.settings):
         choices.append(choice)
-        progress.tell("token", len(choices), limit)
+        progress.report("token", len(choices), limit)
     ids = [*job.prompts[0], *(choice.token for choice in choices if choice.token not in ends)]
     return ids, choices[-1].stopped == "end"

@@ -129,7 +129,7 @@ class _StepRecorder:
         return stopped or "length"
 
     def _begin(self, scores: Tensor, rows: LogitRows) -> Tensor:
-        self.progress.tell("token", len(self.steps), self.most)
+        self.progress.report("token", len(self.steps), self.most)
         self.cache = _cache_row(self.engine, self.cache)
         self.scores = [scores[0]]
         return scores
@@ -320,7 +320,7 @@ class _BeamRecorder:
     beams: list[int | None] = field(default_factory=list)  # the last node of each beam
 
     def add(self, step: BeamStep) -> None:
-        self.progress.tell("token", len(self.caches), self.most)
+        self.progress.report("token", len(self.caches), self.most)
         before = self.caches[-1] if self.caches else None
         self.caches.append(_cache_row(self.engine, before))
         self.pool = step.pools[0]

@@ -24,10 +24,10 @@ BLOCK = re.compile(r"\w+\.blocks\.(\d+)\.(attention|cross)?")
 def lens_curves(run: RecordedRun, progress: JobMonitor) -> LensCurves:
     """How close each point is to the final output, for all tokens."""
 
-    def tell(done: int, of: int) -> None:
-        progress.tell("layer", done, of)
+    def on_progress(done: int, of: int) -> None:
+        progress.report("layer", done, of)
 
-    decision = decided(run.loaded_model, run.trace, tell=tell)
+    decision = decided(run.loaded_model, run.trace, on_progress=on_progress)
     return LensCurves(
         points=[layer_point(name) for name in decision.points],
         words=[readable(run.loaded_model, id) for id in decision.ids],

@@ -31,11 +31,11 @@ def network(run: RecordedRun) -> Network:
 def network_guesses(run: RecordedRun, progress: JobMonitor) -> NetworkGuesses:
     """What the model would predict at every token if it stopped after each layer."""
 
-    def tell(done: int, of: int) -> None:
-        progress.tell("layer", done, of)
+    def on_progress(done: int, of: int) -> None:
+        progress.report("layer", done, of)
 
     model = run.loaded_model
-    by_point = lens(model, run.trace, top_k=1, tell=tell)
+    by_point = lens(model, run.trace, top_k=1, on_progress=on_progress)
     return NetworkGuesses(
         points=[layer_point(name) for name in by_point],
         guesses=[

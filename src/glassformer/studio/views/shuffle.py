@@ -66,7 +66,7 @@ def shuffle(
     edit = dict(run.edit) if request.positions else {**run.edit, **no_positions(model)}
     answers, attention = {}, {}
     for done, (name, places) in enumerate((("before", sorted(order)), ("after", order))):
-        progress.tell("run", done, 2)
+        progress.report("run", done, 2)
         answers[name], attention[name] = _run_in_order(run, places, _moved(edit, side, places))
     moved = {
         stack: float((attention["after"][stack] - before).abs().sum(-1).mean() / 2)

@@ -39,7 +39,7 @@ def _masked_bits(
     tokens = run.tokens["encoder"]
     bits: list[float | None] = []
     for place, token in enumerate(tokens):
-        progress.tell("token", place, len(tokens))
+        progress.report("token", place, len(tokens))
         id = None if model.tokenizer is None else model.tokenizer.id(token.piece)
         if token.special or id is None:
             bits.append(None)
