@@ -10,7 +10,7 @@ import glassformer as gf
 from folders import tiny
 from glassformer import build_task
 from glassformer.model import Look
-from glassformer.studio.jobs import Cancelled, Progress
+from glassformer.studio.jobs import Cancelled, JobMonitor
 from glassformer.studio.runs import record_run
 from glassformer.studio.samples import ServedModel
 from glassformer.studio.schemas import RunRequest
@@ -159,8 +159,8 @@ def test_a_trace_alone_has_norms_and_no_guesses(client, served):
 
 def test_guesses_stop_when_nobody_waits():
     model = tiny("decoder")
-    run = record_run(model, RunRequest(model="0", text="1 2 3"), "r1", Progress())
-    left = Progress()
+    run = record_run(model, RunRequest(model="0", text="1 2 3"), "r1", JobMonitor())
+    left = JobMonitor()
     left.stopped.set()
     with pytest.raises(Cancelled):
         network_guesses(run, left)

@@ -209,7 +209,7 @@ def test_a_run_tells_each_layer(served, number):
     told = []
 
     class Heard(JobMonitor):
-        def tell(self, unit, done, of):
+        def report(self, unit, done, of):
             told.append((unit, done, of))
 
     model = served[number].model
