@@ -17,6 +17,8 @@ import pytest
 
 from glassformer.data.readers.conll import tagged
 from glassformer.data.readers.examples import TableColumns, guessed
+from glassformer.data.readers.files import stop
+from glassformer.data.readers.folders import labelled_files
 from glassformer.data.readers.squad import questions
 from glassformer.data.readers.tables import located, rows
 from glassformer.data.readers.text import documents
@@ -150,3 +152,13 @@ def test_tables_of_too_many_columns(tmp_path: Path) -> None:
 def test_an_error_names_a_few_columns_only(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("\t".join(f"c{i}" for i in range(99)) + "\nx\n")
     assert refused(rows(tmp_path / "a.tsv")).endswith("'c19', …")
+
+
+def test_a_member_without_a_name_is_skipped(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name in ("good/1.txt", "bad/2.txt", "x!"):
+            archive.writestr(name, "a cat")
+    data = (tmp_path / "a.zip").read_bytes()
+    (tmp_path / "a.zip").write_bytes(data.replace(b"x!", b"./"))  # a path without parts
+    read = labelled_files(tmp_path / "a.zip", stop)
+    assert sorted(each.label for each in read) == ["bad", "good"]

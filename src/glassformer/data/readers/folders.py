@@ -32,6 +32,9 @@ from glassformer.errors import InputError
 
 MOST_DOCUMENT = 2**28  # bytes: a document is held in memory
 MOST_MEMBERS = 200_000  # files in an archive
+BROKEN = (
+    OSError, EOFError, RuntimeError, zlib.error, lzma.LZMAError, zipfile.BadZipFile,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ def _text(open_file: Open, where: str, encoding: str) -> str:
     try:
         with open_file() as stream:
             text = "\n".join(line for _, line in lines(stream, where, encoding=encoding))
-    except (OSError, RuntimeError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
+    except BROKEN as error:
         raise InputError(f"{where}: cannot be read: {error}") from None
     if not text.strip():
         raise InputError(f"{where}: there is no text in it")
@@ -116,8 +119,10 @@ def _files(path: Path, archive: zipfile.ZipFile | None) -> list[tuple[str, str, 
     else:
         _check_size(path, archive)
         for info in archive.infolist():
-            if not info.is_dir() and not info.filename.startswith("__MACOSX/"):
-                files.append((PurePosixPath(info.filename), partial(archive.open, info)))
+            name = PurePosixPath(info.filename)
+            folder = info.filename.endswith("/")  # `is_dir` fails if the name is empty
+            if name.parts and not folder and name.parts[0] != "__MACOSX":
+                files.append((name, partial(archive.open, info)))
         while files and len({each.parts[0] for each, _ in files}) == 1 < len(files[0][0].parts):
             files = [(PurePosixPath(*each.parts[1:]), open_file) for each, open_file in files]
     labelled = ((each.parts, open_file) for each, open_file in files if len(each.parts) == 2)
