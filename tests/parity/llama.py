@@ -3,17 +3,8 @@
 from transformers import LlamaConfig
 
 from kit import Case
+from parity import GROUPED_SIZES as SIZES
 
-SIZES = {
-    "vocab_size": 101,
-    "hidden_size": 24,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 6,
-    "num_key_value_heads": 2,
-    "intermediate_size": 37,
-    "max_position_embeddings": 17,
-    "pad_token_id": 0,
-}
 CLASSES = (
     "LlamaForCausalLM",
     "LlamaModel",

@@ -3,16 +3,10 @@
 from transformers import Phi3Config
 
 from kit import Case
+from parity import GROUPED_SIZES
 
 SIZES = {
-    "vocab_size": 101,
-    "hidden_size": 24,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 6,
-    "num_key_value_heads": 2,
-    "intermediate_size": 37,
-    "max_position_embeddings": 17,
-    "pad_token_id": 0,
+    **GROUPED_SIZES,
     "eos_token_id": 2,
 }
 CLASSES = (
