@@ -8,7 +8,7 @@ from dataclasses import replace
 from glassformer.checkpoint.architecture import Architecture, Head
 from glassformer.checkpoint.keys import Key
 from glassformer.checkpoint.rows import Row
-from glassformer.checkpoint.tables.bert import BERT, BODY, DROPOUT, POOLER
+from glassformer.checkpoint.tables.bert import BERT, BODY, DROPOUT, POOLER, words
 
 OWN = ("max_position_embeddings", "vocab_size", "hidden_act", "pad_token_id")
 POSITIONS = Key(
@@ -21,16 +21,7 @@ ROBERTA = Architecture(
     rows=BODY,
     heads={
         "RobertaModel": Head("features", (POOLER,), {"pooler": "tanh"}),
-        "RobertaForMaskedLM": Head(
-            "masked_lm",
-            (
-                Row("lm_head.dense.*", "transform.dense.*"),
-                Row("lm_head.layer_norm.*", "transform.norm.*"),
-                Row("lm_head.bias", "lm_head.bias"),
-                Row("lm_head.decoder.weight", "backbone.encoder.embedding.token.weight", tied=True),
-                Row("lm_head.decoder.bias", "lm_head.bias", tied=True),
-            ),
-        ),
+        "RobertaForMaskedLM": Head("masked_lm", words("lm_head", "dense", "layer_norm")),
         "RobertaForSequenceClassification": Head(
             "classification",
             (
