@@ -44,6 +44,7 @@ SIZES = {
 SIZES["roberta"] = {**SIZES["bert"], "max_position_embeddings": 19, "type_vocab_size": 1}
 ALIKE = ("xlm-roberta", "camembert")  # RoBERTa's network: a new model is saved as RoBERTa
 SIZES["xlm-roberta"] = SIZES["camembert"] = SIZES["roberta"]
+SIZES["mpnet"] = {k: v for k, v in SIZES["roberta"].items() if k != "type_vocab_size"}
 SIZES["electra"] = {**SIZES["bert"], "embedding_size": 7}
 SIZES["distilbert"] = {
     "vocab_size": 53, "dim": 12, "n_layers": 2, "n_heads": 3, "hidden_dim": 19,

@@ -106,6 +106,9 @@ class ModelConfig(Named):
     rotary_fraction: float = Field(default=1.0, gt=0, le=1)  # of a head: its first entries turn
     rotary_scaling: RotaryScaling = RotaryScaling()
     no_rotary_every: Count = 0  # layers n − 1, 2n − 1 … do not turn
+    # Beside `position`, the scores depend on the distance to the key: each head adds a learned
+    # number to them.
+    relative: Literal["bias"] | None = None
     relative_buckets: Size = 32  # of relative positions: kinds of distance
     relative_distance: Size = 128  # farther ones share a bucket
     embedding_scale: bool = False  # multiply token vectors by √width
@@ -188,12 +191,17 @@ class ModelConfig(Named):
             raise ValueError(f"norm_place = {self.norm_place!r}: a seq2seq model has pre or post")
         if self.parallel and (self.family == "seq2seq" or self.norm_place == "post"):
             raise ValueError("parallel = true: it needs an encoder or decoder, and no post-norm")
-        if self.position == "relative" and self.relative_buckets % 4:
+        if self.relative is not None and self.position in ("none", "relative"):
+            raise ValueError(
+                f"relative = {self.relative!r} is beside another position: write position = "
+                "'relative' without it"
+            )
+        if self.distances is not None and self.relative_buckets % 4:
             raise ValueError(
                 f"relative_buckets = {self.relative_buckets}: write a multiple of 4, such as 32"
             )
         near = self.relative_buckets // (4 if self.family != "decoder" else 2)
-        if self.position == "relative" and self.relative_distance <= near:
+        if self.distances is not None and self.relative_distance <= near:
             raise ValueError(
                 f"relative_distance = {self.relative_distance}: write more than {near}, the "
                 "number of distances with a bucket of their own"
@@ -216,6 +224,16 @@ class ModelConfig(Named):
     def rotary_width(self) -> int:
         """The entries of a head that turn."""
         return int(self.query_width * self.rotary_fraction)
+
+    @property
+    def distances(self) -> str | None:
+        """How the scores depend on the distance from query to key, if they do."""
+        return "bias" if self.position == "relative" else self.relative
+
+    @property
+    def positions(self) -> str:
+        """How the model knows the order of tokens, in words."""
+        return self.position if self.relative is None else f"{self.position} and relative"
 
     @property
     def mixed_width(self) -> int:

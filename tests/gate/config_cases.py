@@ -14,6 +14,7 @@ from gate.wholes import (
     MARIAN,
     MISTRAL,
     MODERN,
+    MPNET,
     NEOX,
     PHI3,
     SMOL,
@@ -129,7 +130,7 @@ ARITHMETIC: Table = {
     f"{base}: {name} is {value!r}": config(
         CONFIG, name, base=base, **nested(name, value)
     )
-    for base in (BERT, GPT2, MARIAN, LLAMA, MODERN, NEOX, GEMMA3, SMOL, PHI3)
+    for base in (BERT, MPNET, GPT2, MARIAN, LLAMA, MODERN, NEOX, GEMMA3, SMOL, PHI3)
     for name in ARCHITECTURES[KINDS[base]].fixed
     for value in ("evil", 7)
 } | {

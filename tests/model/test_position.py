@@ -155,3 +155,17 @@ def test_relative_bias_behind_a_cache_continues_where_it_was():
     bias = table(Sequences.of([2, 1]), Sequences.of([7, 4])).detach()
     assert torch.equal(bias[0], whole[:, 5:7])
     assert torch.equal(bias[1, :, :1, :4], whole[:, 3:4, :4])
+
+
+def test_a_relative_bias_counts_beside_learned_positions():
+    """Learned positions of 0 say nothing: what is left of the order is the bias."""
+    model, ids, order = model_of(position="learned", relative="bias"), [11, 3, 7, 19], [2, 0, 3, 1]
+    model.encoder.embedding.position.weight.zero_()
+
+    def error():
+        shuffled = model(Batch.of([[ids[i] for i in order]]))
+        return (model(Batch.of([ids]))[order] - shuffled).abs().max().item()
+
+    assert error() > 1e-2
+    model.encoder.relative.table.weight.zero_()
+    assert error() < 1e-12

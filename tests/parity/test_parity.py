@@ -18,6 +18,7 @@ from parity import (
     marian,
     mistral,
     modernbert,
+    mpnet,
     olmo2,
     phi3,
     qwen2,
@@ -30,7 +31,7 @@ from parity import (
 
 ALL = (
     bart, bert, distilbert, electra, gemma2, gemma3, gpt2, gpt_neox, llama, marian, mistral,
-    modernbert, olmo2, phi3, qwen2, qwen3, roberta, smollm3, t5, xlm_roberta,
+    modernbert, mpnet, olmo2, phi3, qwen2, qwen3, roberta, smollm3, t5, xlm_roberta,
 )  # fmt: skip
 CLASSES = [case for each in ALL for case in each.CASES]
 VARIANTS = [case for each in ALL for case in each.VARIANTS]

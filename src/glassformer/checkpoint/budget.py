@@ -106,7 +106,7 @@ def _matrices(config: ModelConfig, task: TaskConfig) -> dict[tuple[str, ...], in
     if config.position == "learned":
         rows = config.max_length + config.position_offset
         sizes["max_length", "embedding_width"] = rows * table
-    if config.position == "relative":
+    if config.distances == "bias":
         sizes["relative_buckets", "heads"] = config.relative_buckets * config.heads
     return sizes
 

@@ -54,7 +54,7 @@ class Embedding(nn.Module):
 
 
 class Relative(nn.Module):
-    """T5's positions: a learned number for each head and distance, added to the scores."""
+    """A learned number for each head and distance, added to the scores: T5, and beside others."""
 
     def __init__(self, config: ModelConfig, *, causal: bool) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class Stack(nn.Module):
         self.embedding = Embedding(config, token)
         self.blocks = nn.ModuleList(Block(config, layer=i, cross=cross) for i in range(depth))
         self.norm = Norm(config) if config.final_norm else None
-        self.relative = Relative(config, causal=causal) if config.position == "relative" else None
+        self.relative = Relative(config, causal=causal) if config.distances == "bias" else None
         self.causal = causal
         turns = local = None
         if config.position == "rotary":

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from glassformer.config import DropoutRates, ModelConfig, TaskConfig, TokenIds
 from glassformer.presets.preset import Preset, sizes
 
+BERT: dict[str, Any] = {  # learned positions, norms after the sums
+    "family": "encoder",
+    "max_length": 512,
+    "embedding_norm": True,
+    "norm_place": "post",
+    "norm_eps": 1e-12,
+    "final_norm": False,
+    "dropout": DropoutRates(embedding=0.1, residual=0.1),
+}
+
 
 def _bert(what: str, depth: int, width: int, vocab_size: int = 30_522) -> Preset:
-    model = ModelConfig(
-        family="encoder",
-        vocab_size=vocab_size,
-        **sizes(depth, width),
-        max_length=512,
-        segments=2,
-        embedding_norm=True,
-        norm_place="post",
-        norm_eps=1e-12,
-        final_norm=False,
-        dropout=DropoutRates(embedding=0.1, residual=0.1),
-        ids=TokenIds(pad=0),
-    )
+    ids = TokenIds(pad=0)
+    model = ModelConfig(**BERT, vocab_size=vocab_size, **sizes(depth, width), segments=2, ids=ids)
     return Preset(
         what, model, TaskConfig(kind="masked_lm_nsp"), ("BertModel", "BertForPreTraining")
     )
@@ -49,6 +50,20 @@ MODERNBERT_BASE = Preset(
     ("ModernBertModel", "ModernBertForMaskedLM"),
 )
 
+MPNET_BASE = Preset(
+    "sentence vectors",
+    ModelConfig(
+        **BERT | {"norm_eps": 1e-5},
+        vocab_size=30_527,
+        **sizes(12, 768),
+        position_offset=2,
+        relative="bias",
+        ids=TokenIds(pad=1, start=0, end=2),
+    ),
+    TaskConfig(pooler="tanh"),
+    ("MPNetModel", "MPNetModel"),
+)
+
 ENCODERS: dict[str, Preset] = {
     "bert-tiny": _bert("for quick trials", 2, 128),
     "bert-mini": _bert("for quick trials", 4, 256),
@@ -59,5 +74,6 @@ ENCODERS: dict[str, Preset] = {
     "bert-base-chinese": _bert("Chinese", 12, 768, 21_128),
     "bert-base-multilingual-cased": _bert("104 languages", 12, 768, 119_547),
     "bert-large-uncased": _bert("English lowercase", 24, 1024),
+    "mpnet-base": MPNET_BASE,
     "modernbert-base": MODERNBERT_BASE,
 }
