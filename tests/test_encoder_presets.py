@@ -16,6 +16,16 @@ PUBLISHED = {
         "layer_norm_eps": 1e-5, "max_position_embeddings": 514, "num_attention_heads": 12,
         "num_hidden_layers": 12, "relative_attention_num_buckets": 32, "vocab_size": 30527,
     },
+    "nomic-embed-text-v1.5": {  # in the words of its own code
+        "model_type": "nomic_bert", "architectures": ["NomicBertModel"], "attn_pdrop": 0.0,
+        "activation_function": "swiglu", "embd_pdrop": 0.0, "initializer_range": 0.02,
+        "layer_norm_epsilon": 1e-12, "mlp_fc1_bias": False, "mlp_fc2_bias": False, "n_embd": 768,
+        "n_head": 12, "n_inner": 3072, "n_layer": 12, "n_positions": 8192, "prenorm": False,
+        "parallel_block": False, "qkv_proj_bias": False, "resid_pdrop": 0.0,
+        "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0, "rotary_emb_interleaved": False,
+        "rotary_emb_scale_base": None, "rotary_scaling_factor": None, "type_vocab_size": 2,
+        "scale_attn_weights": True, "use_rms_norm": False, "vocab_size": 30528,
+    },
 }  # fmt: skip
 
 

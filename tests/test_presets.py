@@ -23,6 +23,7 @@ BARE = {  # as published: BertModel, GPT2Model, MarianModel, T5Model, ModernBert
     "bert-base-multilingual-cased": 177_853_440,
     "bert-large-uncased": 335_141_888,
     "mpnet-base": 109_486_464,
+    "nomic-embed-text-v1.5": 136_731_648,
     "gpt2": 124_439_808,
     "gpt2-medium": 354_823_168,
     "gpt2-large": 774_030_080,

@@ -16,10 +16,12 @@ from gate.wholes import (
     MODERN,
     MPNET,
     NEOX,
+    NOMIC,
     PHI3,
     SMOL,
 )
 from glassformer.checkpoint import ARCHITECTURES
+from glassformer.checkpoint.tables.nomic_bert import OWN_CODE
 
 CONFIG = "config.json"
 
@@ -168,6 +170,10 @@ ARITHMETIC: Table = {
                       (SMOL, "no_rope_layer_interval"), (GEMMA3, "query_pre_attn_scalar"),
                       (GEMMA3, "final_logit_softcapping"))
     for value in ("evil", -1, [2], 0)
+} | {
+    f"the code of NomicBERT: {key} is {value!r}": config(CONFIG, key, base=NOMIC, **{key: value})
+    for key in OWN_CODE
+    for value in ("evil", [7])
 } | {
     f"scaled positions: {json.dumps(value)[:60]}": config(
         CONFIG, "rope_parameters", base=LLAMA, rope_parameters={"rope_theta": 1e4, **value}

@@ -14,7 +14,7 @@ BERT, CLASSIFY, GPT2, MARIAN, LLAMA, MODERN = (
     "BertForMaskedLM", "BertForSequenceClassification", "GPT2LMHeadModel", "MarianMTModel",
     "LlamaForCausalLM", "ModernBertForMaskedLM",
 )  # fmt: skip
-MPNET = "MPNetForMaskedLM"
+MPNET, NOMIC = "MPNetForMaskedLM", "NomicBertForMaskedLM"
 NEOX, MISTRAL, GEMMA3, SMOL, PHI3 = (
     "GPTNeoXForCausalLM", "MistralForCausalLM", "Gemma3ForCausalLM", "SmolLM3ForCausalLM",
     "Phi3ForCausalLM",
@@ -130,6 +130,7 @@ TOKENIZERS |= {
     "ElectraForPreTraining": TOKENIZERS[BERT],
     "RobertaForMaskedLM": TOKENIZERS[GPT2],
     MPNET: TOKENIZERS[BERT],
+    NOMIC: TOKENIZERS[BERT],
     "BartForSequenceClassification": TOKENIZERS[GPT2],
     "Qwen2ForCausalLM": TOKENIZERS[GPT2],
     NEOX: TOKENIZERS[GPT2],

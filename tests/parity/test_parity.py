@@ -19,6 +19,7 @@ from parity import (
     mistral,
     modernbert,
     mpnet,
+    nomic_bert,
     olmo2,
     phi3,
     qwen2,
@@ -31,7 +32,7 @@ from parity import (
 
 ALL = (
     bart, bert, distilbert, electra, gemma2, gemma3, gpt2, gpt_neox, llama, marian, mistral,
-    modernbert, mpnet, olmo2, phi3, qwen2, qwen3, roberta, smollm3, t5, xlm_roberta,
+    modernbert, mpnet, nomic_bert, olmo2, phi3, qwen2, qwen3, roberta, smollm3, t5, xlm_roberta,
 )  # fmt: skip
 CLASSES = [case for each in ALL for case in each.CASES]
 VARIANTS = [case for each in ALL for case in each.VARIANTS]

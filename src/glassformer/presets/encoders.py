@@ -64,6 +64,25 @@ MPNET_BASE = Preset(
     ("MPNetModel", "MPNetModel"),
 )
 
+NOMIC_EMBED = Preset(
+    "sentence vectors of long texts",
+    ModelConfig(
+        **BERT | {"max_length": 8192, "dropout": DropoutRates()},
+        vocab_size=30_528,
+        **sizes(12, 768),
+        segments=2,
+        position="rotary",
+        rotary_base=1000.0,
+        attention_bias=False,
+        activation="silu",
+        gated=True,
+        mlp_bias=False,
+        ids=TokenIds(pad=0),
+    ),
+    TaskConfig(),
+    ("NomicBertModel", "NomicBertModel"),
+)
+
 ENCODERS: dict[str, Preset] = {
     "bert-tiny": _bert("for quick trials", 2, 128),
     "bert-mini": _bert("for quick trials", 4, 256),
@@ -75,5 +94,6 @@ ENCODERS: dict[str, Preset] = {
     "bert-base-multilingual-cased": _bert("104 languages", 12, 768, 119_547),
     "bert-large-uncased": _bert("English lowercase", 24, 1024),
     "mpnet-base": MPNET_BASE,
+    "nomic-embed-text-v1.5": NOMIC_EMBED,
     "modernbert-base": MODERNBERT_BASE,
 }

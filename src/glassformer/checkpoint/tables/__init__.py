@@ -15,6 +15,7 @@ from glassformer.checkpoint.tables.marian import MARIAN
 from glassformer.checkpoint.tables.mistral import MISTRAL
 from glassformer.checkpoint.tables.modernbert import MODERNBERT
 from glassformer.checkpoint.tables.mpnet import MPNET
+from glassformer.checkpoint.tables.nomic_bert import NOMIC_BERT
 from glassformer.checkpoint.tables.olmo2 import OLMO2
 from glassformer.checkpoint.tables.own import OWN
 from glassformer.checkpoint.tables.phi3 import PHI3
@@ -26,8 +27,9 @@ from glassformer.checkpoint.tables.t5 import T5
 # A new model is saved as the first of these that can store it: the narrower ones come first, and
 # ours, which transformers does not open, comes last.
 _ALL = (
-    DISTILBERT, BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, MPNET, ELECTRA, MODERNBERT, GPT2, LLAMA,
-    MISTRAL, QWEN2, QWEN3, SMOLLM3, PHI3, OLMO2, GEMMA2, GEMMA3, GPT_NEOX, MARIAN, BART, T5, OWN,
+    DISTILBERT, BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, MPNET, ELECTRA, NOMIC_BERT, MODERNBERT, GPT2,
+    LLAMA, MISTRAL, QWEN2, QWEN3, SMOLLM3, PHI3, OLMO2, GEMMA2, GEMMA3, GPT_NEOX, MARIAN, BART, T5,
+    OWN,
 )  # fmt: skip
 ARCHITECTURES: dict[str, Architecture] = {table.model_type: table for table in _ALL}
 
