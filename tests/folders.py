@@ -47,6 +47,7 @@ SIZES["xlm-roberta"] = SIZES["camembert"] = SIZES["roberta"]
 SIZES["mpnet"] = {k: v for k, v in SIZES["roberta"].items() if k != "type_vocab_size"}
 SIZES["nomic_bert"] = {**SIZES["bert"], "type_vocab_size": 2}
 SIZES["electra"] = {**SIZES["bert"], "embedding_size": 7}
+SIZES["albert"] = {**SIZES["electra"], "pad_token_id": 0}
 SIZES["distilbert"] = {
     "vocab_size": 53, "dim": 12, "n_layers": 2, "n_heads": 3, "hidden_dim": 19,
     "max_position_embeddings": 17,

@@ -16,6 +16,16 @@ PUBLISHED = {
         "layer_norm_eps": 1e-5, "max_position_embeddings": 514, "num_attention_heads": 12,
         "num_hidden_layers": 12, "relative_attention_num_buckets": 32, "vocab_size": 30527,
     },
+    "albert-base-v2": {
+        "model_type": "albert", "architectures": ["AlbertForPreTraining"], "bos_token_id": 2,
+        "attention_probs_dropout_prob": 0, "classifier_dropout_prob": 0.1, "down_scale_factor": 1,
+        "embedding_size": 128, "eos_token_id": 3, "gap_size": 0, "hidden_act": "gelu_new",
+        "hidden_dropout_prob": 0, "hidden_size": 768, "initializer_range": 0.02,
+        "inner_group_num": 1, "intermediate_size": 3072, "layer_norm_eps": 1e-12,
+        "max_position_embeddings": 512, "net_structure_type": 0, "num_attention_heads": 12,
+        "num_hidden_groups": 1, "num_hidden_layers": 12, "num_memory_blocks": 0,
+        "pad_token_id": 0, "type_vocab_size": 2, "vocab_size": 30000,
+    },
     "nomic-embed-text-v1.5": {  # in the words of its own code
         "model_type": "nomic_bert", "architectures": ["NomicBertModel"], "attn_pdrop": 0.0,
         "activation_function": "swiglu", "embd_pdrop": 0.0, "initializer_range": 0.02,

@@ -23,6 +23,8 @@ BARE = {  # as published: BertModel, GPT2Model, MarianModel, T5Model, ModernBert
     "bert-base-multilingual-cased": 177_853_440,
     "bert-large-uncased": 335_141_888,
     "mpnet-base": 109_486_464,
+    "albert-base-v2": 11_683_584,
+    "albert-xxlarge-v2": 222_595_584,
     "nomic-embed-text-v1.5": 136_731_648,
     "gpt2": 124_439_808,
     "gpt2-medium": 354_823_168,

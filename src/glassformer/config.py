@@ -88,6 +88,7 @@ class ModelConfig(Named):
     heads: Size  # H, attention heads of a block
     mlp_width: Size  # of the hidden layer of the MLP
     max_length: Size  # the longest text, in tokens
+    shared_blocks: bool = False  # all layers have the same weights, those of one block
     decoder_depth: int | None = Field(default=None, ge=1, le=MOST_BLOCKS)  # seq2seq; default: depth
     head_width: Size | None = None  # D, of queries and keys; default: width / heads
     value_width: Size | None = None  # of values; default: head_width
@@ -210,6 +211,9 @@ class ModelConfig(Named):
             raise ValueError("norm_plus_one = true: it is for norm = 'rms'")
         if self.depth == 0 and self.family != "encoder":
             raise ValueError(f"depth = 0: {with_article(self.family)} needs at least one block")
+        differ = (self.global_every, self.no_rotary_every, not self.first_norm)
+        if self.shared_blocks and (self.family != "encoder" or any(differ)):
+            raise ValueError("shared_blocks = true: it needs an encoder whose layers are all alike")
         if self.decoder_depth is not None and self.family != "seq2seq":
             kind = with_article(self.family)
             raise ValueError(f"decoder_depth is for seq2seq: this is {kind}, use depth")
@@ -224,6 +228,12 @@ class ModelConfig(Named):
     def rotary_width(self) -> int:
         """The entries of a head that turn."""
         return int(self.query_width * self.rotary_fraction)
+
+    @property
+    def own_blocks(self) -> int:
+        """The blocks with weights of their own, in all stacks."""
+        depth = self.depth + (self.decoder_depth or 0)
+        return min(1, depth) if self.shared_blocks else depth
 
     @property
     def distances(self) -> str | None:

@@ -6,6 +6,7 @@ from itertools import product
 from folders import KINDS
 from gate.damage import Case, Table, config, content
 from gate.wholes import (
+    ALBERT,
     BERT,
     CLASSIFY,
     GEMMA3,
@@ -112,6 +113,9 @@ SIZES: Table = {
     "layers listed, a billion": config(
         CONFIG, "num_hidden_layers", base=MODERN, num_hidden_layers=10**9, layer_types=[]
     ),
+    "a shared block, 161 times": config(
+        CONFIG, "num_hidden_layers", base=ALBERT, num_hidden_layers=161
+    ),
     "161 layers": config(CONFIG, "num_hidden_layers", num_hidden_layers=161),
     "81 layers to write with": config(CONFIG, "decoder_layers", base=MARIAN, decoder_layers=81),
     "more layers than tensors": config(CONFIG, "num_hidden_layers", num_hidden_layers=99),
@@ -132,7 +136,7 @@ ARITHMETIC: Table = {
     f"{base}: {name} is {value!r}": config(
         CONFIG, name, base=base, **nested(name, value)
     )
-    for base in (BERT, MPNET, GPT2, MARIAN, LLAMA, MODERN, NEOX, GEMMA3, SMOL, PHI3)
+    for base in (BERT, MPNET, ALBERT, GPT2, MARIAN, LLAMA, MODERN, NEOX, GEMMA3, SMOL, PHI3)
     for name in ARCHITECTURES[KINDS[base]].fixed
     for value in ("evil", 7)
 } | {
@@ -149,6 +153,15 @@ ARITHMETIC: Table = {
 } | {
     "two sizes for one": config(
         CONFIG, "encoder_attention_heads", base=MARIAN, encoder_attention_heads=1
+    ),
+    "several groups of layers": config(
+        CONFIG, "num_hidden_groups = 2 is not supported", base=ALBERT, num_hidden_groups=2
+    ),
+    "several layers in a group": config(
+        CONFIG, "inner_group_num = 2 is not supported", base=ALBERT, inner_group_num=2
+    ),
+    "word vectors as wide as the layers": config(
+        CONFIG, "embedding_size", "hidden_size", base=ALBERT, embedding_size=12
     ),
     "another layer looks nearby": config(
         CONFIG, "layer_types", base=MODERN, layer_types=["full_attention"] * 2

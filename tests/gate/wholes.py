@@ -14,7 +14,7 @@ BERT, CLASSIFY, GPT2, MARIAN, LLAMA, MODERN = (
     "BertForMaskedLM", "BertForSequenceClassification", "GPT2LMHeadModel", "MarianMTModel",
     "LlamaForCausalLM", "ModernBertForMaskedLM",
 )  # fmt: skip
-MPNET, NOMIC = "MPNetForMaskedLM", "NomicBertForMaskedLM"
+MPNET, NOMIC, ALBERT = "MPNetForMaskedLM", "NomicBertForMaskedLM", "AlbertForPreTraining"
 NEOX, MISTRAL, GEMMA3, SMOL, PHI3 = (
     "GPTNeoXForCausalLM", "MistralForCausalLM", "Gemma3ForCausalLM", "SmolLM3ForCausalLM",
     "Phi3ForCausalLM",
@@ -131,6 +131,7 @@ TOKENIZERS |= {
     "RobertaForMaskedLM": TOKENIZERS[GPT2],
     MPNET: TOKENIZERS[BERT],
     NOMIC: TOKENIZERS[BERT],
+    ALBERT: TOKENIZERS[MARIAN],
     "BartForSequenceClassification": TOKENIZERS[GPT2],
     "Qwen2ForCausalLM": TOKENIZERS[GPT2],
     NEOX: TOKENIZERS[GPT2],

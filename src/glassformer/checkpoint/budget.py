@@ -33,7 +33,7 @@ def check_sizes(
     def spelt(*fields: str) -> str:
         return " × ".join(names.get(field, field) for field in fields)
 
-    depth = config.depth + (config.decoder_depth or 0)
+    depth = config.own_blocks
     if depth * MIN_TENSORS > len(shapes):
         raise CheckpointError(
             f"{source}: {spelt('depth')}: {depth} layers in the config and {len(shapes)} tensors "
@@ -67,7 +67,7 @@ def check_memory(config: ModelConfig, task: TaskConfig, each: int, source: str) 
     sizes = _matrices(config, task)
     tables = {name: n for name, n in sizes.items() if name[0] not in LAYERS}
     layer = sum(2 * n for name, n in sizes.items() if name[0] in LAYERS)
-    depth = config.depth + (config.decoder_depth or 0)
+    depth = config.own_blocks
     needed = (sum(tables.values()) + depth * layer) * each + _tables(config)[0] * WORK
     available = memory()
     if needed > available:

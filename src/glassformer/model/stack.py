@@ -95,7 +95,9 @@ class Stack(nn.Module):
     ) -> None:
         super().__init__()
         self.embedding = Embedding(config, token)
-        self.blocks = nn.ModuleList(Block(config, layer=i, cross=cross) for i in range(depth))
+        own = min(1, depth) if config.shared_blocks else depth
+        blocks = [Block(config, layer=i, cross=cross) for i in range(own)]
+        self.blocks = nn.ModuleList(blocks[i % own] for i in range(depth))  # or one, many times
         self.norm = Norm(config) if config.final_norm else None
         self.relative = Relative(config, causal=causal) if config.distances == "bias" else None
         self.causal = causal

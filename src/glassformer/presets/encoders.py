@@ -50,6 +50,22 @@ MODERNBERT_BASE = Preset(
     ("ModernBertModel", "ModernBertForMaskedLM"),
 )
 
+
+def _albert(what: str, width: int, heads: int) -> Preset:
+    model = ModelConfig(
+        **BERT | {"dropout": DropoutRates()},
+        vocab_size=30_000,
+        **sizes(12, width) | {"heads": heads},
+        shared_blocks=True,
+        embedding_width=128,
+        segments=2,
+        activation="gelu_tanh",
+        ids=TokenIds(pad=0, start=2, end=3),
+    )
+    task = TaskConfig(kind="masked_lm_nsp", dropout=0.1)
+    return Preset(what, model, task, ("AlbertModel", "AlbertForPreTraining"))
+
+
 MPNET_BASE = Preset(
     "sentence vectors",
     ModelConfig(
@@ -94,6 +110,8 @@ ENCODERS: dict[str, Preset] = {
     "bert-base-multilingual-cased": _bert("104 languages", 12, 768, 119_547),
     "bert-large-uncased": _bert("English lowercase", 24, 1024),
     "mpnet-base": MPNET_BASE,
+    "albert-base-v2": _albert("one block for all layers", 768, 12),
+    "albert-xxlarge-v2": _albert("largest ALBERT", 4096, 64),
     "nomic-embed-text-v1.5": NOMIC_EMBED,
     "modernbert-base": MODERNBERT_BASE,
 }
