@@ -19,6 +19,7 @@ from gate.wholes import (
     NEOX,
     NOMIC,
     PHI3,
+    ROBERTA,
     SMOL,
 )
 from glassformer.checkpoint import ARCHITECTURES
@@ -153,6 +154,12 @@ ARITHMETIC: Table = {
 } | {
     "two sizes for one": config(
         CONFIG, "encoder_attention_heads", base=MARIAN, encoder_attention_heads=1
+    ),
+    "RoBERTa's positions begin elsewhere": config(
+        CONFIG, "pad_token_id = 0", base=ROBERTA, pad_token_id=0
+    ),
+    "MPNet's positions begin elsewhere": config(
+        CONFIG, "pad_token_id = 7", base=MPNET, pad_token_id=7
     ),
     "several groups of layers": config(
         CONFIG, "num_hidden_groups = 2 is not supported", base=ALBERT, num_hidden_groups=2

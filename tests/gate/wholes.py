@@ -14,6 +14,7 @@ BERT, CLASSIFY, GPT2, MARIAN, LLAMA, MODERN = (
     "BertForMaskedLM", "BertForSequenceClassification", "GPT2LMHeadModel", "MarianMTModel",
     "LlamaForCausalLM", "ModernBertForMaskedLM",
 )  # fmt: skip
+ROBERTA = "RobertaForMaskedLM"
 MPNET, NOMIC, ALBERT = "MPNetForMaskedLM", "NomicBertForMaskedLM", "AlbertForPreTraining"
 NEOX, MISTRAL, GEMMA3, SMOL, PHI3 = (
     "GPTNeoXForCausalLM", "MistralForCausalLM", "Gemma3ForCausalLM", "SmolLM3ForCausalLM",
@@ -128,7 +129,7 @@ TOKENIZERS |= {
     CLASSIFY: TOKENIZERS[BERT],
     "DistilBertForTokenClassification": TOKENIZERS[BERT],
     "ElectraForPreTraining": TOKENIZERS[BERT],
-    "RobertaForMaskedLM": TOKENIZERS[GPT2],
+    ROBERTA: TOKENIZERS[GPT2],
     MPNET: TOKENIZERS[BERT],
     NOMIC: TOKENIZERS[BERT],
     ALBERT: TOKENIZERS[MARIAN],

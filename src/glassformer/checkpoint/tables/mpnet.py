@@ -45,5 +45,6 @@ MPNET = Architecture(
         "relative_distance": 128,
     },
     fixed={"hidden_act": "gelu", "relative_attention_num_buckets": 32},
+    rule=ROBERTA.rule,
     inert=("embeddings.position_ids",),
 )
