@@ -26,6 +26,14 @@ PUBLISHED = {
         "num_hidden_groups": 1, "num_hidden_layers": 12, "num_memory_blocks": 0,
         "pad_token_id": 0, "type_vocab_size": 2, "vocab_size": 30000,
     },
+    "deberta-v3-base": COMMON | {
+        "model_type": "deberta-v2", "architectures": ["DebertaV2ForMaskedLM"],
+        "hidden_size": 768, "intermediate_size": 3072, "max_position_embeddings": 512,
+        "relative_attention": True, "position_buckets": 256, "norm_rel_ebd": "layer_norm",
+        "share_att_key": True, "pos_att_type": "p2c|c2p", "layer_norm_eps": 1e-7,
+        "max_relative_positions": -1, "position_biased_input": False, "num_attention_heads": 12,
+        "num_hidden_layers": 12, "type_vocab_size": 0, "vocab_size": 128100,
+    },
     "nomic-embed-text-v1.5": {  # in the words of its own code
         "model_type": "nomic_bert", "architectures": ["NomicBertModel"], "attn_pdrop": 0.0,
         "activation_function": "swiglu", "embd_pdrop": 0.0, "initializer_range": 0.02,

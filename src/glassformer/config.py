@@ -93,7 +93,8 @@ class ModelConfig(Named):
     head_width: Size | None = None  # D, of queries and keys; default: width / heads
     value_width: Size | None = None  # of values; default: head_width
     key_heads: Size | None = None  # grouped-query attention; default: heads
-    score_width: Size | None = None  # divide scores by √ of this; default: head_width
+    # Divide scores by √ of this; default: head_width, or three times that if they are disentangled.
+    score_width: Size | None = None
 
     # embeddings and positions
     embedding_width: Size | None = None  # of the tables; if not width, a linear layer follows
@@ -108,8 +109,8 @@ class ModelConfig(Named):
     rotary_scaling: RotaryScaling = RotaryScaling()
     no_rotary_every: Count = 0  # layers n − 1, 2n − 1 … do not turn
     # Beside `position`, the scores depend on the distance to the key: each head adds a learned
-    # number to them.
-    relative: Literal["bias"] | None = None
+    # number to them (bias), or compares queries and keys with vectors for distances (disentangled).
+    relative: Literal["bias", "disentangled"] | None = None
     relative_buckets: Size = 32  # of relative positions: kinds of distance
     relative_distance: Size = 128  # farther ones share a bucket
     embedding_scale: bool = False  # multiply token vectors by √width
@@ -164,7 +165,9 @@ class ModelConfig(Named):
                     )
                 filled["head_width"] = width // heads
             D = filled["head_width"]
-            for name, default in (("value_width", D), ("score_width", D), ("key_heads", heads)):
+            terms = 3 if filled.get("relative") == "disentangled" else 1  # of a score
+            following = (("value_width", D), ("score_width", terms * D), ("key_heads", heads))
+            for name, default in following:
                 if filled.get(name) is None:
                     filled[name] = default
         if filled.get("output_bias") is None:
@@ -192,16 +195,25 @@ class ModelConfig(Named):
             raise ValueError(f"norm_place = {self.norm_place!r}: a seq2seq model has pre or post")
         if self.parallel and (self.family == "seq2seq" or self.norm_place == "post"):
             raise ValueError("parallel = true: it needs an encoder or decoder, and no post-norm")
-        if self.relative is not None and self.position in ("none", "relative"):
+        if self.relative == "bias" and self.position in ("none", "relative"):
             raise ValueError(
-                f"relative = {self.relative!r} is beside another position: write position = "
-                "'relative' without it"
+                "relative = 'bias' is beside another position: write position = 'relative' "
+                "without it"
+            )
+        if self.relative == "disentangled" and (
+            self.family != "encoder" or self.position in ("relative", "rotary")
+            or self.group_heads != self.heads
+        ):  # fmt: skip
+            raise ValueError(
+                "relative = 'disentangled': it needs an encoder with as many key heads as heads, "
+                "and no relative or rotary position"
             )
         if self.distances is not None and self.relative_buckets % 4:
             raise ValueError(
                 f"relative_buckets = {self.relative_buckets}: write a multiple of 4, such as 32"
             )
         near = self.relative_buckets // (4 if self.family != "decoder" else 2)
+        near += self.relative == "disentangled"
         if self.distances is not None and self.relative_distance <= near:
             raise ValueError(
                 f"relative_distance = {self.relative_distance}: write more than {near}, the "
@@ -236,14 +248,15 @@ class ModelConfig(Named):
         return min(1, depth) if self.shared_blocks else depth
 
     @property
-    def distances(self) -> str | None:
+    def distances(self) -> Literal["bias", "disentangled"] | None:
         """How the scores depend on the distance from query to key, if they do."""
         return "bias" if self.position == "relative" else self.relative
 
     @property
     def positions(self) -> str:
         """How the model knows the order of tokens, in words."""
-        return self.position if self.relative is None else f"{self.position} and relative"
+        kinds = (self.position, None if self.relative is None else "relative")
+        return " and ".join(kind for kind in kinds if kind not in (None, "none")) or "none"
 
     @property
     def mixed_width(self) -> int:

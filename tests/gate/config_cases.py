@@ -9,6 +9,7 @@ from gate.wholes import (
     ALBERT,
     BERT,
     CLASSIFY,
+    DEBERTA,
     GEMMA3,
     GPT2,
     LLAMA,
@@ -137,7 +138,8 @@ ARITHMETIC: Table = {
     f"{base}: {name} is {value!r}": config(
         CONFIG, name, base=base, **nested(name, value)
     )
-    for base in (BERT, MPNET, ALBERT, GPT2, MARIAN, LLAMA, MODERN, NEOX, GEMMA3, SMOL, PHI3)
+    for base in (BERT, MPNET, ALBERT, DEBERTA, GPT2, MARIAN, LLAMA, MODERN, NEOX, GEMMA3, SMOL,
+                 PHI3)
     for name in ARCHITECTURES[KINDS[base]].fixed
     for value in ("evil", 7)
 } | {
@@ -160,6 +162,18 @@ ARITHMETIC: Table = {
     ),
     "MPNet's positions begin elsewhere": config(
         CONFIG, "pad_token_id = 7", base=MPNET, pad_token_id=7
+    ),
+    "a convolution beside the first layer": config(
+        CONFIG, "conv_kernel_size = 3 is not supported", base=DEBERTA, conv_kernel_size=3
+    ),
+    "distances without buckets": config(
+        CONFIG, "position_buckets", base=DEBERTA, position_buckets=-1
+    ),
+    "more buckets than distances": config(
+        CONFIG, "position_buckets", "max_relative_positions", base=DEBERTA, position_buckets=20
+    ),
+    "a table of all distances": config(
+        CONFIG, "max_relative_positions", base=DEBERTA, max_relative_positions=2**31 - 1
     ),
     "several groups of layers": config(
         CONFIG, "num_hidden_groups = 2 is not supported", base=ALBERT, num_hidden_groups=2
@@ -190,6 +204,15 @@ ARITHMETIC: Table = {
                       (SMOL, "no_rope_layer_interval"), (GEMMA3, "query_pre_attn_scalar"),
                       (GEMMA3, "final_logit_softcapping"))
     for value in ("evil", -1, [2], 0)
+} | {
+    f"DeBERTa: {key} is {value!r}": config(CONFIG, key, base=DEBERTA, **{key: value})
+    for key in ("relative_attention", "share_att_key", "norm_rel_ebd", "pos_att_type",
+                "position_biased_input", "embedding_size", "attention_head_size")
+    for value in ("evil", 7, ["c2p"], {})
+} | {
+    f"DeBERTa without {key}": config(CONFIG, key, base=DEBERTA, **{key: None})
+    for key in ("relative_attention", "share_att_key", "norm_rel_ebd", "pos_att_type",
+                "position_buckets")
 } | {
     f"the code of NomicBERT: {key} is {value!r}": config(CONFIG, key, base=NOMIC, **{key: value})
     for key in OWN_CODE

@@ -16,6 +16,7 @@ BERT, CLASSIFY, GPT2, MARIAN, LLAMA, MODERN = (
 )  # fmt: skip
 ROBERTA = "RobertaForMaskedLM"
 MPNET, NOMIC, ALBERT = "MPNetForMaskedLM", "NomicBertForMaskedLM", "AlbertForPreTraining"
+DEBERTA = "DebertaV2ForSequenceClassification"
 NEOX, MISTRAL, GEMMA3, SMOL, PHI3 = (
     "GPTNeoXForCausalLM", "MistralForCausalLM", "Gemma3ForCausalLM", "SmolLM3ForCausalLM",
     "Phi3ForCausalLM",
@@ -133,6 +134,7 @@ TOKENIZERS |= {
     MPNET: TOKENIZERS[BERT],
     NOMIC: TOKENIZERS[BERT],
     ALBERT: TOKENIZERS[MARIAN],
+    DEBERTA: TOKENIZERS[MARIAN],
     "BartForSequenceClassification": TOKENIZERS[GPT2],
     "Qwen2ForCausalLM": TOKENIZERS[GPT2],
     NEOX: TOKENIZERS[GPT2],

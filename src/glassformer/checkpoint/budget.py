@@ -108,6 +108,8 @@ def _matrices(config: ModelConfig, task: TaskConfig) -> dict[tuple[str, ...], in
         sizes["max_length", "embedding_width"] = rows * table
     if config.distances == "bias":
         sizes["relative_buckets", "heads"] = config.relative_buckets * config.heads
+    if config.distances == "disentangled":
+        sizes["relative_buckets", "width"] = config.relative_buckets * C
     return sizes
 
 
@@ -121,4 +123,6 @@ def _tables(config: ModelConfig) -> tuple[int, tuple[str, ...]]:
         return stacks * bases * config.max_length * config.rotary_width, (
             "max_length", "head_width",
         )  # fmt: skip
+    if config.distances == "disentangled":
+        return 2 * config.relative_distance + 1, ("relative_distance",)
     return 0, ()

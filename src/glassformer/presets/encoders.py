@@ -66,6 +66,21 @@ def _albert(what: str, width: int, heads: int) -> Preset:
     return Preset(what, model, task, ("AlbertModel", "AlbertForPreTraining"))
 
 
+def _deberta(what: str, depth: int, width: int, vocab_size: int = 128_100) -> Preset:
+    model = ModelConfig(
+        **BERT | {"norm_eps": 1e-7},
+        vocab_size=vocab_size,
+        **sizes(depth, width),
+        position="none",
+        relative="disentangled",
+        relative_buckets=512,
+        relative_distance=512,
+        ids=TokenIds(pad=0),
+    )
+    task = TaskConfig(kind="masked_lm")
+    return Preset(what, model, task, ("DebertaV2Model", "DebertaV2ForMaskedLM"))
+
+
 MPNET_BASE = Preset(
     "sentence vectors",
     ModelConfig(
@@ -112,6 +127,10 @@ ENCODERS: dict[str, Preset] = {
     "mpnet-base": MPNET_BASE,
     "albert-base-v2": _albert("one block for all layers", 768, 12),
     "albert-xxlarge-v2": _albert("largest ALBERT", 4096, 64),
+    "deberta-v3-xsmall": _deberta("smallest DeBERTa", 12, 384),
+    "deberta-v3-base": _deberta("DeBERTa", 12, 768),
+    "deberta-v3-large": _deberta("large DeBERTa", 24, 1024),
+    "mdeberta-v3-base": _deberta("100 languages", 12, 768, 251_000),
     "nomic-embed-text-v1.5": NOMIC_EMBED,
     "modernbert-base": MODERNBERT_BASE,
 }

@@ -173,7 +173,11 @@ def no_positions(model: Model) -> dict[str, Callable[[Tensor], Tensor]]:
         names = ("*.rotation", *(("*.local_rotation",) if local else ()))
         return dict.fromkeys(names, _no_rotation)
     placed = ("*.embedding.positions",) if config.position in ("learned", "sinusoidal") else ()
-    distant = ("*.relative.bias",) if config.distances == "bias" else ()
+    distant = {
+        "bias": ("*.relative.bias",),
+        "disentangled": ("*.content_to_position", "*.position_to_content"),
+        None: (),
+    }[config.distances]
     return dict.fromkeys((*placed, *distant), torch.zeros_like)
 
 
