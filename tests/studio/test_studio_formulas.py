@@ -22,7 +22,7 @@ OPERATORS = {
     "times": lambda a, b: a * b,
     "scale": lambda a, v: a[:, None] * v if a.dim() else a * v,
     "of": lambda W, x: x @ W.T,
-    "dot": lambda q, k: k @ q,
+    "dot": lambda q, k: k @ q if q.dim() == 1 else (q * k).sum(-1),
     "exp": torch.exp,
     "sqrt": lambda x: x**0.5,
     "square": lambda x: x**2,
@@ -153,11 +153,21 @@ class Slide:
             return y
         return y.unflatten(-1, (heads, -1))[..., self.head // (self.attention.heads // heads), :]
 
+    def of_distances(self, linear):
+        """What a map makes of the vector for the distance to each key, in this head."""
+        keys = torch.arange(self.trace[f"{self.name}.weights"].shape[-1])
+        distances = self.stack.distances
+        rows = distances.rows[self.query - keys + distances.furthest]
+        vectors = self.trace[f"{self.side}.distances.norm.out"][rows]
+        return linear(vectors).unflatten(-1, (self.attention.heads, -1))[:, self.head]
+
     def symbol(self, name, result):
         if name[0].isdigit() and name != "0":
             return torch.tensor(float(name)).double()
         if name in self.known:
             return self.known[name]
+        if name in ("k_δ", "q_δ"):
+            return self.of_distances(self.attention.key if name == "k_δ" else self.attention.query)
         if name in ("x_j", "m_j"):
             return self.sources()
         if name in "γβε":
@@ -212,6 +222,7 @@ def test_every_formula_holds(kind, open_studio):
     assert ("β" in seen) == (config.norm == "layer" and config.norm_bias)
     assert ("W_g" in seen) == config.gated
     assert ("d" in seen) == (config.scaled and config.score_width in (None, config.head_width))
+    assert ("k_δ" in seen) == (config.relative == "disentangled")
     assert ("p" in seen) == (config.norm_place in ("branch", "sandwich"))
     assert ("b_Q" in seen) == config.attention_bias
 

@@ -192,15 +192,18 @@ class LayerAttention(BaseModel):
     weights: list[list[float]]  # (layers, keys)
 
 
+PositionKind = Position | Literal["disentangled"]
+
+
 class PositionTable(BaseModel):
     """How a model represents positions: a row for each position."""
 
-    kind: Position
+    kind: PositionKind
     first: int  # the first row: position 0, or a distance
     columns: list[str]
     values: list[list[float]]
     similar: list[list[float]]  # cosine of each row with each; empty for relative positions
-    buckets: list[int]  # of each distance; only for relative positions
+    buckets: list[int]  # of each distance; only for distances
 
 
 class ShuffleRequest(Strict):

@@ -188,7 +188,15 @@ def _scores(at: HeadPlace) -> list[NumbersStep]:
     )
     if cap is not None:
         mask_text = f"No score is larger than {cap:g}. " + mask_text
-    if _biased(at):
+    formulas: list[JsonValue] = [["=", "w_j", ["mask", added] if masked else added]]
+    if at.attention.disentangled:
+        compared: JsonValue = ["+", ["dot", "q", "k_δ"], ["dot", "q_δ", "k_j"]]
+        formulas.insert(0, ["=", "b_j", ["/", compared, ["sqrt", width]]])
+        mask_text = (
+            "k_δ and q_δ are W_K and W_Q of a learned vector for the distance δ to the key: which "
+            "distances this token looks for, and from which each key is to be found. "
+        ) + mask_text
+    elif _biased(at):
         mask_text = "b_j is a learned number for the distance to the key. " + mask_text
     softmax: JsonValue = ["/", ["exp", "w_j"], ["sum", "i", ["exp", "w_i"]]]
     return [
@@ -204,8 +212,7 @@ def _scores(at: HeadPlace) -> list[NumbersStep]:
         ),
         _step(
             "masked", "Bias and mask" if _biased(at) else "Cap and mask" if cap else "Mask",
-            mask_text,
-            [["=", "w_j", ["mask", added] if masked else added]], [],
+            mask_text, formulas, ["q"] if at.attention.disentangled else [],
         ),
         _step(
             "weights", "Softmax", "All scores become positive and sum to one: the weights.",
@@ -215,7 +222,8 @@ def _scores(at: HeadPlace) -> list[NumbersStep]:
 
 
 def _biased(at: HeadPlace) -> bool:
-    return at.stack.relative is not None and not at.attention.cross
+    learned = at.stack.relative is not None and not at.attention.cross
+    return learned or at.attention.disentangled
 
 
 def _mixed(at: HeadPlace) -> NumbersStep:

@@ -47,6 +47,8 @@ def numbers(run: RecordedRun, stack: StackName, layer: int, head: int, query: in
     q = _of(run, f"{name}.q")[query, head]  # (D,)
     k, v = (_of(run, f"{name}.{part}")[:, head // group] for part in "kv")  # (S, D)
     bias = None if attention.cross else run.trace.get(f"{side}.relative.bias")
+    if attention.disentangled:
+        bias = run.trace[f"{name}.content_to_position"] + run.trace[f"{name}.position_to_content"]
     steps = head_steps(at)
     vectors = {
         "q": q,
