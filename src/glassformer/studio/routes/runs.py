@@ -82,8 +82,9 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
         request: Request, id: str, stack: StackName, layer: int, head: int, query: int,
         name: str, row: int,
     ) -> Response:  # fmt: skip
-        at = {"stack": stack, "layer": layer, "head": head, "query": query}
-        work = functools.partial(product, **at, name=name, row=row)
+        work = functools.partial(
+            product, stack=stack, layer=layer, head=head, query=query, name=name, row=row
+        )
         return as_json(await of_run(request, id, work))
 
     @app.get("/api/runs/{id}/matrix/{stack}/{layer}/{head}/{name}")

@@ -8,9 +8,10 @@ two numbers a word and layer: one plane for all layers, so that a word has a tra
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any
 
 import torch
@@ -18,9 +19,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.errors import InputError
-from glassformer.glass import Trace, stream
+from glassformer.glass import Recorder, Trace, stream
 from glassformer.glass.projection import principal_axes
-from glassformer.loaded import Model, record
+from glassformer.loaded import Model
 from glassformer.precision import widen
 from glassformer.studio.cache import RecentCache
 from glassformer.studio.jobs import JobMonitor
@@ -32,7 +33,7 @@ from glassformer.studio.page_schemas import (
     SpaceWordView,
     WordSpace,
 )
-from glassformer.studio.runs import RecordedRun, check_length
+from glassformer.studio.runs import BLOCK, RecordedRun, check_length
 from glassformer.studio.schemas import Side, Token
 from glassformer.studio.tokenization import TokenizedText, tokenize
 from glassformer.studio.views.layers import layer_point
@@ -40,6 +41,7 @@ from glassformer.studio.views.layers import layer_point
 MAX_SPACES, MAX_BYTES = 8, 256 << 20
 MAX_WORDS = 600  # of all texts together
 DIGITS = 6
+OF_STREAM = re.compile(r"\w+\.(embedding|blocks\.\d+|norm)\.out")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +91,9 @@ def word_space(
     side: Side = "decoder" if model.task.backbone.config.family == "decoder" else "encoder"
     words = [_words(text.tokens) for text in read]
     _check_count(sum(map(len, words)))
-    traces = []
-    for done, text in enumerate(read):
-        if progress is not None:
-            progress.report("text", done, len(read))
-        traces.append(_recorded(model, text, side))
-    return _space(side, traces, words, model, read)
+    trace = _recorded(model, [text.ids for text in read], side, progress or JobMonitor())
+    starts = [0, *accumulate(len(text.ids) for text in read)]
+    return _space(side, trace, words, starts, model, read)
 
 
 def trace_space(run: RecordedRun) -> SpaceVectors:
@@ -102,7 +101,7 @@ def trace_space(run: RecordedRun) -> SpaceVectors:
     side: Side = "encoder" if "encoder" in run.tokens else "decoder"
     words = _words(run.tokens[side])
     _check_count(len(words))
-    return _space(side, [run.trace], [words])
+    return _space(side, run.trace, [words], [0])
 
 
 def one_word(space: SpaceVectors, word: int) -> SpaceWordView:
@@ -125,9 +124,10 @@ def sentences(space: SpaceVectors) -> SentenceSpace:
         raise InputError("A trace alone is not enough: sentence vectors need the model's weights.")
     if space.model.task.backbone.config.family == "seq2seq":
         raise InputError("An encoder-decoder has no sentence vectors: choose an encoder.")
-    if space.model.tokenizer is None:
+    texts = [text.inputs for text in space.texts if not isinstance(text.inputs, list)]
+    if not texts:  # they are token ids
         raise InputError("Sentence vectors need a tokenizer, and this model came without one.")
-    vectors = space.model.embed([text.inputs for text in space.texts])
+    vectors = space.model.embed(texts)
     units = F.normalize(widen(vectors).cpu().double(), dim=-1)  # (B, C)
     xy, shown = _projected(units[None])
     return SentenceSpace(
@@ -137,29 +137,45 @@ def sentences(space: SpaceVectors) -> SentenceSpace:
 
 
 def _space(
-    side: Side, traces: Sequence[Trace], words: Sequence[Sequence[SpaceWord]],
+    side: Side, trace: Trace, words: Sequence[Sequence[SpaceWord]], starts: Sequence[int],
     model: Model | None = None, texts: tuple[TokenizedText, ...] = (),
 ) -> SpaceVectors:  # fmt: skip
-    pairs = list(zip(traces, words, strict=True))
-    vectors = torch.cat([_vectors(trace, side, each) for trace, each in pairs], 1)  # (P, W, C)
+    """`starts`: where each text begins in the row of all tokens."""
+    points = _stream(trace, side)
+    rows = torch.stack(list(points.values())).cpu()  # (P, N, C)
+    placed = [(i, start, word) for i, start in enumerate(starts[: len(words)]) for word in words[i]]
+    means = [rows[:, [start + at for at in word.tokens]].mean(1) for _, start, word in placed]
     return SpaceVectors(
         side=side,
-        points=_points(traces[0], side),
-        words=[
-            word.model_copy(update={"text": i}) for i, each in enumerate(words) for word in each
-        ],
-        units=F.normalize(vectors.double(), dim=-1),
+        points=[_point(name) for name in points],
+        words=[word.model_copy(update={"text": i}) for i, _, word in placed],
+        units=F.normalize(torch.stack(means, 1).double(), dim=-1),
         model=model,
         texts=texts,
     )
 
 
-def _recorded(model: Model, text: TokenizedText, side: Side) -> Trace:
+def _recorded(model: Model, ids: list[list[int]], side: Side, progress: JobMonitor) -> Trace:
+    """The residual stream of all texts, laid end to end."""
     config = model.task.backbone.config
-    both = config.family == "seq2seq"  # the encoder reads no target: any will do
-    inputs = (text.ids, [config.ids.start or 0]) if both else text.inputs
-    names = (f"{side}.embedding.out", f"{side}.blocks.*.out", f"{side}.norm.out")
-    return record(model, inputs, keep=names)
+    start = [config.ids.start or 0]  # the encoder reads no target: any will do
+    targets = [start] * len(ids) if config.family == "seq2seq" else None
+
+    def keep(name: str) -> bool:
+        block = BLOCK.match(name)
+        if block is not None and block[1] == side:
+            progress.report("layer", int(block[2]), config.depth)
+        return OF_STREAM.fullmatch(name) is not None and name.startswith(side)
+
+    rows: dict[str, list[Tensor]] = {}
+    for batch in model.task.batches(ids, targets=targets):
+        recorder = Recorder(model, keep)
+        with torch.no_grad():
+            model.task.backbone(batch, visitor=recorder)
+        for name, tensor in recorder.tensors.items():
+            rows.setdefault(name, []).append(tensor)
+    tensors = {name: torch.cat(parts) for name, parts in rows.items()}
+    return Trace(tensors, [], [], config.model_dump())
 
 
 def _words(tokens: Sequence[Token]) -> list[SpaceWord]:
@@ -190,18 +206,10 @@ def _stream(trace: Trace, side: Side) -> dict[str, Tensor]:
     return {**stream(trace, side), **({final: widen(trace[final])} if final in trace else {})}
 
 
-def _points(trace: Trace, side: Side) -> list[LayerPoint]:
-    final = LayerPoint(name="final norm", layer=None, part="norm")
-    return [final if name.endswith(".norm.out") and ".blocks." not in name else layer_point(name)
-            for name in _stream(trace, side)]  # fmt: skip
-
-
-def _vectors(trace: Trace, side: Side, words: Sequence[SpaceWord]) -> Tensor:  # (P, W, C)
-    """The mean of each word's tokens, as `word` has it."""
-    points = torch.stack(list(_stream(trace, side).values())).cpu()  # (P, T, C)
-    if not words:
-        return points[:, :0]
-    return torch.stack([points[:, word.tokens].mean(1) for word in words], 1)
+def _point(name: str) -> LayerPoint:
+    if ".blocks." not in name and name.endswith(".norm.out"):
+        return LayerPoint(name="final norm", layer=None, part="norm")
+    return layer_point(name)
 
 
 def _projected(units: Tensor) -> tuple[Tensor, Tensor]:  # (P, W, C) → (P, W, 2), (P,)
