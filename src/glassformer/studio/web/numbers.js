@@ -11,7 +11,7 @@ import { intoSight, sides, strip } from "./tokens.js";
 const KEYS_SHOWN = 16;
 const SUMMED = 5; // values shown in the weighted sum
 const PREVIEWED = 8; // entries beside a step's name
-const LAST = 2 ** 20; // of entries: more than any vector has
+const LAST = 2 ** 20; // of entries: more than any vector or matrix has
 
 export const numbers = {
   id: "numbers",
