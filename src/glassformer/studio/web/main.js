@@ -78,13 +78,13 @@ const app = {
   zoom(by) { app.update({ zoom: Math.max(1, Math.min(48, Math.round(app.scale * 1.5 ** by + by / 2))) }); },
   pick(id) {
     const sample = app.models.find((each) => each.id === id)?.samples[0];
-    app.update({ model: id, text: sample?.text ?? app.state.text, second: sample?.second ?? "", off: [], layer: 0, head: 0, query: -1, step: 0, zoom: 0, ...afresh() });
+    app.update({ model: id, off: [], stack: "", layer: 0, head: 0, step: 0, zoom: 0, ...taking(sample ?? app.state) });
   },
   example() {
     const { samples } = app.model;
     const now = samples.findIndex(({ text, second }) => text === app.state.text && (second ?? "") === app.state.second);
     const sample = samples[(now + 1) % samples.length];
-    if (sample) app.update({ text: sample.text, second: sample.second ?? "", query: -1, ...afresh() });
+    if (sample) app.update(taking(sample));
   },
   write() { const box = at("text"); box.focus(); box.select(); },
   help() { at("help").showModal(); },
@@ -97,6 +97,9 @@ const runOf = ({ model, text, second, off, swaps, patches, donor, saved }) => JS
 
 /** Resets what belonged to the text before. */
 const afresh = () => ({ taken: "", at: 0, mate: -1, answer: -1 });
+
+/** The state of an example: the head that shows its phenomenon is sought. */
+const taking = ({ text, second, find }) => ({ text, second: second ?? "", find: find ?? "", query: -1, ...afresh() });
 
 /** Writes the state into the address. */
 function tell(turned = false) {
@@ -217,7 +220,8 @@ async function ready() {
     throw new api.Refused(state.model ? `This studio has no model “${state.model}”: choose another, or start the studio with it.` : "No model is loaded. Start the studio with a model folder.");
   }
   const sample = app.model.samples[0];
-  if (!state.text && sample) Object.assign(state, { text: sample.text, second: sample.second ?? "" });
+  const chosen = state.stack || state.layer || state.head || state.query >= 0 || state.off.length; // by the address
+  if (!state.text && sample) Object.assign(state, { text: sample.text, second: sample.second ?? "", find: state.find || (chosen ? "" : sample.find ?? "") });
   state.model = app.model.id;
   const of = [state.model, state.text, state.second].join("\n");
   const mine = turn;
@@ -237,8 +241,23 @@ async function ready() {
   sound = { of, changes: tried(state) };
   if (app.run?.run !== run.run) app.seen.clear();
   Object.assign(app, { run, before, ran: runOf(state) });
+  const missed = state.find ? await seek(run, state) : "";
+  if (mine !== turn) return "";
   fit();
-  return refused;
+  return refused || missed;
+}
+
+/**
+ * Chooses the head, and the token, that show best what the state seeks.
+ * @returns {Promise<string>} why there are none
+ */
+async function seek({ run }, state) {
+  const found = await api.json(`runs/${run}/find?what=${encodeURIComponent(state.find)}`).catch((error) => { if (error.status !== 400) throw error; return error; });
+  const missed = found instanceof Error;
+  const { stack, layer, head: one, query } = missed ? state : found;
+  Object.assign(state, { find: "", stack, layer, head: one, ...(query === null ? {} : { query }) });
+  if (state === app.state) tell();
+  return missed ? found.message : "";
 }
 
 function open(page) {
@@ -292,9 +311,11 @@ function ask() {
     form.dataset.model = model.id;
     const second = { encoder: "second text, if any", seq2seq: "its translation (empty: the model writes it)" }[model.family];
     const samples = el("select", { "aria-label": "Example sentences", class: "samples",
-      on: { change: () => { const { text, second: b } = model.samples[samples.value]; app.update({ text, second: b ?? "", query: -1, ...afresh() }); } } });
+      on: { change: () => app.update(taking(model.samples[samples.value])) } });
+    const kinds = Map.groupBy(model.samples.map((sample, i) => [i, sample]), ([, { group }]) => group ?? "");
+    const listed = (those) => those.map(([value, { text }]) => el("option", { value, text }));
     samples.append(el("option", { value: "", text: "Examples", disabled: true, selected: true }),
-      ...model.samples.map(({ text }, i) => el("option", { value: i, text })));
+      ...[...kinds].flatMap(([group, those]) => (group ? [el("optgroup", { label: group }, ...listed(those))] : listed(those))));
     form.replaceChildren(
       el("input", { id: "text", name: "text", "aria-label": "Sentence", placeholder: "a sentence", spellcheck: "false" }),
       ...(second ? [el("input", { id: "second", name: "second", "aria-label": "Second text", placeholder: second, spellcheck: "false" })] : []),
