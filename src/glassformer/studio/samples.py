@@ -105,6 +105,8 @@ def samples(served: ServedModel) -> list[Sample]:
 def _grouped(model: Model, texts: Sequence[tuple[str, str, str]]) -> list[Sample]:
     """Those of one phenomenon side by side; in their order else."""
     mask = mask_token(model.tokenizer) or "[MASK]"
+    most = model.task.backbone.config.max_length
+    texts = [each for each in texts if len(tokenize(model, each[1]).ids) <= most]
     order = list(dict.fromkeys(group for group, _, _ in texts))
     return [
         Sample(
