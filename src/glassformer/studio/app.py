@@ -18,6 +18,7 @@ from glassformer.studio.routes import (
     export,
     generation,
     layers,
+    lessons,
     network,
     positions,
     runs,
@@ -38,7 +39,9 @@ def create_app(models: Sequence[ServedModel], *, port: int) -> Guard:
     _add_error_handlers(app)
     static.add_routes(app)
     state = StudioState(dict(zip(model_ids([each.name for each in models]), models, strict=True)))
-    for routes in (runs, network, generation, layers, positions, export, compare, training):
+    for routes in (
+        runs, network, generation, layers, positions, export, compare, training, lessons,
+    ):  # fmt: skip
         routes.add_routes(app, state)
     return Guard(app, port=port)
 

@@ -1,4 +1,4 @@
-"""JSON of the API: the pages Model, Generate, Layers and Positions."""
+"""JSON of the API: the pages Model, Generate, Layers and Positions, lessons and glossary."""
 
 from __future__ import annotations
 
@@ -217,3 +217,31 @@ class ShuffleRow(BaseModel):
     predictions: Predictions  # before; tokens are numbered as in the run
     predictions_after: Predictions
     moved: dict[StackName, float]  # the share of attention that moved
+
+
+class LessonStep(Strict):
+    at: str  # an address of the studio
+    text: str
+    ask: str
+    check: list[str] = Field(min_length=1)  # a function of web/checks.js and its arguments
+
+
+class Lesson(Strict):
+    id: str
+    title: str
+    lecture: str
+    steps: list[LessonStep] = Field(min_length=1)
+
+
+class Lessons(Strict):
+    lessons: list[Lesson]
+
+
+class Term(Strict):
+    name: str
+    also: list[str] = []  # other forms that stand on the pages
+    text: str
+
+
+class Glossary(Strict):
+    terms: list[Term]

@@ -3,11 +3,15 @@
 import * as api from "./api.js";
 import { compare } from "./compare.js";
 import { count, el, select, swap } from "./dom.js";
+import { drawer } from "./drawer.js";
+import { afresh, examples, seek, taking } from "./examples.js";
 import { generate } from "./generate.js";
+import { glossary } from "./glossary.js";
 import { head, viewsOf } from "./head.js";
 import { describe, listen } from "./keys.js";
 import { atStep, changed, changesOf, lab, NONE } from "./lab.js";
 import { layers } from "./layers.js";
+import { lessons } from "./lessons.js";
 import { map } from "./map.js";
 import { model } from "./model.js";
 import { numbers } from "./numbers.js";
@@ -65,6 +69,7 @@ const app = {
   holds: (change) => api.holds(() => PAGES.find(({ id }) => id === app.state.page).needs?.({ ...app, state: fit({ ...app.state, ...change }) })),
   /** Further requests of the pages seen, the visible one first. */
   *along() {
+    yield () => api.json("glossary");
     const first = (page) => page.id !== this.state.page;
     for (const page of PAGES.toSorted((a, b) => first(a) - first(b))) if (this.seen.has(page.id)) yield* page.along(this);
   },
@@ -86,20 +91,26 @@ const app = {
     const sample = samples[(now + 1) % samples.length];
     if (sample) app.update(taking(sample));
   },
+  /** Opens an address, in the same light and size. */
+  visit(address) {
+    app.state = { ...understood(address), theme: app.state.theme, large: app.state.large };
+    tell(true);
+    show();
+  },
+  lessons: () => (api.held ? null : taught.toggle()),
+  glossary: () => explained.toggle(),
   write() { const box = at("text"); box.focus(); box.select(); },
   help() { at("help").showModal(); },
   async export() { await app.settled; showExport(app, at("export")); },
   asking: () => at("help").open || at("export").open,
 };
 
+const side = drawer(at("drawer"), () => { if (app.run) show(); });
+const taught = lessons(app, side);
+const explained = glossary(app, side);
+
 /** What a run depends on. */
 const runOf = ({ model, text, second, off, swaps, patches, donor, saved }) => JSON.stringify([model, text, second, off, swaps, patches, patches.length ? donor : "", saved]);
-
-/** Resets what belonged to the text before. */
-const afresh = () => ({ taken: "", at: 0, mate: -1, answer: -1 });
-
-/** The state of an example: the head that shows its phenomenon is sought. */
-const taking = ({ text, second, find }) => ({ text, second: second ?? "", find: find ?? "", query: -1, ...afresh() });
 
 /** Writes the state into the address. */
 function tell(turned = false) {
@@ -159,6 +170,8 @@ async function draw() {
     app.seen.add(app.state.page);
     shown = app.state;
     complain(refused);
+    taught.look();
+    await explained.look();
   } catch (error) {
     if (mine !== turn) return;
     if (error.status === 404 && !show.again) { // the server has dropped the run: run again
@@ -241,23 +254,11 @@ async function ready() {
   sound = { of, changes: tried(state) };
   if (app.run?.run !== run.run) app.seen.clear();
   Object.assign(app, { run, before, ran: runOf(state) });
-  const missed = state.find ? await seek(run, state) : "";
+  const missed = state.find ? await seek(run, state) : null;
   if (mine !== turn) return "";
+  if (missed !== null) tell();
   fit();
-  return refused || missed;
-}
-
-/**
- * Chooses the head, and the token, that show best what the state seeks.
- * @returns {Promise<string>} why there are none
- */
-async function seek({ run }, state) {
-  const found = await api.json(`runs/${run}/find?what=${encodeURIComponent(state.find)}`).catch((error) => { if (error.status !== 400) throw error; return error; });
-  const missed = found instanceof Error;
-  const { stack, layer, head: one, query } = missed ? state : found;
-  Object.assign(state, { find: "", stack, layer, head: one, ...(query === null ? {} : { query }) });
-  if (state === app.state) tell();
-  return missed ? found.message : "";
+  return refused || missed || "";
 }
 
 function open(page) {
@@ -297,6 +298,9 @@ function bar() {
     }))),
     el("div", { class: "model" }, models, about ? el("span", { class: "quiet about", text: about }) : null),
     el("div", { class: "rounds" },
+      ...[["lessons", "Lessons", !api.held], ["glossary", "Glossary", explained.able]].filter(([, , able]) => able).map(([id, text]) => el("button", {
+        type: "button", class: "plain", "data-opens": id, "aria-controls": "drawer", "aria-expanded": String(side.shows() === id), text, on: { click: () => app[id]() },
+      })),
       button(app.theme() === "dark" ? "☀" : "☾", "Light or dark", () => app.update({ theme: app.theme() === "dark" ? "light" : "dark" })),
       button("A", "Large type", () => app.update({ large: !state.large }), String(state.large)),
       button("↓", "Export: picture, table, page, link, Python", app.export),
@@ -310,16 +314,11 @@ function ask() {
   if (form.dataset.model !== model.id) {
     form.dataset.model = model.id;
     const second = { encoder: "second text, if any", seq2seq: "its translation (empty: the model writes it)" }[model.family];
-    const samples = el("select", { "aria-label": "Example sentences", class: "samples",
-      on: { change: () => app.update(taking(model.samples[samples.value])) } });
-    const kinds = Map.groupBy(model.samples.map((sample, i) => [i, sample]), ([, { group }]) => group ?? "");
-    const listed = (those) => those.map(([value, { text }]) => el("option", { value, text }));
-    samples.append(el("option", { value: "", text: "Examples", disabled: true, selected: true }),
-      ...[...kinds].flatMap(([group, those]) => (group ? [el("optgroup", { label: group }, ...listed(those))] : listed(those))));
+    const samples = examples(model.samples, (sample) => app.update(taking(sample)));
     form.replaceChildren(
       el("input", { id: "text", name: "text", "aria-label": "Sentence", placeholder: "a sentence", spellcheck: "false" }),
       ...(second ? [el("input", { id: "second", name: "second", "aria-label": "Second text", placeholder: second, spellcheck: "false" })] : []),
-      ...(model.samples.length ? [samples] : []),
+      ...samples,
       el("button", { class: "main", text: "Run" }));
   }
   for (const box of form.querySelectorAll("input")) {
