@@ -239,7 +239,7 @@ class Lessons(Strict):
 
 class Term(Strict):
     name: str
-    also: list[str] = []  # other forms that stand on the pages
+    also: list[str] = Field(default_factory=list)  # other forms that stand on the pages
     text: str
 
 

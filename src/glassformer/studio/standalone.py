@@ -24,6 +24,7 @@ WEB = Path(__file__).parent / "web"
 MAIN = "main"
 IMPORT = re.compile(r'^import (?:\{ ([\w, ]+) \}|\* as (\w+)) from "\./(\w+)\.js";$', re.MULTILINE)
 EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|const|class) (\w+))", re.MULTILINE)
+COMMENT = re.compile(r"^ *//[^\n]*\n|^ */\*\*.*?\*/\n|^ +", re.MULTILINE | re.DOTALL)  # or indent
 UNSUPPORTED = re.compile(r"^(?:import|export)\b.*|</script|<!--", re.MULTILINE | re.IGNORECASE)
 SHEET = re.compile(r'<link rel="stylesheet" href="(.*)">\n *')
 DATA = '<script type="application/json" id="held">null</script>'  # where the responses go
@@ -48,6 +49,7 @@ def bundle(modules: Mapping[str, str], main: str) -> str:
 
 
 def _function(name: str, source: str) -> str:
+    source = COMMENT.sub("", source)  # no text of the modules spans lines
     exported = [export for _, export in EXPORT.findall(source)]
     body = IMPORT.sub(lambda m: f"const {m[2] or f'{{ {m[1]} }}'} = ${m[3]};", source)
     body = EXPORT.sub(r"\1", body)
