@@ -50,7 +50,7 @@ export function glossary(app, drawer) {
   /** Underlines the terms of this screen. */
   async function look() {
     if (!able || !globalThis.CSS?.highlights) return;
-    all = (await api.json("glossary")).terms;
+    all = (await api.json("glossary").catch(() => null))?.terms ?? all; // without a server the page says so itself
     marked = places(all, [page, ...(drawer.shows() === "lessons" ? [drawer.body] : [])]);
     CSS.highlights.set(MARK, new Highlight(...marked.values()));
   }

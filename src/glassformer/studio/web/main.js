@@ -171,7 +171,7 @@ async function draw() {
     shown = app.state;
     complain(refused);
     taught.look();
-    await explained.look();
+    explained.look();
   } catch (error) {
     if (mine !== turn) return;
     if (error.status === 404 && !show.again) { // the server has dropped the run: run again
