@@ -20,6 +20,7 @@ from glassformer.studio.routes import (
     layers,
     network,
     neurons,
+    numbers,
     positions,
     runs,
     space,
@@ -30,7 +31,10 @@ from glassformer.studio.routes.responses import first_error
 from glassformer.studio.samples import ServedModel, model_ids
 from glassformer.studio.state import StudioState
 
-ROUTES = (runs, network, generation, layers, positions, export, compare, training, space, neurons)
+ROUTES = (
+    runs, network, numbers, generation, layers, positions, export, compare, training, space,
+    neurons,
+)  # fmt: skip
 
 
 def create_app(models: Sequence[ServedModel], *, port: int) -> Guard:
