@@ -61,6 +61,7 @@ class HeadPlace:
     attention: Attention
     off: bool = False  # the head
     patched: bool = False  # the block's output at this token
+    units_off: tuple[int, ...] = ()  # of this layer's MLP
 
     @property
     def block(self) -> Block:
@@ -280,7 +281,7 @@ def _mlp_step(at: HeadPlace) -> NumbersStep:
         if not block.post and isinstance(block.mlp_norm, Norm):
             formulas.append(["=", "n_mlp", normed(block.mlp_norm, "r_cross")])
             shows.append("n_mlp")
-    formulas.append(["=", "m", _mlp(mlp, read)])
+    formulas.append(["=", "m", _mlp(mlp, read, bool(at.units_off))])
     shows += ["m"]
     added = "m"
     if isinstance(block.mlp_out_norm, Norm):
@@ -301,6 +302,9 @@ def _mlp_step(at: HeadPlace) -> NumbersStep:
     text = "The same two linear maps for every token, with an activation between them"
     text += " and a gate" if mlp.gate is not None else ""
     text += "; then added to the residual stream."
+    if at.units_off:
+        named = ", ".join(map(str, at.units_off))
+        text += f" on is 0 for the units that are switched off ({named}), and 1 for the others."
     text += " It comes after the cross-attention." if at.crosses_later else ""
     text += " The result is replaced by a vector of another sentence." if at.patched else ""
     title = "Gated MLP" if mlp.gate is not None else "MLP"
@@ -324,13 +328,13 @@ def normed(norm: Norm, x: str) -> JsonValue:
     return scaled if norm.bias is None else ["+", scaled, "β"]
 
 
-def _mlp(mlp: MLP, x: str) -> JsonValue:
+def _mlp(mlp: MLP, x: str, some_off: bool) -> JsonValue:
     name = next(key for key, each in ACTIVATIONS.items() if each is mlp.activation)
     act, inner = ACTIVATION_NAMES[name], linear(mlp.up, "1", x)
     hidden: JsonValue = ["call", act, inner]
     if mlp.gate is not None:
         hidden = ["times", ["call", act, linear(mlp.gate, "g", x)], inner]
-    return linear(mlp.down, "2", hidden)
+    return linear(mlp.down, "2", ["times", "on", hidden] if some_off else hidden)
 
 
 def _kind(norm: Norm) -> str:
