@@ -59,7 +59,7 @@ def export(page: Page, address: str, to: Path) -> None:
     page.goto("about:blank")
     page.goto(address)
     page.wait_for_function(DONE)
-    page.keyboard.press("S")
+    page.get_by_role("button", name="Export").first.click()
     with page.expect_download() as download:
         page.get_by_role("button", name="HTML", exact=True).click()
     download.value.save_as(to)

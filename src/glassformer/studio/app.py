@@ -21,6 +21,7 @@ from glassformer.studio.routes import (
     lessons,
     network,
     neurons,
+    numbers,
     positions,
     runs,
     space,
@@ -32,8 +33,8 @@ from glassformer.studio.samples import ServedModel, model_ids
 from glassformer.studio.state import StudioState
 
 ROUTES = (
-    runs, network, generation, layers, positions, export, compare, training, space, neurons,
-    lessons,
+    runs, network, numbers, generation, layers, positions, export, compare, training, space,
+    neurons, lessons,
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Models, runs, and what Map, Head, Numbers and Translate show of a run."""
+"""Models, runs, and what Map, Head and Translate show of a run."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from glassformer.studio.tokenization import NO_TOKENIZER, mask_token
 from glassformer.studio.trace_upload import uploaded_row
 from glassformer.studio.views import encode, measures
 from glassformer.studio.views.find import find_head
-from glassformer.studio.views.numbers import attention_row, numbers
-from glassformer.studio.views.products import matrix_picture, product
+from glassformer.studio.views.numbers import attention_row
 from glassformer.studio.views.surprisal import surprisal
 from glassformer.train.run_dir import checkpoints
 
@@ -70,30 +69,6 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
     ) -> Response:
         work = functools.partial(attention_row, stack=stack, layer=layer, head=head, query=query)
         return as_json(await of_run(request, id, work))
-
-    @app.get("/api/runs/{id}/numbers/{stack}/{layer}/{head}/{query}")
-    async def one_computation(
-        request: Request, id: str, stack: StackName, layer: int, head: int, query: int
-    ) -> Response:
-        work = functools.partial(numbers, stack=stack, layer=layer, head=head, query=query)
-        return as_json(await of_run(request, id, work))
-
-    @app.get("/api/runs/{id}/product/{stack}/{layer}/{head}/{query}/{name}/{row}")
-    async def one_product(
-        request: Request, id: str, stack: StackName, layer: int, head: int, query: int,
-        name: str, row: int,
-    ) -> Response:  # fmt: skip
-        work = functools.partial(
-            product, stack=stack, layer=layer, head=head, query=query, name=name, row=row
-        )
-        return as_json(await of_run(request, id, work))
-
-    @app.get("/api/runs/{id}/matrix/{stack}/{layer}/{head}/{name}")
-    async def one_matrix(
-        request: Request, id: str, stack: StackName, layer: int, head: int, name: str
-    ) -> Response:
-        work = functools.partial(matrix_picture, stack=stack, layer=layer, head=head, name=name)
-        return as_bytes(await of_run(request, id, work))
 
     @app.get("/api/runs/{id}/measures")
     async def all_measures(request: Request, id: str) -> Response:
