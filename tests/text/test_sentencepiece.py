@@ -114,6 +114,32 @@ def test_what_a_family_adds(
         assert ours.token(len(ours) - 1) == last[kind]
 
 
+CALLED = {
+    "pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3, "pad_piece": "[PAD]", "bos_piece": "[CLS]",
+    "eos_piece": "[SEP]", "unk_piece": "[UNK]", "vocab_size": 120,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", [{}, {"tokenizer_class": "DebertaV2TokenizerFast"}])
+def test_the_file_of_deberta(settings: dict[str, str]) -> None:
+    """As deberta-v3-base has it: the file alone, whose name says what is around the pieces."""
+    data = train(ENGLISH, **CALLED)
+    right = sentencepiece.SentencePieceProcessor(model_proto=data)
+    files = {"spm.model": data, "tokenizer_config.json": json.dumps(settings).encode()}
+    ours = Tokenizer.from_files(files)
+    assert ours is not None and ours.token(len(ours) - 1) == "[MASK]"
+    texts = some_texts(500)
+    found = [encoding.ids for encoding in ours.encode_all(texts)]
+    assert found == [[1, *right.encode(text), 2] for text in texts]
+    one, other = "The cat sat.", "Where is the station?"
+    first, second = right.encode([one, other])
+    pair = ours.encode((one, other))
+    assert pair.ids == [1, *first, 2, *second, 2]
+    assert pair.segments == [0] * (len(first) + 2) + [1] * (len(second) + 1)
+    masked = ours.encode("the [MASK] sat").ids
+    assert len(ours) - 1 in masked and len(ours) == len(right) + 1
+
+
 @pytest.fixture(scope="module")
 def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder like those of opus-mt: two SentencePiece models and one vocabulary."""
@@ -231,6 +257,11 @@ def test_many_symbols_of_a_user_are_refused() -> None:
             },
             "extra_ids = True: write a number from 0 to 100",
         ),
+        (
+            {"spm.model": b"", "tokenizer_config.json": b'{"do_lower_case": true}'},
+            "do_lower_case = True: without a tokenizer.json, only false",
+        ),
+        ({"spm.model": train(ENGLISH, vocab_size=120)}, r"the piece \[CLS\] is missing"),
         (
             {"tokenizer.model": b"", "tokenizer_config.json": b'{"tokenizer_class": "Other"}'},
             "tokenizer_class = 'Other': without a tokenizer.json, only T5Tokenizer",

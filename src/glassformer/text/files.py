@@ -113,9 +113,9 @@ def from_bpe(files: Mapping[str, bytes], vocab_size: int) -> Backends:
 
 
 def from_sentencepiece(files: Mapping[str, bytes], vocab_size: int) -> Backends:
-    """The one file of T5, Llama, XLM-RoBERTa and others; see `sentencepiece`."""
+    """The one file of T5, Llama, XLM-RoBERTa, DeBERTa and others; see `sentencepiece`."""
     name = next(name for name in ONE_FILE if name in files)
-    layout = piece_layout(parse(files.get(SETTINGS, b"{}"), SETTINGS), SETTINGS)
+    layout = piece_layout(parse(files.get(SETTINGS, b"{}"), SETTINGS), SETTINGS, name)
     return (_from_pieces(files, name, layout, vocab_size),)
 
 
