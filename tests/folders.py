@@ -18,6 +18,7 @@ from torch import Tensor, nn
 import glassformer as gf
 from glassformer import ModelConfig, TaskConfig, build_task
 from glassformer.checkpoint import ARCHITECTURES
+from glassformer.config import DECODER_SIZES
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 GONE = object()  # in edit_config: take the key out
@@ -144,6 +145,7 @@ def tiny(family: str, *, kind: str | None = None, **changes: Any) -> gf.Model:
     name = {"encoder": "bert", "decoder": "gpt2", "seq2seq": "marian"}[family]
     usual = {"encoder": "masked_lm", "decoder": "causal_lm", "seq2seq": "translation"}[family]
     sizes = dict.fromkeys(("head_width", "value_width", "score_width", "key_heads"))
+    sizes |= {f"decoder_{size}": None for size in DECODER_SIZES if size != "depth"}
     config = ModelConfig(**CONFIGS[name].model_dump() | sizes | changes)
     labels = ("no", "perhaps", "yes") if kind in ("classification", "token_classification") else ()
     task = build_task(config, TaskConfig(kind=kind or usual, labels=labels), dtype=torch.float64)

@@ -78,6 +78,37 @@ class TokenIds(Strict):
     end: TokenId | None = None  # the token that ends a text
 
 
+DECODER_SIZES = ("depth", "width", "heads", "key_heads", "head_width", "mlp_width")
+
+
+def _fill_head_width(filled: dict[str, Any], side: str = "") -> None:
+    """The width of a head, if none is given: the heads of a layer share the layer's width."""
+    width, heads = filled.get(f"{side}width"), filled.get(f"{side}heads")
+    given = filled.get(f"{side}head_width") is not None
+    if given or type(width) is not int or type(heads) is not int or heads < 1:
+        return
+    if width % heads:
+        raise ValueError(
+            f"{side}heads = {heads} does not divide {side}width = {width}: "
+            f"write another number of heads, or a {side}head_width"
+        )
+    filled[f"{side}head_width"] = width // heads
+
+
+def _fill_decoder(filled: dict[str, Any]) -> None:
+    """The decoder's sizes that are not given: the encoder's, or what follows from those given."""
+    sizes = {size: filled.get(size) for size in DECODER_SIZES}
+    width, heads = (filled.get(f"decoder_{size}") for size in ("width", "heads"))
+    if heads not in (None, sizes["heads"]):
+        sizes |= {"key_heads": heads, "head_width": None}
+    if width not in (None, sizes["width"]):
+        sizes["head_width"] = None
+    for size, usual in sizes.items():
+        if filled.get(f"decoder_{size}") is None:
+            filled[f"decoder_{size}"] = usual
+    _fill_head_width(filled, "decoder_")
+
+
 class ModelConfig(Named):
     family: Family
 
@@ -88,14 +119,22 @@ class ModelConfig(Named):
     heads: Size  # H, attention heads of a block
     mlp_width: Size  # of the hidden layer of the MLP
     max_length: Size  # the longest text, in tokens
-    decoder_depth: int | None = Field(default=None, ge=1, le=MOST_BLOCKS)  # seq2seq; default: depth
     head_width: Size | None = None  # D, of queries and keys; default: width / heads
     value_width: Size | None = None  # of values; default: head_width
     key_heads: Size | None = None  # grouped-query attention; default: heads
     score_width: Size | None = None  # divide scores by √ of this; default: head_width
 
+    # sizes of the decoder of a seq2seq model, where they are not the encoder's
+    decoder_depth: int | None = Field(default=None, ge=1, le=MOST_BLOCKS)  # default: depth
+    decoder_width: Size | None = None  # default: width
+    decoder_heads: Size | None = None  # default: heads
+    decoder_key_heads: Size | None = None  # default: as key_heads
+    decoder_head_width: Size | None = None  # default: decoder_width / decoder_heads
+    decoder_mlp_width: Size | None = None  # default: mlp_width
+
     # embeddings and positions
     embedding_width: Size | None = None  # of the tables; if not width, a linear layer follows
+    shared_embedding: bool = True  # encoder and decoder of a seq2seq model have one token table
     segments: Count = 0  # segment types (BERT has 2, sentence A and B)
     position: Position = "learned"  # how the model knows the order of tokens
     sinusoid: Literal["interleaved", "halves"] = "interleaved"  # sin cos sin cos, or all sin first
@@ -150,33 +189,26 @@ class ModelConfig(Named):
         if not isinstance(fields, Mapping):
             return fields
         filled = dict(fields)
-        width, heads = filled.get("width"), filled.get("heads")
-        if type(width) is int and type(heads) is int and heads > 0:
-            if filled.get("head_width") is None:
-                if width % heads:
-                    raise ValueError(
-                        f"heads = {heads} does not divide width = {width}: "
-                        "write another number of heads, or a head_width"
-                    )
-                filled["head_width"] = width // heads
-            D = filled["head_width"]
-            for name, default in (("value_width", D), ("score_width", D), ("key_heads", heads)):
-                if filled.get(name) is None:
-                    filled[name] = default
+        _fill_head_width(filled)
+        D, heads = filled.get("head_width"), filled.get("heads")
+        for name, default in (("value_width", D), ("score_width", D), ("key_heads", heads)):
+            if filled.get(name) is None:
+                filled[name] = default
         if filled.get("output_bias") is None:
             filled["output_bias"] = filled.get("attention_bias", True)
         if filled.get("embedding_width") is None:
-            filled["embedding_width"] = width
-        if filled.get("family") == "seq2seq" and filled.get("decoder_depth") is None:
-            filled["decoder_depth"] = filled.get("depth")
+            filled["embedding_width"] = filled.get("width")
+        if filled.get("family") == "seq2seq":
+            _fill_decoder(filled)
         return filled
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.heads % self.group_heads:
             raise ValueError(f"key_heads = {self.key_heads} does not divide heads = {self.heads}")
-        if self.position == "sinusoidal" and self.width % 2:
-            raise ValueError(f"width = {self.width} is odd: sinusoidal positions need it even")
+        for side, width in (("", self.width), ("decoder_", self.decoder_width or 0)):
+            if self.position == "sinusoidal" and width % 2:
+                raise ValueError(f"{side}width = {width} is odd: sinusoidal positions need it even")
         if self.position == "rotary" and (self.rotary_width % 2 or not self.rotary_width):
             raise ValueError(
                 f"head_width = {self.head_width} is odd: rotary positions need it even"
@@ -202,10 +234,37 @@ class ModelConfig(Named):
             raise ValueError("norm_plus_one = true: it is for norm = 'rms'")
         if self.depth == 0 and self.family != "encoder":
             raise ValueError(f"depth = 0: {with_article(self.family)} needs at least one block")
-        if self.decoder_depth is not None and self.family != "seq2seq":
-            kind = with_article(self.family)
-            raise ValueError(f"decoder_depth is for seq2seq: this is {kind}, use depth")
+        for size in DECODER_SIZES:
+            if getattr(self, f"decoder_{size}") is not None and self.family != "seq2seq":
+                kind = with_article(self.family)
+                raise ValueError(f"decoder_{size} is for seq2seq: this is {kind}, use {size}")
+        own = self.output_stack
+        if own.table_width != self.table_width and self.shared_embedding:
+            raise ValueError(
+                f"decoder_width = {own.width}, and width = {self.width}: they cannot share a token "
+                "table: write shared_embedding = false"
+            )
+        if own.heads % own.group_heads:
+            raise ValueError(
+                f"decoder_key_heads = {own.key_heads} does not divide decoder_heads = {own.heads}"
+            )
         return self
+
+    @property
+    def output_stack(self) -> ModelConfig:
+        """Of the stack that gives the output: the decoder of a seq2seq model has its own sizes."""
+        if self.family != "seq2seq":
+            return self
+        sizes = {size: getattr(self, f"decoder_{size}") for size in DECODER_SIZES}
+        pairs = {
+            "value_width": "head_width", "score_width": "head_width", "embedding_width": "width",
+        }  # fmt: skip
+        sizes |= {
+            name: sizes[usual]
+            for name, usual in pairs.items()
+            if getattr(self, name) == getattr(self, usual)
+        }
+        return self.model_copy(update=sizes)
 
     # The same sizes for a type checker: after _fill none of them is None.
     @property

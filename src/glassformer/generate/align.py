@@ -82,7 +82,7 @@ def align(
         raise InputError(
             f"align: this model is of the family {config.family}: load a translation model"
         )
-    depth = config.decoder_depth or config.depth
+    depth = config.output_stack.depth
     layers = usual_layers(depth) if layers is None else layers
     if not layers or not all(0 <= layer < depth for layer in layers):
         raise InputError(f"layers = {list(layers)}: the decoder has blocks 0 to {depth - 1}")

@@ -78,15 +78,16 @@ class Block(nn.Module):
                parallel: the MLP reads x, too, and not the sum
     """
 
-    def __init__(self, config: ModelConfig, *, layer: int, cross: bool = False) -> None:
+    def __init__(self, config: ModelConfig, layer: int, memory_width: int | None = None) -> None:
         super().__init__()
+        cross = memory_width is not None
         before = config.norm_place != "branch"
         after = config.norm_place in ("branch", "sandwich")
         first = before and (config.first_norm or layer > 0)
-        self.attention = Attention(config, layer=layer)
+        self.attention = Attention(config, layer)
         self.attention_norm = Norm(config) if first else NoNorm()
         self.attention_out_norm = Norm(config) if after else NoNorm()
-        self.cross = Attention(config, layer=layer, cross=True) if cross else None
+        self.cross = Attention(config, layer, memory_width) if cross else None
         self.cross_norm = Norm(config) if cross else None
         self.mlp = MLP(config)
         self.mlp_norm = Norm(config) if before else NoNorm()

@@ -79,7 +79,7 @@ class Relative(nn.Module):
 
 
 class Stack(nn.Module):
-    """An encoder, or (causal) a decoder, or (with cross) the decoder of a translator."""
+    """An encoder, or (causal) a decoder, or (with memory) the decoder of a translator."""
 
     turns: Tensor | None
     local_turns: Tensor | None
@@ -90,12 +90,12 @@ class Stack(nn.Module):
         *,
         depth: int,
         causal: bool = False,
-        cross: bool = False,
+        memory_width: int | None = None,
         token: nn.Embedding | None = None,
     ) -> None:
         super().__init__()
         self.embedding = Embedding(config, token)
-        self.blocks = nn.ModuleList(Block(config, layer=i, cross=cross) for i in range(depth))
+        self.blocks = nn.ModuleList(Block(config, i, memory_width) for i in range(depth))
         self.norm = Norm(config) if config.final_norm else None
         self.relative = Relative(config, causal=causal) if config.position == "relative" else None
         self.causal = causal
