@@ -147,6 +147,7 @@ class ModelConfig(Named):
     no_rotary_every: Count = 0  # layers n − 1, 2n − 1 … do not turn
     relative_buckets: Size = 32  # of relative positions: kinds of distance
     relative_distance: Size = 128  # farther ones share a bucket
+    relative_by_layer: bool = False  # each layer has distances of its own
     embedding_scale: bool = False  # multiply token vectors by √width
     embedding_norm: bool = False  # a norm after the embeddings
 
@@ -230,6 +231,8 @@ class ModelConfig(Named):
                 f"relative_distance = {self.relative_distance}: write more than {near}, the "
                 "number of distances with a bucket of their own"
             )
+        if self.relative_by_layer and self.position != "relative":
+            raise ValueError("relative_by_layer = true: it is for position = 'relative'")
         if self.norm_plus_one and self.norm != "rms":
             raise ValueError("norm_plus_one = true: it is for norm = 'rms'")
         if self.depth == 0 and self.family != "encoder":

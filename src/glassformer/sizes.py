@@ -146,7 +146,9 @@ def _locate(path: str) -> tuple[str, Group, str, Per]:
     match path.split("."):
         case ["backbone", stack, "embedding", name]:
             return stack, "embeddings", name, "model"
-        case ["backbone", stack, "relative", name]:
+        case ["backbone", stack, "relative", name] | [
+            "backbone", stack, "relative_layers", _, name
+        ]:  # fmt: skip
             return stack, "embeddings", f"relative.{name}", "model"
         case ["backbone", stack, "blocks", _, norm]:
             return stack, "norms", norm, "block"

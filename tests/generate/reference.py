@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from transformers import BartConfig, GPT2Config, LlamaConfig, MarianConfig, T5Config
+from transformers import BartConfig, GPT2Config, LlamaConfig, MarianConfig, T5Config, UMT5Config
 
 import glassformer as gf
 from glassformer.data.hashing import uniform
@@ -19,6 +19,11 @@ TRANSLATOR = {
     "vocab_size": VOCAB, "d_model": 24, "encoder_layers": 1, "decoder_layers": 2,
     "encoder_attention_heads": 3, "decoder_attention_heads": 3, "encoder_ffn_dim": 37,
     "decoder_ffn_dim": 37, "max_position_embeddings": LONGEST, "pad_token_id": 0,
+}  # fmt: skip
+T5_SIZES = {
+    "vocab_size": VOCAB, "d_model": 24, "d_kv": 7, "d_ff": 37, "num_layers": 2, "num_heads": 3,
+    "relative_attention_num_buckets": 8, "relative_attention_max_distance": 11,
+    "decoder_start_token_id": 0,
 }  # fmt: skip
 MODELS = {
     "gpt2": Case(
@@ -50,13 +55,15 @@ MODELS = {
     "t5": Case(
         "T5ForConditionalGeneration",
         T5Config,
-        {
-            "vocab_size": VOCAB, "d_model": 24, "d_kv": 7, "d_ff": 37, "num_layers": 2,
-            "num_heads": 3, "relative_attention_num_buckets": 8,
-            "relative_attention_max_distance": 11, "decoder_start_token_id": 0,
-        },
+        T5_SIZES,
     ),
     "bart": Case("BartForConditionalGeneration", BartConfig, TRANSLATOR),
+    "bart with other heads": Case(
+        "BartForConditionalGeneration",
+        BartConfig,
+        TRANSLATOR | {"decoder_attention_heads": 4, "decoder_ffn_dim": 41},
+    ),
+    "umt5": Case("UMT5ForConditionalGeneration", UMT5Config, T5_SIZES),
 }  # fmt: skip
 # A decoder and a translator; all of them in `make test-all`.
 SOME = [

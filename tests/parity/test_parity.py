@@ -18,6 +18,7 @@ from parity import (
     marian,
     mistral,
     modernbert,
+    mt5,
     olmo2,
     phi3,
     qwen2,
@@ -25,12 +26,13 @@ from parity import (
     roberta,
     smollm3,
     t5,
+    umt5,
     xlm_roberta,
 )
 
 ALL = (
     bart, bert, distilbert, electra, gemma2, gemma3, gpt2, gpt_neox, llama, marian, mistral,
-    modernbert, olmo2, phi3, qwen2, qwen3, roberta, smollm3, t5, xlm_roberta,
+    modernbert, mt5, olmo2, phi3, qwen2, qwen3, roberta, smollm3, t5, umt5, xlm_roberta,
 )  # fmt: skip
 CLASSES = [case for each in ALL for case in each.CASES]
 VARIANTS = [case for each in ALL for case in each.VARIANTS]
@@ -45,8 +47,8 @@ COMPILED = [
 WRITERS = [
     each.CASES[0]
     for each in (
-        bart, gemma2, gemma3, gpt2, gpt_neox, llama, marian, mistral, olmo2, phi3, qwen2, qwen3,
-        smollm3, t5,
+        bart, gemma2, gemma3, gpt2, gpt_neox, llama, marian, mistral, mt5, olmo2, phi3, qwen2,
+        qwen3, smollm3, t5, umt5,
     )
 ]  # fmt: skip
 

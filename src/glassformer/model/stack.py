@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -97,7 +98,10 @@ class Stack(nn.Module):
         self.embedding = Embedding(config, token)
         self.blocks = nn.ModuleList(Block(config, i, memory_width) for i in range(depth))
         self.norm = Norm(config) if config.final_norm else None
-        self.relative = Relative(config, causal=causal) if config.position == "relative" else None
+        relative, each = config.position == "relative", config.relative_by_layer
+        self.relative = Relative(config, causal=causal) if relative and not each else None
+        layers = (Relative(config, causal=causal) for _ in range(depth))
+        self.relative_layers = nn.ModuleList(layers) if each else None
         self.causal = causal
         turns = local = None
         if config.position == "rotary":
@@ -147,7 +151,10 @@ class Stack(nn.Module):
             visitor=visitor,
         )
         x: Tensor = self.embedding(batch, positions, ctx)
-        for block in self.blocks:
+        for i, block in enumerate(self.blocks):
+            if self.relative_layers is not None:
+                module = self.relative_layers[i]
+                ctx = replace(ctx, bias=look.see(module, "bias", module(queries, keys)))
             x = block(x, ctx)
         if cache is not None:
             cache.advance(keys)

@@ -1,6 +1,8 @@
-"""Translators: the transformer of 2017, Marian and T5."""
+"""Translators: the transformer of 2017, Marian, T5 and mT5."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from glassformer.config import DropoutRates, ModelConfig, TaskConfig, TokenIds
 from glassformer.presets.preset import Preset, sizes
@@ -30,24 +32,22 @@ def _transformer(what: str, width: int, dropout: float) -> Preset:
     return Preset(what, model, TRANSLATION)
 
 
-def _t5(what: str, depth: int, width: int) -> Preset:
+def _t5(what: str, depth: int, width: int, name: str = "T5", **fields: Any) -> Preset:
+    usual: dict[str, Any] = {"vocab_size": 32_128, **sizes(depth, width), "activation": "relu"}
     model = ModelConfig(
         family="seq2seq",
-        vocab_size=32_128,
-        **sizes(depth, width),
+        **usual | {"output_scale": True} | fields,
         max_length=512,
         position="relative",
         norm="rms",
         norm_eps=1e-6,
         attention_bias=False,
         scaled=False,
-        activation="relu",
         mlp_bias=False,
-        output_scale=True,
         dropout=DropoutRates(embedding=0.1, attention=0.1, mlp=0.1, residual=0.1),
         ids=TokenIds(pad=0, start=0, end=1),
     )
-    return Preset(what, model, TRANSLATION, ("T5Model", "T5ForConditionalGeneration"))
+    return Preset(what, model, TRANSLATION, (f"{name}Model", f"{name}ForConditionalGeneration"))
 
 
 def _marian(what: str, depth: int, width: int) -> Preset:
@@ -70,10 +70,25 @@ def _marian(what: str, depth: int, width: int) -> Preset:
     return Preset(what, model, task, ("MarianModel", "MarianMTModel"))
 
 
+MT5: dict[str, Any] = {
+    "vocab_size": 250_112, "activation": "gelu_tanh", "gated": True, "tied": False,
+    "output_scale": False,
+}  # fmt: skip
+MT5_SMALL: dict[str, Any] = MT5 | {"heads": 6, "head_width": 64, "mlp_width": 1024}
 SEQ2SEQ: dict[str, Preset] = {
     "transformer-base": _transformer("the paper of 2017", 512, 0.1),
     "transformer-big": _transformer("the paper of 2017", 1024, 0.3),
     "marian-base": _marian("OPUS-MT", 6, 512),
     "t5-small": _t5("small T5 1.0", 6, 512),
     "t5-base": _t5("T5 1.0", 12, 768),
+    "mt5-small": _t5("101 languages", 8, 512, "MT5", **MT5_SMALL),
+    "mt5-base": _t5("101 languages", 12, 768, "MT5", **MT5, mlp_width=2048),
+    "umt5-small": _t5(
+        "107 languages",
+        8,
+        512,
+        "UMT5",
+        **MT5_SMALL | {"vocab_size": 256_384},
+        relative_by_layer=True,
+    ),
 }

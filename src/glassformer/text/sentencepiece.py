@@ -45,6 +45,7 @@ FAIRSEQ = PieceLayout(
 )  # fmt: skip
 PIECE_LAYOUTS = {  # by tokenizer_class in tokenizer_config.json
     "T5Tokenizer": T5,
+    "MT5Tokenizer": T5,
     "LlamaTokenizer": LLAMA,
     "XLMRobertaTokenizer": FAIRSEQ,
 }

@@ -214,7 +214,8 @@ def _scores(at: HeadPlace) -> list[NumbersStep]:
 
 
 def _biased(at: HeadPlace) -> bool:
-    return at.stack.relative is not None and not at.attention.cross
+    relative = at.stack.relative is not None or at.stack.relative_layers is not None
+    return relative and not at.attention.cross
 
 
 def _mixed(at: HeadPlace) -> NumbersStep:

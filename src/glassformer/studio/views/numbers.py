@@ -56,7 +56,8 @@ def numbers(run: RecordedRun, stack: StackName, layer: int, head: int, query: in
     group = attention.heads // attention.key_heads
     q = _of(run, f"{name}.q")[query, head]  # (D,)
     k, v = (_of(run, f"{name}.{part}")[:, head // group] for part in "kv")  # (S, D)
-    bias = None if attention.cross else run.trace.get(f"{side}.relative.bias")
+    own = "relative" if module.relative_layers is None else f"relative_layers.{layer}"
+    bias = None if attention.cross else run.trace.get(f"{side}.{own}.bias")
     steps = head_steps(at)
     vectors = {
         "q": q,

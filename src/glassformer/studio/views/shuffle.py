@@ -173,7 +173,7 @@ def no_positions(model: Model) -> dict[str, Callable[[Tensor], Tensor]]:
         names = ("*.rotation", *(("*.local_rotation",) if local else ()))
         return dict.fromkeys(names, _no_rotation)
     added = {"learned": "*.embedding.positions", "sinusoidal": "*.embedding.positions",
-             "relative": "*.relative.bias"}  # fmt: skip
+             "relative": "*.relative*.bias"}  # fmt: skip
     return {added[config.position]: torch.zeros_like} if config.position in added else {}
 
 
