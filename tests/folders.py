@@ -72,6 +72,7 @@ SIZES["t5"] = {
     "num_decoder_layers": 3, "num_heads": 3, "relative_attention_num_buckets": 8,
     "relative_attention_max_distance": 11, "decoder_start_token_id": 0,
 }  # fmt: skip
+SIZES["mbart"] = SIZES["m2m_100"] = {**SIZES["bart"], "pad_token_id": 0}
 SIZES["mt5"] = SIZES["umt5"] = SIZES["t5"]
 # The same sizes in our words, and what stands on them by the name of the reference's class.
 COMMON = {"vocab_size": 53, "width": 12, "depth": 2, "heads": 3, "mlp_width": 19, "max_length": 17}

@@ -38,6 +38,9 @@ BARE = {  # as published: BertModel, GPT2Model, MarianModel, T5Model, ModernBert
     "gemma-3-270m": 268_098_176,
     "gemma-3-1b": 999_885_952,
     "smollm3-3b": 3_075_098_624,
+    "mbart-large-50": 610_879_488,
+    "m2m100-418m": 483_905_536,
+    "nllb-200-distilled-600m": 615_073_792,
 }
 WITH_HEAD = {  # as published of those with an output matrix of their own
     "pythia-70m": 70_426_624,
@@ -60,11 +63,11 @@ def sizes(name):
 
 
 def count(model):
-    """What is learnt: Marian has sinusoids as parameters, and the bias of its words as a buffer."""
-    named = [*model.named_parameters(), *model.named_buffers()]
-    learnt = {name: each for name, each in named if "embed_positions" not in name}
-    if not isinstance(model, transformers.MarianPreTrainedModel):
-        learnt = dict(model.named_parameters())
+    """What is learnt: Marian has sinusoids as parameters, and the bias of words is a buffer."""
+    waves = isinstance(model, transformers.MarianPreTrainedModel)
+    learnt = dict(model.named_parameters())
+    learnt = {n: each for n, each in learnt.items() if not waves or "embed_positions" not in n}
+    learnt |= {n: each for n, each in model.named_buffers() if n.endswith("final_logits_bias")}
     assert all(parameter.is_meta for parameter in learnt.values())
     return sum(parameter.numel() for parameter in learnt.values())
 

@@ -17,6 +17,8 @@ from glassformer.strict import Named, Strict
 Family = Literal["encoder", "decoder", "seq2seq"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 Position = Literal["learned", "sinusoidal", "rotary", "relative", "none"]
+# sin cos sin cos, or all sines first; inclusive: the slowest wave is 10000·2π long, not nearly.
+Sinusoid = Literal["interleaved", "halves", "halves_inclusive"]
 TaskKind = Literal[
     "features", "masked_lm", "masked_lm_nsp", "next_sentence", "causal_lm", "translation",
     "classification", "token_classification", "question_answering",
@@ -137,8 +139,8 @@ class ModelConfig(Named):
     shared_embedding: bool = True  # encoder and decoder of a seq2seq model have one token table
     segments: Count = 0  # segment types (BERT has 2, sentence A and B)
     position: Position = "learned"  # how the model knows the order of tokens
-    sinusoid: Literal["interleaved", "halves"] = "interleaved"  # sin cos sin cos, or all sin first
-    position_offset: Count = 0  # the row of a learned table for position 0
+    sinusoid: Sinusoid = "interleaved"
+    position_offset: Count = 0  # the row of the table for position 0
     rotary_base: float = Field(default=10_000.0, gt=1, le=1e12)  # of rotary positions
     # Of layers with a window, without scaling; default: they turn as the others do.
     local_rotary_base: float | None = Field(default=None, gt=1, le=1e12)

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from transformers import BartConfig, GPT2Config, LlamaConfig, MarianConfig, T5Config, UMT5Config
+from transformers import (
+    BartConfig,
+    GPT2Config,
+    LlamaConfig,
+    MarianConfig,
+    MBartConfig,
+    T5Config,
+    UMT5Config,
+)
 
 import glassformer as gf
 from glassformer.data.hashing import uniform
@@ -63,6 +71,7 @@ MODELS = {
         BartConfig,
         TRANSLATOR | {"decoder_attention_heads": 4, "decoder_ffn_dim": 41},
     ),
+    "mbart": Case("MBartForConditionalGeneration", MBartConfig, TRANSLATOR),
     "umt5": Case("UMT5ForConditionalGeneration", UMT5Config, T5_SIZES),
 }  # fmt: skip
 # A decoder and a translator; all of them in `make test-all`.
@@ -73,6 +82,7 @@ SOME = [
 OF_THE_FOLDER = {  # what such models have in their generation_config.json
     "marian": {"bad_words_ids": [[0]], "forced_eos_token_id": 1},
     "bart": {"forced_bos_token_id": 3, "forced_eos_token_id": 2, "decoder_start_token_id": 2},
+    "mbart": {"forced_bos_token_id": 3, "forced_eos_token_id": 2, "decoder_start_token_id": 2},
 }
 
 

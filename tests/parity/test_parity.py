@@ -15,7 +15,9 @@ from parity import (
     gpt2,
     gpt_neox,
     llama,
+    m2m_100,
     marian,
+    mbart,
     mistral,
     modernbert,
     mt5,
@@ -31,8 +33,9 @@ from parity import (
 )
 
 ALL = (
-    bart, bert, distilbert, electra, gemma2, gemma3, gpt2, gpt_neox, llama, marian, mistral,
-    modernbert, mt5, olmo2, phi3, qwen2, qwen3, roberta, smollm3, t5, umt5, xlm_roberta,
+    bart, bert, distilbert, electra, gemma2, gemma3, gpt2, gpt_neox, llama, m2m_100, marian,
+    mbart, mistral, modernbert, mt5, olmo2, phi3, qwen2, qwen3, roberta, smollm3, t5, umt5,
+    xlm_roberta,
 )  # fmt: skip
 CLASSES = [case for each in ALL for case in each.CASES]
 VARIANTS = [case for each in ALL for case in each.VARIANTS]
@@ -47,8 +50,8 @@ COMPILED = [
 WRITERS = [
     each.CASES[0]
     for each in (
-        bart, gemma2, gemma3, gpt2, gpt_neox, llama, marian, mistral, mt5, olmo2, phi3, qwen2,
-        qwen3, smollm3, t5, umt5,
+        bart, gemma2, gemma3, gpt2, gpt_neox, llama, m2m_100, marian, mbart, mistral, mt5, olmo2,
+        phi3, qwen2, qwen3, smollm3, t5, umt5,
     )
 ]  # fmt: skip
 

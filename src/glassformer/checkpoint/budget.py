@@ -124,7 +124,8 @@ def _tables(config: ModelConfig) -> tuple[int, tuple[str, ...]]:
     """The elements of the computed tables, and the fields that determine them."""
     stacks = 2 if config.family == "seq2seq" else 1
     if config.position == "sinusoidal":
-        return stacks * config.max_length * config.table_width, ("max_length", "embedding_width")
+        rows = config.max_length + config.position_offset
+        return stacks * rows * config.table_width, ("max_length", "embedding_width")
     if config.position == "rotary":
         bases = 1 if config.window is None or config.local_rotary_base is None else 2
         return stacks * bases * config.max_length * config.rotary_width, (

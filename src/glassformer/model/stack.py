@@ -34,7 +34,7 @@ class Embedding(nn.Module):
         self.dropout = Dropout(config.dropout.embedding)
         self.scale = math.sqrt(C) if config.embedding_scale else None
         waves = config.position == "sinusoidal"
-        table = sinusoid(config.max_length, C, config.sinusoid) if waves else None
+        table = sinusoid(rows, C, config.sinusoid)[self.offset :] if waves else None
         self.register_buffer("wave", table, persistent=False)
 
     def forward(self, batch: Batch, positions: Tensor, ctx: Context) -> Tensor:  # (N, C)

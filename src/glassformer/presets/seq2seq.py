@@ -70,6 +70,25 @@ def _marian(what: str, depth: int, width: int) -> Preset:
     return Preset(what, model, task, ("MarianModel", "MarianMTModel"))
 
 
+def _m2m100(what: str, vocab_size: int, name: str = "M2M100", **fields: Any) -> Preset:
+    """Pre-norm, with 12 or more layers on both sides; mBART has learned positions."""
+    usual: dict[str, Any] = {**sizes(12, 1024), "position": "sinusoidal", "activation": "relu"}
+    model = ModelConfig(
+        family="seq2seq",
+        vocab_size=vocab_size,
+        **usual | fields,
+        max_length=1024,
+        sinusoid="halves_inclusive" if name == "M2M100" else "interleaved",
+        position_offset=2,
+        embedding_scale=True,
+        dropout=DropoutRates(embedding=0.1, residual=0.1),
+        ids=TokenIds(pad=1, start=2, end=2),
+    )
+    task = TaskConfig(kind="translation", bias=name == "MBart")
+    return Preset(what, model, task, (f"{name}Model", f"{name}ForConditionalGeneration"))
+
+
+MBART: dict[str, Any] = {"position": "learned", "activation": "gelu", "embedding_norm": True}
 MT5: dict[str, Any] = {
     "vocab_size": 250_112, "activation": "gelu_tanh", "gated": True, "tied": False,
     "output_scale": False,
@@ -83,6 +102,10 @@ SEQ2SEQ: dict[str, Preset] = {
     "t5-base": _t5("T5 1.0", 12, 768),
     "mt5-small": _t5("101 languages", 8, 512, "MT5", **MT5_SMALL),
     "mt5-base": _t5("101 languages", 12, 768, "MT5", **MT5, mlp_width=2048),
+    "mbart-large-50": _m2m100("50 languages", 250_054, "MBart", **MBART),
+    "m2m100-418m": _m2m100("100 languages", 128_112),
+    "nllb-200-distilled-600m": _m2m100("200 languages", 256_206),
+    "nllb-200-1.3b": _m2m100("200 languages", 256_206, depth=24, mlp_width=8192),
     "umt5-small": _t5(
         "107 languages",
         8,

@@ -12,6 +12,7 @@ from glassformer.checkpoint.tables.gpt2 import GPT2
 from glassformer.checkpoint.tables.gpt_neox import GPT_NEOX
 from glassformer.checkpoint.tables.llama import LLAMA
 from glassformer.checkpoint.tables.marian import MARIAN
+from glassformer.checkpoint.tables.mbart import M2M100, MBART
 from glassformer.checkpoint.tables.mistral import MISTRAL
 from glassformer.checkpoint.tables.modernbert import MODERNBERT
 from glassformer.checkpoint.tables.mt5 import MT5, UMT5
@@ -27,7 +28,8 @@ from glassformer.checkpoint.tables.t5 import T5
 # ours, which transformers does not open, comes last.
 _ALL = (
     DISTILBERT, BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, ELECTRA, MODERNBERT, GPT2, LLAMA, MISTRAL,
-    QWEN2, QWEN3, SMOLLM3, PHI3, OLMO2, GEMMA2, GEMMA3, GPT_NEOX, MARIAN, BART, T5, MT5, UMT5, OWN,
+    QWEN2, QWEN3, SMOLLM3, PHI3, OLMO2, GEMMA2, GEMMA3, GPT_NEOX, MARIAN, BART, MBART, M2M100,
+    T5, MT5, UMT5, OWN,
 )  # fmt: skip
 ARCHITECTURES: dict[str, Architecture] = {table.model_type: table for table in _ALL}
 
