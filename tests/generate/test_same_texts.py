@@ -105,7 +105,7 @@ def given_all(model, prompt, ids):
     if model.task.spec.kind == "causal_lm":
         logits = model.logits([[*prompt, *ids[:-1]]])[0][len(prompt) - 1 :]
     else:
-        first = 2 if model.origin.architecture.model_type == "bart" else 0
+        first = 2 if model.origin.architecture.model_type in ("bart", "mbart") else 0
         logits = model.logits([prompt], targets=[[first, *ids[:-1]]])[0]
     chances = logits.log_softmax(-1)
     return [row[token].item() for row, token in zip(chances, ids, strict=True)]
