@@ -72,6 +72,14 @@ SIZES["t5"] = {
     "num_decoder_layers": 3, "num_heads": 3, "relative_attention_num_buckets": 8,
     "relative_attention_max_distance": 11, "decoder_start_token_id": 0,
 }  # fmt: skip
+SIZES["t5gemma"] = {
+    "vocab_size": 53,
+    "encoder": {**SIZES["gemma2"], "query_pre_attn_scalar": 7},
+    "decoder": {
+        **SIZES["gemma2"], "hidden_size": 10, "num_attention_heads": 5, "num_key_value_heads": 5,
+        "num_hidden_layers": 3, "intermediate_size": 23,
+    },
+}  # fmt: skip
 SIZES["mbart"] = SIZES["m2m_100"] = {**SIZES["bart"], "pad_token_id": 0}
 SIZES["mt5"] = SIZES["umt5"] = SIZES["t5"]
 # The same sizes in our words, and what stands on them by the name of the reference's class.

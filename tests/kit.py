@@ -83,7 +83,7 @@ def inputs(case: Case) -> Given:
         found["segments"] = [[int(i > n // 2) for i in range(n)] for n in LENGTHS]
     if case.end is not None:
         found["ids"] = [[*each[:-1], case.end] for each in found["ids"]]
-    elif any("decoder_layers" in name for name in case.sizes):
+    elif "decoder" in case.sizes or any("decoder_layers" in name for name in case.sizes):
         found["targets"] = texts(TARGET_LENGTHS, vocab, seed=3)
     return found
 

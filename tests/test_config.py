@@ -96,7 +96,7 @@ def test_a_missing_field_is_named():
         ({"gated": "perhaps"}, ["gated = 'perhaps'", "write true or false"]),
         ({"norm": "batch"}, ["norm = 'batch'", "'layer' or 'rms'"]),
         ({"norm_place": "within"}, ["norm_place = 'within'", "'branch' or 'sandwich'"]),
-        ({"family": "seq2seq", "norm_place": "sandwich"}, ["norm_place = 'sandwich'", "seq2seq"]),
+        ({"family": "seq2seq", "norm_place": "branch"}, ["norm_place = 'branch'", "seq2seq"]),
         ({"parallel": True, "norm_place": "post"}, ["parallel = true", "no post-norm"]),
         ({"position": "rotary", "rotary_fraction": 0.5}, ["rotary_fraction = 0.5", "3", "even"]),
         ({"position": "rotary", "rotary_fraction": 0.1}, ["rotary_fraction = 0.1", "0", "even"]),

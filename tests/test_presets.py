@@ -54,6 +54,7 @@ WITH_HEAD = {  # as published of those with an output matrix of their own
     "mt5-small": 300_176_768,
     "mt5-base": 582_401_280,
 }
+COUNTED = ("umt5-small", "nllb-200-1.3b", "t5gemma-2b-2b", "t5gemma-9b-2b")  # as transformers does
 DEFAULTS = {"bert-base-uncased": "bert", "gpt2": "gpt2", "t5-small": "t5"}
 DEFAULTS |= {"modernbert-base": "modernbert"}
 
@@ -95,7 +96,7 @@ def test_count_with_the_output_matrix_is_the_published_one(name):
     assert sizes(name).with_head == WITH_HEAD[name]
 
 
-@pytest.mark.parametrize("name", [*BARE, *WITH_HEAD])
+@pytest.mark.parametrize("name", [*BARE, *WITH_HEAD, *COUNTED])
 def test_transformers_counts_the_same_bare_and_with_head(name):
     """Their model of the config that ours is written as, on the meta device too."""
     preset, ours = PRESETS[name], sizes(name)

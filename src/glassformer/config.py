@@ -80,7 +80,7 @@ class TokenIds(Strict):
     end: TokenId | None = None  # the token that ends a text
 
 
-DECODER_SIZES = ("depth", "width", "heads", "key_heads", "head_width", "mlp_width")
+DECODER_SIZES = ("depth", "width", "heads", "key_heads", "head_width", "mlp_width", "window")
 
 
 def _fill_head_width(filled: dict[str, Any], side: str = "") -> None:
@@ -133,6 +133,7 @@ class ModelConfig(Named):
     decoder_key_heads: Size | None = None  # default: as key_heads
     decoder_head_width: Size | None = None  # default: decoder_width / decoder_heads
     decoder_mlp_width: Size | None = None  # default: mlp_width
+    decoder_window: Size | None = None  # default: window
 
     # embeddings and positions
     embedding_width: Size | None = None  # of the tables; if not width, a linear layer follows
@@ -219,8 +220,8 @@ class ModelConfig(Named):
                 else f"rotary_fraction = {self.rotary_fraction}: of a head of {self.head_width} "
                 f"that is {self.rotary_width}: rotary positions need an even number"
             )
-        if self.family == "seq2seq" and self.norm_place in ("branch", "sandwich"):
-            raise ValueError(f"norm_place = {self.norm_place!r}: a seq2seq model has pre or post")
+        if self.family == "seq2seq" and self.norm_place == "branch":
+            raise ValueError("norm_place = 'branch': a seq2seq model has pre, post or sandwich")
         if self.parallel and (self.family == "seq2seq" or self.norm_place == "post"):
             raise ValueError("parallel = true: it needs an encoder or decoder, and no post-norm")
         if self.position == "relative" and self.relative_buckets % 4:

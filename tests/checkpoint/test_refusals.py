@@ -92,6 +92,25 @@ def test_layers_that_are_not_listed_one_by_one_are_refused(
     refusal(folder, "layer_types", repr(value))
 
 
+@pytest.mark.parametrize(
+    ("side", "change", "words"),
+    [
+        ("encoder", {"layer_types": ["full_attention"] * 2}, "encoder.layer_types"),
+        ("decoder", {"head_dim": 4}, "decoder.head_dim = 4, but encoder.head_dim"),
+        ("decoder", {"num_key_value_heads": 2}, "decoder.num_key_value_heads = 2"),
+        ("decoder", {"hidden_size": 12}, "has shape"),
+        ("encoder", {"rope_parameters": {"rope_type": "yarn"}}, "encoder.rope_parameters.rope"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_side_that_cannot_be_is_refused(
+    side: str, change: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    folder = folders.write("T5GemmaForConditionalGeneration", tmp_path / "t5gemma")
+    edit_config(folder, **{side: folders.read_config(folder)[side] | change})
+    refusal(folder, words)
+
+
 @pytest.mark.parametrize("value", [7, "evil", True, []])
 @pytest.mark.parametrize("name", [LLAMA, QWEN2])
 def test_a_group_of_fields_that_is_none_is_not_passed_over(

@@ -28,14 +28,15 @@ from parity import (
     roberta,
     smollm3,
     t5,
+    t5gemma,
     umt5,
     xlm_roberta,
 )
 
 ALL = (
     bart, bert, distilbert, electra, gemma2, gemma3, gpt2, gpt_neox, llama, m2m_100, marian,
-    mbart, mistral, modernbert, mt5, olmo2, phi3, qwen2, qwen3, roberta, smollm3, t5, umt5,
-    xlm_roberta,
+    mbart, mistral, modernbert, mt5, olmo2, phi3, qwen2, qwen3, roberta, smollm3, t5,
+    t5gemma, umt5, xlm_roberta,
 )  # fmt: skip
 CLASSES = [case for each in ALL for case in each.CASES]
 VARIANTS = [case for each in ALL for case in each.VARIANTS]
@@ -51,7 +52,7 @@ WRITERS = [
     each.CASES[0]
     for each in (
         bart, gemma2, gemma3, gpt2, gpt_neox, llama, m2m_100, marian, mbart, mistral, mt5, olmo2,
-        phi3, qwen2, qwen3, smollm3, t5, umt5,
+        phi3, qwen2, qwen3, smollm3, t5, t5gemma, umt5,
     )
 ]  # fmt: skip
 

@@ -1,12 +1,14 @@
-"""Translators: the transformer of 2017, Marian, T5 and mT5."""
+"""Translators: the transformer of 2017, Marian, T5, M2M100 and their kin."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from glassformer.config import DropoutRates, ModelConfig, TaskConfig, TokenIds
+from glassformer.presets.decoders import GEMMA
 from glassformer.presets.preset import Preset, sizes
 
+Sides = tuple[int, int, int, int, int]
 TRANSLATION = TaskConfig(kind="translation", bias=False)
 
 
@@ -88,6 +90,21 @@ def _m2m100(what: str, vocab_size: int, name: str = "M2M100", **fields: Any) -> 
     return Preset(what, model, task, (f"{name}Model", f"{name}ForConditionalGeneration"))
 
 
+def _t5gemma(what: str, encoder: Sides, decoder: Sides) -> Preset:
+    """Gemma 2 on both sides; sizes: depth, width, heads, key heads, width of the MLP."""
+    names = ("depth", "width", "heads", "key_heads", "mlp_width")
+    model = ModelConfig(
+        **GEMMA | {"family": "seq2seq", "decoder_head_width": 256},
+        **dict(zip(names, encoder, strict=True)),
+        **{f"decoder_{name}": size for name, size in zip(names, decoder, strict=True)},
+        vocab_size=256_000, max_length=8192, shared_embedding=False, window=4096,
+        decoder_window=4095, global_every=2, score_cap=50.0, logit_cap=30.0,
+    )  # fmt: skip
+    classes = ("T5GemmaModel", "T5GemmaForConditionalGeneration")
+    return Preset(what, model, TRANSLATION, classes)
+
+
+GEMMA_2B, GEMMA_9B = (26, 2304, 8, 4, 9216), (42, 3584, 16, 8, 14_336)
 MBART: dict[str, Any] = {"position": "learned", "activation": "gelu", "embedding_norm": True}
 MT5: dict[str, Any] = {
     "vocab_size": 250_112, "activation": "gelu_tanh", "gated": True, "tied": False,
@@ -106,6 +123,8 @@ SEQ2SEQ: dict[str, Preset] = {
     "m2m100-418m": _m2m100("100 languages", 128_112),
     "nllb-200-distilled-600m": _m2m100("200 languages", 256_206),
     "nllb-200-1.3b": _m2m100("200 languages", 256_206, depth=24, mlp_width=8192),
+    "t5gemma-2b-2b": _t5gemma("Gemma 2 as encoder and decoder", GEMMA_2B, GEMMA_2B),
+    "t5gemma-9b-2b": _t5gemma("a large encoder, a small decoder", GEMMA_9B, GEMMA_2B),
     "umt5-small": _t5(
         "107 languages",
         8,

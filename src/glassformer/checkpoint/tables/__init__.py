@@ -23,13 +23,14 @@ from glassformer.checkpoint.tables.qwen import QWEN2, QWEN3
 from glassformer.checkpoint.tables.roberta import CAMEMBERT, ROBERTA, XLM_ROBERTA
 from glassformer.checkpoint.tables.smollm3 import SMOLLM3
 from glassformer.checkpoint.tables.t5 import T5
+from glassformer.checkpoint.tables.t5gemma import T5GEMMA
 
 # A new model is saved as the first of these that can store it: the narrower ones come first, and
 # ours, which transformers does not open, comes last.
 _ALL = (
     DISTILBERT, BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, ELECTRA, MODERNBERT, GPT2, LLAMA, MISTRAL,
     QWEN2, QWEN3, SMOLLM3, PHI3, OLMO2, GEMMA2, GEMMA3, GPT_NEOX, MARIAN, BART, MBART, M2M100,
-    T5, MT5, UMT5, OWN,
+    T5, MT5, UMT5, T5GEMMA, OWN,
 )  # fmt: skip
 ARCHITECTURES: dict[str, Architecture] = {table.model_type: table for table in _ALL}
 

@@ -82,8 +82,9 @@ class HeadPlace:
     @property
     def out_norm(self) -> Norm | None:
         """The norm of what this attention adds."""
-        norm = self.block.attention_out_norm
-        return norm if isinstance(norm, Norm) and not self.attention.cross else None
+        block = self.block
+        norm = block.cross_out_norm if self.attention.cross else block.attention_out_norm
+        return norm if isinstance(norm, Norm) else None
 
     @property
     def next_norm(self) -> Norm | None:

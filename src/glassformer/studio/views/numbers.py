@@ -107,7 +107,7 @@ def _stream(
         "r": f"{block}.{part}_sum",
         "n": summed if at.next_norm is None else f"{block}.{norm}_norm.out",
         "m": f"{block}.mlp.out",
-        "p": f"{block}.attention_out_norm.out",
+        "p": f"{name}_out_norm.out",
         "p_mlp": f"{block}.mlp_out_norm.out",
         "y": f"{block}.out",
         "y_other": f"{block}.out",
