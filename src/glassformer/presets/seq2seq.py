@@ -93,10 +93,10 @@ def _m2m100(what: str, vocab_size: int, name: str = "M2M100", **fields: Any) -> 
 def _t5gemma(what: str, encoder: Sides, decoder: Sides) -> Preset:
     """Gemma 2 on both sides; sizes: depth, width, heads, key heads, width of the MLP."""
     names = ("depth", "width", "heads", "key_heads", "mlp_width")
+    own = dict(zip(names, encoder, strict=True))
+    own |= {f"decoder_{name}": size for name, size in zip(names, decoder, strict=True)}
     model = ModelConfig(
-        **GEMMA | {"family": "seq2seq", "decoder_head_width": 256},
-        **dict(zip(names, encoder, strict=True)),
-        **{f"decoder_{name}": size for name, size in zip(names, decoder, strict=True)},
+        **GEMMA | {"family": "seq2seq", "decoder_head_width": 256} | own,
         vocab_size=256_000, max_length=8192, shared_embedding=False, window=4096,
         decoder_window=4095, global_every=2, score_cap=50.0, logit_cap=30.0,
     )  # fmt: skip

@@ -83,7 +83,7 @@ def listed_tokens(settings: Mapping[str, Any], name: str, kind: str) -> tuple[st
             f"{kind} needs the list of its language tokens"
         )
     others = {*FAIRSEQ.first, *FAIRSEQ.more}
-    return tuple(dict.fromkeys(each for each in contents if each not in others))
+    return tuple(dict.fromkeys(str(each) for each in contents if each not in others))
 
 
 def to_json(data: bytes, name: str, layout: PieceLayout, most: int) -> bytes:
