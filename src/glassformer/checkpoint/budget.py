@@ -37,7 +37,7 @@ def check_sizes(
             names.get(own, names.get(other, own)) for own, other in zip(fields, usual, strict=True)
         )
 
-    depth = config.depth + (config.decoder_depth or 0)
+    depth = config.own_blocks
     if depth * MIN_TENSORS > len(shapes):
         raise CheckpointError(
             f"{source}: {spelt('depth')}: {depth} layers in the config and {len(shapes)} tensors "
@@ -68,8 +68,9 @@ def check_memory(config: ModelConfig, task: TaskConfig, each: int, source: str) 
 
     Biases and norms, which are small, are not counted.
     """
-    depths = dict.fromkeys(LAYERS, 2 * config.depth)
-    depths |= {DECODER + name: 2 * (config.decoder_depth or 0) for name in LAYERS}
+    later = config.decoder_depth or 0
+    depths = dict.fromkeys(LAYERS, 2 * (config.own_blocks - later))
+    depths |= {DECODER + name: 2 * later for name in LAYERS}
     sizes = _matrices(config, task)
     totals = {name: count * depths.get(name[0], 1) for name, count in sizes.items()}
     needed = sum(totals.values()) * each + _tables(config)[0] * WORK
@@ -115,8 +116,10 @@ def _matrices(config: ModelConfig, task: TaskConfig) -> dict[tuple[str, ...], in
     if config.position == "learned":
         rows = config.max_length + config.position_offset
         sizes["max_length", "embedding_width"] = rows * table
-    if config.position == "relative":
+    if config.distances == "bias":
         sizes["relative_buckets", "heads"] = config.relative_buckets * config.heads
+    if config.distances == "disentangled":
+        sizes["relative_buckets", "width"] = config.relative_buckets * C
     return sizes
 
 
@@ -131,4 +134,6 @@ def _tables(config: ModelConfig) -> tuple[int, tuple[str, ...]]:
         return stacks * bases * config.max_length * config.rotary_width, (
             "max_length", "head_width",
         )  # fmt: skip
+    if config.distances == "disentangled":
+        return 2 * config.relative_distance + 1, ("relative_distance",)
     return 0, ()

@@ -62,7 +62,7 @@ def _facts(config: ModelConfig, spec: TaskConfig) -> dict[str, str]:
     facts = {
         "layers": depth,
         **_sizes(config),
-        "positions": config.position,
+        "positions": config.positions,
         "vocabulary": f"{config.vocab_size:,}",
         "longest text": f"{config.max_length:,} tokens",
     }

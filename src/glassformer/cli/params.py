@@ -51,7 +51,7 @@ def _structure(config: ModelConfig) -> str:
     return (
         f"{config.family}, {depths or 'no'} {'block' if depths == '1' else 'blocks'}, "
         f"width {width}, {heads if own.heads == config.heads else f'{config.heads} + {heads}'}, "
-        f"{config.vocab_size:,} tokens, {config.position} positions"
+        f"{config.vocab_size:,} tokens, {config.positions} positions"
     )
 
 

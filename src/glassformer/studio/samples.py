@@ -27,6 +27,16 @@ PAIRS = (
     ("Ramona made coffee.", "Vanilla ice cream cones for sale."),
 )
 BEGINNINGS = ("The cat sat on", "The restaurant refused to serve me a ham sandwich, because it")
+TEXT_SET = (  # for Space: a word with two meanings at the same position, and words of a kind
+    "I sat by the river bank.",
+    "We walked along the river bank.",
+    "I put money in the bank.",
+    "She took money from the bank.",
+    "The cat chased the mouse.",
+    "The dog chased the cat.",
+    "She ate bread and cheese.",
+    "He drank milk and water.",
+)
 MAX_ID = 56  # characters
 SOURCES = ("The cat sat on the mat", "I love to play soccer", "I ate the apple")
 
@@ -74,3 +84,10 @@ def samples(served: ServedModel) -> list[Sample]:
     if calls == ("follows",):
         return pairs + texts
     return texts + (pairs if config.segments else [])
+
+
+def text_set(served: ServedModel) -> list[str]:
+    """Texts whose words are compared; of a toy, or without a tokenizer, its examples."""
+    if served.texts or served.model.tokenizer is None:
+        return [each.text for each in samples(served)]
+    return list(TEXT_SET)

@@ -13,12 +13,13 @@ from glassformer.studio import schemas
 from glassformer.studio.jobs import JobMonitor
 from glassformer.studio.routes.responses import as_bytes, as_json, parse_body
 from glassformer.studio.runs import RecordedRun, max_tokens, stack_sizes
-from glassformer.studio.samples import ServedModel, samples
+from glassformer.studio.samples import ServedModel, samples, text_set
 from glassformer.studio.state import StudioState
 from glassformer.studio.tokenization import NO_TOKENIZER, mask_token
 from glassformer.studio.trace_upload import uploaded_row
 from glassformer.studio.views import encode, measures
 from glassformer.studio.views.numbers import attention_row, numbers
+from glassformer.studio.views.products import matrix_picture, product
 from glassformer.studio.views.surprisal import surprisal
 from glassformer.train.run_dir import checkpoints
 
@@ -76,6 +77,23 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
         work = functools.partial(numbers, stack=stack, layer=layer, head=head, query=query)
         return as_json(await of_run(request, id, work))
 
+    @app.get("/api/runs/{id}/product/{stack}/{layer}/{head}/{query}/{name}/{row}")
+    async def one_product(
+        request: Request, id: str, stack: StackName, layer: int, head: int, query: int,
+        name: str, row: int,
+    ) -> Response:  # fmt: skip
+        work = functools.partial(
+            product, stack=stack, layer=layer, head=head, query=query, name=name, row=row
+        )
+        return as_json(await of_run(request, id, work))
+
+    @app.get("/api/runs/{id}/matrix/{stack}/{layer}/{head}/{name}")
+    async def one_matrix(
+        request: Request, id: str, stack: StackName, layer: int, head: int, name: str
+    ) -> Response:
+        work = functools.partial(matrix_picture, stack=stack, layer=layer, head=head, name=name)
+        return as_bytes(await of_run(request, id, work))
+
     @app.get("/api/runs/{id}/measures")
     async def all_measures(request: Request, id: str) -> Response:
         return as_json(await of_run(request, id, measures.measures))
@@ -116,6 +134,7 @@ def _model_row(id: str, served: ServedModel) -> schemas.ModelRow:
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         stacks=stack_sizes(model),
         samples=samples(served),
+        texts=text_set(served),
         note=NO_TOKENIZER if model.tokenizer is None else None,
     )
 

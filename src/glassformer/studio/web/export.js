@@ -35,12 +35,8 @@ function quoted(value) {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** The CSV lines of a picture, curve, table or vector. */
+/** The CSV lines of a picture, curve or table. */
 function listed(node) {
-  if (node.matches(".vector")) {
-    const name = node.querySelector(".name").textContent;
-    return [...node.querySelectorAll(".cell")].map((cell, i) => [name, 0, name, i, i, cell.dataset.value]);
-  }
   if (node.matches("table")) {
     const heads = [...node.tHead.rows[0].cells].map((cell) => cell.textContent);
     return [...node.tBodies[0].rows].flatMap((row, r) => [...row.cells].map((cell, c) =>
@@ -57,7 +53,7 @@ const plainly = (text) => text.replace(/^−(?=[\d∞])/, "-");
 
 /** All that is visible: one line for each value. */
 function csv(node) {
-  const shown = [...node.querySelectorAll("canvas, svg, table:has(caption), .vector")].filter((each) => each.checkVisibility());
+  const shown = [...node.querySelectorAll("canvas, svg, table:has(caption)")].filter((each) => each.checkVisibility());
   const head = ["picture", "row", "row name", "column", "column name", "value"];
   return [head, ...shown.flatMap(listed)].map((row) => row.map(quoted).join(",")).join("\r\n");
 }

@@ -10,15 +10,18 @@ import { atStep, changed, changesOf, lab, NONE } from "./lab.js";
 import { layers } from "./layers.js";
 import { map } from "./map.js";
 import { model } from "./model.js";
+import { neurons } from "./neurons.js";
 import { numbers } from "./numbers.js";
+import { showPins } from "./pins.js";
 import { positions } from "./positions.js";
+import { space } from "./space.js";
 import { read, write } from "./state.js";
 import { drops, showExport } from "./export.js";
 import { training } from "./training.js";
 import { translate } from "./translate.js";
 import { waiting } from "./waiting.js";
 
-const PAGES = [model, map, head, numbers, translate, generate, layers, positions, lab, compare, training]
+const PAGES = [model, map, head, numbers, translate, generate, layers, positions, space, neurons, lab, compare, training]
   .filter(({ id }) => !api.held || api.held.pages.includes(id));
 const PLACES = ["page", "model", "text", "second"]; // where the back button leads
 const FAMILIES = { encoder: "encoder", decoder: "decoder", seq2seq: "encoder-decoder" };
@@ -36,7 +39,7 @@ const app = {
   state: understood(),
   address: write,
   seen: new Set(), // pages that showed this run
-  models: [], model: null, run: null, ran: "", before: null, known: null, output: null, scale: 1,
+  models: [], model: null, run: null, ran: "", before: null, known: null, output: null, space: null, unit: null, scale: 1,
   settled: null, // a promise: when the screen is done
 
   /** Changes the state, the address and the screen. */
@@ -78,7 +81,7 @@ const app = {
   zoom(by) { app.update({ zoom: Math.max(1, Math.min(48, Math.round(app.scale * 1.5 ** by + by / 2))) }); },
   pick(id) {
     const sample = app.models.find((each) => each.id === id)?.samples[0];
-    app.update({ model: id, text: sample?.text ?? app.state.text, second: sample?.second ?? "", off: [], layer: 0, head: 0, query: -1, step: 0, zoom: 0, ...afresh() });
+    app.update({ model: id, text: sample?.text ?? app.state.text, second: sample?.second ?? "", off: [], units: [], pins: [], unit: "", layer: 0, head: 0, query: -1, step: 0, zoom: 0, dot: -1, point: -1, ...afresh() });
   },
   example() {
     const { samples } = app.model;
@@ -93,7 +96,7 @@ const app = {
 };
 
 /** What a run depends on. */
-const runOf = ({ model, text, second, off, swaps, patches, donor, saved }) => JSON.stringify([model, text, second, off, swaps, patches, patches.length ? donor : "", saved]);
+const runOf = ({ model, text, second, off, units, swaps, patches, donor, saved }) => JSON.stringify([model, text, second, off, units, swaps, patches, patches.length ? donor : "", saved]);
 
 /** Resets what belonged to the text before. */
 const afresh = () => ({ taken: "", at: 0, mate: -1, answer: -1 });
@@ -151,6 +154,7 @@ async function draw() {
     open(PAGES.find(({ id }) => id === app.state.page));
     bar();
     ask();
+    showPins(app, at("pins"));
     await current.show();
     if (mine !== turn) return;
     app.seen.add(app.state.page);
@@ -200,7 +204,7 @@ function runs({ model, text, second, off, saved, ...state }) {
   const changes = changed(state);
   const from = atStep(saved);
   const asked = [api.run(model, text, second, off, { ...from, ...changes })];
-  if (off.length || changes.swaps || changes.patches) asked.push(api.run(model, text, second, [], from));
+  if (off.length || Object.keys(changes).length) asked.push(api.run(model, text, second, [], from));
   return Promise.all(asked);
 }
 
