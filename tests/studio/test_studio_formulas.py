@@ -103,7 +103,8 @@ class Slide:
     def norm(self, result):
         block, cross = self.block, self.attention.cross
         if result in ("p", "p_mlp"):
-            return block.attention_out_norm if result == "p" else block.mlp_out_norm
+            after = block.cross_out_norm if cross else block.attention_out_norm
+            return after if result == "p" else block.mlp_out_norm
         if result in ("y", "n_mlp"):
             return block.mlp_norm
         if result == "h" or result == "n_e":

@@ -12,7 +12,7 @@ import torch
 from transformers import MarianConfig, MarianMTModel, MarianTokenizer
 
 import glassformer as gf
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, ConfigError
 from glassformer.text import Tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
@@ -193,6 +193,22 @@ def test_marian_translates_as_transformers_does(marian: Path, beams: int) -> Non
     ours = gf.load(marian).translate(texts, num_beams=beams, max_new_tokens=12)
     assert [each.text for each in ours] == theirs.batch_decode(made, skip_special_tokens=True)
     assert any(each.text for each in ours)
+
+
+def test_marian_puts_the_target_language_before_the_source(marian: Path) -> None:
+    model, theirs = gf.load(marian), MarianTokenizer.from_pretrained(marian)
+    settings: dict[str, Any] = {"max_new_tokens": 12, "forced_eos_token_id": 0}
+    (found,) = model.translate("The cat sat.", target="rus", **settings)
+    ids = theirs(">>rus<< The cat sat.").input_ids
+    assert found.source_tokens == theirs.convert_ids_to_tokens(ids)
+    assert found.text == model.translate(">>rus<< The cat sat.", **settings)[0].text
+    wrong = {
+        "source = 'eng': this model has tokens of target languages only": {"source": "eng"},
+        "target = 'ru': the model has no such language: the nearest is 'rus'": {"target": "ru"},
+    }
+    for words, given in wrong.items():
+        with pytest.raises(ConfigError, match=words):
+            model.translate("The cat sat.", **given)
 
 
 def test_marian_is_saved_as_it_was(marian: Path, tmp_path: Path) -> None:

@@ -363,13 +363,15 @@ class Model(ModelBase):
         )
 
     def translate(
-        self, texts: str | Iterable[str], *, n_best: int = 1, align: bool = False,
-        **settings: Unpack[GenerationOptions],
+        self, texts: str | Iterable[str], *, source: str | None = None, target: str | None = None,
+        n_best: int = 1, align: bool = False, **settings: Unpack[GenerationOptions],
     ) -> list[Translation]:  # fmt: skip
         """One translation per text, in their order.
 
         Args:
             texts: one or many; one that is too long is translated sentence by sentence
+            source: the language of the texts, for a model that translates from several
+            target: the language to translate into, for a model that translates into several
             n_best: how many translations of each: the next best ones are its `others`
             align: also align the words: `Translation.alignment`
             settings: those of `generate`; num_beams is 4, if not given
@@ -380,8 +382,8 @@ class Model(ModelBase):
             К...
         """
         translations = translate(
-            self.task, self._tokenizer(), texts, origin=self.origin, n_best=n_best, align=align,
-            **settings,
+            self.task, self._tokenizer(), texts, origin=self.origin, source=source, target=target,
+            n_best=n_best, align=align, **settings,
         )  # fmt: skip
         for line in notes(translations):
             warnings.warn(line, stacklevel=2)

@@ -101,14 +101,12 @@ class RecordedRuns(RecentCache[RecordedRun]):
 def stack_sizes(model: Model) -> list[StackSize]:
     """Layers and heads of each stack of this model."""
     config = model.task.backbone.config
-    depths = {"encoder": config.depth, "decoder": config.depth}
-    if config.family == "seq2seq":
-        depths["decoder"] = depths["cross"] = config.decoder_depth or config.depth
+    own = {"encoder": config, "decoder": config.output_stack, "cross": config.output_stack}
     names: dict[str, tuple[StackName, ...]] = {
         "encoder": ("encoder",), "decoder": ("decoder",), "seq2seq": ("encoder", "decoder", "cross")
     }  # fmt: skip
     return [
-        StackSize(name=name, layers=depths[name], heads=config.heads)
+        StackSize(name=name, layers=own[name].depth, heads=own[name].heads)
         for name in names[config.family]
     ]
 

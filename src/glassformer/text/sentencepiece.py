@@ -47,11 +47,15 @@ FAIRSEQ = PieceLayout(
 DEBERTA = PieceLayout(
     before=("[CLS]",), after=("[SEP]",), between=("[SEP]",), second=1, more=("[MASK]",)
 )
+# Language tokens, which other files list, and <mask> follow the pieces.
+LANGUAGES = replace(FAIRSEQ, before=(), between=())
 PIECE_LAYOUTS = {  # by tokenizer_class in tokenizer_config.json
     "T5Tokenizer": T5,
+    "MT5Tokenizer": T5,
     "LlamaTokenizer": LLAMA,
     "XLMRobertaTokenizer": FAIRSEQ,
     "DebertaV2Tokenizer": DEBERTA,
+    **dict.fromkeys(("MBartTokenizer", "MBart50Tokenizer", "NllbTokenizer"), LANGUAGES),
 }
 USUAL = {"spm.model": DEBERTA}  # by the name of the file, if the class is not named
 
@@ -72,12 +76,27 @@ def piece_layout(settings: Mapping[str, Any], name: str, file: str) -> PieceLayo
                 f"{name}: {flag} = {shown(settings[flag])}: without a tokenizer.json, only false "
                 "is supported"
             )
+    if layout is LANGUAGES:
+        return replace(layout, more=(*listed_tokens(settings, name, kind), *layout.more))
     count = settings.get("extra_ids", 100)
     if layout is not T5:
         return layout
     if type(count) is not int or not 0 <= count <= 100:
         raise CheckpointError(f"{name}: extra_ids = {shown(count)}: write a number from 0 to 100")
     return replace(T5, more=T5.more[100 - count :])
+
+
+def listed_tokens(settings: Mapping[str, Any], name: str, kind: str) -> tuple[str, ...]:
+    """The language tokens that the settings list, in the order of their ids."""
+    listed = settings.get("additional_special_tokens") or settings.get("extra_special_tokens")
+    contents = [each.get("content") if isinstance(each, dict) else each for each in listed or ()]
+    if not contents or not all(isinstance(each, str) and each for each in contents):
+        raise CheckpointError(
+            f"{name}: additional_special_tokens = {shown(listed)}: without a tokenizer.json, a "
+            f"{kind} needs the list of its language tokens"
+        )
+    others = {*FAIRSEQ.first, *FAIRSEQ.more}
+    return tuple(dict.fromkeys(str(each) for each in contents if each not in others))
 
 
 def to_json(data: bytes, name: str, layout: PieceLayout, most: int) -> bytes:

@@ -83,8 +83,9 @@ class HeadPlace:
     @property
     def out_norm(self) -> Norm | None:
         """The norm of what this attention adds."""
-        norm = self.block.attention_out_norm
-        return norm if isinstance(norm, Norm) and not self.attention.cross else None
+        block = self.block
+        norm = block.cross_out_norm if self.attention.cross else block.attention_out_norm
+        return norm if isinstance(norm, Norm) else None
 
     @property
     def next_norm(self) -> Norm | None:
@@ -222,8 +223,8 @@ def _scores(at: HeadPlace) -> list[NumbersStep]:
 
 
 def _biased(at: HeadPlace) -> bool:
-    learned = at.stack.relative is not None and not at.attention.cross
-    return learned or at.attention.disentangled
+    relative = at.stack.relative is not None or at.stack.relative_layers is not None
+    return (relative and not at.attention.cross) or at.attention.disentangled
 
 
 def _mixed(at: HeadPlace) -> NumbersStep:

@@ -37,9 +37,10 @@ def heads_off(request: RunRequest, sizes: Sequence[StackSize]) -> Edit:
 def ablated(model: Model, request: RunRequest, sizes: Sequence[StackSize]) -> Edit:
     """The heads and units that are switched off, as `record` takes them."""
     layers = {size.name: size.layers for size in sizes}
-    width = model.task.backbone.config.mlp_width
+    config = model.task.backbone.config
+    widths = {"encoder": config.mlp_width, "decoder": config.output_stack.mlp_width}
     for side, layer, unit in request.units:
-        if not (0 <= layer < layers[side] and 0 <= unit < width):
+        if not (0 <= layer < layers[side] and 0 <= unit < widths[side]):
             raise InputError(f"units: this model has no unit {unit} in layer {layer} of its {side}")
     return {**heads_off(request, sizes), **units_off(request.units)}
 

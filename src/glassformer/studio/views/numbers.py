@@ -46,7 +46,8 @@ def numbers(run: RecordedRun, stack: StackName, layer: int, head: int, query: in
     group = attention.heads // attention.key_heads
     q = _of(run, f"{name}.q")[query, head]  # (D,)
     k, v = (_of(run, f"{name}.{part}")[:, head // group] for part in "kv")  # (S, D)
-    bias = None if attention.cross else run.trace.get(f"{side}.relative.bias")
+    own = "relative" if at.stack.relative_layers is None else f"relative_layers.{layer}"
+    bias = None if attention.cross else run.trace.get(f"{side}.{own}.bias")
     if attention.disentangled:
         bias = run.trace[f"{name}.content_to_position"] + run.trace[f"{name}.position_to_content"]
     steps = head_steps(at)
@@ -120,7 +121,7 @@ def stream_vectors(
         "r": f"{block}.{part}_sum",
         "n": summed if at.next_norm is None else f"{block}.{norm}_norm.out",
         "m": f"{block}.mlp.out",
-        "p": f"{block}.attention_out_norm.out",
+        "p": f"{name}_out_norm.out",
         "p_mlp": f"{block}.mlp_out_norm.out",
         "y": f"{block}.out",
         "y_other": f"{block}.out",
