@@ -376,6 +376,11 @@ def test_links_and_python(toys: Server, open_page: Callable[..., Page]) -> None:
     dialog.get_by_role("button", name="Copy link").click()
     page.wait_for_function("async () => (await navigator.clipboard.readText()).startsWith('http')")
     assert page.evaluate("navigator.clipboard.readText()") == page.url
+    dialog.get_by_role("button", name="Copy iframe").click()
+    page.wait_for_function("async () => (await navigator.clipboard.readText()).startsWith('<')")
+    assert page.evaluate("navigator.clipboard.readText()").startswith(
+        '<iframe src="glassformer-head.html" title="What does this head look at? ·'
+    )
 
 
 def ran(page: Page, address: str, ready: str) -> dict[str, Any]:

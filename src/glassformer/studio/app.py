@@ -18,6 +18,7 @@ from glassformer.studio.routes import (
     export,
     generation,
     layers,
+    lessons,
     network,
     neurons,
     numbers,
@@ -33,7 +34,7 @@ from glassformer.studio.state import StudioState
 
 ROUTES = (
     runs, network, numbers, generation, layers, positions, export, compare, training, space,
-    neurons,
+    neurons, lessons,
 )  # fmt: skip
 
 

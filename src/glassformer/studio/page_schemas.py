@@ -1,4 +1,4 @@
-"""JSON of the API: the pages Model, Generate, Layers, Positions, Space and Neurons."""
+"""JSON of the API: Model, Generate, Layers, Positions, Space, Neurons, lessons and glossary."""
 
 from __future__ import annotations
 
@@ -281,3 +281,31 @@ class SentenceSpace(BaseModel):
     shown: float
     cosines: list[list[float]]
     pooling: list[str]
+
+
+class LessonStep(Strict):
+    at: str  # an address of the studio
+    text: str
+    ask: str
+    check: list[str] = Field(min_length=1)  # a function of web/checks.js and its arguments
+
+
+class Lesson(Strict):
+    id: str
+    title: str
+    lecture: str
+    steps: list[LessonStep] = Field(min_length=1)
+
+
+class Lessons(Strict):
+    lessons: list[Lesson]
+
+
+class Term(Strict):
+    name: str
+    also: list[str] = Field(default_factory=list)  # other forms that stand on the pages
+    text: str
+
+
+class Glossary(Strict):
+    terms: list[Term]

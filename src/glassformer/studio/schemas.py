@@ -16,8 +16,12 @@ MAX_EDITS = 64  # swapped words, patched vectors, and units
 
 
 class Sample(BaseModel):
+    """An example text, the phenomenon that it shows, and how to find a head for it."""
+
     text: str
     second: str | None = None
+    group: str = ""
+    find: str = ""  # see views/find.py
 
 
 class StackSize(BaseModel):
@@ -134,6 +138,16 @@ class TrainingProgress(BaseModel):
 class PythonCode(BaseModel):
     code: str
     folder: str | None = None  # of its training run, if it has one
+
+
+class FoundHead(BaseModel):
+    """The head that shows a phenomenon best, and the token where it does."""
+
+    stack: StackName
+    layer: int
+    head: int
+    query: int | None  # None: at every token
+    value: float  # its score, weight or effect
 
 
 class UploadedTrace(BaseModel):

@@ -18,6 +18,7 @@ from glassformer.studio.state import StudioState
 from glassformer.studio.tokenization import NO_TOKENIZER, mask_token
 from glassformer.studio.trace_upload import uploaded_row
 from glassformer.studio.views import encode, measures
+from glassformer.studio.views.find import find_head
 from glassformer.studio.views.numbers import attention_row
 from glassformer.studio.views.surprisal import surprisal
 from glassformer.train.run_dir import checkpoints
@@ -72,6 +73,15 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
     @app.get("/api/runs/{id}/measures")
     async def all_measures(request: Request, id: str) -> Response:
         return as_json(await of_run(request, id, measures.measures))
+
+    @app.get("/api/runs/{id}/find")
+    async def found_head(request: Request, id: str, what: str) -> Response:
+        run = state.runs.get(id)
+
+        def work(progress: JobMonitor) -> bytes:
+            return run.once(f"find {what}", lambda: find_head(run, what, progress))
+
+        return as_json(await state.jobs.run(request, work))
 
     @app.get("/api/runs/{id}/alignment")
     async def alignment(request: Request, id: str) -> Response:

@@ -68,6 +68,9 @@ async function standalone(app, tell, signal) {
   return { left, of, page: template.replace('id="held">null<', () => `id="held">${data.replaceAll("<", "\\u003c")}<`) };
 }
 
+/** HTML that embeds an exported page. */
+const embedded = (file) => `<iframe src="${file}" title="${document.title}" width="100%" height="720" loading="lazy"></iframe>`;
+
 /** @param {HTMLDialogElement} dialog */
 export async function showExport(app, dialog) {
   const node = document.getElementById("page");
@@ -104,6 +107,7 @@ export async function showExport(app, dialog) {
   if (!api.held) {
     files.push(
       button("HTML", "This page with its numbers in one file: it opens without the studio and without the network", html),
+      button("Copy iframe", "A line of HTML that shows the exported page inside another one: save the HTML file beside it", () => copy(embedded(`${name}.html`), "The iframe")),
       button("Trace", "All tensors of this run: gf.Trace.load opens it, and so does the studio when it is dropped here", async () => save(await api.file(`runs/${app.run.run}/trace`), "run.gftrace")));
   }
   dialog.replaceChildren(...[

@@ -86,6 +86,8 @@ export const KEYS = [
   ["f", "show faint weights too", (app) => app.update({ faint: !app.state.faint })],
   ["d", "light or dark", (app) => app.update({ theme: app.theme() === "dark" ? "light" : "dark" })],
   ["l", "large type", (app) => app.update({ large: !app.state.large })],
+  ["L", "lessons", (app) => app.lessons()],
+  ["G", "glossary", (app) => app.glossary()],
   ["E", "export: picture, table, page, link, Python", (app) => app.export()],
   ["?", "these shortcuts", (app) => app.help()],
   ["Escape", "up: from numbers to the head, from the head to the map, from there to the model", (app) => app.update({ page: { numbers: "head", map: "model", model: "model" }[app.state.page] ?? "map" })],

@@ -201,7 +201,10 @@ function controls(app, other) {
   const marks = Object.fromEntries([
     ...state.swaps.filter((each) => each.startsWith(`${side}.`)).map((each) => [each.split(".")[1], "asked"]),
     ...state.patches.filter((each) => each.startsWith(`${side}.`)).map((each) => [each.split(".")[2], "asked"])]);
-  const exchange = (word) => app.update({ swaps: [...state.swaps.filter((each) => !each.startsWith(`${side}.${query}.`)), `${side}.${query}.${encodeURIComponent(word)}`] });
+  const exchange = (word) => { // reads the state of the click: the form stays while the choice of token changes
+    const place = `${sideOf(app.state)}.${app.state.query}.`;
+    app.update({ swaps: [...app.state.swaps.filter((each) => !each.startsWith(place)), place + encodeURIComponent(word)] });
+  };
   const word = el("input", { type: "text", name: "word", "aria-label": "Another word", placeholder: "a word", spellcheck: "false", asks: true });
   const name = visible(tokens[query]?.text ?? "");
   return [
@@ -229,8 +232,11 @@ function patching(app, side, name, other) {
   state.mate = mate;
   const last = run.stacks.find(({ name: stack }) => stack === side).layers - 1;
   const into = Math.min(last, state.into);
-  const place = `${side}.${into}.${state.query}.`;
-  const patch = () => app.update({ patches: [...state.patches.filter((each) => !each.startsWith(place)), `${place}${mate}`], layer: Math.max(state.layer, Math.min(last, into + 1)) });
+  const patch = () => {
+    const { state: now } = app;
+    const place = `${side}.${into}.${now.query}.`;
+    app.update({ patches: [...now.patches.filter((each) => !each.startsWith(place)), `${place}${now.mate}`], layer: Math.max(now.layer, Math.min(last, into + 1)) });
+  };
   return [form,
     strip("Tokens of the other sentence", theirs, mate, (to) => app.update({ mate: to })),
     stepper("after layer", into, last, (to) => app.update({ into: to })),

@@ -17,6 +17,7 @@ const FIELDS = {
   layer: ["l", 0],
   head: ["h", 0],
   query: ["q", -1], // none chosen
+  find: ["find", ""], // choose the head that shows this best: it>pizza, induction
   colour: ["by", "weights"],
   view: ["w", "raw"],
   surprise: ["su", "", /^[01]$/], // tokens coloured by surprisal; empty: where it costs nothing
