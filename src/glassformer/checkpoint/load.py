@@ -122,18 +122,26 @@ def save_task(
             for name in names
         }
         shards[file] = (tensors, metadata)
-    config = origin.architecture.write(task.backbone.config, task.spec, origin.config)
-    dtype = _embedding_dtype(task, state)
-    if dtype != origin.dtype:  # the dtype that transformers loads them in
-        config = {k: v for k, v in config.items() if k != "torch_dtype"}
-        config["dtype"] = dtype_name(dtype)
-    config = {**config, **(notes or {})}
-    text = origin.config_text if config == origin.config else json.dumps(config, indent=2) + "\n"
+    text = _config_text(task, origin, _embedding_dtype(task, state), notes or {})
     texts = {**(origin.files if files is None else files), CONFIG: text.encode()}
     if origin.index_text is not None:
         texts[INDEX] = origin.index_text.encode()
     shards |= {name: (tensors, {}) for name, tensors in (beside or {}).items()}
     write_folder(path, texts=texts, shards=shards, manifest=beside is not None)
+
+
+def config_text(task: Task, origin: Origin | None, notes: Mapping[str, str]) -> str:
+    """config.json as `save_task` would write it."""
+    return _config_text(task, origin or _new_origin(task), storage_dtype(task, origin), notes)
+
+
+def _config_text(task: Task, origin: Origin, dtype: torch.dtype, notes: Mapping[str, str]) -> str:
+    config = origin.architecture.write(task.backbone.config, task.spec, origin.config)
+    if dtype != origin.dtype:  # the dtype that transformers loads them in
+        config = {k: v for k, v in config.items() if k != "torch_dtype"}
+        config["dtype"] = dtype_name(dtype)
+    config = {**config, **notes}
+    return origin.config_text if config == origin.config else json.dumps(config, indent=2) + "\n"
 
 
 def _build(
