@@ -36,8 +36,8 @@ MANIFEST = "manifest.json"
 SIDE_FILES = (
     "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
     "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", *MODEL_FILES,
-    "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json",
-    "1_Pooling/config.json", "README.md", "LICENSE",
+    "chat_template.jinja", "modules.json", "sentence_bert_config.json",
+    "config_sentence_transformers.json", "1_Pooling/config.json", "README.md", "LICENSE",
 )  # fmt: skip
 # Those of the modules of sentence-transformers, such as 2_Dense/config.json.
 MODULE = re.compile(r"[0-9]_(Pooling|Dense|Normalize)[A-Za-z0-9_]{0,40}")
