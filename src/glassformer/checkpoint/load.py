@@ -75,7 +75,7 @@ def load_task(path: str | os.PathLike[str]) -> tuple[Task, Origin]:
     if is_gguf(path):
         file = open_gguf(path)
         task, _, _ = _build(file, file.architecture, str(path))
-        return task, replace(_new_origin(task), files=file.files)
+        return task, replace(_new_origin(task, file.architecture.model_type), files=file.files)
     if is_vectors(path):
         vectors = open_vectors(path)
         task = outline(vectors.config, TaskConfig())
@@ -238,10 +238,10 @@ def _check_finite(tensors: Mapping[str, Tensor], folder: object) -> None:
             )
 
 
-def _new_origin(task: Task) -> Origin:
+def _new_origin(task: Task, preferred: str | None = None) -> Origin:
     """The origin of a model that was not loaded from a folder."""
     config = task.backbone.config
-    architecture, foreign = layout_of(config, task.spec)
+    architecture, foreign = layout_of(config, task.spec, preferred)
     head_name = architecture.head_name(foreign, CONFIG)
     head = architecture.heads[head_name]
     bare = head is next(iter(architecture.heads.values()))
@@ -255,10 +255,12 @@ def _new_origin(task: Task) -> Origin:
     return Origin(architecture, {}, "", None, layout, names, None, {}, {})
 
 
-def layout_of(config: ModelConfig, spec: TaskConfig) -> tuple[Architecture, Json]:
+def layout_of(
+    config: ModelConfig, spec: TaskConfig, preferred: str | None = None
+) -> tuple[Architecture, Json]:
     """The first architecture that can store such a model, and its config.json."""
     reasons = []
-    for architecture in ARCHITECTURES.values():
+    for architecture in sorted(ARCHITECTURES.values(), key=lambda a: a.model_type != preferred):
         if config.family in architecture.families:
             try:
                 return architecture, architecture.write(config, spec, {})
