@@ -143,6 +143,7 @@ class PaddedEncoder(PaddedGraph):
         return ("last_hidden_state",)
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        assert isinstance(self.task.backbone, Seq2Seq)  # noqa: S101 - see graphs_of
         ids, mask = inputs
         where, rectangle = LeftAligned(mask), Rectangle.masked(mask)
         states = self.task.backbone.encoder(Batch(where.left(ids).flatten(), rectangle))
@@ -161,6 +162,7 @@ class PaddedDecoder(PaddedGraph):
         return output_names(self.task)
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        assert isinstance(self.task.backbone, Seq2Seq)  # noqa: S101 - see graphs_of
         ids, states, mask = inputs
         targets = Rectangle.masked(torch.ones_like(ids))
         hidden = self.task.backbone.decoder(

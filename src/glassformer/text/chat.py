@@ -227,7 +227,7 @@ def check_messages(messages: Any) -> None:
             '[{"role": "user", "content": "Hello!"}]'
         )
     for i, message in enumerate(messages):
-        keys = message.keys() if isinstance(message, Mapping) else None
+        keys = set(message) if isinstance(message, Mapping) else set()
         if keys != {"role", "content"}:
             raise InputError(f"messages[{i}] is {shown(message)}: write role and content")
         if message["role"] not in ROLES:
