@@ -28,8 +28,9 @@ LICENCES = {
   mark-up, which is not used, is CC BY 4.0""",
     "tatoeba_mono": "English sentences of Tatoeba (tatoeba.org), CC BY 2.0 FR",
     "wordnet_glosses": "glosses of WordNet 3.0 (Princeton University), WordNet 3.0 licence",
-    "translation_en_ru": """English-Russian pairs of Tatoeba (tatoeba.org), CC BY 2.0 FR; four of
-  five pairs were joined through a third language""",
+    "gf_en_ru": """pairs and Russian sentences of Tatoeba (tatoeba.org), CC BY 2.0 FR; four of five
+  pairs were joined through a third language. The English side of `back` was written by a model from
+  Russian to English. 92 pairs of `train` are our own: recipes/household_en_ru.tsv""",
 }
 WHAT = {
     "gf-encoder": """A small BERT: it predicts masked words and whether one text follows
@@ -64,8 +65,9 @@ def card(name: str, folder: Path) -> str:
     before = (folder / "model" / "README.md").read_text()
     data, length = recipe["data"], recipe["objective"]["length"]
     sources = [data["train"], *(each["train"] for each in data["more"])]
-    licences = (f"- `{each}`: {LICENCES[each.split('/')[0]]}" for each in sources)
-    held = f"{100 * data['valid_fraction']:g} %"
+    folders = dict.fromkeys(each.split("/")[0] for each in sources)
+    licences = (f"- `{each}`: {LICENCES[each]}" for each in folders)
+    held = "1 %" if "valid" in data else f"{100 * data['valid_fraction']:g} %"
     parts = [
         network(name, before),
         "The folder is in the Hugging Face layout: `transformers` opens it too.",
@@ -106,7 +108,7 @@ glassformer pretrain recipes/{name}.toml
 ```
 
 Steps: {steps}; tokens seen: {tokens}; {int(seconds) / 60:.1f} minutes on one H200 that trained
-several models at the same time, 2026-11-15.
+several models at the same time, 2026-11-16.
 Objective `{learn["kind"]}`, texts of up to {learn["length"]} tokens,
 {train["optimiser"]} at {train["learning_rate"]:g}, {train["schedule"]}, {train["precision"]}."""
 
@@ -156,7 +158,7 @@ seed 1. The share of texts with
 |---|---|
 {rows}
 
-Every {every}th of them, unedited:
+One in {every} of them, unedited:
 
 {shown}"""
 

@@ -44,7 +44,15 @@ SIZES = {
 SIZES["roberta"] = {**SIZES["bert"], "max_position_embeddings": 19, "type_vocab_size": 1}
 ALIKE = ("xlm-roberta", "camembert")  # RoBERTa's network: a new model is saved as RoBERTa
 SIZES["xlm-roberta"] = SIZES["camembert"] = SIZES["roberta"]
+SIZES["mpnet"] = {k: v for k, v in SIZES["roberta"].items() if k != "type_vocab_size"}
+SIZES["nomic_bert"] = {**SIZES["bert"], "type_vocab_size": 2}
 SIZES["electra"] = {**SIZES["bert"], "embedding_size": 7}
+SIZES["albert"] = {**SIZES["electra"], "pad_token_id": 0}
+SIZES["deberta-v2"] = {
+    **SIZES["bert"], "type_vocab_size": 0, "position_biased_input": False, "position_buckets": 4,
+    "relative_attention": True, "share_att_key": True, "pos_att_type": ["p2c", "c2p"],
+    "norm_rel_ebd": "layer_norm", "pad_token_id": 0,
+}  # fmt: skip
 SIZES["distilbert"] = {
     "vocab_size": 53, "dim": 12, "n_layers": 2, "n_heads": 3, "hidden_dim": 19,
     "max_position_embeddings": 17,

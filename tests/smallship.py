@@ -21,7 +21,7 @@ WHAT = [("the house", "дом"), ("a book", "книгу"), ("the river", "рек
         ("the mat", "коврик")]  # fmt: skip
 SMALLER = {
     "gf-encoder": {"objective.length": "48", "tokenizer.vocab_size": "160"},
-    "gf-decoder": {"objective.length": "64", "tokenizer.vocab_size": "300", "model.key_heads": "1"},
+    "gf-decoder": {"objective.length": "64", "tokenizer.vocab_size": "300"},
     "gf-en-ru": {
         "tokenizer.vocab_size": "300",
         "model.decoder_depth": "1",
@@ -54,9 +54,10 @@ def write_data(root: Path) -> None:
     write(root / "english_novels/novels.txt.xz", "\n\n".join(map(novel, range(40))))
     write(root / "tatoeba_mono/tatoeba.en.txt.xz", "\n".join(sorted({a for a, _ in pairs})))
     write(root / "wordnet_glosses/glosses.tsv.xz", "noun\triver\ta stream of water\n" * 2)
-    write(
-        root / "translation_en_ru/everyday.tsv.xz", "".join(f"{a}\t{b}\tmade\n" for a, b in pairs)
-    )
+    for stem, part in (("train", pairs[:280]), ("back", pairs[280:380]), ("valid", pairs[380:])):
+        for side, language in enumerate(("en", "ru")):
+            text = "".join(f"{pair[side]}\n" for pair in part)
+            write(root / f"gf_en_ru/{stem}.{language}.xz", text)
 
 
 def write(path: Path, text: str) -> None:

@@ -88,11 +88,13 @@ class ModelConfig(Named):
     heads: Size  # H, attention heads of a block
     mlp_width: Size  # of the hidden layer of the MLP
     max_length: Size  # the longest text, in tokens
+    shared_blocks: bool = False  # all layers have the same weights, those of one block
     decoder_depth: int | None = Field(default=None, ge=1, le=MOST_BLOCKS)  # seq2seq; default: depth
     head_width: Size | None = None  # D, of queries and keys; default: width / heads
     value_width: Size | None = None  # of values; default: head_width
     key_heads: Size | None = None  # grouped-query attention; default: heads
-    score_width: Size | None = None  # divide scores by √ of this; default: head_width
+    # Divide scores by √ of this; default: head_width, or three times that if they are disentangled.
+    score_width: Size | None = None
 
     # embeddings and positions
     embedding_width: Size | None = None  # of the tables; if not width, a linear layer follows
@@ -106,6 +108,9 @@ class ModelConfig(Named):
     rotary_fraction: float = Field(default=1.0, gt=0, le=1)  # of a head: its first entries turn
     rotary_scaling: RotaryScaling = RotaryScaling()
     no_rotary_every: Count = 0  # layers n − 1, 2n − 1 … do not turn
+    # Beside `position`, the scores depend on the distance to the key: each head adds a learned
+    # number to them (bias), or compares queries and keys with vectors for distances (disentangled).
+    relative: Literal["bias", "disentangled"] | None = None
     relative_buckets: Size = 32  # of relative positions: kinds of distance
     relative_distance: Size = 128  # farther ones share a bucket
     embedding_scale: bool = False  # multiply token vectors by √width
@@ -160,7 +165,9 @@ class ModelConfig(Named):
                     )
                 filled["head_width"] = width // heads
             D = filled["head_width"]
-            for name, default in (("value_width", D), ("score_width", D), ("key_heads", heads)):
+            terms = 3 if filled.get("relative") == "disentangled" else 1  # of a score
+            following = (("value_width", D), ("score_width", terms * D), ("key_heads", heads))
+            for name, default in following:
                 if filled.get(name) is None:
                     filled[name] = default
         if filled.get("output_bias") is None:
@@ -188,12 +195,26 @@ class ModelConfig(Named):
             raise ValueError(f"norm_place = {self.norm_place!r}: a seq2seq model has pre or post")
         if self.parallel and (self.family == "seq2seq" or self.norm_place == "post"):
             raise ValueError("parallel = true: it needs an encoder or decoder, and no post-norm")
-        if self.position == "relative" and self.relative_buckets % 4:
+        if self.relative == "bias" and self.position in ("none", "relative"):
+            raise ValueError(
+                "relative = 'bias' is beside another position: write position = 'relative' "
+                "without it"
+            )
+        if self.relative == "disentangled" and (
+            self.family != "encoder" or self.position in ("relative", "rotary")
+            or self.group_heads != self.heads
+        ):  # fmt: skip
+            raise ValueError(
+                "relative = 'disentangled': it needs an encoder with as many key heads as heads, "
+                "and no relative or rotary position"
+            )
+        if self.distances is not None and self.relative_buckets % 4:
             raise ValueError(
                 f"relative_buckets = {self.relative_buckets}: write a multiple of 4, such as 32"
             )
         near = self.relative_buckets // (4 if self.family != "decoder" else 2)
-        if self.position == "relative" and self.relative_distance <= near:
+        near += self.relative == "disentangled"
+        if self.distances is not None and self.relative_distance <= near:
             raise ValueError(
                 f"relative_distance = {self.relative_distance}: write more than {near}, the "
                 "number of distances with a bucket of their own"
@@ -202,6 +223,9 @@ class ModelConfig(Named):
             raise ValueError("norm_plus_one = true: it is for norm = 'rms'")
         if self.depth == 0 and self.family != "encoder":
             raise ValueError(f"depth = 0: {with_article(self.family)} needs at least one block")
+        differ = (self.global_every, self.no_rotary_every, not self.first_norm)
+        if self.shared_blocks and (self.family != "encoder" or any(differ)):
+            raise ValueError("shared_blocks = true: it needs an encoder whose layers are all alike")
         if self.decoder_depth is not None and self.family != "seq2seq":
             kind = with_article(self.family)
             raise ValueError(f"decoder_depth is for seq2seq: this is {kind}, use depth")
@@ -216,6 +240,23 @@ class ModelConfig(Named):
     def rotary_width(self) -> int:
         """The entries of a head that turn."""
         return int(self.query_width * self.rotary_fraction)
+
+    @property
+    def own_blocks(self) -> int:
+        """The blocks with weights of their own, in all stacks."""
+        depth = self.depth + (self.decoder_depth or 0)
+        return min(1, depth) if self.shared_blocks else depth
+
+    @property
+    def distances(self) -> Literal["bias", "disentangled"] | None:
+        """How the scores depend on the distance from query to key, if they do."""
+        return "bias" if self.position == "relative" else self.relative
+
+    @property
+    def positions(self) -> str:
+        """How the model knows the order of tokens, in words."""
+        kinds = (self.position, None if self.relative is None else "relative")
+        return " and ".join(kind for kind in kinds if kind not in (None, "none")) or "none"
 
     @property
     def mixed_width(self) -> int:

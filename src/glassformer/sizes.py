@@ -92,6 +92,8 @@ def measure(config: ModelConfig, task: TaskConfig) -> Sizes:
     _check(config)
     if config.position in ("sinusoidal", "rotary"):  # computed tables: no parameters
         config = config.model_copy(update={"position": "none"})
+    if config.distances == "disentangled":
+        config = config.model_copy(update={"relative_distance": config.relative_buckets})
     counts = Counter(_parts(outline(config, task)))  # equal blocks have equal parts
     parts = [replace(part, blocks=blocks) for part, blocks in counts.items()]
     parts.sort(key=_order)
@@ -142,8 +144,8 @@ def _locate(path: str) -> tuple[str, Group, str, Per]:
     match path.split("."):
         case ["backbone", stack, "embedding", name]:
             return stack, "embeddings", name, "model"
-        case ["backbone", stack, "relative", name]:
-            return stack, "embeddings", f"relative.{name}", "model"
+        case ["backbone", stack, "relative" | "distances" as kind, name]:
+            return stack, "embeddings", f"{kind}.{name}", "model"
         case ["backbone", stack, "blocks", _, norm]:
             return stack, "norms", norm, "block"
         case ["backbone", stack, "blocks", _, inside, name]:

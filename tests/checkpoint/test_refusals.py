@@ -98,7 +98,8 @@ def test_an_unknown_architecture_is_named_before_its_weights_are_looked_for(tmp_
 @pytest.mark.parametrize(
     ("kind", "nearest"),
     [("gemma", "gemma2"), ("gemma3", "gemma3_text"), ("olmo3", "olmo2"), ("qwen3_moe", "qwen3"),
-     ("phi", "phi3"), ("gpt_neo", "gpt_neox"), ("ministral", "mistral"), ("llama4", "llama")],
+     ("phi", "phi3"), ("gpt_neo", "gpt_neox"), ("ministral", "mistral"), ("llama4", "llama"),
+     ("deberta", "deberta-v2"), ("deberta-v3", "deberta-v2"), ("nomic", "nomic_bert")],
 )  # fmt: skip
 def test_an_unknown_architecture_is_told_the_nearest(
     kind: str, nearest: str, tmp_path: Path

@@ -6,19 +6,25 @@ from itertools import product
 from folders import KINDS
 from gate.damage import Case, Table, config, content
 from gate.wholes import (
+    ALBERT,
     BERT,
     CLASSIFY,
+    DEBERTA,
     GEMMA3,
     GPT2,
     LLAMA,
     MARIAN,
     MISTRAL,
     MODERN,
+    MPNET,
     NEOX,
+    NOMIC,
     PHI3,
+    ROBERTA,
     SMOL,
 )
 from glassformer.checkpoint import ARCHITECTURES
+from glassformer.checkpoint.tables.nomic_bert import OWN_CODE
 
 CONFIG = "config.json"
 
@@ -109,6 +115,9 @@ SIZES: Table = {
     "layers listed, a billion": config(
         CONFIG, "num_hidden_layers", base=MODERN, num_hidden_layers=10**9, layer_types=[]
     ),
+    "a shared block, 161 times": config(
+        CONFIG, "num_hidden_layers", base=ALBERT, num_hidden_layers=161
+    ),
     "161 layers": config(CONFIG, "num_hidden_layers", num_hidden_layers=161),
     "81 layers to write with": config(CONFIG, "decoder_layers", base=MARIAN, decoder_layers=81),
     "more layers than tensors": config(CONFIG, "num_hidden_layers", num_hidden_layers=99),
@@ -129,7 +138,8 @@ ARITHMETIC: Table = {
     f"{base}: {name} is {value!r}": config(
         CONFIG, name, base=base, **nested(name, value)
     )
-    for base in (BERT, GPT2, MARIAN, LLAMA, MODERN, NEOX, GEMMA3, SMOL, PHI3)
+    for base in (BERT, MPNET, ALBERT, DEBERTA, GPT2, MARIAN, LLAMA, MODERN, NEOX, GEMMA3, SMOL,
+                 PHI3)
     for name in ARCHITECTURES[KINDS[base]].fixed
     for value in ("evil", 7)
 } | {
@@ -146,6 +156,33 @@ ARITHMETIC: Table = {
 } | {
     "two sizes for one": config(
         CONFIG, "encoder_attention_heads", base=MARIAN, encoder_attention_heads=1
+    ),
+    "RoBERTa's positions begin elsewhere": config(
+        CONFIG, "pad_token_id = 0", base=ROBERTA, pad_token_id=0
+    ),
+    "MPNet's positions begin elsewhere": config(
+        CONFIG, "pad_token_id = 7", base=MPNET, pad_token_id=7
+    ),
+    "a convolution beside the first layer": config(
+        CONFIG, "conv_kernel_size = 3 is not supported", base=DEBERTA, conv_kernel_size=3
+    ),
+    "distances without buckets": config(
+        CONFIG, "position_buckets", base=DEBERTA, position_buckets=-1
+    ),
+    "more buckets than distances": config(
+        CONFIG, "position_buckets", "max_relative_positions", base=DEBERTA, position_buckets=20
+    ),
+    "a table of all distances": config(
+        CONFIG, "max_relative_positions", base=DEBERTA, max_relative_positions=2**31 - 1
+    ),
+    "several groups of layers": config(
+        CONFIG, "num_hidden_groups = 2 is not supported", base=ALBERT, num_hidden_groups=2
+    ),
+    "several layers in a group": config(
+        CONFIG, "inner_group_num = 2 is not supported", base=ALBERT, inner_group_num=2
+    ),
+    "word vectors as wide as the layers": config(
+        CONFIG, "embedding_size", "hidden_size", base=ALBERT, embedding_size=12
     ),
     "another layer looks nearby": config(
         CONFIG, "layer_types", base=MODERN, layer_types=["full_attention"] * 2
@@ -167,6 +204,19 @@ ARITHMETIC: Table = {
                       (SMOL, "no_rope_layer_interval"), (GEMMA3, "query_pre_attn_scalar"),
                       (GEMMA3, "final_logit_softcapping"))
     for value in ("evil", -1, [2], 0)
+} | {
+    f"DeBERTa: {key} is {value!r}": config(CONFIG, key, base=DEBERTA, **{key: value})
+    for key in ("relative_attention", "share_att_key", "norm_rel_ebd", "pos_att_type",
+                "position_biased_input", "embedding_size", "attention_head_size")
+    for value in ("evil", 7, ["c2p"], {})
+} | {
+    f"DeBERTa without {key}": config(CONFIG, key, base=DEBERTA, **{key: None})
+    for key in ("relative_attention", "share_att_key", "norm_rel_ebd", "pos_att_type",
+                "position_buckets")
+} | {
+    f"the code of NomicBERT: {key} is {value!r}": config(CONFIG, key, base=NOMIC, **{key: value})
+    for key in OWN_CODE
+    for value in ("evil", [7])
 } | {
     f"scaled positions: {json.dumps(value)[:60]}": config(
         CONFIG, "rope_parameters", base=LLAMA, rope_parameters={"rope_theta": 1e4, **value}

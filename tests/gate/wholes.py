@@ -14,6 +14,9 @@ BERT, CLASSIFY, GPT2, MARIAN, LLAMA, MODERN = (
     "BertForMaskedLM", "BertForSequenceClassification", "GPT2LMHeadModel", "MarianMTModel",
     "LlamaForCausalLM", "ModernBertForMaskedLM",
 )  # fmt: skip
+ROBERTA = "RobertaForMaskedLM"
+MPNET, NOMIC, ALBERT = "MPNetForMaskedLM", "NomicBertForMaskedLM", "AlbertForPreTraining"
+DEBERTA = "DebertaV2ForSequenceClassification"
 NEOX, MISTRAL, GEMMA3, SMOL, PHI3 = (
     "GPTNeoXForCausalLM", "MistralForCausalLM", "Gemma3ForCausalLM", "SmolLM3ForCausalLM",
     "Phi3ForCausalLM",
@@ -127,7 +130,11 @@ TOKENIZERS |= {
     CLASSIFY: TOKENIZERS[BERT],
     "DistilBertForTokenClassification": TOKENIZERS[BERT],
     "ElectraForPreTraining": TOKENIZERS[BERT],
-    "RobertaForMaskedLM": TOKENIZERS[GPT2],
+    ROBERTA: TOKENIZERS[GPT2],
+    MPNET: TOKENIZERS[BERT],
+    NOMIC: TOKENIZERS[BERT],
+    ALBERT: TOKENIZERS[MARIAN],
+    DEBERTA: TOKENIZERS[MARIAN],
     "BartForSequenceClassification": TOKENIZERS[GPT2],
     "Qwen2ForCausalLM": TOKENIZERS[GPT2],
     NEOX: TOKENIZERS[GPT2],

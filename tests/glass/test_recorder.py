@@ -19,6 +19,8 @@ SHAPES = [
     ("encoder", {}), ("decoder", {}), ("seq2seq", {}), ("encoder", {"window": 2}),
     ("decoder", {"heads": 6, "key_heads": 2, "position": "rotary"}),
     ("decoder", {"position": "relative"}), ("encoder", {"value_width": 7}),
+    ("encoder", {"shared_blocks": True, "depth": 3}), ("encoder", {"relative": "bias"}),
+    ("encoder", {"relative": "disentangled", "position": "none", "relative_buckets": 8}),
 ]  # fmt: skip
 
 
@@ -87,6 +89,20 @@ def test_only_the_layer_that_is_looked_at_is_opened(monkeypatch) -> None:
     model = tiny("encoder")
     gf.record(model, TEXT, keep="encoder.blocks.1.attention.weights")
     assert opened == [model.task.backbone.encoder.blocks[1].attention]
+
+
+def test_each_layer_of_a_shared_block_has_its_own_name() -> None:
+    """The same weights in other modules: the same tensors, and an edit counts in one layer."""
+    shared = tiny("encoder", shared_blocks=True, depth=3)
+    model = tiny("encoder", depth=3)
+    assert len(list(shared.parameters())) < len(list(model.parameters()))
+    model.load_state_dict(shared.state_dict())
+    edit = {"encoder.blocks.1.attention.mixed": gf.ablate(0)}
+    for changes in ({}, {"edit": edit}, {"keep": "encoder.blocks.2.attention.weights"}):
+        found, expected = (gf.record(each, TEXT, **changes) for each in (shared, model))
+        assert list(found) == list(expected)
+        for name, tensor in expected.items():
+            close(found[name], tensor)
 
 
 def test_keep_is_a_pattern_a_list_or_a_function() -> None:

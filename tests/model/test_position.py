@@ -6,10 +6,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from glassformer.config import ModelConfig
 from glassformer.model import Batch, Sequences, build, relative_bucket, rotate, rotation, sinusoid
+from glassformer.model.position import distance_rows
 from glassformer.model.stack import Relative
 
 PROFILE = settings(deadline=None, max_examples=50, derandomize=True)
@@ -155,3 +157,40 @@ def test_relative_bias_behind_a_cache_continues_where_it_was():
     bias = table(Sequences.of([2, 1]), Sequences.of([7, 4])).detach()
     assert torch.equal(bias[0], whole[:, 5:7])
     assert torch.equal(bias[1, :, :1, :4], whole[:, 3:4, :4])
+
+
+@pytest.mark.parametrize(("rows", "furthest"), [(512, 512), (16, 17), (12, 10), (8, 4)])
+def test_distance_rows_equal_deberta(rows, furthest):
+    distance = torch.arange(-furthest - 9, furthest + 10)
+    theirs = make_log_bucket_position(distance, rows // 2, furthest).long()
+    ours = distance_rows(rows, furthest)[distance.clamp(-furthest, furthest) + furthest]
+    assert torch.equal(ours, (theirs + rows // 2).clamp(0, rows - 1))
+
+
+def test_disentangled_scores_are_the_only_positions():
+    """Without the vectors for distances the order is lost, with them it is not."""
+    model = model_of(position="none", relative="disentangled", relative_buckets=8)
+    ids, order = [11, 3, 7, 19], [2, 0, 3, 1]
+
+    def error():
+        shuffled = model(Batch.of([[ids[i] for i in order]]))
+        return (model(Batch.of([ids]))[order] - shuffled).abs().max().item()
+
+    assert error() > 1e-2
+    table = model.encoder.distances.table.weight
+    table.copy_(table[:1].clone())
+    assert error() < 1e-12
+
+
+def test_a_relative_bias_counts_beside_learned_positions():
+    """Learned positions of 0 say nothing: what is left of the order is the bias."""
+    model, ids, order = model_of(position="learned", relative="bias"), [11, 3, 7, 19], [2, 0, 3, 1]
+    model.encoder.embedding.position.weight.zero_()
+
+    def error():
+        shuffled = model(Batch.of([[ids[i] for i in order]]))
+        return (model(Batch.of([ids]))[order] - shuffled).abs().max().item()
+
+    assert error() > 1e-2
+    model.encoder.relative.table.weight.zero_()
+    assert error() < 1e-12

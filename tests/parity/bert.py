@@ -35,4 +35,5 @@ VARIANTS = (
         SIZES | {"hidden_size": 132, "num_attention_heads": 11, "hidden_act": "relu"},
         width=132,
     ),
+    Case("BertForPreTraining", BertConfig, SIZES | {"tie_word_embeddings": False}),
 )

@@ -24,4 +24,7 @@ CONTROLS = (
     {"activation": "relu"},
     {"n_heads": 6},
 )
-VARIANTS = (Case("DistilBertForMaskedLM", DistilBertConfig, SIZES | {"activation": "relu"}),)
+VARIANTS = (
+    Case("DistilBertForMaskedLM", DistilBertConfig, SIZES | {"activation": "relu"}),
+    Case("DistilBertForMaskedLM", DistilBertConfig, SIZES | {"tie_word_embeddings": False}),
+)

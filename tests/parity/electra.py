@@ -27,4 +27,7 @@ CONTROLS = (
     {"layer_norm_eps": 1e-2},
     {"num_attention_heads": 6},
 )
-VARIANTS = (Case("ElectraForMaskedLM", ElectraConfig, SIZES | {"embedding_size": 24}),)
+VARIANTS = (
+    Case("ElectraForMaskedLM", ElectraConfig, SIZES | {"embedding_size": 24}),
+    Case("ElectraForMaskedLM", ElectraConfig, SIZES | {"tie_word_embeddings": False}),
+)

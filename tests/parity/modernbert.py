@@ -31,4 +31,7 @@ CONTROLS = (
     {"norm_eps": 1e-2},
     {"rope_parameters": {"sliding_attention": {"rope_theta": 20_000.0}}},
 )
-VARIANTS = (Case("ModernBertForMaskedLM", ModernBertConfig, SIZES | {"num_hidden_layers": 2}),)
+VARIANTS = (
+    Case("ModernBertForMaskedLM", ModernBertConfig, SIZES | {"num_hidden_layers": 2}),
+    Case("ModernBertForMaskedLM", ModernBertConfig, SIZES | {"tie_word_embeddings": False}),
+)

@@ -25,4 +25,7 @@ CONTROLS = (
     {"layer_norm_eps": 1e-2},
     {"num_attention_heads": 6},
 )
-VARIANTS = (Case("RobertaForMaskedLM", RobertaConfig, SIZES | {"type_vocab_size": 2}),)
+VARIANTS = (
+    Case("RobertaForMaskedLM", RobertaConfig, SIZES | {"type_vocab_size": 2}),
+    Case("RobertaForMaskedLM", RobertaConfig, SIZES | {"tie_word_embeddings": False}),
+)

@@ -6,8 +6,10 @@ import pytest
 
 from kit import Case, check_cache, check_compiled, check_control, check_double, check_parity
 from parity import (
+    albert,
     bart,
     bert,
+    deberta,
     distilbert,
     electra,
     gemma2,
@@ -18,6 +20,8 @@ from parity import (
     marian,
     mistral,
     modernbert,
+    mpnet,
+    nomic_bert,
     olmo2,
     phi3,
     qwen2,
@@ -29,8 +33,9 @@ from parity import (
 )
 
 ALL = (
-    bart, bert, distilbert, electra, gemma2, gemma3, gpt2, gpt_neox, llama, marian, mistral,
-    modernbert, olmo2, phi3, qwen2, qwen3, roberta, smollm3, t5, xlm_roberta,
+    albert, bart, bert, deberta, distilbert, electra, gemma2, gemma3, gpt2, gpt_neox, llama, marian,
+    mistral, modernbert, mpnet, nomic_bert, olmo2, phi3, qwen2, qwen3, roberta, smollm3, t5,
+    xlm_roberta,
 )  # fmt: skip
 CLASSES = [case for each in ALL for case in each.CASES]
 VARIANTS = [case for each in ALL for case in each.VARIANTS]

@@ -174,6 +174,13 @@ def test_learned_rotary_relative_and_none(served, client):
             )  # fmt: skip
             assert found.buckets[row] == int(bucket)
             assert found.values[row] == relative.table.weight[bucket].tolist()
+    model = tiny("encoder", position="none", relative="disentangled", relative_buckets=8)
+    found, distances = model_positions(model, "encoder"), model.task.backbone.encoder.distances
+    vectors = distances.norm(distances.table.weight, Look()).tolist()
+    for row, distance in ((0, -40), (37, -3), (40, 0), (41, 1), (80, 40)):  # key − query
+        assert found.first + row == distance
+        assert found.buckets[row] == int(distances.rows[distances.furthest - distance])
+        assert found.values[row] == pytest.approx(vectors[found.buckets[row]])
     assert model_positions(tiny("encoder", position="none"), "encoder").kind == "none"
     assert lecture_positions().kind == "sinusoidal"
 
@@ -186,6 +193,8 @@ CASES = {
     "learned": ("encoder", {}), "sinusoidal": ("seq2seq", {"position": "sinusoidal", "width": 12}),
     "rotary": ("encoder", {"position": "rotary", "width": 16, "heads": 2}),
     "relative": ("seq2seq", {"position": "relative", "width": 12}),
+    "both": ("encoder", {"relative": "bias"}),
+    "disentangled": ("encoder", {"relative": "disentangled", "relative_buckets": 8}),
     "window": ("encoder", {"position": "rotary", "width": 16, "heads": 2, "window": 9}),
 }  # fmt: skip
 

@@ -95,9 +95,9 @@ def test_a_long_text_is_shown_by_its_largest_weights(open_studio):
 
 def check_walk(found):
     """Each line of the slide follows from those before it: test_studio_formulas has the others."""
-    q, k = (np.array(each["values"]) for each in (found["vectors"]["q"], found["k"]))
+    q, k = (np.array(each) for each in (found["vectors"]["q"], found["k"]))
     near = {"rtol": 0, "atol": 2e-5}
-    assert found["width"] == found["k"]["length"] <= 8
+    assert found["width"] == len(found["k"][0]) <= 8
     np.testing.assert_allclose(found["scores"], k @ q, **near)
     np.testing.assert_allclose(found["scaled"], np.array(found["scores"]) / found["scale"], **near)
     assert math.isclose(sum(found["weights"]), 1, abs_tol=1e-5)

@@ -1,6 +1,7 @@
 """No tokenizer that loads makes a text much longer, or takes longer than the text is long."""
 
 import base64
+import io
 import itertools
 import json
 import random
@@ -8,13 +9,16 @@ import unicodedata
 from typing import Any
 
 import pytest
+import sentencepiece
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, normalizers
 
 from gate.wholes import BPE, BYTES, META, UNIGRAM, added, part, template, tokenizer
 from glassformer.errors import CheckpointError
 from glassformer.text import Tokenizer
+from glassformer.text.charsmap import longest_text, wrong_with_charsmap
 from glassformer.text.growth import FORMS, MAX_GROWTH, check_growth
+from glassformer.text.spm_proto import read_model
 
 NFKC, NFD, LOWER = part("NFKC"), part("NFD"), part("Lowercase")
 BERT = part("BertNormalizer", clean_text=True, handle_chinese_chars=True, strip_accents=None,
@@ -44,6 +48,16 @@ def refused(*words: str, **changes: Any) -> None:
         load(**changes)
     line = str(caught.value)
     assert "\n" not in line and all(word in line for word in ("tokenizer.json", *words)), line
+
+
+def nfkc_map(rule: str) -> str:
+    """The map of a SentencePiece model that is trained here."""
+    writer = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["a cat sat on the mat"] * 9), model_writer=writer, vocab_size=20,
+        normalization_rule_name=rule, hard_vocab_limit=False, minloglevel=2,
+    )  # fmt: skip
+    return base64.b64encode(read_model(writer.getvalue(), "a", 1000).charsmap).decode()
 
 
 def changing() -> list[str]:
@@ -84,6 +98,18 @@ BOMB = sequence(
 MAPS = base64.b64encode(
     (1024).to_bytes(4, "little") + bytes(1024) + ("ص" * 30).encode() + b"\0"
 ).decode()
+
+
+def map_of(key: bytes, text: str) -> str:
+    """A map of characters that writes `text` for one byte."""
+    units = [0] * 512
+    units[0] = 256 << 10  # its block begins at 256
+    units[256 ^ key[0]] = 1 << 10 | 256 | key[0]  # has a text, in the first place of its block
+    units[256 ^ key[0] ^ 1] = 1 << 31
+    data = b"".join(unit.to_bytes(4, "little") for unit in (2048, *units))
+    return base64.b64encode(data + text.encode() + b"\0").decode()
+
+
 BOMBS: dict[str, dict[str, Any]] = {
     "expanders between replacements": {"normalizer": BOMB},
     "and the bytes of each": {"normalizer": sequence(replace("a", "ﷺ"), NFKC, replace("b", "c")),
@@ -91,6 +117,13 @@ BOMBS: dict[str, dict[str, Any]] = {
     "a map": {"normalizer": sequence(NFKC, part("Precompiled", precompiled_charsmap=MAPS))},
     "a map, then a form": {
         "normalizer": sequence(part("Precompiled", precompiled_charsmap=MAPS), NFD)},
+    "a map of what NFKD leaves": {"normalizer": sequence(
+        part("NFKD"), part("Precompiled", precompiled_charsmap=map_of(b"a", "xyz" * 4)))},
+    "a map of half characters": {"normalizer": sequence(
+        part("NFKD"), part("Precompiled", precompiled_charsmap=map_of(b"\xef", "xyz" * 4)))},
+    "a map after NFKD and another part": {"normalizer": sequence(
+        part("NFKD"), replace("a", "ﷺ"),
+        part("Precompiled", precompiled_charsmap=map_of(b"\xef", "xyz" * 4)))},
     "bytes of bytes": {"normalizer": sequence(NFKC, part("ByteLevel")), "pre_tokenizer": BYTES},
     "a prefix": {"normalizer": sequence(part("Prepend", prepend="ﷺ" * 64), NFKC)},
     "a space before each character": {
@@ -120,6 +153,46 @@ REAL: dict[str, dict[str, Any]] = {
     "all the letters of the world, as bytes": {
         "normalizer": sequence(NFKC, LOWER), "pre_tokenizer": BYTES},
 }  # fmt: skip
+
+
+def albert(charsmap: str) -> list[dict[str, Any]]:
+    return [
+        replace("``", '"'), replace("''", '"'), part("NFKD"), part("StripAccents"), LOWER,
+        part("Precompiled", precompiled_charsmap=charsmap),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", ["nmt_nfkc", "nmt_nfkc_cf"])
+def test_what_albert_does_passes(rule: str) -> None:
+    """The map would make 18 letters of ﷺ, too, but NFKD has taken it apart already."""
+    charsmap = nfkc_map(rule)
+    parts = albert(charsmap)
+    growth = check_growth(parts, [part("WhitespaceSplit"), META], "")
+    assert longest_text(charsmap)[0] == 18 and growth <= 36
+    made = Backend.from_str(json.dumps(tokenizer(normalizer=sequence(*parts)))).normalizer
+    texts = made.normalize_str(MARK.join(changing())).split(MARK)
+    assert max(map(len, texts)) <= growth
+    load(normalizer=sequence(*parts), pre_tokenizer=META).encode("ﷺ x ㋿")
+
+
+def test_what_nfkd_leaves_stays_whole_in_lower_case() -> None:
+    nfkd = normalizers.NFKD()
+    both = normalizers.Sequence([nfkd, normalizers.StripAccents(), normalizers.Lowercase()])
+    text = both.normalize_str(MARK.join(changing()))
+    assert nfkd.normalize_str(text) == text
+
+
+def test_a_map_that_is_a_maze_is_not_walked_through() -> None:
+    """Every byte leads from the block to itself: 256⁵ paths. All texts count then."""
+    units = [
+        256 << 10,
+        *[0] * 255,
+        *((256 ^ place) << 10 | place & 255 for place in range(256, 512)),
+    ]
+    data = b"".join(unit.to_bytes(4, "little") for unit in (2048, *units))
+    charsmap = base64.b64encode(data + b"abc\0").decode()
+    assert wrong_with_charsmap(charsmap) is None
+    assert longest_text(charsmap, str.isascii) == (3, 3)
 
 
 @pytest.mark.parametrize("name", REAL)

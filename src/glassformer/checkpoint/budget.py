@@ -33,7 +33,7 @@ def check_sizes(
     def spelt(*fields: str) -> str:
         return " × ".join(names.get(field, field) for field in fields)
 
-    depth = config.depth + (config.decoder_depth or 0)
+    depth = config.own_blocks
     if depth * MIN_TENSORS > len(shapes):
         raise CheckpointError(
             f"{source}: {spelt('depth')}: {depth} layers in the config and {len(shapes)} tensors "
@@ -67,7 +67,7 @@ def check_memory(config: ModelConfig, task: TaskConfig, each: int, source: str) 
     sizes = _matrices(config, task)
     tables = {name: n for name, n in sizes.items() if name[0] not in LAYERS}
     layer = sum(2 * n for name, n in sizes.items() if name[0] in LAYERS)
-    depth = config.depth + (config.decoder_depth or 0)
+    depth = config.own_blocks
     needed = (sum(tables.values()) + depth * layer) * each + _tables(config)[0] * WORK
     available = memory()
     if needed > available:
@@ -106,8 +106,10 @@ def _matrices(config: ModelConfig, task: TaskConfig) -> dict[tuple[str, ...], in
     if config.position == "learned":
         rows = config.max_length + config.position_offset
         sizes["max_length", "embedding_width"] = rows * table
-    if config.position == "relative":
+    if config.distances == "bias":
         sizes["relative_buckets", "heads"] = config.relative_buckets * config.heads
+    if config.distances == "disentangled":
+        sizes["relative_buckets", "width"] = config.relative_buckets * C
     return sizes
 
 
@@ -121,4 +123,6 @@ def _tables(config: ModelConfig) -> tuple[int, tuple[str, ...]]:
         return stacks * bases * config.max_length * config.rotary_width, (
             "max_length", "head_width",
         )  # fmt: skip
+    if config.distances == "disentangled":
+        return 2 * config.relative_distance + 1, ("relative_distance",)
     return 0, ()

@@ -66,7 +66,7 @@ def _facts(config: ModelConfig, spec: TaskConfig) -> dict[str, str]:
         "layers": depth,
         "width": f"{config.width}, feed-forward {config.mlp_width}",
         "heads": heads,
-        "positions": config.position,
+        "positions": config.positions,
         "vocabulary": f"{config.vocab_size:,}",
         "longest text": f"{config.max_length:,} tokens",
     }

@@ -25,6 +25,8 @@ class Key:
     read: Callable[[Any], Any] | None = None  # their number → ours, and back
     write: Callable[[Any], Any] | None = None
     first: bool = False  # a list is allowed: its first item counts
+    joined: str | None = None  # a list is allowed: its items, joined by this
+    unset: Any = None  # a value that means the same as no key
     nullable: bool = False  # null is a value, not the default
     sparse: bool = False  # written only where it is not the default
 
@@ -67,7 +69,8 @@ def read_keys(keys: tuple[Key, ...], foreign: Json, source: str) -> Json:
 def read_key(key: Key, foreign: Json, source: str) -> tuple[str, Any]:
     """The key's name in this config, and its value converted to ours."""
     spelt = ((name, look_up(foreign, name, source)) for name in key.names)
-    name, value = next(((n, v) for n, v in spelt if v is not None), (key.names[0], None))
+    known = ((name, value) for name, value in spelt if value is not None and value != key.unset)
+    name, value = next(known, (key.names[0], None))
     if value is None:
         if key.nullable and any(name in foreign for name in key.names):
             return name, None
@@ -76,10 +79,12 @@ def read_key(key: Key, foreign: Json, source: str) -> tuple[str, Any]:
         return name, key.default(foreign) if callable(key.default) else key.default
     if key.first and isinstance(value, list) and value:
         value = value[0]
+    if key.joined is not None and isinstance(value, list):
+        value = key.joined.join(map(str, value))
     if isinstance(value, dict | list):
         raise CheckpointError(f"{source}: {name} = {shown(value)}: write one value")
     if key.values:
-        if not isinstance(value, str) or value not in key.values:
+        if not isinstance(value, str | bool) or value not in key.values:
             raise CheckpointError(
                 f"{source}: {name} = {shown(value)} is not known: "
                 f"write one of {', '.join(map(str, key.values))}"

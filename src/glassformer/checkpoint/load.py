@@ -245,12 +245,13 @@ def _new_origin(task: Task, preferred: str | None = None) -> Origin:
     head_name = architecture.head_name(foreign, CONFIG)
     head = architecture.heads[head_name]
     bare = head is next(iter(architecture.heads.values()))
-    names = {}
+    names: dict[str, Link] = {}
     for link in links((*architecture.rows, *head.rows), _tensors(task), config):
         if not link.row.tied:
             inside = link.row.body or link.row in architecture.rows
             prefix = architecture.prefix if inside and not bare else ""
-            names[prefix + link.theirs] = link
+            again = any(link.ours == other.ours for other in names.values())
+            names[prefix + link.theirs] = link.as_copy() if again else link
     layout = {WEIGHTS: (sorted(names), {"format": "pt"})}
     return Origin(architecture, {}, "", None, layout, names, None, {}, {})
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -62,6 +62,10 @@ class Link:
         tensor = tensor[None] if self.row.lift else tensor
         return tensor.clone() if self.row.tied else tensor.contiguous()
 
+    def as_copy(self) -> Link:
+        """The same for a second tensor of theirs that holds a copy."""
+        return replace(self, row=replace(self.row, tied=True))
+
     def shape(self, shapes: Mapping[str, Sequence[int]]) -> tuple[int, ...]:
         """The shape that their tensor must have."""
         first = tuple(shapes[self.ours[0]])
@@ -102,15 +106,24 @@ def pair(
     """Find the tensor of the file for each link: name in the file → link.
 
     In most files the body of a model with a head has a prefix. Tied copies and constant tables
-    (`optional`) may be missing.
+    (`optional`) may be missing. If several rows name one of our tensors, the first of them that the
+    file has counts.
     """
     paired: dict[str, Link] = {}
+    missing: dict[tuple[str, ...], Link] = {}
+    filled: set[tuple[str, ...]] = set()
     for link in needed:
         spellings = [p + name for name in _spellings(link.theirs) for p in (prefix, "")]
         name = next((spelling for spelling in spellings if spelling in names), None)
-        if name is not None:
+        if link.row.tied:
+            paired |= {} if name is None else {name: link}
+        elif name is None:
+            missing.setdefault(link.ours, link)
+        elif link.ours not in filled:
             paired[name] = link
-        elif not link.row.tied and not all(ours in optional for ours in link.ours):
+            filled.add(link.ours)
+    for ours, link in missing.items():
+        if ours not in filled and not all(each in optional for each in ours):
             raise CheckpointError(
                 f"{source}: tensor {link.theirs!r} is missing: the config needs it"
             )

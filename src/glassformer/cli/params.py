@@ -48,7 +48,7 @@ def _structure(config: ModelConfig) -> str:
     return (
         f"{config.family}, {depths or 'no'} {'block' if depths == '1' else 'blocks'}, "
         f"width {config.width}, {counted(config.heads, 'heads')}, "
-        f"{config.vocab_size:,} tokens, {config.position} positions"
+        f"{config.vocab_size:,} tokens, {config.positions} positions"
     )
 
 

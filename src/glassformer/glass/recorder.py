@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, InputError, shown
 from glassformer.glass.recorded import nearest
+from glassformer.model import Block
 from glassformer.precision import widen
 from glassformer.text import plain
 
@@ -34,7 +35,10 @@ class Recorder:
     ) -> None:
         if model.training:
             raise InputError("record: the model is in training mode: call model.eval() first")
-        self.names = {module: _short(name) for name, module in model.named_modules()}
+        self.names: dict[nn.Module, list[str]] = {}
+        for name, module in model.named_modules(remove_duplicate=False):
+            self.names.setdefault(module, []).append(_short(name))
+        self.blocks_done = 0  # a block that is used for several layers has several names
         self.patterns = (keep,) if isinstance(keep, str) else () if callable(keep) else tuple(keep)
         self.keep = keep if callable(keep) else self._matches
         if edit is not None and not isinstance(edit, Mapping):
@@ -64,6 +68,7 @@ class Recorder:
                 value = _changed(path, value, change, self.several)
         if self.keep(path):
             self.tensors[path] = widen(value if self.several else _of_one_text(value))
+        self.blocks_done += isinstance(module, Block) and name == "out"
         return value
 
     def check(self) -> None:
@@ -81,13 +86,15 @@ class Recorder:
         return any(fnmatchcase(path, pattern) for pattern in self.patterns)
 
     def _path(self, module: nn.Module, name: str) -> str:
-        place = self.names[module]
+        places = self.names[module]
+        place = places[self.blocks_done % len(places)]
         return f"{place}.{name}" if place else name
 
 
 def modules(model: nn.Module) -> dict[str, nn.Module]:
     """The modules by their names in a trace: "encoder.blocks.0.attention", whatever wraps them."""
-    return {_short(name): module for name, module in model.named_modules()}
+    named = model.named_modules(remove_duplicate=False)
+    return {_short(name): module for name, module in named}
 
 
 def _short(name: str) -> str:

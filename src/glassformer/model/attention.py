@@ -45,6 +45,7 @@ class Attention(nn.Module):
         everywhere = cross or (config.global_every > 0 and place % config.global_every == 0)
         self.window = None if everywhere else config.window
         every = config.no_rotary_every
+        self.disentangled = config.relative == "disentangled" and not cross
         self.turns = not cross and (every == 0 or (layer + 1) % every > 0)  # between texts, none
 
     def forward(self, x: Tensor, ctx: Context) -> Tensor:  # (N, C) → (N, C)
@@ -52,14 +53,15 @@ class Attention(nn.Module):
         q = ctx.see(self, "q", self._turned(q, self.query_norm, ctx))
         k, v, keys = self._memory(ctx) if self.cross else self._past(x, ctx)
         queries = ctx.cross_queries if self.cross and ctx.cross_queries is not None else ctx.queries
+        bias = None if self.cross else ctx.bias
         spec = AttentionSpec(
             causal=ctx.causal and not self.cross,
             window=self.window,
-            bias=None if self.cross else ctx.bias,
+            bias=self._by_distance(q, k, ctx) if self.disentangled else bias,
             scale=self.scale,
             cap=self.cap,
             dropout=self.dropout if self.training else 0.0,
-            masks=ctx.masks,
+            masks={} if self.disentangled else ctx.masks,
         )
         recorder = (self, ctx) if ctx.opens(self) or self.cap is not None else None
         mixed = attend(q, k, v, queries, keys, spec, recorder)
@@ -77,6 +79,22 @@ class Attention(nn.Module):
             x = norm(x.reshape(x.shape[0], -1, norm.width), ctx).view(x.shape)
         turn = ctx.turn(local=self.window is not None) if self.turns else None
         return x if turn is None else rotate(x, turn)
+
+    def _by_distance(self, q: Tensor, k: Tensor, ctx: Context) -> Tensor:  # (B, H, T, S)
+        """q_i · k_d + q_d · k_j, scaled: the same two maps for a vector d of the distance i − j."""
+        assert ctx.distances is not None  # noqa: S101 - Stack passes them
+        vectors, rows = ctx.distances
+
+        def scores(x: Tensor, project: nn.Linear, row: Tensor) -> Tensor:
+            d = project(vectors).unflatten(-1, (self.heads, -1))  # (R, H, D)
+            products = torch.einsum("nhd,rhd->nhr", x, d) * self.scale
+            products = ctx.queries.pad(products).transpose(1, 2)  # (B, H, T, R)
+            return products.gather(-1, row.expand(*products.shape[:2], -1, -1))
+
+        to_position = scores(q, self.key, rows)
+        to_content = scores(k, self.query, rows.T).transpose(-1, -2)
+        to_position = ctx.see(self, "content_to_position", to_position)
+        return to_position + ctx.see(self, "position_to_content", to_content)
 
     def _past(self, x: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Sequences]:
         """This text's own keys and values, after those in the cache."""

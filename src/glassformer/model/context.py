@@ -48,6 +48,7 @@ class Context(Look):
     rotation: Tensor | None = None  # (2, N, D/2) cos and sin at each token's position
     local_rotation: Tensor | None = None  # for layers with a window, if theirs differs
     bias: Tensor | None = None  # (1 or B, H, T, S) added to the scores: relative positions
+    distances: tuple[Tensor, Tensor] | None = None  # (R, C) their vectors, (T, S) the row of each
     memory: Tensor | None = None  # (M, C) the encoder's output for the source
     memory_keys: Sequences | None = None
     cross_queries: Sequences | None = None  # as queries, or with a text's beams as one text

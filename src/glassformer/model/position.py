@@ -57,6 +57,20 @@ def rotate(x: Tensor, turn: Tensor) -> Tensor:
     return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], dim=-1)
 
 
+def distance_rows(rows: int, furthest: int) -> Tensor:  # (2 · furthest + 1,)
+    """The row of a table for each distance (query − key) from −furthest to furthest.
+
+    Half of the rows hold one distance each; the others grow logarithmically.
+    """
+    near = rows // 4
+    distance = torch.arange(-furthest, furthest + 1, device="cpu")
+    most = torch.tensor((furthest - 1) / near, device="cpu").log()
+    growth = (distance.abs().clamp(min=near) / near).log() / most * (near - 1)
+    far = distance.sign() * (near + growth.ceil().long())
+    row = torch.where(distance.abs() <= near, distance, far) + rows // 2
+    return row.clamp(0, rows - 1)
+
+
 def relative_bucket(distance: Tensor, *, both_sides: bool, buckets: int, furthest: int) -> Tensor:
     """The bucket of a distance (key − query): near distances have their own, far ones share one.
 

@@ -12,7 +12,7 @@ from glassformer.model.block import Block, Dropout
 from glassformer.model.cache import Cache
 from glassformer.model.context import Context, Look, Visitor
 from glassformer.model.norm import Norm
-from glassformer.model.position import relative_bucket, rotation, sinusoid
+from glassformer.model.position import distance_rows, relative_bucket, rotation, sinusoid
 from glassformer.model.sequences import Batch, Sequences
 
 
@@ -54,7 +54,7 @@ class Embedding(nn.Module):
 
 
 class Relative(nn.Module):
-    """T5's positions: a learned number for each head and distance, added to the scores."""
+    """A learned number for each head and distance, added to the scores: T5, and beside others."""
 
     def __init__(self, config: ModelConfig, *, causal: bool) -> None:
         super().__init__()
@@ -78,6 +78,28 @@ class Relative(nn.Module):
         return bias.permute(0, 3, 1, 2)
 
 
+class Distances(nn.Module):
+    """DeBERTa's positions: a vector for each distance, to compare queries and keys with."""
+
+    rows: Tensor
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.table = nn.Embedding(config.relative_buckets, config.width)
+        self.norm = Norm(config)
+        self.dropout = Dropout(config.dropout.embedding)
+        self.furthest = config.relative_distance
+        rows = distance_rows(config.relative_buckets, self.furthest)
+        self.register_buffer("rows", rows, persistent=False)
+
+    def forward(self, queries: Sequences, look: Look) -> tuple[Tensor, Tensor]:  # (R, C), (T, S)
+        """The vectors, and which of them belongs to each query and key."""
+        place = torch.arange(queries.longest, device=self.rows.device)
+        distance = (place[:, None] - place).clamp(-self.furthest, self.furthest)
+        vectors = self.dropout(self.norm(self.table.weight, look))
+        return vectors, self.rows[distance + self.furthest]
+
+
 class Stack(nn.Module):
     """An encoder, or (causal) a decoder, or (with cross) the decoder of a translator."""
 
@@ -95,9 +117,12 @@ class Stack(nn.Module):
     ) -> None:
         super().__init__()
         self.embedding = Embedding(config, token)
-        self.blocks = nn.ModuleList(Block(config, layer=i, cross=cross) for i in range(depth))
+        own = min(1, depth) if config.shared_blocks else depth
+        blocks = [Block(config, layer=i, cross=cross) for i in range(own)]
+        self.blocks = nn.ModuleList(blocks[i % own] for i in range(depth))  # or one, many times
         self.norm = Norm(config) if config.final_norm else None
-        self.relative = Relative(config, causal=causal) if config.position == "relative" else None
+        self.relative = Relative(config, causal=causal) if config.distances == "bias" else None
+        self.distances = Distances(config) if config.distances == "disentangled" else None
         self.causal = causal
         turns = local = None
         if config.position == "rotary":
@@ -140,6 +165,7 @@ class Stack(nn.Module):
             rotation=turn,
             local_rotation=local,
             bias=bias,
+            distances=None if self.distances is None else self.distances(queries, look),
             memory=memory,
             memory_keys=memory_keys,
             cross_queries=queries if cache is None else cache.cross_queries(queries),

@@ -151,7 +151,7 @@ def _following(size: str, known: Mapping[str, Any]) -> Any:
     return {
         "head_width": known["width"] // known["heads"],
         "value_width": known["head_width"],
-        "score_width": known["head_width"],
+        "score_width": known["head_width"] * (3 if known["relative"] == "disentangled" else 1),
         "key_heads": known["heads"],
         "embedding_width": known["width"],
         "decoder_depth": known["depth"],

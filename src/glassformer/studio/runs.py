@@ -198,7 +198,7 @@ def _input(model: Model, request: RunRequest, progress: JobMonitor) -> RunInput:
         return record(model, text.inputs, keep=f"{side}.blocks.*.out")
 
     edit = {
-        **interventions.heads_off(request, stack_sizes(model)),
+        **interventions.ablated(model, request, stack_sizes(model)),
         **interventions.of_side(model, request, side, donor),
     }
     tokenizer = model.tokenizer
@@ -225,7 +225,7 @@ def _seq2seq_input(model: Model, request: RunRequest, progress: JobMonitor) -> R
 
     start = [model.task.backbone.config.ids.start or 0]
     edit = {
-        **interventions.heads_off(request, stack_sizes(model)),
+        **interventions.ablated(model, request, stack_sizes(model)),
         **interventions.of_side(model, request, "encoder", donor("encoder", start)),
     }
     target_ids, complete = _target(model, request, source.ids, edit, progress)

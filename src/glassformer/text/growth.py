@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tokenizers.normalizers import NFKD
+
 from glassformer.errors import CheckpointError
 from glassformer.text.charsmap import longest_text
 
@@ -45,27 +47,38 @@ def _normalized(parts: Sequence[Part]) -> tuple[int, int]:
     """The characters and bytes that one character becomes.
 
     Forms in a row grow no more than the largest of them, because what NFD or NFKC has taken apart
-    is not taken apart again. Any other part can write characters that the next form takes apart.
+    is not taken apart again. A map after NFKD sees only what NFKD leaves. Any other part can write
+    characters that the next form takes apart.
     """
     chars, size, start = 1, MAX_CHAR_BYTES, 1  # start: characters before this row of forms
+    apart = False  # whether NFKD is in this row
     for part in parts:
         match part["type"]:
+            case "StripAccents":
+                continue
             case kind if kind in FORMS:
                 most, largest = FORMS[kind]
                 chars, size = max(chars, start * most), max(size, start * largest)
+                apart = kind == "NFKD" or (apart and kind == "Lowercase")
                 continue
             case "Replace":  # by no more characters than it finds
                 size = MAX_CHAR_BYTES * chars
             case "Precompiled":
-                most, largest = longest_text(part["precompiled_charsmap"])
+                occurs = _whole if apart else None
+                most, largest = longest_text(part["precompiled_charsmap"], occurs)
                 chars, size = chars * max(most, 1), chars * max(largest, MAX_CHAR_BYTES)
             case "Prepend":
                 chars += len(part["prepend"])
                 size = MAX_CHAR_BYTES * chars
             case "ByteLevel":  # a character of one or two bytes for each byte
                 chars, size = size, 2 * size
-        start = chars
+        start, apart = chars, False
     return chars, size
+
+
+def _whole(text: str) -> bool:
+    """Does NFKD leave it as it is?"""
+    return bool(NFKD().normalize_str(text) == text)
 
 
 def _in_pieces(parts: Sequence[Part], chars: int, size: int) -> int:

@@ -19,7 +19,11 @@ from glassformer.tasks.calls import FAMILIES
 from glassformer.text import Tokenizer
 
 # Until the tokenizer is known: a model that generates must have these tokens.
-PLACEHOLDER_IDS = {"seq2seq": TokenIds(pad=0, start=0, end=0), "decoder": TokenIds(start=0, end=0)}
+PLACEHOLDER_IDS = {
+    "encoder": TokenIds(pad=0),
+    "decoder": TokenIds(start=0, end=0),
+    "seq2seq": TokenIds(pad=0, start=0, end=0),
+}
 PLACEHOLDER_LABELS = ("a", "b")  # for classes that are not known yet
 
 
@@ -27,7 +31,7 @@ def check_model(recipe: Recipe, source: str) -> None:
     """ConfigError if the recipe's model cannot be trained on its objective, or not saved."""
     objective = objective_of(recipe)
     if recipe.init_from is None:
-        ids = PLACEHOLDER_IDS.get(objective.family, TokenIds())
+        ids = PLACEHOLDER_IDS[objective.family]
         config = model_config(recipe, recipe.tokenizer.vocab_size, ids, source)
         spec = objective.task_config(recipe, config, PLACEHOLDER_LABELS)
         try:

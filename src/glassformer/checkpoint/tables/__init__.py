@@ -3,8 +3,10 @@
 import copyreg
 
 from glassformer.checkpoint.architecture import Architecture
+from glassformer.checkpoint.tables.albert import ALBERT
 from glassformer.checkpoint.tables.bart import BART
 from glassformer.checkpoint.tables.bert import BERT
+from glassformer.checkpoint.tables.deberta import DEBERTA_V2
 from glassformer.checkpoint.tables.distilbert import DISTILBERT
 from glassformer.checkpoint.tables.electra import ELECTRA
 from glassformer.checkpoint.tables.gemma import GEMMA2, GEMMA3
@@ -14,6 +16,8 @@ from glassformer.checkpoint.tables.llama import LLAMA
 from glassformer.checkpoint.tables.marian import MARIAN
 from glassformer.checkpoint.tables.mistral import MISTRAL
 from glassformer.checkpoint.tables.modernbert import MODERNBERT
+from glassformer.checkpoint.tables.mpnet import MPNET
+from glassformer.checkpoint.tables.nomic_bert import NOMIC_BERT
 from glassformer.checkpoint.tables.olmo2 import OLMO2
 from glassformer.checkpoint.tables.own import OWN
 from glassformer.checkpoint.tables.phi3 import PHI3
@@ -25,8 +29,9 @@ from glassformer.checkpoint.tables.t5 import T5
 # A new model is saved as the first of these that can store it: the narrower ones come first, and
 # ours, which transformers does not open, comes last.
 _ALL = (
-    DISTILBERT, BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, ELECTRA, MODERNBERT, GPT2, LLAMA, MISTRAL,
-    QWEN2, QWEN3, SMOLLM3, PHI3, OLMO2, GEMMA2, GEMMA3, GPT_NEOX, MARIAN, BART, T5, OWN,
+    DISTILBERT, BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, MPNET, ELECTRA, ALBERT, DEBERTA_V2,
+    NOMIC_BERT, MODERNBERT, GPT2, LLAMA, MISTRAL, QWEN2, QWEN3, SMOLLM3, PHI3, OLMO2, GEMMA2,
+    GEMMA3, GPT_NEOX, MARIAN, BART, T5, OWN,
 )  # fmt: skip
 ARCHITECTURES: dict[str, Architecture] = {table.model_type: table for table in _ALL}
 

@@ -5,9 +5,10 @@ from glassformer.checkpoint.keys import ACTIVATIONS, Key
 from glassformer.checkpoint.rows import Row
 
 THEIRS, OURS = "encoder.layer.{}.", "backbone.encoder.blocks.{}."
+TOKENS = "backbone.encoder.embedding.token.weight"
 
 BODY = (
-    Row("embeddings.word_embeddings.weight", "backbone.encoder.embedding.token.weight"),
+    Row("embeddings.word_embeddings.weight", TOKENS),
     Row("embeddings.position_embeddings.weight", "backbone.encoder.embedding.position.weight"),
     Row("embeddings.token_type_embeddings.weight", "backbone.encoder.embedding.segment.weight"),
     Row("embeddings.LayerNorm.*", "backbone.encoder.embedding.norm.*"),
@@ -21,13 +22,22 @@ BODY = (
     Row(THEIRS + "output.LayerNorm.*", OURS + "mlp_norm.*"),
 )
 POOLER = Row("pooler.dense.*", "pooler.dense.*", body=True)
-WORDS = (
-    Row("cls.predictions.transform.dense.*", "transform.dense.*"),
-    Row("cls.predictions.transform.LayerNorm.*", "transform.norm.*"),
-    Row("cls.predictions.bias", "lm_head.bias"),
-    Row("cls.predictions.decoder.weight", "backbone.encoder.embedding.token.weight", tied=True),
-    Row("cls.predictions.decoder.bias", "lm_head.bias", tied=True),
-)
+
+
+def words(home: str, dense: str, norm: str) -> tuple[Row, ...]:
+    """The output for masked words: tied, or a linear layer that adds a bias of its own."""
+    return (
+        Row(f"{home}.{dense}.*", "transform.dense.*"),
+        Row(f"{home}.{norm}.*", "transform.norm.*"),
+        Row(f"{home}.decoder.weight", "lm_head.weight"),
+        Row(f"{home}.decoder.weight", TOKENS, tied=True),
+        Row(f"{home}.decoder.bias", "lm_head.bias", when=("tied", False)),
+        Row(f"{home}.bias", "lm_head.bias"),
+        Row(f"{home}.decoder.bias", "lm_head.bias", tied=True),
+    )
+
+
+WORDS = words("cls.predictions", "transform.dense", "transform.LayerNorm")
 DROPOUT = ("classifier_dropout", "hidden_dropout_prob")
 
 BERT = Architecture(
@@ -72,6 +82,7 @@ BERT = Architecture(
         Key("attention_probs_dropout_prob", "dropout.attention", 0.1),
         Key("initializer_range", "init_std", 0.02),
         Key("pad_token_id", "ids.pad", None),
+        Key("tie_word_embeddings", "tied", True),
     ),
     constants={
         "family": "encoder",
@@ -79,13 +90,11 @@ BERT = Architecture(
         "norm_place": "post",
         "embedding_norm": True,
         "final_norm": False,
-        "tied": True,
     },
     fixed={
         "is_decoder": False,
         "add_cross_attention": False,
         "position_embedding_type": "absolute",
-        "tie_word_embeddings": True,
     },
     inert=("embeddings.position_ids", "embeddings.token_type_ids"),
 )

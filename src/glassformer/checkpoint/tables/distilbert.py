@@ -31,6 +31,7 @@ DISTILBERT = Architecture(
                 Row("vocab_transform.*", "transform.dense.*"),
                 Row("vocab_layer_norm.*", "transform.norm.*"),
                 Row("vocab_projector.bias", "lm_head.bias"),
+                Row("vocab_projector.weight", "lm_head.weight"),
                 Row("vocab_projector.weight", TOKENS, tied=True),
             ),
         ),
@@ -64,6 +65,7 @@ DISTILBERT = Architecture(
         Key("attention_dropout", "dropout.attention", 0.1),
         Key("initializer_range", "init_std", 0.02),
         Key("pad_token_id", "ids.pad", 0),
+        Key("tie_word_embeddings", "tied", True),
     ),
     constants={
         "family": "encoder",
@@ -72,8 +74,7 @@ DISTILBERT = Architecture(
         "norm_eps": 1e-12,
         "embedding_norm": True,
         "final_norm": False,
-        "tied": True,
     },
-    fixed={"tie_word_embeddings": True},
+    fixed={},
     inert=("embeddings.position_ids",),
 )

@@ -3,10 +3,9 @@
 from glassformer.checkpoint.architecture import Architecture, Head
 from glassformer.checkpoint.keys import Key
 from glassformer.checkpoint.rows import Row
-from glassformer.checkpoint.tables.bert import BERT, BODY, DROPOUT
+from glassformer.checkpoint.tables.bert import BERT, BODY, DROPOUT, TOKENS
 
 SIZES = ("hidden_size", "num_attention_heads", "intermediate_size", "hidden_act")
-TOKENS = "backbone.encoder.embedding.token.weight"
 
 ELECTRA = Architecture(
     model_type="electra",
@@ -28,6 +27,7 @@ ELECTRA = Architecture(
                 Row("generator_predictions.dense.*", "transform.dense.*"),
                 Row("generator_predictions.LayerNorm.*", "transform.norm.*"),
                 Row("generator_lm_head.bias", "lm_head.bias"),
+                Row("generator_lm_head.weight", "lm_head.weight"),
                 Row("generator_lm_head.weight", TOKENS, tied=True),
             ),
         ),

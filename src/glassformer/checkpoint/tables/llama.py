@@ -93,6 +93,9 @@ LLAMA = Architecture(
         Key("attention_bias", ("attention_bias", "output_bias"), False),
         Key("mlp_bias", "mlp_bias", False),
         Key("attention_dropout", "dropout.attention", 0.0),
+        # Llama has no other dropout; a model that was trained with it keeps the rates by these.
+        Key("embd_pdrop", "dropout.embedding", 0.0, sparse=True),
+        Key("resid_pdrop", "dropout.residual", 0.0, sparse=True),
         Key("initializer_range", "init_std", 0.02),
         Key("tie_word_embeddings", "tied", False),
         Key("bos_token_id", "ids.start", 1),

@@ -55,6 +55,7 @@ MODERNBERT = Architecture(
             (
                 *head("transform"),
                 Row("decoder.bias", "lm_head.bias"),
+                Row("decoder.weight", "lm_head.weight"),
                 Row("decoder.weight", TOKENS, tied=True),
             ),
         ),
@@ -94,6 +95,7 @@ MODERNBERT = Architecture(
         Key("mlp_dropout", "dropout.mlp", 0.0),
         Key("initializer_range", "init_std", 0.02),
         Key("pad_token_id", "ids.pad", 50283),
+        Key("tie_word_embeddings", "tied", True),
     ),
     constants={
         "family": "encoder",
@@ -106,7 +108,6 @@ MODERNBERT = Architecture(
         "mlp_bias": False,
         "gated": True,
         "activation": "gelu",
-        "tied": True,
     },
     fixed={
         "norm_bias": False,
@@ -116,7 +117,6 @@ MODERNBERT = Architecture(
         "classifier_bias": False,
         "hidden_activation": "gelu",
         "classifier_activation": "gelu",
-        "tie_word_embeddings": True,
         "rope_parameters.full_attention.rope_type": "default",
         "rope_parameters.sliding_attention.rope_type": "default",
     },

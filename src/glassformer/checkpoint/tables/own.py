@@ -19,6 +19,7 @@ GROUPS: dict[str, type[Strict]] = {
 BODY = (
     "embedding.token.weight", "embedding.position.weight", "embedding.segment.weight",
     "embedding.norm.*", "embedding.project.*", "relative.table.weight",
+    "distances.table.weight", "distances.norm.*",
     "blocks.{}.attention.query.*", "blocks.{}.attention.key.*", "blocks.{}.attention.value.*",
     "blocks.{}.attention.output.*", "blocks.{}.attention.query_norm.*",
     "blocks.{}.attention.key_norm.*", "blocks.{}.attention_norm.*",

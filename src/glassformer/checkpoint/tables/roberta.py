@@ -6,14 +6,23 @@ XLM-RoBERTa and CamemBERT are the same network, with classes of other names.
 from dataclasses import replace
 
 from glassformer.checkpoint.architecture import Architecture, Head
-from glassformer.checkpoint.keys import Key
+from glassformer.checkpoint.keys import Json, Key
 from glassformer.checkpoint.rows import Row
-from glassformer.checkpoint.tables.bert import BERT, BODY, DROPOUT, POOLER
+from glassformer.checkpoint.tables.bert import BERT, BODY, DROPOUT, POOLER, words
+from glassformer.config import ModelConfig
 
 OWN = ("max_position_embeddings", "vocab_size", "hidden_act", "pad_token_id")
 POSITIONS = Key(
     "max_position_embeddings", "max_length", 512, read=lambda n: n - 2, write=lambda n: n + 2
 )
+
+
+def counted_from_pad(foreign: Json, config: ModelConfig) -> str | None:
+    """Their positions begin at the number after this token's id, and ours at 2."""
+    if config.ids.pad != 1:
+        return f"pad_token_id = {config.ids.pad} is not supported: only 1 is, as positions need it"
+    return None
+
 
 ROBERTA = Architecture(
     model_type="roberta",
@@ -21,16 +30,7 @@ ROBERTA = Architecture(
     rows=BODY,
     heads={
         "RobertaModel": Head("features", (POOLER,), {"pooler": "tanh"}),
-        "RobertaForMaskedLM": Head(
-            "masked_lm",
-            (
-                Row("lm_head.dense.*", "transform.dense.*"),
-                Row("lm_head.layer_norm.*", "transform.norm.*"),
-                Row("lm_head.bias", "lm_head.bias"),
-                Row("lm_head.decoder.weight", "backbone.encoder.embedding.token.weight", tied=True),
-                Row("lm_head.decoder.bias", "lm_head.bias", tied=True),
-            ),
-        ),
+        "RobertaForMaskedLM": Head("masked_lm", words("lm_head", "dense", "layer_norm")),
         "RobertaForSequenceClassification": Head(
             "classification",
             (
@@ -52,11 +52,12 @@ ROBERTA = Architecture(
         Key("vocab_size", "vocab_size", 50265),
         POSITIONS,
         Key("pad_token_id", "ids.pad", 1),
-        Key("bos_token_id", "ids.start", 0),
-        Key("eos_token_id", "ids.end", 2),
+        Key("bos_token_id", "ids.start", 0, nullable=True),
+        Key("eos_token_id", "ids.end", 2, nullable=True),
     ),
     constants={**BERT.constants, "position_offset": 2, "activation": "gelu"},
     fixed={**BERT.fixed, "hidden_act": "gelu"},
+    rule=counted_from_pad,
     inert=BERT.inert,
 )
 

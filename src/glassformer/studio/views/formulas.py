@@ -61,6 +61,7 @@ class HeadPlace:
     attention: Attention
     off: bool = False  # the head
     patched: bool = False  # the block's output at this token
+    units_off: tuple[int, ...] = ()  # of this layer's MLP
 
     @property
     def block(self) -> Block:
@@ -187,7 +188,15 @@ def _scores(at: HeadPlace) -> list[NumbersStep]:
     )
     if cap is not None:
         mask_text = f"No score is larger than {cap:g}. " + mask_text
-    if _biased(at):
+    formulas: list[JsonValue] = [["=", "w_j", ["mask", added] if masked else added]]
+    if at.attention.disentangled:
+        compared: JsonValue = ["+", ["dot", "q", "k_δ"], ["dot", "q_δ", "k_j"]]
+        formulas.insert(0, ["=", "b_j", ["/", compared, ["sqrt", width]]])
+        mask_text = (
+            "k_δ and q_δ are W_K and W_Q of a learned vector for the distance δ to the key: which "
+            "distances this token looks for, and from which each key is to be found. "
+        ) + mask_text
+    elif _biased(at):
         mask_text = "b_j is a learned number for the distance to the key. " + mask_text
     softmax: JsonValue = ["/", ["exp", "w_j"], ["sum", "i", ["exp", "w_i"]]]
     return [
@@ -203,8 +212,7 @@ def _scores(at: HeadPlace) -> list[NumbersStep]:
         ),
         _step(
             "masked", "Bias and mask" if _biased(at) else "Cap and mask" if cap else "Mask",
-            mask_text,
-            [["=", "w_j", ["mask", added] if masked else added]], [],
+            mask_text, formulas, ["q"] if at.attention.disentangled else [],
         ),
         _step(
             "weights", "Softmax", "All scores become positive and sum to one: the weights.",
@@ -214,7 +222,8 @@ def _scores(at: HeadPlace) -> list[NumbersStep]:
 
 
 def _biased(at: HeadPlace) -> bool:
-    return at.stack.relative is not None and not at.attention.cross
+    learned = at.stack.relative is not None and not at.attention.cross
+    return learned or at.attention.disentangled
 
 
 def _mixed(at: HeadPlace) -> NumbersStep:
@@ -272,7 +281,7 @@ def _mlp_step(at: HeadPlace) -> NumbersStep:
         if not block.post and isinstance(block.mlp_norm, Norm):
             formulas.append(["=", "n_mlp", normed(block.mlp_norm, "r_cross")])
             shows.append("n_mlp")
-    formulas.append(["=", "m", _mlp(mlp, read)])
+    formulas.append(["=", "m", _mlp(mlp, read, bool(at.units_off))])
     shows += ["m"]
     added = "m"
     if isinstance(block.mlp_out_norm, Norm):
@@ -293,6 +302,9 @@ def _mlp_step(at: HeadPlace) -> NumbersStep:
     text = "The same two linear maps for every token, with an activation between them"
     text += " and a gate" if mlp.gate is not None else ""
     text += "; then added to the residual stream."
+    if at.units_off:
+        named = ", ".join(map(str, at.units_off))
+        text += f" on is 0 for the units that are switched off ({named}), and 1 for the others."
     text += " It comes after the cross-attention." if at.crosses_later else ""
     text += " The result is replaced by a vector of another sentence." if at.patched else ""
     title = "Gated MLP" if mlp.gate is not None else "MLP"
@@ -316,13 +328,13 @@ def normed(norm: Norm, x: str) -> JsonValue:
     return scaled if norm.bias is None else ["+", scaled, "β"]
 
 
-def _mlp(mlp: MLP, x: str) -> JsonValue:
+def _mlp(mlp: MLP, x: str, some_off: bool) -> JsonValue:
     name = next(key for key, each in ACTIVATIONS.items() if each is mlp.activation)
     act, inner = ACTIVATION_NAMES[name], linear(mlp.up, "1", x)
     hidden: JsonValue = ["call", act, inner]
     if mlp.gate is not None:
         hidden = ["times", ["call", act, linear(mlp.gate, "g", x)], inner]
-    return linear(mlp.down, "2", hidden)
+    return linear(mlp.down, "2", ["times", "on", hidden] if some_off else hidden)
 
 
 def _kind(norm: Norm) -> str:

@@ -6,16 +6,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from glassformer.config import Position
 from glassformer.errors import InputError
 from glassformer.glass.recorder import modules
 from glassformer.glass.stacks import StackName
 from glassformer.loaded import Model
-from glassformer.model import Sequences
+from glassformer.model import Look, Sequences
 from glassformer.model.position import relative_bucket, sinusoid
-from glassformer.model.stack import Relative, Stack
+from glassformer.model.stack import Distances, Relative, Stack
 from glassformer.precision import widen
-from glassformer.studio.page_schemas import PositionTable
+from glassformer.studio.page_schemas import PositionKind, PositionTable
 
 MAX_SHOWN = 100  # positions, and entries of each
 MAX_DISTANCE = 40  # of relative positions
@@ -41,10 +40,12 @@ def model_positions(model: Model, stack: StackName) -> PositionTable:
         return _table("rotary", cos, torch.cat([cos, sin], -1))
     if module.relative is not None:
         return _distances(module.relative)
+    if module.distances is not None:
+        return _distance_vectors(module.distances)
     return PositionTable(kind="none", first=0, columns=[], values=[], similar=[], buckets=[])
 
 
-def _table(kind: Position, values: Tensor, vectors: Tensor | None = None) -> PositionTable:
+def _table(kind: PositionKind, values: Tensor, vectors: Tensor | None = None) -> PositionTable:
     """A vector for each position. `vectors` are compared if they are longer than `values`."""
     values = widen(values[:MAX_SHOWN].detach()).cpu()
     vectors = values if vectors is None else widen(vectors).cpu()
@@ -56,6 +57,15 @@ def _table(kind: Position, values: Tensor, vectors: Tensor | None = None) -> Pos
         similar=F.cosine_similarity(vectors[:, None], vectors[None], dim=-1).tolist(),
         buckets=[],
     )
+
+
+@torch.no_grad()
+def _distance_vectors(distances: Distances) -> PositionTable:
+    """DeBERTa has a vector for each distance from query to key."""
+    vectors, rows = distances(Sequences.of([MAX_DISTANCE + 1]), Look())
+    chosen = torch.cat([rows[-1, :-1], rows[0]])  # of the keys before a query, and after it
+    table = _table("disentangled", vectors[chosen])
+    return table.model_copy(update={"first": -MAX_DISTANCE, "buckets": chosen.tolist()})
 
 
 @torch.no_grad()

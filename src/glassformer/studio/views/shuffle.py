@@ -172,9 +172,13 @@ def no_positions(model: Model) -> dict[str, Callable[[Tensor], Tensor]]:
         local = config.window is not None and config.local_rotary_base is not None
         names = ("*.rotation", *(("*.local_rotation",) if local else ()))
         return dict.fromkeys(names, _no_rotation)
-    added = {"learned": "*.embedding.positions", "sinusoidal": "*.embedding.positions",
-             "relative": "*.relative.bias"}  # fmt: skip
-    return {added[config.position]: torch.zeros_like} if config.position in added else {}
+    placed = ("*.embedding.positions",) if config.position in ("learned", "sinusoidal") else ()
+    distant = {
+        "bias": ("*.relative.bias",),
+        "disentangled": ("*.content_to_position", "*.position_to_content"),
+        None: (),
+    }[config.distances]
+    return dict.fromkeys((*placed, *distant), torch.zeros_like)
 
 
 def _no_rotation(rotation: Tensor) -> Tensor:  # (2, N, D/2) cos and sin

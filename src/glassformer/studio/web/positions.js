@@ -28,6 +28,7 @@ const KINDS = {
   learned: ["Learned", "Each position has a vector of its own, learned like a word's, and added to it."],
   rotary: ["RoPE", "Nothing is added: each pair of a query's and a key's entries is turned, further at each position. Shown are the cosines of the angles."],
   relative: ["Relative", "Nothing is added to the words: each head adds a learned number to its scores, by how far the key is from the query. Far distances share one (buckets)."],
+  disentangled: ["Disentangled", "Nothing is added to the words: each distance from query to key has a learned vector, and every head compares its queries and keys with it."],
 };
 
 function build(app) {
@@ -76,11 +77,12 @@ function build(app) {
     const count = data.values.length;
     const row = Math.max(0, Math.min(count - 1, state.place));
     const called = (i) => String(i + data.first).replace("-", "−");
-    const name = `${relative ? "distance" : "position"} ${called(row)}`;
+    const what = data.first < 0 ? "distance" : "position";
+    const name = `${what} ${called(row)}`;
     slider.max = String(count - 1);
     slider.value = String(row);
     shown.textContent = called(row);
-    field.firstChild.textContent = relative ? "distance" : "position";
+    field.firstChild.textContent = what;
     const [kind, text] = KINDS[data.kind];
     about.textContent = `${kind}. ${text}`;
     const ticks = ticksOf(count, data.first);
@@ -93,29 +95,29 @@ function build(app) {
     swap(titles[0], el("span", { text: relative ? "What each head adds, by distance" : "A few of the curves" }), el("span", { class: "quiet", text: `${name} is marked${OWN.includes(data.kind) ? ", each curve has its own scale" : ""}` }));
     swap(waves, squiggles({ label: `${lanes.length} curves; at ${name}: ${lanes.map(({ name: lane, values }) => `${lane} ${number(values[row])}`).join(", ")}`,
       wide: Math.max(260, waves.clientWidth), high: Math.max(240, Math.min(460, waves.clientHeight)), lanes, ticks, marked: row, pick }));
-    swap(titles[1], el("span", { text: relative ? "All heads" : "All numbers of all positions" }));
+    swap(titles[1], el("span", { text: relative ? "All heads" : `All numbers of all ${what}s` }));
     const bytes = Uint8Array.from(all, (value) => Math.round((255 * (Math.max(-1, Math.min(1, value / most)) + 1)) / 2));
     swap(scale, legend(app.theme(), false, `${over ? "≤ " : ""}${number(-most)}`, `${over ? "≥ " : ""}${number(most)}`, over ? `value, ${100 * INSIDE} % are between` : "value"));
     cells.show({ bytes, values: all, rows: data.values.map((_, i) => ({ text: called(i), special: false })), columns: data.columns.map((each) => ({ text: each, special: false })),
       chosen: row, zoom: 0, stretch: true, round: true, palette: words(colours(app.theme())) });
     cells.view.canvas.dataset.drawn = [state.show, data.kind, app.theme()].join();
     if (relative) buckets(data, row, ticks, called, pick);
-    else similar(data, row, ticks, pick);
+    else similar(data, row, ticks, what, called, pick);
     app.say(`${name}: ${lanes.map(({ name: lane, values }) => `${lane} ${number(values[row])}`).join(", ")}`);
   }
 
   const room = () => ({ wide: Math.max(200, curve.clientWidth), high: Math.max(150, Math.min(420, curve.clientHeight)) });
 
-  /** How like this position is to all others. */
-  function similar(data, row, ticks, pick) {
+  /** How like this position or distance is to all others. */
+  function similar(data, row, ticks, what, called, pick) {
     const values = data.similar[row];
     const low = Math.min(0, ...data.similar.flat());
     const order = values.map((_, i) => i).filter((i) => i !== row).sort((a, b) => values[b] - values[a]).slice(0, NEAREST);
-    swap(titles[2], el("span", { text: `How like position ${row} are the others?` }), el("span", { class: "quiet", text: "cosine" }));
-    swap(near, table(`Most like position ${row}`, ["position", "cosine", ""], order.map((i) => [
-      i, valued(values[i], exact), el("span", { class: "bar now", vars: { p: String(Math.max(0, values[i])) } }),
+    swap(titles[2], el("span", { text: `How like ${what} ${called(row)} are the others?` }), el("span", { class: "quiet", text: "cosine" }));
+    swap(near, table(`Most like ${what} ${called(row)}`, [what, "cosine", ""], order.map((i) => [
+      called(i), valued(values[i], exact), el("span", { class: "bar now", vars: { p: String(Math.max(0, values[i])) } }),
     ]), { class: "values" }));
-    swap(curve, chart({ label: `Cosine of position ${row} to all others`, ...room(), low, most: 1, series: [{ kind: "s0", values }], ticks, marked: row, pick }));
+    swap(curve, chart({ label: `Cosine of ${what} ${called(row)} to all others`, ...room(), low, most: 1, series: [{ kind: "s0", values }], ticks, marked: row, pick }));
   }
 
   /** Which distances share one number. */
@@ -144,12 +146,12 @@ function* along(app) {
 /** A few columns to draw as curves: from the fastest to slow ones. */
 function laned({ kind, columns }) {
   const count = Math.min(LANES, columns.length);
-  if (kind === "learned" || kind === "relative") return Array.from({ length: count }, (_, i) => i);
+  if (OWN.includes(kind)) return Array.from({ length: count }, (_, i) => i);
   const even = kind === "sinusoidal" ? 2 : 1;
   return [...new Set(Array.from({ length: count }, (_, i) => Math.floor((i * columns.length * 0.6) / count / even) * even))];
 }
 
-const OWN = ["learned", "relative"]; // numbers of any size; waves go from −1 to 1
+const OWN = ["learned", "relative", "disentangled"]; // numbers of any size; waves go from −1 to 1
 const CALLED = { relative: "head", rotary: "pair" };
 
 function laneOf({ kind, columns, values: all }, c) {
