@@ -36,7 +36,7 @@ assert torch.allclose(row, trace["encoder.blocks.0.attention.weights"][0, cat], 
 assert torch.allclose(mixed, trace["encoder.blocks.0.attention.mixed"][cat, 0], atol=1e-4)
 
 # %% d23b62b2
-assert abs(first.exp().sum() - 1) < 1e-4
+assert all(abs(guesses.exp().sum() - 1) < 1e-4 for guesses in first.values())
 
 # %% 9241b219
 assert tokenizer.decode(written[1:]).strip() == said.text  # as the library does it
@@ -44,7 +44,7 @@ assert tokenizer.decode(written[1:]).strip() == said.text  # as the library does
 # %% 85b8de8d
 for each in best:
     with torch.no_grad():
-        steps = model.logits([source], targets=[[start, *each.ids[:-1]]])[0].log_softmax(-1)
+        steps = model.logits([friend], targets=[[start, *each.ids[:-1]]])[0].log_softmax(-1)
     by_hand = steps[range(len(each.ids)), each.ids].mean().item()
     assert abs(each.score - by_hand) < 0.001
 assert best[0].score >= best[1].score >= best[2].score
