@@ -62,7 +62,7 @@ WITH_HEAD = {  # as published of those with an output matrix of their own
     "mt5-small": 300_176_768,
     "mt5-base": 582_401_280,
 }
-COUNTED = ("umt5-small", "nllb-200-1.3b", "t5gemma-2b-2b", "t5gemma-9b-2b")  # as transformers does
+COUNTED = ("umt5-small", "t5gemma-2b-2b")  # as transformers does
 DEFAULTS = {"bert-base-uncased": "bert", "gpt2": "gpt2", "t5-small": "t5"}
 DEFAULTS |= {"modernbert-base": "modernbert"}
 

@@ -104,7 +104,7 @@ def _t5gemma(what: str, encoder: Sides, decoder: Sides) -> Preset:
     return Preset(what, model, TRANSLATION, classes)
 
 
-GEMMA_2B, GEMMA_9B = (26, 2304, 8, 4, 9216), (42, 3584, 16, 8, 14_336)
+GEMMA_2B = (26, 2304, 8, 4, 9216)
 MBART: dict[str, Any] = {"position": "learned", "activation": "gelu", "embedding_norm": True}
 MT5: dict[str, Any] = {
     "vocab_size": 250_112, "activation": "gelu_tanh", "gated": True, "tied": False,
@@ -122,9 +122,7 @@ SEQ2SEQ: dict[str, Preset] = {
     "mbart-large-50": _m2m100("50 languages", 250_054, "MBart", **MBART),
     "m2m100-418m": _m2m100("100 languages", 128_112),
     "nllb-200-distilled-600m": _m2m100("200 languages", 256_206),
-    "nllb-200-1.3b": _m2m100("200 languages", 256_206, depth=24, mlp_width=8192),
-    "t5gemma-2b-2b": _t5gemma("Gemma 2 as encoder and decoder", GEMMA_2B, GEMMA_2B),
-    "t5gemma-9b-2b": _t5gemma("a large encoder, a small decoder", GEMMA_9B, GEMMA_2B),
+    "t5gemma-2b-2b": _t5gemma("Gemma 2, twice", GEMMA_2B, GEMMA_2B),
     "umt5-small": _t5(
         "107 languages",
         8,
