@@ -6,7 +6,8 @@
 
 BertViz loads require.js, d3.min.js and jquery.min.js from a CDN; here they come from the folder
 SCRIPTS, so that the network does not count. First draw is the time from navigation to the finished
-page, with weights that are already computed: median / p95 of several loads.
+page, with weights that are already computed: median / p95 of several loads. An own sentence is one
+that the studio has not seen: from Enter to the finished page, the model's work included.
 """
 
 from __future__ import annotations
@@ -30,13 +31,30 @@ import uvicorn
 from playwright.sync_api import CDPSession, Page, Route, sync_playwright
 
 import glassformer as gf
+from glassformer.pretrained import shipped
 from glassformer.studio.app import create_app
 from glassformer.studio.samples import ServedModel
 from glassformer.studio.standalone import WEB
 
-BARS = {"bytes": 800_000, "nodes": 3_000, "heap": 80e6, "js": 150_000, "peer": 20}
+BARS = {"bytes": 600_000, "nodes": 3_000, "heap": 80e6, "js": 330_000, "peer": 20}
+BARS |= {"drawn": 500, "frame": 25, "own": 500}  # milliseconds
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
 SIZES = {"full": (12, 12, 512, 64), "tiny": (2, 3, 24, 8)}  # layers, heads, tokens, peer's tokens
+DEEP = {"full": (30, 8, 64), "tiny": (3, 2, 8)}  # layers, heads, tokens of the page Model
+SENTENCES = ("The {} sat on the mat.", "I saw the {} by the river.", "She gave the {} to him.")
+NOUNS = ("cat", "dog", "king", "child", "horse", "book", "letter", "queen")
+DONE = "() => live.textContent && document.querySelector('#page').ariaBusy === 'false'"
+SWEEP = """async () => {
+  const frames = [];
+  document.querySelector(".page-model button.main").click();
+  let last = performance.now();
+  while (document.querySelector(".curtain")) {
+    await new Promise((go) => requestAnimationFrame(go));
+    frames.push(performance.now() - last);
+    last = performance.now();
+  }
+  return frames;
+}"""
 DRAWN = "(selector) => document.querySelector(selector)?.dataset.drawn"
 PAINTED = "() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))"
 BYTES = """() => performance.getEntries()
@@ -78,11 +96,11 @@ def model_of(layers: int, heads: int, tokens: int) -> gf.Model:
 
 
 @contextmanager
-def serving(model: gf.Model) -> Iterator[str]:
+def serving(models: list[ServedModel]) -> Iterator[str]:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
-        app = create_app([ServedModel("base", model)], port=port)
+        app = create_app(models, port=port)
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
@@ -160,6 +178,50 @@ def studio(page: Page, url: str, layers: int, heads: int, tokens: int, runs: int
         line(f"elements of the page {name}", f"{count:,}", f"≤ {BARS['nodes']:,}")
 
 
+def model_page(page: Page, layers: int, heads: int, tokens: int, runs: int) -> None:
+    """The page Model of a deep model: its drawing, and the frames of its sweep."""
+
+    def load() -> None:
+        page.goto(f"{url}#/model?{urlencode({'x': ids(tokens)})}")
+        page.wait_for_function(DONE)
+        page.evaluate(PAINTED)
+
+    print(f"\nModel, {layers} layers × {tokens} tokens", flush=True)
+    with serving([ServedModel("deep", model_of(layers, heads, tokens))]) as url:
+        times = []
+        for _ in range(runs + 1):
+            page.goto("about:blank")
+            times.append(milliseconds(load))
+        line("first look, the model's work included", f"{times[0]:.0f} ms")
+        line("drawn", spread(times[1:]), f"≤ {BARS['drawn']}")
+        line("frames of the sweep", spread(page.evaluate(SWEEP)), f"p95 ≤ {BARS['frame']}")
+
+
+def own_sentences(page: Page, runs: int) -> None:
+    """From Enter to the finished page Model, for each shipped model."""
+    print("\nown sentence to picture", flush=True)
+    names = list(shipped())
+    with serving([ServedModel(name, gf.load(name)) for name in names]) as url:
+        for name in names:
+            page.goto("about:blank")
+            page.goto(f"{url}#/model?{urlencode({'m': name})}")
+            page.wait_for_function(DONE)
+            times = []
+            for n in range(3 * runs):
+                text = SENTENCES[n % len(SENTENCES)].format(NOUNS[n % len(NOUNS)])
+                page.locator("#text").fill(text)
+                times.append(milliseconds(lambda text=text: _run(page, text)))
+            line(name, spread(times), f"p50 ≤ {BARS['own']}")
+
+
+def _run(page: Page, text: str) -> None:
+    page.keyboard.press("Enter")
+    page.wait_for_function(
+        "(text) => new URLSearchParams(location.hash.split('?')[1]).get('x') === text", arg=text
+    )
+    page.wait_for_function(DONE)
+
+
 def bertviz_page(model: gf.Model, tokens: int, to: Path) -> int:
     """Writes BertViz's model view of the same weights; returns how many lines it will draw."""
     from bertviz import model_view  # type: ignore[import-not-found]
@@ -214,11 +276,13 @@ def main() -> None:
     runs = 1 if asked.tiny else asked.runs
     model = model_of(layers, heads, tokens)
     flags = ["--no-sandbox", "--disable-dev-shm-usage"]
-    with serving(model) as url, sync_playwright() as playwright:
+    with serving([ServedModel("base", model)]) as url, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=flags)
         print(f"chromium {browser.version}, load average {os.getloadavg()[0]:.1f}", flush=True)
         page = browser.new_page(viewport={"width": 1280, "height": 720})
         studio(page, url, layers, heads, tokens, runs)
+        model_page(page, *DEEP["tiny" if asked.tiny else "full"], runs)
+        own_sentences(page, runs)
         if asked.peer is None or importlib.util.find_spec("bertviz") is None:
             print("\nBertViz: not measured (needs pip install bertviz and --peer SCRIPTS)")
         else:

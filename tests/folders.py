@@ -18,6 +18,7 @@ from torch import Tensor, nn
 import glassformer as gf
 from glassformer import ModelConfig, TaskConfig, build_task
 from glassformer.checkpoint import ARCHITECTURES
+from glassformer.config import DECODER_SIZES
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 GONE = object()  # in edit_config: take the key out
@@ -79,6 +80,16 @@ SIZES["t5"] = {
     "num_decoder_layers": 3, "num_heads": 3, "relative_attention_num_buckets": 8,
     "relative_attention_max_distance": 11, "decoder_start_token_id": 0,
 }  # fmt: skip
+SIZES["t5gemma"] = {
+    "vocab_size": 53,
+    "encoder": {**SIZES["gemma2"], "query_pre_attn_scalar": 7},
+    "decoder": {
+        **SIZES["gemma2"], "hidden_size": 10, "num_attention_heads": 5, "num_key_value_heads": 5,
+        "num_hidden_layers": 3, "intermediate_size": 23,
+    },
+}  # fmt: skip
+SIZES["mbart"] = SIZES["m2m_100"] = {**SIZES["bart"], "pad_token_id": 0}
+SIZES["mt5"] = SIZES["umt5"] = SIZES["t5"]
 # The same sizes in our words, and what stands on them by the name of the reference's class.
 COMMON = {"vocab_size": 53, "width": 12, "depth": 2, "heads": 3, "mlp_width": 19, "max_length": 17}
 POST = {"norm_place": "post", "final_norm": False}
@@ -152,6 +163,7 @@ def tiny(family: str, *, kind: str | None = None, **changes: Any) -> gf.Model:
     name = {"encoder": "bert", "decoder": "gpt2", "seq2seq": "marian"}[family]
     usual = {"encoder": "masked_lm", "decoder": "causal_lm", "seq2seq": "translation"}[family]
     sizes = dict.fromkeys(("head_width", "value_width", "score_width", "key_heads"))
+    sizes |= {f"decoder_{size}": None for size in DECODER_SIZES if size != "depth"}
     config = ModelConfig(**CONFIGS[name].model_dump() | sizes | changes)
     labels = ("no", "perhaps", "yes") if kind in ("classification", "token_classification") else ()
     task = build_task(config, TaskConfig(kind=kind or usual, labels=labels), dtype=torch.float64)

@@ -38,6 +38,7 @@ class Case:
     double: float = 1e-9  # more where the reference itself falls back to float32
     end: int | None = None  # the token each text must end with; then no targets are given
     attention: str = "sdpa"  # of the reference, where only the other one is right
+    untied: bool = False  # an output matrix of its own, where transformers ties it at first
 
     def __str__(self) -> str:
         return self.name
@@ -47,7 +48,11 @@ class Case:
         config = self.config(**self.sizes)
         config._attn_implementation = attention
         torch.manual_seed(1)
-        return hot(model(config), self.width).to(dtype).eval()
+        built = model(config)
+        if self.untied:
+            built.lm_head.weight = torch.nn.Parameter(built.lm_head.weight.detach().clone())
+            built.config.tie_word_embeddings = False
+        return hot(built, self.width).to(dtype).eval()
 
 
 def hot(model: torch.nn.Module, width: int) -> torch.nn.Module:
@@ -78,7 +83,7 @@ def inputs(case: Case) -> Given:
         found["segments"] = [[int(i > n // 2) for i in range(n)] for n in LENGTHS]
     if case.end is not None:
         found["ids"] = [[*each[:-1], case.end] for each in found["ids"]]
-    elif any("decoder_layers" in name for name in case.sizes):
+    elif "decoder" in case.sizes or any("decoder_layers" in name for name in case.sizes):
         found["targets"] = texts(TARGET_LENGTHS, vocab, seed=3)
     return found
 

@@ -81,12 +81,22 @@ def test_a_missing_field_is_named():
         ({"position": "relative", "relative_buckets": 6}, ["relative_buckets = 6", "such as 32"]),
         ({"family": "decoder", "depth": 0}, ["depth = 0", "a decoder needs at least one block"]),
         ({"decoder_depth": 2}, ["decoder_depth", "seq2seq", "encoder", "use depth"]),
+        ({"decoder_heads": 2}, ["decoder_heads", "seq2seq", "encoder", "use heads"]),
+        ({"family": "seq2seq", "decoder_heads": 5}, ["decoder_heads = 5", "decoder_head_width"]),
+        (
+            {"family": "seq2seq", "decoder_heads": 6, "decoder_key_heads": 4},
+            ["decoder_key_heads = 4", "decoder_heads = 6"],
+        ),
+        (
+            {"family": "seq2seq", "decoder_width": 32},
+            ["decoder_width = 32", "width = 24", "write shared_embedding = false"],
+        ),
         ({"window": 0}, ["window = 0", "write at least 1"]),
         ({"segments": -1}, ["segments = -1", "write at least 0"]),
         ({"gated": "perhaps"}, ["gated = 'perhaps'", "write true or false"]),
         ({"norm": "batch"}, ["norm = 'batch'", "'layer' or 'rms'"]),
         ({"norm_place": "within"}, ["norm_place = 'within'", "'branch' or 'sandwich'"]),
-        ({"family": "seq2seq", "norm_place": "sandwich"}, ["norm_place = 'sandwich'", "seq2seq"]),
+        ({"family": "seq2seq", "norm_place": "branch"}, ["norm_place = 'branch'", "seq2seq"]),
         ({"parallel": True, "norm_place": "post"}, ["parallel = true", "no post-norm"]),
         ({"position": "rotary", "rotary_fraction": 0.5}, ["rotary_fraction = 0.5", "3", "even"]),
         ({"position": "rotary", "rotary_fraction": 0.1}, ["rotary_fraction = 0.1", "0", "even"]),
@@ -156,6 +166,18 @@ def test_sizes_that_follow_from_others_are_filled():
     assert (built.head_width, built.value_width, built.key_heads) == (6, 6, 4)
     assert built.decoder_depth is None
     assert config(family="seq2seq").decoder_depth == 3
+
+
+def test_a_decoder_of_other_sizes():
+    """Where the number of heads or the width differs, the width of a head follows from them."""
+    built = config(family="seq2seq", decoder_heads=6, decoder_mlp_width=11, key_heads=2)
+    own = built.output_stack
+    assert (own.heads, own.key_heads, own.head_width, own.value_width) == (6, 6, 4, 4)
+    assert (own.score_width, own.mlp_width, own.depth) == (4, 11, built.depth)
+    assert config(family="seq2seq").output_stack.head_width == 6
+    assert config(family="decoder").output_stack == config(family="decoder")
+    wide = config(family="seq2seq", decoder_width=32, shared_embedding=False, head_width=5)
+    assert (wide.output_stack.head_width, wide.output_stack.embedding_width) == (8, 32)
 
 
 def test_sizes_that_are_given_stay():

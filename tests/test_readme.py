@@ -15,7 +15,7 @@ import pytest
 
 from commands import glassformer
 from furnished import TEXT, furnish
-from glassformer.pretrained import shipped
+from glassformer.pretrained import shipped, shipped_runs
 from ports import free_port
 
 ROOT = Path(__file__).parent.parent
@@ -75,7 +75,7 @@ def test_make_run_serves_the_models_that_come_along() -> None:
             assert process.stdout.readline().startswith(f"http://127.0.0.1:{port}/")
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/models") as answer:
                 served = [each["name"] for each in json.load(answer)["models"]]
-            assert served == list(shipped()) and served
+            assert served == [*shipped(), *shipped_runs()] and served
         finally:
             process.terminate()
 

@@ -27,7 +27,7 @@ def find(name: str) -> Preset:
         return PRESETS[name]
     packed, exists = name.endswith(".gguf"), os.path.exists(named(name))  # noqa: PTH110
     if not packed and not exists:
-        near = difflib.get_close_matches(name.lower(), PRESETS)
+        near = difflib.get_close_matches(name.lower(), PRESETS, n=10)
         hint = "`glassformer presets` lists the presets"
         if near:  # the first letter is rarely wrong
             nearest = min(near, key=lambda known: known[0] != name[:1].lower())

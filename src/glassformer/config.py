@@ -17,6 +17,8 @@ from glassformer.strict import Named, Strict
 Family = Literal["encoder", "decoder", "seq2seq"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 Position = Literal["learned", "sinusoidal", "rotary", "relative", "none"]
+# sin cos sin cos, or all sines first; inclusive: the slowest wave is 10000·2π long, not nearly.
+Sinusoid = Literal["interleaved", "halves", "halves_inclusive"]
 TaskKind = Literal[
     "features", "masked_lm", "masked_lm_nsp", "next_sentence", "causal_lm", "translation",
     "classification", "token_classification", "question_answering",
@@ -78,6 +80,37 @@ class TokenIds(Strict):
     end: TokenId | None = None  # the token that ends a text
 
 
+DECODER_SIZES = ("depth", "width", "heads", "key_heads", "head_width", "mlp_width", "window")
+
+
+def _fill_head_width(filled: dict[str, Any], side: str = "") -> None:
+    """The width of a head, if none is given: the heads of a layer share the layer's width."""
+    width, heads = filled.get(f"{side}width"), filled.get(f"{side}heads")
+    given = filled.get(f"{side}head_width") is not None
+    if given or type(width) is not int or type(heads) is not int or heads < 1:
+        return
+    if width % heads:
+        raise ValueError(
+            f"{side}heads = {heads} does not divide {side}width = {width}: "
+            f"write another number of heads, or a {side}head_width"
+        )
+    filled[f"{side}head_width"] = width // heads
+
+
+def _fill_decoder(filled: dict[str, Any]) -> None:
+    """The decoder's sizes that are not given: the encoder's, or what follows from those given."""
+    sizes = {size: filled.get(size) for size in DECODER_SIZES}
+    width, heads = (filled.get(f"decoder_{size}") for size in ("width", "heads"))
+    if heads not in (None, sizes["heads"]):
+        sizes |= {"key_heads": heads, "head_width": None}
+    if width not in (None, sizes["width"]):
+        sizes["head_width"] = None
+    for size, usual in sizes.items():
+        if filled.get(f"decoder_{size}") is None:
+            filled[f"decoder_{size}"] = usual
+    _fill_head_width(filled, "decoder_")
+
+
 class ModelConfig(Named):
     family: Family
 
@@ -89,19 +122,28 @@ class ModelConfig(Named):
     mlp_width: Size  # of the hidden layer of the MLP
     max_length: Size  # the longest text, in tokens
     shared_blocks: bool = False  # all layers have the same weights, those of one block
-    decoder_depth: int | None = Field(default=None, ge=1, le=MOST_BLOCKS)  # seq2seq; default: depth
     head_width: Size | None = None  # D, of queries and keys; default: width / heads
     value_width: Size | None = None  # of values; default: head_width
     key_heads: Size | None = None  # grouped-query attention; default: heads
     # Divide scores by √ of this; default: head_width, or three times that if they are disentangled.
     score_width: Size | None = None
 
+    # sizes of the decoder of a seq2seq model, where they are not the encoder's
+    decoder_depth: int | None = Field(default=None, ge=1, le=MOST_BLOCKS)  # default: depth
+    decoder_width: Size | None = None  # default: width
+    decoder_heads: Size | None = None  # default: heads
+    decoder_key_heads: Size | None = None  # default: as key_heads
+    decoder_head_width: Size | None = None  # default: decoder_width / decoder_heads
+    decoder_mlp_width: Size | None = None  # default: mlp_width
+    decoder_window: Size | None = None  # default: window
+
     # embeddings and positions
     embedding_width: Size | None = None  # of the tables; if not width, a linear layer follows
+    shared_embedding: bool = True  # encoder and decoder of a seq2seq model have one token table
     segments: Count = 0  # segment types (BERT has 2, sentence A and B)
     position: Position = "learned"  # how the model knows the order of tokens
-    sinusoid: Literal["interleaved", "halves"] = "interleaved"  # sin cos sin cos, or all sin first
-    position_offset: Count = 0  # the row of a learned table for position 0
+    sinusoid: Sinusoid = "interleaved"
+    position_offset: Count = 0  # the row of the table for position 0
     rotary_base: float = Field(default=10_000.0, gt=1, le=1e12)  # of rotary positions
     # Of layers with a window, without scaling; default: they turn as the others do.
     local_rotary_base: float | None = Field(default=None, gt=1, le=1e12)
@@ -113,6 +155,7 @@ class ModelConfig(Named):
     relative: Literal["bias", "disentangled"] | None = None
     relative_buckets: Size = 32  # of relative positions: kinds of distance
     relative_distance: Size = 128  # farther ones share a bucket
+    relative_by_layer: bool = False  # each layer has distances of its own
     embedding_scale: bool = False  # multiply token vectors by √width
     embedding_norm: bool = False  # a norm after the embeddings
 
@@ -155,35 +198,28 @@ class ModelConfig(Named):
         if not isinstance(fields, Mapping):
             return fields
         filled = dict(fields)
-        width, heads = filled.get("width"), filled.get("heads")
-        if type(width) is int and type(heads) is int and heads > 0:
-            if filled.get("head_width") is None:
-                if width % heads:
-                    raise ValueError(
-                        f"heads = {heads} does not divide width = {width}: "
-                        "write another number of heads, or a head_width"
-                    )
-                filled["head_width"] = width // heads
-            D = filled["head_width"]
-            terms = 3 if filled.get("relative") == "disentangled" else 1  # of a score
-            following = (("value_width", D), ("score_width", terms * D), ("key_heads", heads))
-            for name, default in following:
-                if filled.get(name) is None:
-                    filled[name] = default
+        _fill_head_width(filled)
+        D, heads = filled.get("head_width"), filled.get("heads")
+        terms = 3 if filled.get("relative") == "disentangled" else 1  # of a score
+        scores = terms * D if type(D) is int else D
+        for name, default in (("value_width", D), ("score_width", scores), ("key_heads", heads)):
+            if filled.get(name) is None:
+                filled[name] = default
         if filled.get("output_bias") is None:
             filled["output_bias"] = filled.get("attention_bias", True)
         if filled.get("embedding_width") is None:
-            filled["embedding_width"] = width
-        if filled.get("family") == "seq2seq" and filled.get("decoder_depth") is None:
-            filled["decoder_depth"] = filled.get("depth")
+            filled["embedding_width"] = filled.get("width")
+        if filled.get("family") == "seq2seq":
+            _fill_decoder(filled)
         return filled
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.heads % self.group_heads:
             raise ValueError(f"key_heads = {self.key_heads} does not divide heads = {self.heads}")
-        if self.position == "sinusoidal" and self.width % 2:
-            raise ValueError(f"width = {self.width} is odd: sinusoidal positions need it even")
+        for side, width in (("", self.width), ("decoder_", self.decoder_width or 0)):
+            if self.position == "sinusoidal" and width % 2:
+                raise ValueError(f"{side}width = {width} is odd: sinusoidal positions need it even")
         if self.position == "rotary" and (self.rotary_width % 2 or not self.rotary_width):
             raise ValueError(
                 f"head_width = {self.head_width} is odd: rotary positions need it even"
@@ -191,8 +227,8 @@ class ModelConfig(Named):
                 else f"rotary_fraction = {self.rotary_fraction}: of a head of {self.head_width} "
                 f"that is {self.rotary_width}: rotary positions need an even number"
             )
-        if self.family == "seq2seq" and self.norm_place in ("branch", "sandwich"):
-            raise ValueError(f"norm_place = {self.norm_place!r}: a seq2seq model has pre or post")
+        if self.family == "seq2seq" and self.norm_place == "branch":
+            raise ValueError("norm_place = 'branch': a seq2seq model has pre, post or sandwich")
         if self.parallel and (self.family == "seq2seq" or self.norm_place == "post"):
             raise ValueError("parallel = true: it needs an encoder or decoder, and no post-norm")
         if self.relative == "bias" and self.position in ("none", "relative"):
@@ -219,6 +255,8 @@ class ModelConfig(Named):
                 f"relative_distance = {self.relative_distance}: write more than {near}, the "
                 "number of distances with a bucket of their own"
             )
+        if self.relative_by_layer and self.position != "relative":
+            raise ValueError("relative_by_layer = true: it is for position = 'relative'")
         if self.norm_plus_one and self.norm != "rms":
             raise ValueError("norm_plus_one = true: it is for norm = 'rms'")
         if self.depth == 0 and self.family != "encoder":
@@ -226,10 +264,37 @@ class ModelConfig(Named):
         differ = (self.global_every, self.no_rotary_every, not self.first_norm)
         if self.shared_blocks and (self.family != "encoder" or any(differ)):
             raise ValueError("shared_blocks = true: it needs an encoder whose layers are all alike")
-        if self.decoder_depth is not None and self.family != "seq2seq":
-            kind = with_article(self.family)
-            raise ValueError(f"decoder_depth is for seq2seq: this is {kind}, use depth")
+        for size in DECODER_SIZES:
+            if getattr(self, f"decoder_{size}") is not None and self.family != "seq2seq":
+                kind = with_article(self.family)
+                raise ValueError(f"decoder_{size} is for seq2seq: this is {kind}, use {size}")
+        own = self.output_stack
+        if own.table_width != self.table_width and self.shared_embedding:
+            raise ValueError(
+                f"decoder_width = {own.width}, and width = {self.width}: they cannot share a token "
+                "table: write shared_embedding = false"
+            )
+        if own.heads % own.group_heads:
+            raise ValueError(
+                f"decoder_key_heads = {own.key_heads} does not divide decoder_heads = {own.heads}"
+            )
         return self
+
+    @property
+    def output_stack(self) -> ModelConfig:
+        """Of the stack that gives the output: the decoder of a seq2seq model has its own sizes."""
+        if self.family != "seq2seq":
+            return self
+        sizes = {size: getattr(self, f"decoder_{size}") for size in DECODER_SIZES}
+        pairs = {
+            "value_width": "head_width", "score_width": "head_width", "embedding_width": "width",
+        }  # fmt: skip
+        sizes |= {
+            name: sizes[usual]
+            for name, usual in pairs.items()
+            if getattr(self, name) == getattr(self, usual)
+        }
+        return self.model_copy(update=sizes)
 
     # The same sizes for a type checker: after _fill none of them is None.
     @property

@@ -66,9 +66,9 @@ class Sizes:
 
     @property
     def per_head(self) -> int:
-        """Query, key and value of one attention head."""
+        """Query, key and value of one attention head; of the encoder, if there are two stacks."""
         heads = (part for part in self.parts if part.per == "head" and part.group == "attention")
-        return sum({part.name: part.single for part in heads}.values())  # alike in both stacks
+        return sum({part.name: part.single for part in reversed([*heads])}.values())
 
     @property
     def per_block(self) -> dict[str, int]:
@@ -108,10 +108,13 @@ def _order(part: Part) -> tuple[int, int, str]:
 
 def _check(config: ModelConfig) -> None:
     """Refuse sizes that no model has: a config may come from an untrusted folder."""
-    attention = config.heads * max(config.query_width, config.mixed_width)
-    rows = max(config.vocab_size, config.mlp_width, config.segments, attention, config.width)
-    rows = max(rows, config.max_length + config.position_offset, config.relative_buckets)
-    largest = rows * max(config.width, config.table_width)
+    both = (config, config.output_stack)
+    rows = max(config.vocab_size, config.segments, config.relative_buckets)
+    rows = max(rows, config.max_length + config.position_offset)
+    for own in both:
+        attention = own.heads * max(own.query_width, own.mixed_width)
+        rows = max(rows, own.mlp_width, attention, own.width)
+    largest = rows * max(max(own.width, own.table_width) for own in both)
     if largest > MAX_ELEMENTS:
         raise ConfigError(
             f"a matrix of {largest:,} elements, more than {MAX_ELEMENTS:,}: "
@@ -132,7 +135,8 @@ def _parts(model: Task) -> Iterator[Part]:
         if isinstance(module, nn.Linear):
             shape = shape[::-1]
         if per == "head":
-            heads = config.heads if name == "query" else config.group_heads
+            side = config if stack == "encoder" else config.output_stack
+            heads = side.heads if name == "query" else side.group_heads
             shape = (shape[0], shape[1] // heads)
         if "weight" not in own:  # a tied output layer: only the bias is its own
             name += ".bias"
@@ -146,6 +150,8 @@ def _locate(path: str) -> tuple[str, Group, str, Per]:
             return stack, "embeddings", name, "model"
         case ["backbone", stack, "relative" | "distances" as kind, name]:
             return stack, "embeddings", f"{kind}.{name}", "model"
+        case ["backbone", stack, "relative_layers", _, name]:
+            return stack, "embeddings", f"relative.{name}", "model"
         case ["backbone", stack, "blocks", _, norm]:
             return stack, "norms", norm, "block"
         case ["backbone", stack, "blocks", _, inside, name]:

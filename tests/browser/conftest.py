@@ -121,6 +121,17 @@ def studios(home: Path) -> Iterator[dict[str, Server]]:
             process.wait(20)
 
 
+@pytest.fixture(scope="session")
+def shipped() -> Iterator[Server]:
+    """A studio as `make run` starts it."""
+    process, url = _start([])
+    try:
+        yield _wait(process, url)
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
 @pytest.fixture
 def toys(studios: dict[str, Server]) -> Server:
     return studios["toys"]

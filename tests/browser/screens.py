@@ -34,6 +34,8 @@ READY = {
     "generate": ".looking table",
     "layers": ".cosines",
     "positions": ".page-positions .squiggles",
+    "space": ".page-space .alike, .page-space .pairs",
+    "neurons": ".page-neurons .units",
     "lab": ".page-lab .code",
     "compare": ".page-compare .two",
     "training": ".page-training .values, .none",

@@ -51,6 +51,10 @@ SHOTS: dict[str, tuple[str, str, dict[str, object]]] = {  # by name: which studi
     ),
     "positions": ("smollm", "positions", {"x": "The cat sat on the"}),
     "shuffle": ("minilm", "positions", {**PIZZA, **OF, "show": "shuffle"}),
+    "space": ("shipped", "space", {"m": "gf-encoder", "plane": "word"}),
+    "neurons": (
+        "shipped", "neurons", {"m": "gf-decoder", "x": "The cat sat on the mat", "l": 4, "q": 5},
+    ),
     "lab": ("toys", "lab", LAB),
     "compare": ("toys", "compare", {"o": "I deposited [MASK] in the river.", "l": 1}),
     "training": ("run", "training", {"cp": 60, "l": 1, "x": "The cat sat on"}),

@@ -16,8 +16,8 @@ from glassformer.studio.toys import toy
 
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
 PAGES = (
-    "model", "map", "head", "numbers", "translate", "generate", "layers", "positions", "lab",
-    "compare",
+    "model", "map", "head", "numbers", "translate", "generate", "layers", "positions", "space",
+    "neurons", "lab", "compare",
 )  # fmt: skip
 FRAME = """([selector, colour]) => {
   const [origin, box] = ["#page", `#page ${selector}`]
@@ -45,7 +45,7 @@ EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \x01 =1+1
 
 def taken(page: Page, kind: str, folder: Path) -> Path:
     """Clicked together in the dialog, and saved."""
-    page.keyboard.press("S")
+    page.keyboard.press("E")
     dialog = page.get_by_role("dialog", name="Export")
     try:
         with page.expect_download(timeout=60_000) as started:
@@ -122,7 +122,7 @@ def test_every_page_has_a_picture(
     rows = numbers(taken(page, "CSV", tmp_path))
     assert len(rows) > 10 and all(row["value"] for row in rows)
     drawings = [each for each in root.iter(f"{SVG}g") if each.get("role") == "img"]
-    assert drawings or name == "numbers"
+    assert drawings or name in ("space", "neurons")
     for each in drawings:
         values = [cell.get("data-value") for cell in each]
         told = [row["value"] for row in rows if row["picture"] == each.get("aria-label")]
@@ -291,7 +291,7 @@ def test_answers_and_the_walk_with_all_their_digits(
     for name, wanted in (("score", "scores"), ("weight", "weights")):
         assert column(rows, "From scores to weights", name) == walk[wanted]
     query = [float(row["value"]) for row in rows if row["picture"] == "q query"]
-    assert query == walk["vectors"]["q"]["values"]
+    assert query == walk["vectors"]["q"]
 
 
 def drop(page: Page, data: bytes) -> None:
@@ -362,7 +362,7 @@ def test_links_and_python(toys: Server, open_page: Callable[..., Page]) -> None:
     page = open_page(toys.address("head", l=1, h=2, w="mean", off="encoder.0.1"))
     weights = head(toys, page)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.keyboard.press("S")
+    page.keyboard.press("E")
     dialog = page.get_by_role("dialog", name="Export")
     expect(dialog.locator(".code")).to_contain_text("trace.view(")
     dialog.get_by_role("button", name="Copy Python").click()
@@ -376,6 +376,11 @@ def test_links_and_python(toys: Server, open_page: Callable[..., Page]) -> None:
     dialog.get_by_role("button", name="Copy link").click()
     page.wait_for_function("async () => (await navigator.clipboard.readText()).startsWith('http')")
     assert page.evaluate("navigator.clipboard.readText()") == page.url
+    dialog.get_by_role("button", name="Copy iframe").click()
+    page.wait_for_function("async () => (await navigator.clipboard.readText()).startsWith('<')")
+    assert page.evaluate("navigator.clipboard.readText()").startswith(
+        '<iframe src="glassformer-head.html" title="What does this head look at? ·'
+    )
 
 
 def ran(page: Page, address: str, ready: str) -> dict[str, Any]:
@@ -383,7 +388,7 @@ def ran(page: Page, address: str, ready: str) -> dict[str, Any]:
     page.goto(address)
     page.locator(ready).first.wait_for()
     expect(page.get_by_role("main")).to_have_attribute("aria-busy", "false")
-    page.keyboard.press("S")
+    page.keyboard.press("E")
     code = page.locator("#export .code")
     expect(code).to_contain_text("glassformer")
     names: dict[str, Any] = {}

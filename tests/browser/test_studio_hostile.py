@@ -52,9 +52,20 @@ PLACES = [
     ("layers", {"o": "the cat sat"}, ".cosines"),
     ("positions", {}, ".page-positions .squiggles"),
     ("positions", {"show": "shuffle"}, ".page-shuffle .words"),
+    ("space", {}, ".alike"),
+    ("space", {"plane": "word"}, ".alike"),
+    ("neurons", {}, ".units"),
 ]
 WRITERS = ("translate", "generate")  # pages of models that write
-BYTES = ("/map/", "/mean/", "/head/", "/attention/", "/before/", "/after/")  # these carry no words
+BYTES = (
+    "/map/",
+    "/mean/",
+    "/head/",
+    "/attention/",
+    "/before/",
+    "/after/",
+    "/matrix/",
+)  # these carry no words
 
 
 def test_there_are_three_hundred() -> None:
@@ -75,7 +86,8 @@ class Mouth:
             "numbers": self.numbers, "row": lambda answer: None, "generations": self.writing,
             "lens": self.lens, "trajectory": self.trajectory, "shuffles": self.shuffle,
             "network": self.network, "guesses": self.guesses, "positions": self.positions,
-            "surprisal": lambda answer: None, "runs": self.run,
+            "surprisal": lambda answer: None, "spaces": self.space,
+            "neurons": lambda answer: None, "product": lambda answer: None, "runs": self.run,
         }  # fmt: skip
 
     def __call__(self, route: Route) -> None:
@@ -83,7 +95,10 @@ class Mouth:
         if path.startswith("jobs/"):
             route.fulfill(status=404)
             return
-        answer = self.server.json(path, json.loads(route.request.post_data or "null"))
+        body = json.loads(route.request.post_data or "null")
+        if isinstance(body, dict) and "texts" in body:
+            body["texts"] = ["the cat sat", "I sat by the river"]  # as many words each time
+        answer = self.server.json(path, body)
         next(act for part, act in self.acts.items() if part in path)(answer)
         route.fulfill(body=json.dumps(answer), content_type="application/json")
 
@@ -95,6 +110,7 @@ class Mouth:
             samples = [{"text": text, "second": text} for text in self.words[:40]]
             each.update(name=word, family=each["family"], mask=word, note=word)
             each["samples"] = each["samples"][:1] + samples
+            each["texts"] = self.words[80:82]
 
     def run(self, answer: dict[str, Any]) -> None:
         for tokens in answer["tokens"]["queries"].values():
@@ -145,6 +161,11 @@ class Mouth:
         for row in answer["guesses"]:
             for each, word in zip(row, self.words[60:], strict=False):
                 each["text"] = word
+
+    def space(self, answer: dict[str, Any]) -> None:
+        self.trajectory(answer)
+        for each, word in zip(answer.get("words", []), self.words[70:], strict=False):
+            each["word"] = word
 
     def positions(self, answer: dict[str, Any]) -> None:
         answer["columns"] = self.words[: len(answer["columns"])]

@@ -368,3 +368,15 @@ def test_hostile_words_of_the_user(
     alone = open_file(path.as_uri())
     drawn(alone, MATRIX)
     assert alone.locator("script").count() == 2 and alone.locator("img").count() == 1
+
+
+def test_a_word_is_swapped_where_it_is_chosen(toys: Server, open_page: Callable[..., Page]) -> None:
+    """The form is the same for every token: it must not remember the one before."""
+    page = open_page(toys.address("lab", m="toy-decoder", x="man ordered the", q=1))
+    settle(page)
+    sentence = page.get_by_role("group", name="Tokens of the decoder")
+    sentence.get_by_role("button", name="ordered").click()
+    expect(page.locator(".change h3").first).to_have_text("“ordered”")
+    page.get_by_label("Another word").fill("sat")
+    page.get_by_role("button", name="Swap").click()
+    expect(page).to_have_url(re.compile(r"sw=decoder\.2\.sat"))

@@ -112,7 +112,7 @@ def test_links_of_the_choice(toys: Server, open_page: Callable[..., Page]) -> No
     settle(page)
     page.locator("[data-at='encoder.block.1.3']").click()
     expect(page.locator(".chosen-part h2")).to_contain_text("in layer 1")
-    for name in ("Head", "Numbers", "Layers", "Lab"):
+    for name in ("Head", "Numbers", "Neurons", "Layers", "Lab"):
         href = page.locator(".chosen-part").get_by_role("link", name=name).get_attribute("href")
         assert href and href.startswith(f"#/{name.lower()}?") and "l=1" in href and "q=3" in href
     page.get_by_role("link", name="L1·H2").click()

@@ -26,7 +26,10 @@ IN_SIGHT = """() => [...document.querySelectorAll("main .strip, main .steps")].m
   return (list.scrollTop > 0 || list.scrollLeft > 0) && box.top > room.top - 1
     && box.left > room.left - 1 && box.bottom < room.bottom + 1 && box.right < room.right + 1;
 })"""
-PAGES = ("model", "map", "head", "numbers", "translate", "generate", "layers", "positions")
+PAGES = (
+    "model", "map", "head", "numbers", "translate", "generate", "layers", "positions", "space",
+    "neurons",
+)  # fmt: skip
 
 
 def look(page: Page) -> tuple[str, object]:
@@ -40,7 +43,7 @@ def test_every_shortcut_does_something(toys: Server, open_page: Callable[..., Pa
     translator = {"m": toys.model("toy translator"), "in": "decoder"}
     begin = {"l": 0, "h": 0, "q": 0, "s": 0, "wd": 0, "t": 0.5}
     end = {"l": 1, "h": 3, "q": 3, "s": 5, "wd": 2, "t": 0.5, "off": "decoder.0.0"}
-    end |= {"g": 2, "took": "1-17", "om": 2, "bm": 0}
+    end |= {"g": 2, "took": "1-17", "om": 2, "bm": 0, "dot": 2, "pin": "decoder.1.1"}
     end |= dict.fromkeys(("o", "from"), "The dog lay on the sofa")
     page = open_page(toys.address("map", **translator))
     settle(page)
@@ -321,6 +324,53 @@ SNAPSHOTS = {
           - rowgroup
           - rowgroup:
             - row "19 0.969"
+    """,
+    "space": """
+      - heading "Which words are alike?" [level=1]
+      - group "Show":
+        - button "all words" [pressed]
+        - button "one word"
+        - button "sentences"
+      - slider "Layer": "3"
+      - region "The texts":
+        - list:
+          - listitem:
+            - group "Text 1":
+              - button "deposited"
+        - textbox "Own texts, one a line"
+        - button "Compare"
+        - button "Reset"
+      - region "Points":
+        - img /\\d+ words at final norm/
+      - region "Cosines":
+        - heading /in text/ [level=2]
+        - group "Table of cosines":
+          - table /Cosines of/
+    """,
+    "neurons": """
+      - heading "What excites a unit?" [level=1]
+      - group "layer"
+      - group "unit":
+        - button "unit before"
+        - button "unit after"
+      - region "The strongest units":
+        - group "Table of units":
+          - table "The strongest units at each token":
+            - rowgroup
+            - rowgroup:
+              - row:
+                - rowheader "[CLS]":
+                  - button "[CLS]"
+                - cell:
+                  - button /unit \\d+. /
+      - region "The chosen unit":
+        - heading /Unit \\d+ of layer 0/ [level=2]
+        - group "The text, coloured by this unit":
+          - button "[MASK]" [pressed]
+        - group "Table of activations":
+          - table /Activations of unit \\d+, the largest first/
+        - button "Switch off"
+      - region "Predictions"
     """,
 }
 

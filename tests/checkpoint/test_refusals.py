@@ -65,6 +65,20 @@ def test_a_config_that_leaves_weights_of_the_body_over_is_refused(
     refusal(folder)
 
 
+@pytest.mark.parametrize("name", ["MT5ForConditionalGeneration", "UMT5ForConditionalGeneration"])
+def test_weights_that_contradict_a_tied_config_are_refused(name: str, tmp_path: Path) -> None:
+    """transformers 5 writes "tied" for any mT5, whatever its weights are."""
+    folder = folders.write(name, tmp_path / "untied")
+
+    def own_matrix(tensors: dict[str, torch.Tensor]) -> None:
+        tensors["lm_head.weight"] = tensors["shared.weight"] + 1
+
+    folders.edit_tensors(folder, own_matrix)
+    refusal(folder, "'lm_head.weight' must be a copy of")
+    edit_config(folder, tie_word_embeddings=False)
+    assert gf.load(folder).config.tied is False
+
+
 @pytest.mark.parametrize(
     "value", [7, True, 1.5, "full_attention", {}, [], ["full_attention"], ["sliding_attention"] * 2]
 )
@@ -76,6 +90,25 @@ def test_layers_that_are_not_listed_one_by_one_are_refused(
     gf.load(folder)
     edit_config(folder, layer_types=value)
     refusal(folder, "layer_types", repr(value))
+
+
+@pytest.mark.parametrize(
+    ("side", "change", "words"),
+    [
+        ("encoder", {"layer_types": ["full_attention"] * 2}, "encoder.layer_types"),
+        ("decoder", {"head_dim": 4}, "decoder.head_dim = 4, but encoder.head_dim"),
+        ("decoder", {"num_key_value_heads": 2}, "decoder.num_key_value_heads = 2"),
+        ("decoder", {"hidden_size": 12}, "has shape"),
+        ("encoder", {"rope_parameters": {"rope_type": "yarn"}}, "encoder.rope_parameters.rope"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_side_that_cannot_be_is_refused(
+    side: str, change: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    folder = folders.write("T5GemmaForConditionalGeneration", tmp_path / "t5gemma")
+    edit_config(folder, **{side: folders.read_config(folder)[side] | change})
+    refusal(folder, words)
 
 
 @pytest.mark.parametrize("value", [7, "evil", True, []])
@@ -99,7 +132,8 @@ def test_an_unknown_architecture_is_named_before_its_weights_are_looked_for(tmp_
     ("kind", "nearest"),
     [("gemma", "gemma2"), ("gemma3", "gemma3_text"), ("olmo3", "olmo2"), ("qwen3_moe", "qwen3"),
      ("phi", "phi3"), ("gpt_neo", "gpt_neox"), ("ministral", "mistral"), ("llama4", "llama"),
-     ("deberta", "deberta-v2"), ("deberta-v3", "deberta-v2"), ("nomic", "nomic_bert")],
+     ("deberta", "deberta-v2"), ("deberta-v3", "deberta-v2"), ("nomic", "nomic_bert"),
+     ("plbart", "bart")],
 )  # fmt: skip
 def test_an_unknown_architecture_is_told_the_nearest(
     kind: str, nearest: str, tmp_path: Path

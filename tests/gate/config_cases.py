@@ -4,6 +4,7 @@ import json
 from itertools import product
 
 from folders import KINDS
+from folders import SIZES as WHOLE
 from gate.damage import Case, Table, config, content
 from gate.wholes import (
     ALBERT,
@@ -13,6 +14,7 @@ from gate.wholes import (
     GEMMA3,
     GPT2,
     LLAMA,
+    M2M100,
     MARIAN,
     MISTRAL,
     MODERN,
@@ -22,6 +24,7 @@ from gate.wholes import (
     PHI3,
     ROBERTA,
     SMOL,
+    T5GEMMA,
 )
 from glassformer.checkpoint import ARCHITECTURES
 from glassformer.checkpoint.tables.nomic_bert import OWN_CODE
@@ -139,7 +142,7 @@ ARITHMETIC: Table = {
         CONFIG, name, base=base, **nested(name, value)
     )
     for base in (BERT, MPNET, ALBERT, DEBERTA, GPT2, MARIAN, LLAMA, MODERN, NEOX, GEMMA3, SMOL,
-                 PHI3)
+                 PHI3, M2M100, T5GEMMA)
     for name in ARCHITECTURES[KINDS[base]].fixed
     for value in ("evil", 7)
 } | {
@@ -154,8 +157,8 @@ ARITHMETIC: Table = {
     for base, group in ((LLAMA, "rope_parameters"), (MODERN, "rope_parameters.full_attention"))
     for value in ("evil", 7, True, [])
 } | {
-    "two sizes for one": config(
-        CONFIG, "encoder_attention_heads", base=MARIAN, encoder_attention_heads=1
+    "two vocabularies for one table": config(
+        CONFIG, "decoder_vocab_size", base=MARIAN, decoder_vocab_size=7
     ),
     "RoBERTa's positions begin elsewhere": config(
         CONFIG, "pad_token_id = 0", base=ROBERTA, pad_token_id=0
@@ -204,6 +207,21 @@ ARITHMETIC: Table = {
                       (SMOL, "no_rope_layer_interval"), (GEMMA3, "query_pre_attn_scalar"),
                       (GEMMA3, "final_logit_softcapping"))
     for value in ("evil", -1, [2], 0)
+} | {
+    f"M2M100: {key} is {value!r}": config(CONFIG, key, base=M2M100, **{key: value})
+    for key in ("decoder_attention_heads", "decoder_ffn_dim", "pad_token_id")
+    for value in ("evil", -7, [2], 10**12)
+} | {
+    f"T5Gemma: {side} is {value!r}": config(CONFIG, side, base=T5GEMMA, **{side: value})
+    for side in ("encoder", "decoder")
+    for value in ("evil", 7, True, [])
+} | {
+    f"T5Gemma: {side}.{key} is {value!r}": config(
+        CONFIG, f"{side}.{key}", base=T5GEMMA, **{side: {**WHOLE["t5gemma"][side], key: value}}
+    )
+    for side in ("encoder", "decoder")
+    for key in ("hidden_size", "num_attention_heads", "sliding_window", "layer_types")
+    for value in ("evil", -1, 0, [2])
 } | {
     f"DeBERTa: {key} is {value!r}": config(CONFIG, key, base=DEBERTA, **{key: value})
     for key in ("relative_attention", "share_att_key", "norm_rel_ebd", "pos_att_type",

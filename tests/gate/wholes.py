@@ -21,6 +21,7 @@ NEOX, MISTRAL, GEMMA3, SMOL, PHI3 = (
     "GPTNeoXForCausalLM", "MistralForCausalLM", "Gemma3ForCausalLM", "SmolLM3ForCausalLM",
     "Phi3ForCausalLM",
 )  # fmt: skip
+M2M100, T5GEMMA = "M2M100ForConditionalGeneration", "T5GemmaForConditionalGeneration"
 Damage = Callable[[Path], object]
 WEIGHTS, INDEX = folders.WEIGHTS, folders.INDEX
 WORDS = {BERT: "bert.embeddings.word_embeddings.weight", GPT2: "transformer.wte.weight"}
@@ -146,6 +147,10 @@ TOKENIZERS |= {
     SMOL: TOKENIZERS[GPT2],
     PHI3: TOKENIZERS[LLAMA],
     "T5ForConditionalGeneration": TOKENIZERS[MARIAN],
+    "UMT5ForConditionalGeneration": TOKENIZERS[MARIAN],
+    "MBartForConditionalGeneration": TOKENIZERS[MARIAN],
+    M2M100: TOKENIZERS[MARIAN],
+    T5GEMMA: TOKENIZERS[MARIAN],
 }
 
 

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from transformers import BartConfig, GPT2Config, LlamaConfig, MarianConfig, T5Config
+from transformers import (
+    BartConfig,
+    GPT2Config,
+    LlamaConfig,
+    MarianConfig,
+    MBartConfig,
+    T5Config,
+    T5GemmaConfig,
+    UMT5Config,
+)
 
 import glassformer as gf
 from glassformer.data.hashing import uniform
@@ -19,6 +28,16 @@ TRANSLATOR = {
     "vocab_size": VOCAB, "d_model": 24, "encoder_layers": 1, "decoder_layers": 2,
     "encoder_attention_heads": 3, "decoder_attention_heads": 3, "encoder_ffn_dim": 37,
     "decoder_ffn_dim": 37, "max_position_embeddings": LONGEST, "pad_token_id": 0,
+}  # fmt: skip
+T5_SIZES = {
+    "vocab_size": VOCAB, "d_model": 24, "d_kv": 7, "d_ff": 37, "num_layers": 2, "num_heads": 3,
+    "relative_attention_num_buckets": 8, "relative_attention_max_distance": 11,
+    "decoder_start_token_id": 0,
+}  # fmt: skip
+GEMMA = {
+    "vocab_size": VOCAB, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 6,
+    "num_key_value_heads": 2, "head_dim": 10, "intermediate_size": 37, "sliding_window": 5,
+    "max_position_embeddings": LONGEST, "attn_logit_softcapping": 3.0,
 }  # fmt: skip
 MODELS = {
     "gpt2": Case(
@@ -50,13 +69,25 @@ MODELS = {
     "t5": Case(
         "T5ForConditionalGeneration",
         T5Config,
-        {
-            "vocab_size": VOCAB, "d_model": 24, "d_kv": 7, "d_ff": 37, "num_layers": 2,
-            "num_heads": 3, "relative_attention_num_buckets": 8,
-            "relative_attention_max_distance": 11, "decoder_start_token_id": 0,
-        },
+        T5_SIZES,
     ),
     "bart": Case("BartForConditionalGeneration", BartConfig, TRANSLATOR),
+    "bart with other heads": Case(
+        "BartForConditionalGeneration",
+        BartConfig,
+        TRANSLATOR | {"decoder_attention_heads": 4, "decoder_ffn_dim": 41},
+    ),
+    "mbart": Case("MBartForConditionalGeneration", MBartConfig, TRANSLATOR),
+    "t5gemma": Case(
+        "T5GemmaForConditionalGeneration",
+        T5GemmaConfig,
+        {
+            "vocab_size": VOCAB, "encoder": GEMMA,
+            "decoder": GEMMA | {"hidden_size": 20, "num_attention_heads": 4},
+        },
+        attention="eager",
+    ),
+    "umt5": Case("UMT5ForConditionalGeneration", UMT5Config, T5_SIZES),
 }  # fmt: skip
 # A decoder and a translator; all of them in `make test-all`.
 SOME = [
@@ -66,6 +97,8 @@ SOME = [
 OF_THE_FOLDER = {  # what such models have in their generation_config.json
     "marian": {"bad_words_ids": [[0]], "forced_eos_token_id": 1},
     "bart": {"forced_bos_token_id": 3, "forced_eos_token_id": 2, "decoder_start_token_id": 2},
+    "t5gemma": {"decoder_start_token_id": 2},
+    "mbart": {"forced_bos_token_id": 3, "forced_eos_token_id": 2, "decoder_start_token_id": 2},
 }
 
 
@@ -80,7 +113,7 @@ class Pair:
 
 def pair(name: str, folder: Any) -> Pair:
     case = MODELS[name]
-    reference = case.reference("sdpa")
+    reference = case.reference(case.attention)
     for key, value in OF_THE_FOLDER.get(name, {}).items():
         setattr(reference.generation_config, key, value)
     reference.save_pretrained(folder)

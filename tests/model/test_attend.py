@@ -294,7 +294,7 @@ def test_with_a_window_every_nth_layer_looks_everywhere():
     config = ModelConfig(family="seq2seq", window=2, global_every=3, **TINY)
     windows = [Attention(config, layer=i).window for i in range(7)]
     assert windows == [None, 2, 2, None, 2, 2, None]
-    assert Attention(config, layer=1, cross=True).window is None
+    assert Attention(config, layer=1, memory_width=config.width).window is None
     everywhere_windowed = ModelConfig(family="encoder", window=2, **TINY)
     assert [Attention(everywhere_windowed, layer=i).window for i in range(2)] == [2, 2]
 

@@ -26,6 +26,10 @@ STRUCTURES = {
     "other value width": {"head_width": 5, "value_width": 7},
     "post-norm": {"norm_place": "post"},
 }
+UNEQUAL = {
+    "decoder_width": 30, "decoder_heads": 5, "decoder_key_heads": 1, "decoder_mlp_width": 19,
+    "shared_embedding": False,
+}  # fmt: skip
 
 
 def model_of(family, **structure):
@@ -88,10 +92,11 @@ def test_even_prompts_with_a_cache_equal_without(structure):
 SOURCES = [[7, 7, 2], [1, 2, 3, 4, 5, 6, 7, 8], [9]]
 
 
+@pytest.mark.parametrize("sizes", [{}, UNEQUAL], ids=["alike", "unequal"])
 @pytest.mark.parametrize("structure", ["learned", "sinusoidal", "rotary", "relative"])
-def test_seq2seq_with_a_cache_equals_without(structure):
+def test_seq2seq_with_a_cache_equals_without(structure, sizes):
     """The source is read once, at the first step, and recalled at all others."""
-    model = model_of("seq2seq", decoder_depth=2, **STRUCTURES[structure])
+    model = model_of("seq2seq", decoder_depth=2, **STRUCTURES[structure], **sizes)
     source, cache = Batch.of(SOURCES), cache_of(model, memory_capacity=11)
     hidden = feed(model, cache, in_steps(TEXTS, PROMPTS), source=source)
     check(hidden, split(model(Batch.of(TEXTS, source=source)), TEXTS))

@@ -30,4 +30,9 @@ CONTROLS = (
     {"scale_embedding": True},
     {"activation_function": "relu"},
 )
-VARIANTS = (Case("BartForConditionalGeneration", BartConfig, SIZES | {"scale_embedding": True}),)
+UNEQUAL = {"decoder_attention_heads": 4, "decoder_ffn_dim": 41}
+VARIANTS = (
+    Case("BartForConditionalGeneration", BartConfig, SIZES | {"scale_embedding": True}),
+    Case("BartForConditionalGeneration", BartConfig, SIZES | UNEQUAL),
+    Case("BartForSequenceClassification", BartConfig, SIZES | UNEQUAL, end=2),
+)

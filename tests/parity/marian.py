@@ -31,4 +31,9 @@ VARIANTS = (
         width=132,
     ),
 )
+UNEQUAL = {"decoder_attention_heads": 4, "encoder_attention_heads": 6, "encoder_ffn_dim": 41}
+VARIANTS += (
+    Case("MarianMTModel", MarianConfig, SIZES | UNEQUAL),
+    Case("MarianMTModel", MarianConfig, SIZES | {"share_encoder_decoder_embeddings": False}),
+)
 CONTROLS = ({"scale_embedding": False}, {"activation_function": "gelu"})

@@ -17,10 +17,13 @@ from parity import (
     gpt2,
     gpt_neox,
     llama,
+    m2m_100,
     marian,
+    mbart,
     mistral,
     modernbert,
     mpnet,
+    mt5,
     nomic_bert,
     olmo2,
     phi3,
@@ -29,13 +32,15 @@ from parity import (
     roberta,
     smollm3,
     t5,
+    t5gemma,
+    umt5,
     xlm_roberta,
 )
 
 ALL = (
-    albert, bart, bert, deberta, distilbert, electra, gemma2, gemma3, gpt2, gpt_neox, llama, marian,
-    mistral, modernbert, mpnet, nomic_bert, olmo2, phi3, qwen2, qwen3, roberta, smollm3, t5,
-    xlm_roberta,
+    albert, bart, bert, deberta, distilbert, electra, gemma2, gemma3, gpt2, gpt_neox, llama,
+    m2m_100, marian, mbart, mistral, modernbert, mpnet, mt5, nomic_bert, olmo2, phi3, qwen2, qwen3,
+    roberta, smollm3, t5, t5gemma, umt5, xlm_roberta,
 )  # fmt: skip
 CLASSES = [case for each in ALL for case in each.CASES]
 VARIANTS = [case for each in ALL for case in each.VARIANTS]
@@ -50,8 +55,8 @@ COMPILED = [
 WRITERS = [
     each.CASES[0]
     for each in (
-        bart, gemma2, gemma3, gpt2, gpt_neox, llama, marian, mistral, olmo2, phi3, qwen2, qwen3,
-        smollm3, t5,
+        bart, gemma2, gemma3, gpt2, gpt_neox, llama, m2m_100, marian, mbart, mistral, mt5, olmo2,
+        phi3, qwen2, qwen3, smollm3, t5, t5gemma, umt5,
     )
 ]  # fmt: skip
 

@@ -59,6 +59,29 @@ def test_probabilities_agree(kind, tmp_path):
         assert list(their.config.id2label.values()) == list(model.task.spec.labels)
 
 
+@pytest.mark.parametrize(
+    ("preset", "fields"),
+    [
+        ("albert-base-v2", {"embedding_width": 8, "depth": 3}),
+        ("deberta-v3-base", {"depth": 2}),
+        ("nomic-embed-text-v1.5", {"depth": 2}),
+    ],
+)
+def test_other_encoders_are_trained_and_agree(preset, fields, tmp_path):
+    train = {"learning_rate": 0.05, "steps": 8, "activation_checkpointing": True}
+    model = {"preset": preset, "heads": 2, **fields}
+    recipe = write_recipe(tmp_path, "masked_lm", model=model, train=train)
+    glassformer("pretrain", recipe, "--out", tmp_path / "run")
+    ours = gf.load(tmp_path / "run/model")
+    theirs = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "run/model").eval()
+    for text in TEXTS:
+        ids = ours.tokenizer.encode(text).ids
+        with torch.no_grad():
+            expected = theirs(input_ids=torch.tensor([ids])).logits[0]
+            (found,) = ours.logits([ids])
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+
 def test_a_tuned_minilm_agrees(tmp_path):
     """Some real steps from real weights, by the short form."""
     name, text = labelled("classification", 60)

@@ -12,6 +12,7 @@ import pytest
 import folders
 from commands import refused
 from glassformer.cli.studio import _listen, names
+from glassformer.studio.standalone import bundle
 from ports import free_port
 
 
@@ -102,3 +103,12 @@ def test_a_wrong_port_is_one_line():
 @pytest.mark.parametrize("option", ["--host", "--insecure"])
 def test_it_serves_this_machine_only(option):
     assert option in refused("studio", option, "0.0.0.0", code=2)
+
+
+def test_an_exported_page_has_no_comments():
+    """Only whole lines: what looks like a comment inside a string stays."""
+    source = "// About it.\n\n/**\n * More\n * @param {x} x * y\n */\nexport const f = () => {\n"
+    source += '  // inside\n  return "a // b"; // after\n};\n'
+    script = bundle({"main": source}, "main")
+    assert "About" not in script and "More" not in script and "inside" not in script
+    assert 'return "a // b"; // after' in script and "return { f }" in script

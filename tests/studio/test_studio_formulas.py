@@ -12,7 +12,6 @@ from glassformer import build_task
 from glassformer.glass import stream
 from glassformer.model.position import rotate
 from glassformer.studio.samples import ServedModel
-from glassformer.studio.views import numbers
 
 CLASSES = {kind: next(iter(each.heads)) for kind, each in folders.THEIRS.items()}
 CLASSES |= {"gpt2": "GPT2LMHeadModel", "t5": "T5ForConditionalGeneration"}
@@ -34,11 +33,6 @@ CALLS = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def whole_vectors(monkeypatch):
-    monkeypatch.setattr(numbers, "SHOWN", 1_000)
-
-
 def small(kind):
     name = CLASSES[kind]
     task = build_task(folders.CONFIGS[name], folders.TASKS[name], dtype=torch.float64)
@@ -55,7 +49,7 @@ class Silent:
 class Slide:
     """What is known at one head: the vectors shown, the model's weights, and the trace."""
 
-    def __init__(self, model, trace, shown, stack, layer, head, query):
+    def __init__(self, model, trace, shown, stack, layer, head, query, units=()):
         self.side = "encoder" if stack == "encoder" else "decoder"
         part = "cross" if stack == "cross" else "attention"
         self.trace, self.head, self.query = trace, head, query
@@ -63,17 +57,18 @@ class Slide:
         self.stack = getattr(model.task.backbone, self.side)
         self.block = self.stack.blocks[layer]
         self.attention = getattr(self.block, part)
-        self.known = {
-            name: torch.tensor(each["values"]).double() for name, each in shown["vectors"].items()
-        }
+        self.known = {name: torch.tensor(each).double() for name, each in shown["vectors"].items()}
         rows = {
-            "k": shown["k"]["values"], "v": shown["v"]["values"], "s": shown["scores"],
+            "k": shown["k"], "v": shown["v"], "s": shown["scores"],
             "u": shown["scaled"], "a": shown["weights"], "b": shown["bias"] or [],
             "w": [-math.inf if each is None else each for each in shown["masked"]],
         }  # fmt: skip
         for name, each in rows.items():
             self.known[f"{name}_j"] = self.known[f"{name}_i"] = torch.tensor(each).double()
         self.known |= {"d": torch.tensor(float(shown["width"])), "0": torch.zeros(())}
+        on = torch.ones(self.block.mlp.up.out_features).double()
+        on[[unit for at, deep, unit in units if (at, deep) == (self.side, layer)]] = 0
+        self.known["on"] = on
 
     def sources(self):
         """The inputs of W_K and W_V for all keys."""
@@ -99,7 +94,7 @@ class Slide:
             "g": self.block.mlp.gate, "E": self.stack.embedding.project,
         }[at]  # fmt: skip
         tensor = module.weight if kind == "W" else module.bias
-        if at not in "QKV":
+        if at not in "QKV" or tensor is None:
             return tensor
         heads = self.attention.heads if at == "Q" else self.attention.key_heads
         head = self.head // (self.attention.heads // heads)
@@ -108,7 +103,8 @@ class Slide:
     def norm(self, result):
         block, cross = self.block, self.attention.cross
         if result in ("p", "p_mlp"):
-            return block.attention_out_norm if result == "p" else block.mlp_out_norm
+            after = block.cross_out_norm if cross else block.attention_out_norm
+            return after if result == "p" else block.mlp_out_norm
         if result in ("y", "n_mlp"):
             return block.mlp_norm
         if result == "h" or result == "n_e":
@@ -188,15 +184,15 @@ def symbols(formula):
     return set().union(*(symbols(each) for each in formula[skip:]))
 
 
-def check(model, client, id, row, trace, **more):
-    """All steps at all layers; says what the formulas are made of."""
+def check(model, client, id, row, trace, units=()):
+    """All steps at all layers; says what the formulas are made of. `units` are switched off."""
     seen = set()
     for stack in row["stacks"]:
         for layer in range(stack["layers"]):
             for head, query in ((0, 0), (stack["heads"] - 1, stack["rows"] - 2)):
                 at = f"{stack['name']}/{layer}/{head}/{query}"
                 shown = client.get(f"/api/runs/{row['run']}/numbers/{at}").json()
-                slide = Slide(model, trace, shown, stack["name"], layer, head, query)
+                slide = Slide(model, trace, shown, stack["name"], layer, head, query, units)
                 for step in shown["steps"]:
                     assert step["formulas"]
                     assert set(step["shows"]) <= set(shown["vectors"]) <= set(shown["names"])

@@ -95,9 +95,9 @@ def test_a_long_text_is_shown_by_its_largest_weights(open_studio):
 
 def check_walk(found):
     """Each line of the slide follows from those before it: test_studio_formulas has the others."""
-    q, k = (np.array(each["values"]) for each in (found["vectors"]["q"], found["k"]))
+    q, k = (np.array(each) for each in (found["vectors"]["q"], found["k"]))
     near = {"rtol": 0, "atol": 2e-5}
-    assert found["width"] == found["k"]["length"] <= 8
+    assert found["width"] == len(found["k"][0]) <= 8
     np.testing.assert_allclose(found["scores"], k @ q, **near)
     np.testing.assert_allclose(found["scaled"], np.array(found["scores"]) / found["scale"], **near)
     assert math.isclose(sum(found["weights"]), 1, abs_tol=1e-5)
@@ -156,7 +156,8 @@ def test_a_real_model(open_studio):
     client = open_studio([ServedModel("all-MiniLM-L6-v2", model)])
     (entry,) = client.get("/api/models").json()["models"]
     sample = next(each for each in entry["samples"] if each["second"])
-    row = client.post("/api/runs", json={"model": "all-MiniLM-L6-v2", **sample}).json()
+    asked = {"model": "all-MiniLM-L6-v2", "text": sample["text"], "second": sample["second"]}
+    row = client.post("/api/runs", json=asked).json()
     assert row["predictions"]["kind"] == "none"
     tokens = row["tokens"]["queries"]["encoder"]
     assert [each["text"] for each in tokens[:4]] == ["[CLS]", "Paul", "went", "shopping"]

@@ -33,6 +33,9 @@ CLASSES: dict[str, dict[str, Any]] = {
     "LlamaTokenizer": BPE,
     "T5Tokenizer": {"vocab": SCORES},
     "XLMRobertaTokenizer": {"vocab": SCORES},
+    "MPNetTokenizer": {"vocab": LETTERS | {"[UNK]": 11}},
+    "AlbertTokenizer": {"vocab": [*SCORES, ("[CLS]", 0.0), ("[SEP]", 0.0), ("[MASK]", 0.0)]},
+    "DebertaV2Tokenizer": {"vocab": [*SCORES, ("[CLS]", 0.0), ("[SEP]", 0.0), ("[MASK]", 0.0)]},
 }
 
 

@@ -12,7 +12,7 @@ import torch
 from transformers import MarianConfig, MarianMTModel, MarianTokenizer
 
 import glassformer as gf
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, ConfigError
 from glassformer.text import Tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
@@ -114,6 +114,32 @@ def test_what_a_family_adds(
         assert ours.token(len(ours) - 1) == last[kind]
 
 
+CALLED = {
+    "pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3, "pad_piece": "[PAD]", "bos_piece": "[CLS]",
+    "eos_piece": "[SEP]", "unk_piece": "[UNK]", "vocab_size": 120,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", [{}, {"tokenizer_class": "DebertaV2TokenizerFast"}])
+def test_the_file_of_deberta(settings: dict[str, str]) -> None:
+    """As deberta-v3-base has it: the file alone, whose name says what is around the pieces."""
+    data = train(ENGLISH, **CALLED)
+    right = sentencepiece.SentencePieceProcessor(model_proto=data)
+    files = {"spm.model": data, "tokenizer_config.json": json.dumps(settings).encode()}
+    ours = Tokenizer.from_files(files)
+    assert ours is not None and ours.token(len(ours) - 1) == "[MASK]"
+    texts = some_texts(500)
+    found = [encoding.ids for encoding in ours.encode_all(texts)]
+    assert found == [[1, *right.encode(text), 2] for text in texts]
+    one, other = "The cat sat.", "Where is the station?"
+    first, second = right.encode([one, other])
+    pair = ours.encode((one, other))
+    assert pair.ids == [1, *first, 2, *second, 2]
+    assert pair.segments == [0] * (len(first) + 2) + [1] * (len(second) + 1)
+    masked = ours.encode("the [MASK] sat").ids
+    assert len(ours) - 1 in masked and len(ours) == len(right) + 1
+
+
 @pytest.fixture(scope="module")
 def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder like those of opus-mt: two SentencePiece models and one vocabulary."""
@@ -167,6 +193,22 @@ def test_marian_translates_as_transformers_does(marian: Path, beams: int) -> Non
     ours = gf.load(marian).translate(texts, num_beams=beams, max_new_tokens=12)
     assert [each.text for each in ours] == theirs.batch_decode(made, skip_special_tokens=True)
     assert any(each.text for each in ours)
+
+
+def test_marian_puts_the_target_language_before_the_source(marian: Path) -> None:
+    model, theirs = gf.load(marian), MarianTokenizer.from_pretrained(marian)
+    settings: dict[str, Any] = {"max_new_tokens": 12, "forced_eos_token_id": 0}
+    (found,) = model.translate("The cat sat.", target="rus", **settings)
+    ids = theirs(">>rus<< The cat sat.").input_ids
+    assert found.source_tokens == theirs.convert_ids_to_tokens(ids)
+    assert found.text == model.translate(">>rus<< The cat sat.", **settings)[0].text
+    wrong = {
+        "source = 'eng': this model has tokens of target languages only": {"source": "eng"},
+        "target = 'ru': the model has no such language: the nearest is 'rus'": {"target": "ru"},
+    }
+    for words, given in wrong.items():
+        with pytest.raises(ConfigError, match=words):
+            model.translate("The cat sat.", **given)
 
 
 def test_marian_is_saved_as_it_was(marian: Path, tmp_path: Path) -> None:
@@ -231,6 +273,11 @@ def test_many_symbols_of_a_user_are_refused() -> None:
             },
             "extra_ids = True: write a number from 0 to 100",
         ),
+        (
+            {"spm.model": b"", "tokenizer_config.json": b'{"do_lower_case": true}'},
+            "do_lower_case = True: without a tokenizer.json, only false",
+        ),
+        ({"spm.model": train(ENGLISH, vocab_size=120)}, r"the piece \[CLS\] is missing"),
         (
             {"tokenizer.model": b"", "tokenizer_config.json": b'{"tokenizer_class": "Other"}'},
             "tokenizer_class = 'Other': without a tokenizer.json, only T5Tokenizer",

@@ -14,6 +14,7 @@ SMALL = 1 << 24  # elements of a parameter: below this, a wrong shape is reporte
 SMALL_TABLE = 1 << 21  # elements of a computed table, which is allocated at once
 WORK = 20  # bytes per element of such a table while it is computed
 LAYERS = ("heads", "key_heads", "mlp_width")  # first fields of the matrices in each layer
+DECODER = "decoder_"  # before the fields of a seq2seq model's decoder
 MIN_TENSORS = 4  # of a layer in a file; real layers have 5 or more
 
 
@@ -31,7 +32,10 @@ def check_sizes(
     """
 
     def spelt(*fields: str) -> str:
-        return " × ".join(names.get(field, field) for field in fields)
+        usual = [field.removeprefix(DECODER) for field in fields]
+        return " × ".join(
+            names.get(own, names.get(other, own)) for own, other in zip(fields, usual, strict=True)
+        )
 
     depth = config.own_blocks
     if depth * MIN_TENSORS > len(shapes):
@@ -64,14 +68,15 @@ def check_memory(config: ModelConfig, task: TaskConfig, each: int, source: str) 
 
     Biases and norms, which are small, are not counted.
     """
+    later = config.decoder_depth or 0
+    depths = dict.fromkeys(LAYERS, 2 * (config.own_blocks - later))
+    depths |= {DECODER + name: 2 * later for name in LAYERS}
     sizes = _matrices(config, task)
-    tables = {name: n for name, n in sizes.items() if name[0] not in LAYERS}
-    layer = sum(2 * n for name, n in sizes.items() if name[0] in LAYERS)
-    depth = config.own_blocks
-    needed = (sum(tables.values()) + depth * layer) * each + _tables(config)[0] * WORK
+    totals = {name: count * depths.get(name[0], 1) for name, count in sizes.items()}
+    needed = sum(totals.values()) * each + _tables(config)[0] * WORK
     available = memory()
     if needed > available:
-        fields = max(sizes, key=lambda name: sizes[name] * (depth if name[0] in LAYERS else 1))
+        fields = max(totals, key=lambda name: totals[name])
         known = [field for field in fields if hasattr(config, field)]
         named = ", ".join(f"{field} = {getattr(config, field)}" for field in known)
         raise ConfigError(
@@ -93,16 +98,21 @@ def memory() -> float:
 def _matrices(config: ModelConfig, task: TaskConfig) -> dict[tuple[str, ...], int]:
     """The elements of each kind of parameter, by the fields that determine them."""
     C, table = config.width, config.table_width
-    key = config.group_heads * max(config.query_width, config.mixed_width)
-    sizes = {
+    sizes: dict[tuple[str, ...], int] = {
         ("vocab_size", "embedding_width"): config.vocab_size * table,
         ("segments", "embedding_width"): config.segments * table,
         ("width", "embedding_width"): C * max(C, table),
-        ("heads", "head_width", "width"): config.heads * config.query_width * C,
-        ("key_heads", "head_width", "width"): key * C,
-        ("mlp_width", "width"): config.mlp_width * C,
-        ("labels", "width"): len(task.labels) * C,
+        ("labels", "width"): len(task.labels) * config.output_stack.width,
     }
+    stacks = {"": config, DECODER: config.output_stack}
+    for side, own in stacks.items() if config.family == "seq2seq" else [("", config)]:
+        query = own.heads * own.query_width
+        key = own.group_heads * max(own.query_width, own.mixed_width)
+        sizes |= {
+            (f"{side}heads", f"{side}head_width", f"{side}width"): query * own.width,
+            (f"{side}key_heads", f"{side}head_width", f"{side}width"): key * max(C, own.width),
+            (f"{side}mlp_width", f"{side}width"): own.mlp_width * own.width,
+        }
     if config.position == "learned":
         rows = config.max_length + config.position_offset
         sizes["max_length", "embedding_width"] = rows * table
@@ -117,7 +127,8 @@ def _tables(config: ModelConfig) -> tuple[int, tuple[str, ...]]:
     """The elements of the computed tables, and the fields that determine them."""
     stacks = 2 if config.family == "seq2seq" else 1
     if config.position == "sinusoidal":
-        return stacks * config.max_length * config.table_width, ("max_length", "embedding_width")
+        rows = config.max_length + config.position_offset
+        return stacks * rows * config.table_width, ("max_length", "embedding_width")
     if config.position == "rotary":
         bases = 1 if config.window is None or config.local_rotary_base is None else 2
         return stacks * bases * config.max_length * config.rotary_width, (

@@ -59,13 +59,9 @@ def _facts(config: ModelConfig, spec: TaskConfig) -> dict[str, str]:
     depth = f"{config.depth}"
     if config.family == "seq2seq":
         depth = f"{config.depth} in the encoder, {config.decoder_depth} in the decoder"
-    heads = f"{config.heads} of width {config.query_width}"
-    if config.group_heads != config.heads:
-        heads += f", {config.group_heads} for keys and values"
     facts = {
         "layers": depth,
-        "width": f"{config.width}, feed-forward {config.mlp_width}",
-        "heads": heads,
+        **_sizes(config),
         "positions": config.positions,
         "vocabulary": f"{config.vocab_size:,}",
         "longest text": f"{config.max_length:,} tokens",
@@ -74,6 +70,20 @@ def _facts(config: ModelConfig, spec: TaskConfig) -> dict[str, str]:
         some = ", ".join(_plain(label) for label in spec.labels[:20])
         facts["labels"] = some + (" …" if len(spec.labels) > 20 else "")
     return facts
+
+
+def _sizes(config: ModelConfig) -> dict[str, str]:
+    """Widths and heads; of the decoder, too, if it has others."""
+    both = []
+    for own in (config, config.output_stack):
+        heads = f"{own.heads} of width {own.query_width}"
+        if own.group_heads != own.heads:
+            heads += f", {own.group_heads} for keys and values"
+        both.append({"width": f"{own.width}, feed-forward {own.mlp_width}", "heads": heads})
+    return {
+        name: mine if mine == its else f"{mine}; in the decoder {its}"
+        for (name, mine), its in zip(both[0].items(), both[1].values(), strict=True)
+    }
 
 
 def _plain(label: str) -> str:

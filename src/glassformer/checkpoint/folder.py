@@ -12,7 +12,8 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.checkpoint.keys import Json
-from glassformer.durable import move, not_written, sync
+from glassformer.durable import move, not_written, sync, writing
 from glassformer.errors import CheckpointError, shown
 from glassformer.pretrained import nearly
 from glassformer.safe_files import kind_of, locate, open_plain, read
@@ -35,8 +36,8 @@ MANIFEST = "manifest.json"
 SIDE_FILES = (
     "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
     "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", *MODEL_FILES,
-    "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json",
-    "1_Pooling/config.json", "README.md", "LICENSE",
+    "chat_template.jinja", "modules.json", "sentence_bert_config.json",
+    "config_sentence_transformers.json", "1_Pooling/config.json", "README.md", "LICENSE",
 )  # fmt: skip
 # Those of the modules of sentence-transformers, such as 2_Dense/config.json.
 MODULE = re.compile(r"[0-9]_(Pooling|Dense|Normalize)[A-Za-z0-9_]{0,40}")
@@ -170,11 +171,9 @@ def write_folder(
     """
     folder = Path(path).absolute()
     _check_targets(folder, [*texts, *shards])
+    was_model = (folder / CONFIG).exists()
     needed = _needed(texts, shards)
-    _check_space(folder, needed)
-    beside = folder.with_name(f".{folder.name}.tmp-{secrets.token_hex(4)}")
-    try:
-        beside.mkdir(parents=True)
+    with assembled(folder, needed) as beside:
         for name, data in texts.items():
             (beside / name).parent.mkdir(exist_ok=True)
             (beside / name).write_bytes(data)
@@ -184,18 +183,32 @@ def write_folder(
             (beside / name).chmod(0o666 & beside.stat().st_mode)
         if manifest:
             (beside / MANIFEST).write_bytes(json.dumps(_digests(beside), indent=2).encode())
+    with writing(folder, needed):
+        _remove_stale(folder, {*texts, *shards}, side_files(folder) if was_model else ())
+
+
+@contextmanager
+def assembled(folder: Path, needed: int) -> Iterator[Path]:
+    """A temporary folder beside `folder`. At the end its files are synced and moved in; if there
+    is an error, nothing of them is left.
+
+    `needed` is the number of bytes that will be written.
+    """
+    _check_space(folder, needed)
+    beside = folder.with_name(f".{folder.name}.tmp-{secrets.token_hex(4)}")
+    try:
+        beside.mkdir(parents=True)
+        yield beside
         for file in [*beside.rglob("*"), beside]:
             sync(file)
         if not folder.exists():
             move(beside, folder)
         else:
-            was_model = (folder / CONFIG).exists()
             for file in sorted(beside.rglob("*"), key=lambda path: path.name == CONFIG):
                 if file.is_file():
                     target = folder / file.relative_to(beside)
                     target.parent.mkdir(exist_ok=True)
                     move(file, target)  # replaces a link there, without following it
-            _remove_stale(folder, {*texts, *shards}, side_files(folder) if was_model else ())
         sync(folder)
         sync(folder.parent)
     except (OSError, RuntimeError, ValueError, SafetensorError) as error:

@@ -1,4 +1,4 @@
-"""GGUF files of Llama, Qwen2 and Qwen3: weights, config and tokenizer in one file.
+"""GGUF files of Llama and its kin: weights, config and tokenizer in one file.
 
 They are read, not written: such a model is saved as a folder of its architecture.
 """
@@ -22,7 +22,8 @@ from glassformer.checkpoint.architecture import Architecture
 from glassformer.checkpoint.gguf_header import GgufHeader
 from glassformer.checkpoint.gguf_tokenizer import tokenizer_files
 from glassformer.checkpoint.keys import Json, look_up, put
-from glassformer.checkpoint.tables.gguf import FACTORS, GGUF, PERMUTED, fields
+from glassformer.checkpoint.tables.gguf import FACTORS
+from glassformer.checkpoint.tables.gguf_kinds import GGUF, PERMUTED, PLUS_ONE, fields
 from glassformer.config import RotaryScaling
 from glassformer.errors import CheckpointError, shown
 from glassformer.model.position import scaled
@@ -73,7 +74,7 @@ class GgufFile:
 
     def tensors(self) -> dict[str, Tensor]:
         """All weights in float32, which represents every quantization type exactly."""
-        return {name: self._unpermuted(name, self.tensor(name)) for name in self.stored}
+        return {name: self._restored(name, self.tensor(name)) for name in self.stored}
 
     def tensor(self, name: str) -> Tensor:
         """One of them, its rows in the order of the file."""
@@ -86,11 +87,16 @@ class GgufFile:
                 rows[i : i + AT_ONCE] = gguf.dequantize(packed[i : i + AT_ONCE], stored.kind)
         return torch.from_numpy(rows).view(stored.shape)
 
-    def _unpermuted(self, name: str, tensor: Tensor) -> Tensor:
-        """llama.cpp rotates neighbours, (0, 1), (2, 3) …; other libraries (0, D/2), (1, D/2 + 1) …
+    def _restored(self, name: str, tensor: Tensor) -> Tensor:
+        """As other libraries have it.
 
-        Its rows of queries and keys are in the order 0, D/2, 1, D/2 + 1, …: undo that.
+        llama.cpp rotates neighbours, (0, 1), (2, 3) …; other libraries (0, D/2), (1, D/2 + 1) …
+
+        Its rows of queries and keys are in the order 0, D/2, 1, D/2 + 1, …: undo that. Its norms of
+        Gemma are 1 + γ.
         """
+        if self.kind in PLUS_ONE and name.endswith("norm.weight"):
+            return tensor - 1
         match = re.fullmatch(r"blk\.\d+\.(\w+)\.(weight|bias)", name)
         keys = PERMUTED.get(self.kind, {}).get(match[1]) if match else None
         if keys is None:
@@ -167,7 +173,7 @@ def _config(header: GgufHeader, kind: str, stored: dict[str, Stored]) -> Json:
         "file": {
             "words": words.shape[0] if words else None,
             "tied": "output.weight" not in stored,
-            "attention_bias": "blk.0.attn_q.bias" in stored,
+            "attention_bias": any(f"blk.0.attn_{q}.bias" in stored for q in ("q", "qkv")),
             "mlp_bias": "blk.0.ffn_up.bias" in stored,
         }
     }

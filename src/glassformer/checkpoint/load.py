@@ -75,7 +75,7 @@ def load_task(path: str | os.PathLike[str]) -> tuple[Task, Origin]:
     if is_gguf(path):
         file = open_gguf(path)
         task, _, _ = _build(file, file.architecture, str(path))
-        return task, replace(_new_origin(task), files=file.files)
+        return task, replace(_new_origin(task, file.architecture.model_type), files=file.files)
     if is_vectors(path):
         vectors = open_vectors(path)
         task = outline(vectors.config, TaskConfig())
@@ -122,18 +122,26 @@ def save_task(
             for name in names
         }
         shards[file] = (tensors, metadata)
-    config = origin.architecture.write(task.backbone.config, task.spec, origin.config)
-    dtype = _embedding_dtype(task, state)
-    if dtype != origin.dtype:  # the dtype that transformers loads them in
-        config = {k: v for k, v in config.items() if k != "torch_dtype"}
-        config["dtype"] = dtype_name(dtype)
-    config = {**config, **(notes or {})}
-    text = origin.config_text if config == origin.config else json.dumps(config, indent=2) + "\n"
+    text = _config_text(task, origin, _embedding_dtype(task, state), notes or {})
     texts = {**(origin.files if files is None else files), CONFIG: text.encode()}
     if origin.index_text is not None:
         texts[INDEX] = origin.index_text.encode()
     shards |= {name: (tensors, {}) for name, tensors in (beside or {}).items()}
     write_folder(path, texts=texts, shards=shards, manifest=beside is not None)
+
+
+def config_text(task: Task, origin: Origin | None, notes: Mapping[str, str]) -> str:
+    """config.json as `save_task` would write it."""
+    return _config_text(task, origin or _new_origin(task), storage_dtype(task, origin), notes)
+
+
+def _config_text(task: Task, origin: Origin, dtype: torch.dtype, notes: Mapping[str, str]) -> str:
+    config = origin.architecture.write(task.backbone.config, task.spec, origin.config)
+    if dtype != origin.dtype:  # the dtype that transformers loads them in
+        config = {k: v for k, v in config.items() if k != "torch_dtype"}
+        config["dtype"] = dtype_name(dtype)
+    config = {**config, **notes}
+    return origin.config_text if config == origin.config else json.dumps(config, indent=2) + "\n"
 
 
 def _build(
@@ -230,10 +238,10 @@ def _check_finite(tensors: Mapping[str, Tensor], folder: object) -> None:
             )
 
 
-def _new_origin(task: Task) -> Origin:
+def _new_origin(task: Task, preferred: str | None = None) -> Origin:
     """The origin of a model that was not loaded from a folder."""
     config = task.backbone.config
-    architecture, foreign = layout_of(config, task.spec)
+    architecture, foreign = layout_of(config, task.spec, preferred)
     head_name = architecture.head_name(foreign, CONFIG)
     head = architecture.heads[head_name]
     bare = head is next(iter(architecture.heads.values()))
@@ -248,10 +256,12 @@ def _new_origin(task: Task) -> Origin:
     return Origin(architecture, {}, "", None, layout, names, None, {}, {})
 
 
-def layout_of(config: ModelConfig, spec: TaskConfig) -> tuple[Architecture, Json]:
+def layout_of(
+    config: ModelConfig, spec: TaskConfig, preferred: str | None = None
+) -> tuple[Architecture, Json]:
     """The first architecture that can store such a model, and its config.json."""
     reasons = []
-    for architecture in ARCHITECTURES.values():
+    for architecture in sorted(ARCHITECTURES.values(), key=lambda a: a.model_type != preferred):
         if config.family in architecture.families:
             try:
                 return architecture, architecture.write(config, spec, {})

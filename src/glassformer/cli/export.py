@@ -1,4 +1,4 @@
-"""`glassformer export`: write a model as a Hugging Face folder, with a model card."""
+"""`glassformer export`: write a model as a Hugging Face folder, or in ONNX."""
 
 from __future__ import annotations
 
@@ -8,17 +8,28 @@ from pathlib import Path
 import typer
 
 from glassformer.cli.common import Precision
-from glassformer.errors import InputError
+from glassformer.errors import ConfigError, InputError
 
 
 def run(
     model: str = typer.Argument(help="A model folder, a .gguf file, or a name of the hub."),
     out: Path = typer.Argument(help="The folder to write."),
     dtype: Precision | None = typer.Option(None, help="Precision; the model's, if not given."),
+    onnx: bool = typer.Option(
+        False, "--onnx", help="Write ONNX files, checked in onnxruntime against the model."
+    ),
+    int8: bool = typer.Option(
+        False, "--int8", help="With --onnx: round the weights to int8, with onnxruntime's tool."
+    ),
     force: bool = typer.Option(False, help="Overwrite what is in the folder."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Write a model as a folder that glassformer and transformers open, with a model card."""
+    """Write a model as a folder that glassformer and transformers open, with a model card; or, with
+    --onnx, for onnxruntime."""
+    if int8 and not onnx:
+        raise ConfigError("--int8 is a precision of ONNX files: write --onnx --int8")
+    if onnx and dtype is not None:
+        raise ConfigError(f"--dtype {dtype}: ONNX files are float32 or int8: leave it out")
     try:
         taken = out.exists() and (not out.is_dir() or any(out.iterdir()))
     except OSError as error:
@@ -30,12 +41,21 @@ def run(
     from glassformer.loaded import load
 
     loaded = load(model, dtype=None if dtype is None else getattr(torch, dtype))
-    loaded.export(out, name=Path(model).resolve().name.removesuffix(".gguf"))
+    facts = {}
+    if onnx:
+        facts["largest_difference"] = loaded.export_onnx(out, int8=int8)
+    else:
+        loaded.export(out, name=Path(model).resolve().name.removesuffix(".gguf"))
     files = exported_files(out)
     if as_json:
-        typer.echo(json.dumps({"folder": str(out), "files": files}))
-    else:
-        print_files(files, out)
+        typer.echo(json.dumps({"folder": str(out), "files": files, **facts}))
+        return
+    print_files(files, out)
+    for difference in facts.values():
+        typer.echo(
+            f"In onnxruntime the outputs differ by at most {difference:.1e} of the largest.",
+            err=True,
+        )
 
 
 def exported_files(folder: Path) -> dict[str, int]:

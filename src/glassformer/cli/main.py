@@ -11,6 +11,7 @@ import typer
 
 from glassformer.cli import (
     answer,
+    chat,
     classify,
     compare,
     data,
@@ -42,6 +43,7 @@ from glassformer.version import __version__
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "answer": answer.run,
+    "chat": chat.run,
     "classify": classify.run,
     "demo": demo.run,
     "doctor": doctor.run,

@@ -44,10 +44,13 @@ def run(
 
 
 def _structure(config: ModelConfig) -> str:
+    own = config.output_stack
     depths = " + ".join(str(depth) for depth in (config.depth, config.decoder_depth) if depth)
+    width = f"{config.width}" if own.width == config.width else f"{config.width} + {own.width}"
+    heads = counted(own.heads, "heads")
     return (
         f"{config.family}, {depths or 'no'} {'block' if depths == '1' else 'blocks'}, "
-        f"width {config.width}, {counted(config.heads, 'heads')}, "
+        f"width {width}, {heads if own.heads == config.heads else f'{config.heads} + {heads}'}, "
         f"{config.vocab_size:,} tokens, {config.positions} positions"
     )
 

@@ -15,7 +15,7 @@ import typer
 
 from glassformer.cli.common import DEVICE, open_model
 from glassformer.errors import ConfigError
-from glassformer.pretrained import shipped
+from glassformer.pretrained import shipped, shipped_runs
 
 if TYPE_CHECKING:
     from glassformer.studio.samples import ServedModel
@@ -26,7 +26,7 @@ HERE = "127.0.0.1"  # and nowhere else: there is no password
 def run(
     models: list[str] | None = typer.Argument(
         None,
-        help="Model folders, run folders or names; by default all models shipped with the package.",
+        help="Model folders, run folders or names; by default all that ships with the package.",
     ),
     toys: bool = typer.Option(False, help="Also train and serve the lectures' toy models."),
     port: int = typer.Option(8642, min=1, max=65535, help="Port, on this machine only."),
@@ -39,7 +39,7 @@ def run(
         from glassformer.studio.server import server
         from glassformer.studio.toys import toys as train_toys
 
-        served = serve(models or ([] if toys else list(shipped())), device)
+        served = serve(models or ([] if toys else [*shipped(), *shipped_runs()]), device)
         if toys or not served:
             typer.echo("glassformer: training the lectures' toys …", err=True)
             served += train_toys()
@@ -56,7 +56,8 @@ def serve(models: Sequence[str], device: str) -> list[ServedModel]:
     from glassformer.studio.checkpoints import is_run, newest, step_of
     from glassformer.studio.samples import ServedModel
 
-    runs = {model: Path(model) for model in models if is_run(Path(model))}
+    paths = {model: shipped_runs().get(model, Path(model)) for model in models}
+    runs = {model: path for model, path in paths.items() if is_run(path)}
     folders = [str(newest(runs[model])) if model in runs else model for model in models]
     opened = [open_model(folder, device) for folder in folders]
     steps = [

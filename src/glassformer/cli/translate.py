@@ -54,6 +54,12 @@ def run(
     out: Path | None = typer.Option(
         None, help="Write the translations to this file; with --column, the table with them."
     ),
+    source: str | None = typer.Option(
+        None, help="The language of the texts, for a model that has several: eng_Latn, en_XX, en."
+    ),
+    target: str | None = typer.Option(
+        None, help="The language to translate into, for a model that has several."
+    ),
     n_best: int = typer.Option(1, min=1, help="Translations per line, best first."),
     scores: bool = typer.Option(False, help="Add a column with the score."),
     align: bool = typer.Option(False, help="Add a column with the word alignment: 0-0 1-2."),
@@ -77,7 +83,7 @@ def run(
         raise ConfigError(f"--n-best {n_best}: write at most --num-beams, {num_beams}")
     from glassformer.generate.translate import notes
 
-    options = {"n_best": n_best, "align": align, **settings}
+    options = {"source": source, "target": target, "n_best": n_best, "align": align, **settings}
     group = 1 if _is_interactive(texts, file) else GROUP
     noteworthy: list[Translation] = []
     output: list[str] = []

@@ -67,6 +67,7 @@ def align(
     layers: Sequence[int] | None = None,
     reading: bool = False,
     edit: Edit | None = None,
+    start: Sequence[int] | None = None,
 ) -> Alignment:
     """Align a text with a translation of it, the model's own or another.
 
@@ -74,6 +75,7 @@ def align(
         layers: blocks of the decoder whose heads are averaged; the upper half, if not given
         reading: take the attention of the step that read a word, not of the step that wrote it
         edit: changes to the model's tensors, as in `record`
+        start: the tokens before the target's first word; the model's start token, if not given
 
     Target words beyond the decoder's maximum length have no weights.
     """
@@ -82,7 +84,7 @@ def align(
         raise InputError(
             f"align: this model is of the family {config.family}: load a translation model"
         )
-    depth = config.decoder_depth or config.depth
+    depth = config.output_stack.depth
     layers = usual_layers(depth) if layers is None else layers
     if not layers or not all(0 <= layer < depth for layer in layers):
         raise InputError(f"layers = {list(layers)}: the decoder has blocks 0 to {depth - 1}")
@@ -92,16 +94,17 @@ def align(
     encoded_source = tokenizer.encode(source.text)
     encoded_target = tokenizer.target.encode(target.text)
     inside = [i for i, special in enumerate(encoded_target.special) if not special]
-    inside = inside[: config.max_length - 1]
+    inside = inside[: config.max_length - (1 if start is None else len(start))]
     if not source.spans or not target.spans or not inside:
         empty = torch.zeros(len(target.spans), len(source.spans))
         return Alignment(source.words, target.words, empty)
-    ids = [config.ids.start or 0, *(encoded_target.ids[i] for i in inside)]
+    start = [config.ids.start or 0] if start is None else start
+    ids = [*start, *(encoded_target.ids[i] for i in inside)]
     names = [f"decoder.blocks.{layer}.cross.weights" for layer in layers]
     recorder = Recorder(task, names, edit)
     task(next(task.batches([encoded_source.ids], targets=[ids])), visitor=recorder)
     cross = torch.stack(list(recorder.tensors.values()))
-    seen = source_weights(cross, reading=reading)  # (T - 1, S)
+    seen = source_weights(cross, reading=reading)[len(start) - 1 :]  # (T, S) of the words
     rows = membership(encoded_target, target.spans)[inside]
     columns = membership(encoded_source, source.spans)
     weights = (rows / rows.sum(0).clamp(min=1)).T @ seen @ columns

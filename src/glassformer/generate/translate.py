@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,13 +12,15 @@ from glassformer.generate.align import chain
 from glassformer.generate.generation import Generation
 from glassformer.generate.job import GenerationJob, generate, prepare
 from glassformer.generate.sentences import split
-from glassformer.generate.settings import TRANSLATION, Settings
+from glassformer.generate.settings import TRANSLATION, Settings, settings_for
 from glassformer.glass import Alignment
 from glassformer.tasks import Ids, Task
 from glassformer.tasks.calls import wrong_kind
-from glassformer.text import Tokenizer, texts_of
+from glassformer.text import Languages, Tokenizer, texts_of
 
 BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}  # source tokens × beams of a batch
+
+LANGUAGE_SETTINGS = ("forced_bos_token_id", "decoder_start_token_id")  # they name the target
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ def translate(
     texts: str | Iterable[str],
     *,
     origin: Origin | None = None,
+    source: str | None = None,
+    target: str | None = None,
     n_best: int = 1,
     align: bool = False,
     **settings: Any,
@@ -76,6 +80,8 @@ def translate(
 
     Args:
         origin: the model's folder, whose files name its special tokens
+        source: the language of the texts, for a model that translates from several
+        target: the language to translate into, for a model that translates into several
         n_best: how many translations per text
         align: also align the words: `Translation.alignment`
         settings: fields of `Settings`; num_beams is 4, max_new_tokens the model's maximum length
@@ -85,22 +91,45 @@ def translate(
     if config.family != "seq2seq":
         raise wrong_kind(task, "translate")
     texts = texts_of(texts, "translate")
+    tokenizer, languages = _in_languages(task, tokenizer, origin, source, target, settings)
+    settings = {**languages, **settings}
     cut = [
         [_cut(line, tokenizer, config.max_length) for line in text.split("\n")] for text in texts
     ]
     parts = [part for lines in cut for pieces, _ in lines for part in pieces]
     usual = {**TRANSLATION, "max_new_tokens": config.max_length, "num_return_sequences": n_best}
     ids = [part.ids for part in parts]
-    texts_of_parts = iter(_generate_all(prepare(task, tokenizer, origin, ids, usual | settings)))
+    job = prepare(task, tokenizer, origin, ids, usual | settings)
+    texts_of_parts = iter(_generate_all(job))
     translations = []
     for text, lines in zip(texts, cut, strict=True):
         done = [
-            [_one(task, tokenizer, part, next(texts_of_parts), align) for part in pieces]
+            [_one(job, tokenizer, part, next(texts_of_parts), align) for part in pieces]
             for pieces, _ in lines
         ]
         whole = _join(text, done)
         translations.append(replace(whole, broken=sum(broken for _, broken in lines)))
     return translations
+
+
+def _in_languages(
+    task: Task,
+    tokenizer: Tokenizer,
+    origin: Origin | None,
+    source: str | None,
+    target: str | None,
+    settings: Mapping[str, Any],
+) -> tuple[Tokenizer, dict[str, Any]]:
+    """A tokenizer that names the language of the source, and settings for that of the target."""
+    files, stated = ({}, {}) if origin is None else (origin.files, origin.config)
+    known = Languages.of(tokenizer, files)
+    chosen = {name: settings[name] for name in LANGUAGE_SETTINGS if name in settings}
+    usual = settings_for(chosen, files, stated, task.backbone.config.ids)
+    named = tokenizer.token(usual.decoder_start_token_id or 0) in known.tokens.values()
+    named = named if known.starts else usual.forced_bos_token_id is not None
+    known.check(source, target, has_target=named)
+    end = tokenizer.token(task.backbone.config.ids.end or 0)
+    return known.tokenizer(tokenizer, source, target, end), known.options(tokenizer, target)
 
 
 def notes(translations: Sequence[Translation]) -> list[str]:
@@ -163,9 +192,11 @@ def _scored(text: Generation, settings: Settings) -> Generation:
 
 
 def _one(
-    task: Task, tokenizer: Tokenizer, part: _Part, texts: list[Generation], align: bool
+    job: GenerationJob, tokenizer: Tokenizer, part: _Part, texts: list[Generation], align: bool
 ) -> Translation:
     """The best translation of a part, with the others in `others`."""
+    first = job.settings.forced_bos_token_id
+    start = [job.settings.decoder_start_token_id or 0, *([] if first is None else [first])]
     source_tokens = [tokenizer.readable(i) for i in part.ids]
     ranked = []
     for generation in texts:
@@ -178,7 +209,9 @@ def _one(
                 source=part.text,
                 source_tokens=source_tokens,
                 complete=generation.stopped != "length",
-                alignment=align_words(task, tokenizer, part.text, text) if align else None,
+                alignment=align_words(job.task, tokenizer, part.text, text, start=start)
+                if align
+                else None,
             )
         )
     return replace(ranked[0], others=tuple(ranked[1:]))

@@ -1,6 +1,6 @@
 """Interpretability: a recorder fills a trace, and a trace can be measured, shown and edited."""
 
-from glassformer.glass.ablation import Effect, effect, heads_off
+from glassformer.glass.ablation import Effect, effect, heads_off, units_off
 from glassformer.glass.alignment import Alignment, align_tokens
 from glassformer.glass.edits import patched, put, swapped, word_id
 from glassformer.glass.heads import head_measures, head_scores, head_types, repeated, strongest
@@ -47,6 +47,7 @@ __all__ = [
     "stream",
     "strongest",
     "swapped",
+    "units_off",
     "value_parts",
     "value_weighted",
     "weights",

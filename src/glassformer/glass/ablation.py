@@ -1,4 +1,4 @@
-"""Ablation: what changes when heads are removed shows what they did.
+"""Ablation: what changes when heads or units are removed shows what they did.
 
 Michel et al. 2019, "Are sixteen heads really better than one?". Zero is a value that the model
 never met in training; the mean keeps what a head always adds, and removes what depends on the text.
@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional as F
 
-from glassformer.errors import InputError
+from glassformer.errors import ConfigError, InputError
 from glassformer.glass.recorder import Edit, Replacement, ablate
 from glassformer.glass.stacks import place, stream
 from glassformer.glass.trace import Trace
 from glassformer.precision import widen
 
 Head = tuple[str, int, int]  # stack, layer, head
+Unit = tuple[str, int, int]  # stack, layer, unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,3 +75,28 @@ def heads_off(trace: Trace, heads: Iterable[Head], *, by: Replacement = "zero") 
     for stack, layer, head in heads:
         removed.setdefault(f"{place(trace, stack, layer, head)}.mixed", []).append(head)
     return {name: ablate(*numbers, by=by) for name, numbers in removed.items()}
+
+
+def units_off(units: Iterable[Unit]) -> Edit:
+    """For `edit`: these units of MLPs are 0 at every token.
+
+    Args:
+        units: (stack, layer, unit) of each; a unit is an entry of act(W_1 x), or with a gate of
+            act(W_g x) · W_1 x
+    """
+    removed: dict[str, list[int]] = {}
+    for stack, layer, unit in units:
+        removed.setdefault(f"{stack}.blocks.{layer}.mlp.hidden", []).append(unit)
+    return {name: _zeroed(numbers) for name, numbers in removed.items()}
+
+
+def _zeroed(units: list[int]) -> Callable[[Tensor], Tensor]:
+    def change(hidden: Tensor) -> Tensor:  # (T, mlp_width)
+        width = hidden.shape[-1]
+        for unit in units:
+            if not 0 <= unit < width:
+                raise ConfigError(f"unit {unit}: this MLP has units 0 to {width - 1}")
+        hidden[:, units] = 0
+        return hidden
+
+    return change

@@ -11,7 +11,14 @@ import torch
 from torch import nn
 
 from glassformer import inference
-from glassformer.checkpoint import Origin, model_card, save_task, storage_dtype
+from glassformer.checkpoint import (
+    Origin,
+    config_text,
+    export_onnx,
+    model_card,
+    save_task,
+    storage_dtype,
+)
 from glassformer.config import ModelConfig
 from glassformer.errors import CheckpointError, InputError, shown
 from glassformer.generate.int8 import check_not_int8, to_int8
@@ -144,6 +151,30 @@ class ModelBase(nn.Module, ABC):
         card = model_card(self.task, name or folder_name, precision, folder_name)
         files = {"README.md": card.encode(), **self._files()}
         save_task(self.task, folder, self.origin, files, self._fingerprint())
+
+    def export_onnx(self, folder: str | os.PathLike[str], *, int8: bool = False) -> float:
+        """Write a folder with the model in ONNX, for onnxruntime, and with its tokenizer.
+
+        The model is model.onnx; a translation model is encoder_model.onnx and decoder_model.onnx.
+        The inputs are padded texts (input_ids, attention_mask) of any number and length; there is
+        no cache of keys and values. The files are kept only if onnxruntime computes with them what
+        this model computes.
+
+        Args:
+            int8: round the weights to int8, with onnxruntime's own tool
+
+        Returns the largest difference between the outputs, in parts of the largest output.
+
+        Examples:
+            >>> preset = gf.PRESETS["bert-tiny"]
+            >>> model = gf.Model(gf.build_task(preset.model, gf.TaskConfig(kind="masked_lm")))
+            >>> model.export_onnx("onnx") < 1e-4
+            True
+        """
+        check_not_int8(self.task)
+        text = config_text(self.task, self.origin, self._fingerprint())
+        files = {**self._files(), "config.json": text.encode()}
+        return export_onnx(self.task, folder, files, int8=int8)
 
     def _fingerprint(self) -> dict[str, str]:
         return {} if self.tokenizer is None else {FINGERPRINT: self.tokenizer.fingerprint}

@@ -29,7 +29,7 @@ def load(
     Args:
         folder: a folder; the name of a model that comes with the package (a folder of this name
             takes precedence); a name of the Hugging Face hub, which is downloaded; a GGUF file of a
-            Llama, opened as float32; static vectors of GloVe or word2vec
+            decoder, opened as float32; static vectors of GloVe or word2vec
         device: where the model computes; the CPU, if not given
         dtype: what it computes in, such as "float32". If not given, half precision stays where the
             device is fast at it, and becomes float32 elsewhere; `save` still writes the precision

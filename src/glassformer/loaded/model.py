@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, Unpack, overload
 
 import numpy as np
@@ -12,20 +12,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer import inference
-from glassformer.errors import InputError
-from glassformer.generate.engine import Engine
-from glassformer.generate.generation import Generation
-from glassformer.generate.job import GenerationJob, generate, prepare, stream
 from glassformer.generate.settings import GenerationOptions
 from glassformer.generate.translate import Translation, notes, translate
-from glassformer.loaded.base import ModelBase
+from glassformer.loaded.generating import GeneratingModel
 from glassformer.tasks import Ids
 from glassformer.text import Text, is_one, items_of, pairs_of, plain, texts_of, texts_or_pairs_of
 
 Vectors = Tensor | NDArray[Any]
 
 
-class Model(ModelBase):
+class Model(GeneratingModel):
     """A model with its tokenizer. It is a plain module: `parameters`, `state_dict` and `to` work.
 
     Where a call takes texts, give a string, or many in a list, an array, a Series or a generator.
@@ -296,80 +292,16 @@ class Model(ModelBase):
         )  # fmt: skip
         return answers[0] if is_one(question) else answers
 
-    def generate(
-        self, prompts: str | Iterable[str] | Iterable[int] | Ids, *,
-        batch_size: int | None = None, engine: Engine | None = None,
-        **settings: Unpack[GenerationOptions],
-    ) -> list[Generation]:  # fmt: skip
-        """Continue each prompt; greedily, unless the settings say otherwise.
-
-        Args:
-            prompts: one text or many, or token ids; the sources of a translation model
-            batch_size: texts (or beams) that are generated at once: changes the speed, not the
-                texts
-            engine: from `engine`, to be used for many calls
-            settings: those of transformers, such as max_new_tokens, temperature, top_p, num_beams:
-                the fields of `generate.settings.Settings`
-
-        The `num_return_sequences` texts of a prompt are next to each other.
-
-        Examples:
-            >>> (story,) = decoder.generate("Once upon a time", max_new_tokens=5)
-            >>> len(story.ids), story.text
-            (5, ...)
-        """
-        return generate(self._job(prompts, settings, batch_size, engine))
-
-    def engine(
-        self, texts: int, tokens: int, *, source_tokens: int = 0, compiled: bool = False
-    ) -> Engine:
-        """An engine for many calls of `generate`: a GPU captures the CUDA graphs of its steps once.
-
-        Args:
-            texts: how many are generated at once
-            tokens: the most tokens of a text, the prompt included
-            source_tokens: the most tokens of a source, for translation models
-            compiled: fuse the kernels with torch.compile, which takes a minute; on a GPU only
-
-        Examples:
-            >>> engine = decoder.engine(2, 16)
-            >>> stories = decoder.generate(["A dog", "A cat"], max_new_tokens=5, engine=engine)
-        """
-        if self.config.family == "seq2seq" and source_tokens < 1:
-            raise InputError(
-                f"engine: source_tokens = {source_tokens}: write the length of the longest source"
-            )
-        return Engine(
-            self.task, slots=texts, capacity=tokens, memory_capacity=source_tokens,
-            compiled=compiled, kept=True,
-        )  # fmt: skip
-
-    def stream(
-        self, prompt: str | Sequence[int], **settings: Unpack[GenerationOptions]
-    ) -> Iterator[str]:
-        """Like `generate` for one prompt: yields the pieces of its text as they are generated.
-
-        Examples:
-            >>> text = "".join(decoder.stream("Once upon a time", max_new_tokens=5))
-        """
-        return stream(self._job([prompt], settings))
-
-    def _job(
-        self, prompts: Any, settings: GenerationOptions, batch_size: int | None = None,
-        engine: Engine | None = None,
-    ) -> GenerationJob:  # fmt: skip
-        return prepare(
-            self.task, self.tokenizer, self.origin, prompts, settings, batch_size, engine
-        )
-
     def translate(
-        self, texts: str | Iterable[str], *, n_best: int = 1, align: bool = False,
-        **settings: Unpack[GenerationOptions],
+        self, texts: str | Iterable[str], *, source: str | None = None, target: str | None = None,
+        n_best: int = 1, align: bool = False, **settings: Unpack[GenerationOptions],
     ) -> list[Translation]:  # fmt: skip
         """One translation per text, in their order.
 
         Args:
             texts: one or many; one that is too long is translated sentence by sentence
+            source: the language of the texts, for a model that translates from several
+            target: the language to translate into, for a model that translates into several
             n_best: how many translations of each: the next best ones are its `others`
             align: also align the words: `Translation.alignment`
             settings: those of `generate`; num_beams is 4, if not given
@@ -380,8 +312,8 @@ class Model(ModelBase):
             К...
         """
         translations = translate(
-            self.task, self._tokenizer(), texts, origin=self.origin, n_best=n_best, align=align,
-            **settings,
+            self.task, self._tokenizer(), texts, origin=self.origin, source=source, target=target,
+            n_best=n_best, align=align, **settings,
         )  # fmt: skip
         for line in notes(translations):
             warnings.warn(line, stacklevel=2)

@@ -26,14 +26,16 @@ from glassformer.model.sequences import Sequences
 
 
 class Attention(nn.Module):
-    """One or many heads; from a text to itself, or (cross) to the source the encoder has read."""
+    """One or many heads; from a text to itself, or (cross) to the source the encoder has read, in
+    vectors of `memory_width`."""
 
-    def __init__(self, config: ModelConfig, *, layer: int, cross: bool = False) -> None:
+    def __init__(self, config: ModelConfig, layer: int, memory_width: int | None = None) -> None:
         super().__init__()
+        cross, read = memory_width is not None, memory_width or config.width
         H, G, D, Dv = config.heads, config.group_heads, config.query_width, config.mixed_width
         self.query = nn.Linear(config.width, H * D, bias=config.attention_bias)
-        self.key = nn.Linear(config.width, G * D, bias=config.attention_bias)
-        self.value = nn.Linear(config.width, G * Dv, bias=config.attention_bias)
+        self.key = nn.Linear(read, G * D, bias=config.attention_bias)
+        self.value = nn.Linear(read, G * Dv, bias=config.attention_bias)
         self.output = nn.Linear(H * Dv, config.width, bias=bool(config.output_bias))
         normed = {"head": (D, D), "all": (H * D, G * D), None: None}[config.qk_norm]
         self.query_norm = Norm(config, normed[0]) if normed else None

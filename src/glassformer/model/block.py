@@ -78,16 +78,18 @@ class Block(nn.Module):
                parallel: the MLP reads x, too, and not the sum
     """
 
-    def __init__(self, config: ModelConfig, *, layer: int, cross: bool = False) -> None:
+    def __init__(self, config: ModelConfig, layer: int, memory_width: int | None = None) -> None:
         super().__init__()
+        cross = memory_width is not None
         before = config.norm_place != "branch"
         after = config.norm_place in ("branch", "sandwich")
         first = before and (config.first_norm or layer > 0)
-        self.attention = Attention(config, layer=layer)
+        self.attention = Attention(config, layer)
         self.attention_norm = Norm(config) if first else NoNorm()
         self.attention_out_norm = Norm(config) if after else NoNorm()
-        self.cross = Attention(config, layer=layer, cross=True) if cross else None
+        self.cross = Attention(config, layer, memory_width) if cross else None
         self.cross_norm = Norm(config) if cross else None
+        self.cross_out_norm = Norm(config) if cross and after else NoNorm()
         self.mlp = MLP(config)
         self.mlp_norm = Norm(config) if before else NoNorm()
         self.mlp_out_norm = Norm(config) if after else NoNorm()
@@ -100,7 +102,8 @@ class Block(nn.Module):
             mixed = self.attention(self.attention_norm(x, ctx), ctx)
             y = see(self, "attention_sum", x + drop(self.attention_out_norm(mixed, ctx)))
             if self.cross is not None and self.cross_norm is not None:
-                y = see(self, "cross_sum", y + drop(self.cross(self.cross_norm(y, ctx), ctx)))
+                found = self.cross(self.cross_norm(y, ctx), ctx)
+                y = see(self, "cross_sum", y + drop(self.cross_out_norm(found, ctx)))
             added = self.mlp(self.mlp_norm(x if self.parallel else y, ctx), ctx)
             return see(self, "out", y + drop(self.mlp_out_norm(added, ctx)))
 

@@ -44,11 +44,11 @@ class Cache:
             )
         if config.family == "seq2seq" and memory_capacity < 1:
             raise InputError("memory_capacity is missing: pass the length of the longest source")
-        depth = config.decoder_depth or config.depth
+        config = config.output_stack
 
         def room(count: int, slots: int, width: int) -> list[Tensor]:
             sizes = (count, config.group_heads, slots, width)
-            return [torch.zeros(sizes, device=device, dtype=dtype) for _ in range(depth)]
+            return [torch.zeros(sizes, device=device, dtype=dtype) for _ in range(config.depth)]
 
         self.capacity, self.memory_capacity, self.beams = capacity, memory_capacity, beams
         self.keys = room(texts, capacity, config.query_width)  # of each layer (B, H, S, D)

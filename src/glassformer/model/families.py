@@ -64,17 +64,15 @@ class Seq2Seq(nn.Module):
         super().__init__()
         self.config = config
         self.encoder = Stack(config, depth=config.depth)
+        own = config.output_stack
+        token = self.encoder.embedding.token if config.shared_embedding else None
         self.decoder = Stack(
-            config,
-            depth=config.decoder_depth or config.depth,
-            causal=True,
-            cross=True,
-            token=self.encoder.embedding.token,
+            own, depth=own.depth, causal=True, memory_width=config.width, token=token
         )
 
     @property
     def token_embedding(self) -> Tensor:
-        return self.encoder.embedding.token.weight
+        return self.decoder.embedding.token.weight
 
     def forward(
         self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None

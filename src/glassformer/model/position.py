@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-from glassformer.config import RotaryScaling
+from glassformer.config import RotaryScaling, Sinusoid
 
 
-def sinusoid(
-    length: int, width: int, layout: Literal["interleaved", "halves"] = "interleaved"
-) -> Tensor:
+def sinusoid(length: int, width: int, layout: Sinusoid = "interleaved") -> Tensor:
     """PE(pos, 2i) = sin(pos / 10000^(2i/d)),  PE(pos, 2i+1) = cos of the same.   (length, width)
 
     Wavelengths run from 2π to 10000·2π. "interleaved" is the slide's order, sin cos sin cos …;
-    "halves" holds the same numbers with all sines first, as Marian's checkpoints do.
+    "halves" holds the same numbers with all sines first, as Marian's checkpoints do; in
+    "halves_inclusive" the last wavelength is 10000·2π itself, as in M2M100's.
     """
     position = torch.arange(length, dtype=torch.float64, device="cpu")
-    slower = 10_000.0 ** (torch.arange(0, width, 2, dtype=torch.float64, device="cpu") / width)
+    last = max(1, width - 2) if layout == "halves_inclusive" else width
+    slower = 10_000.0 ** (torch.arange(0, width, 2, dtype=torch.float64, device="cpu") / last)
     angle = position[:, None] / slower
     waves = torch.stack if layout == "interleaved" else torch.cat
     return waves([angle.sin(), angle.cos()], dim=-1).reshape(length, width).float()

@@ -91,6 +91,10 @@ class Sequences:
         flat = rectangle.flatten(0, 1)
         return flat if self.even(like) else flat.index_select(0, self._slots(like))
 
+    def sums(self, x: Tensor) -> Tensor:
+        """(N, …) → (B, …), the sum over each text."""
+        return x.new_zeros(self.count, *x.shape[1:]).index_add(0, self.texts(x), x)
+
     def joined(self, documents: Sequences) -> Sequences:
         """The texts of each document as one; `documents.lengths` are their numbers of texts."""
         sizes = iter(self.lengths)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +34,7 @@ class Embedding(nn.Module):
         self.dropout = Dropout(config.dropout.embedding)
         self.scale = math.sqrt(C) if config.embedding_scale else None
         waves = config.position == "sinusoidal"
-        table = sinusoid(config.max_length, C, config.sinusoid) if waves else None
+        table = sinusoid(rows, C, config.sinusoid)[self.offset :] if waves else None
         self.register_buffer("wave", table, persistent=False)
 
     def forward(self, batch: Batch, positions: Tensor, ctx: Context) -> Tensor:  # (N, C)
@@ -101,7 +102,7 @@ class Distances(nn.Module):
 
 
 class Stack(nn.Module):
-    """An encoder, or (causal) a decoder, or (with cross) the decoder of a translator."""
+    """An encoder, or (causal) a decoder, or (with memory) the decoder of a translator."""
 
     turns: Tensor | None
     local_turns: Tensor | None
@@ -112,16 +113,19 @@ class Stack(nn.Module):
         *,
         depth: int,
         causal: bool = False,
-        cross: bool = False,
+        memory_width: int | None = None,
         token: nn.Embedding | None = None,
     ) -> None:
         super().__init__()
         self.embedding = Embedding(config, token)
         own = min(1, depth) if config.shared_blocks else depth
-        blocks = [Block(config, layer=i, cross=cross) for i in range(own)]
+        blocks = [Block(config, i, memory_width) for i in range(own)]
         self.blocks = nn.ModuleList(blocks[i % own] for i in range(depth))  # or one, many times
         self.norm = Norm(config) if config.final_norm else None
-        self.relative = Relative(config, causal=causal) if config.distances == "bias" else None
+        bias, each = config.distances == "bias", config.relative_by_layer
+        self.relative = Relative(config, causal=causal) if bias and not each else None
+        layers = (Relative(config, causal=causal) for _ in range(depth))
+        self.relative_layers = nn.ModuleList(layers) if each else None
         self.distances = Distances(config) if config.distances == "disentangled" else None
         self.causal = causal
         turns = local = None
@@ -173,7 +177,10 @@ class Stack(nn.Module):
             visitor=visitor,
         )
         x: Tensor = self.embedding(batch, positions, ctx)
-        for block in self.blocks:
+        for i, block in enumerate(self.blocks):
+            if self.relative_layers is not None:
+                module = self.relative_layers[i]
+                ctx = replace(ctx, bias=look.see(module, "bias", module(queries, keys)))
             x = block(x, ctx)
         if cache is not None:
             cache.advance(keys)

@@ -96,7 +96,7 @@ MPNET_BASE = Preset(
 )
 
 NOMIC_EMBED = Preset(
-    "sentence vectors of long texts",
+    "sentence vectors",
     ModelConfig(
         **BERT | {"max_length": 8192, "dropout": DropoutRates()},
         vocab_size=30_528,
@@ -125,7 +125,7 @@ ENCODERS: dict[str, Preset] = {
     "bert-base-multilingual-cased": _bert("104 languages", 12, 768, 119_547),
     "bert-large-uncased": _bert("English lowercase", 24, 1024),
     "mpnet-base": MPNET_BASE,
-    "albert-base-v2": _albert("one block for all layers", 768, 12),
+    "albert-base-v2": _albert("one shared block", 768, 12),
     "albert-xxlarge-v2": _albert("largest ALBERT", 4096, 64),
     "deberta-v3-xsmall": _deberta("smallest DeBERTa", 12, 384),
     "deberta-v3-base": _deberta("DeBERTa", 12, 768),

@@ -1,10 +1,14 @@
-"""Translators: the transformer of 2017, Marian and T5."""
+"""Translators: the transformer of 2017, Marian, T5, M2M100 and their kin."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from glassformer.config import DropoutRates, ModelConfig, TaskConfig, TokenIds
+from glassformer.presets.decoders import GEMMA
 from glassformer.presets.preset import Preset, sizes
 
+Sides = tuple[int, int, int, int, int]
 TRANSLATION = TaskConfig(kind="translation", bias=False)
 
 
@@ -30,24 +34,22 @@ def _transformer(what: str, width: int, dropout: float) -> Preset:
     return Preset(what, model, TRANSLATION)
 
 
-def _t5(what: str, depth: int, width: int) -> Preset:
+def _t5(what: str, depth: int, width: int, name: str = "T5", **fields: Any) -> Preset:
+    usual: dict[str, Any] = {"vocab_size": 32_128, **sizes(depth, width), "activation": "relu"}
     model = ModelConfig(
         family="seq2seq",
-        vocab_size=32_128,
-        **sizes(depth, width),
+        **usual | {"output_scale": True} | fields,
         max_length=512,
         position="relative",
         norm="rms",
         norm_eps=1e-6,
         attention_bias=False,
         scaled=False,
-        activation="relu",
         mlp_bias=False,
-        output_scale=True,
         dropout=DropoutRates(embedding=0.1, attention=0.1, mlp=0.1, residual=0.1),
         ids=TokenIds(pad=0, start=0, end=1),
     )
-    return Preset(what, model, TRANSLATION, ("T5Model", "T5ForConditionalGeneration"))
+    return Preset(what, model, TRANSLATION, (f"{name}Model", f"{name}ForConditionalGeneration"))
 
 
 def _marian(what: str, depth: int, width: int) -> Preset:
@@ -70,10 +72,63 @@ def _marian(what: str, depth: int, width: int) -> Preset:
     return Preset(what, model, task, ("MarianModel", "MarianMTModel"))
 
 
+def _m2m100(what: str, vocab_size: int, name: str = "M2M100", **fields: Any) -> Preset:
+    """Pre-norm, with 12 or more layers on both sides; mBART has learned positions."""
+    usual: dict[str, Any] = {**sizes(12, 1024), "position": "sinusoidal", "activation": "relu"}
+    model = ModelConfig(
+        family="seq2seq",
+        vocab_size=vocab_size,
+        **usual | fields,
+        max_length=1024,
+        sinusoid="halves_inclusive" if name == "M2M100" else "interleaved",
+        position_offset=2,
+        embedding_scale=True,
+        dropout=DropoutRates(embedding=0.1, residual=0.1),
+        ids=TokenIds(pad=1, start=2, end=2),
+    )
+    task = TaskConfig(kind="translation", bias=name == "MBart")
+    return Preset(what, model, task, (f"{name}Model", f"{name}ForConditionalGeneration"))
+
+
+def _t5gemma(what: str, encoder: Sides, decoder: Sides) -> Preset:
+    """Gemma 2 on both sides; sizes: depth, width, heads, key heads, width of the MLP."""
+    names = ("depth", "width", "heads", "key_heads", "mlp_width")
+    own = dict(zip(names, encoder, strict=True))
+    own |= {f"decoder_{name}": size for name, size in zip(names, decoder, strict=True)}
+    model = ModelConfig(
+        **GEMMA | {"family": "seq2seq", "decoder_head_width": 256} | own,
+        vocab_size=256_000, max_length=8192, shared_embedding=False, window=4096,
+        decoder_window=4095, global_every=2, score_cap=50.0, logit_cap=30.0,
+    )  # fmt: skip
+    classes = ("T5GemmaModel", "T5GemmaForConditionalGeneration")
+    return Preset(what, model, TRANSLATION, classes)
+
+
+GEMMA_2B = (26, 2304, 8, 4, 9216)
+MBART: dict[str, Any] = {"position": "learned", "activation": "gelu", "embedding_norm": True}
+MT5: dict[str, Any] = {
+    "vocab_size": 250_112, "activation": "gelu_tanh", "gated": True, "tied": False,
+    "output_scale": False,
+}  # fmt: skip
+MT5_SMALL: dict[str, Any] = MT5 | {"heads": 6, "head_width": 64, "mlp_width": 1024}
 SEQ2SEQ: dict[str, Preset] = {
     "transformer-base": _transformer("the paper of 2017", 512, 0.1),
     "transformer-big": _transformer("the paper of 2017", 1024, 0.3),
     "marian-base": _marian("OPUS-MT", 6, 512),
     "t5-small": _t5("small T5 1.0", 6, 512),
     "t5-base": _t5("T5 1.0", 12, 768),
+    "mt5-small": _t5("101 languages", 8, 512, "MT5", **MT5_SMALL),
+    "mt5-base": _t5("101 languages", 12, 768, "MT5", **MT5, mlp_width=2048),
+    "mbart-large-50": _m2m100("50 languages", 250_054, "MBart", **MBART),
+    "m2m100-418m": _m2m100("100 languages", 128_112),
+    "nllb-200-distilled-600m": _m2m100("200 languages", 256_206),
+    "t5gemma-2b-2b": _t5gemma("Gemma 2, twice", GEMMA_2B, GEMMA_2B),
+    "umt5-small": _t5(
+        "107 languages",
+        8,
+        512,
+        "UMT5",
+        **MT5_SMALL | {"vocab_size": 256_384},
+        relative_by_layer=True,
+    ),
 }

@@ -1,4 +1,4 @@
-"""Small models that ship with the package, each in a folder of its name, with a model card."""
+"""Small models and a training run that ship with the package, each in a folder of its name."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ def shipped() -> dict[str, Path]:
     """The folders of the shipped models, by name."""
     folders = sorted(HOME.iterdir()) if HOME.is_dir() else ()  # a zipped package has none
     return {path.name: path for path in folders if (path / "config.json").is_file()}
+
+
+def shipped_runs() -> dict[str, Path]:
+    """The folders of the shipped training runs, by name."""
+    folders = sorted(HOME.iterdir()) if HOME.is_dir() else ()
+    return {path.name: path for path in folders if (path / "recipe.toml").is_file()}
 
 
 def nearly(path: Path) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from glassformer.config import ModelConfig, TokenIds
+from glassformer.config import DECODER_SIZES, ModelConfig, TokenIds
 from glassformer.errors import ConfigError, shown, with_article
 from glassformer.fields import (
     DataConfig,
@@ -63,8 +63,8 @@ RESERVED = re.compile(r".*\.|(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECAS
 SHORT = re.compile(r"[+-]?(\.\d+|\d+\.)(e[+-]?\d+)?", re.IGNORECASE)  # TOML wants 0.3 and 3.0
 # Sizes that follow from others, unless they are written.
 FOLLOWING = (
-    "head_width", "value_width", "score_width", "key_heads", "embedding_width", "decoder_depth",
-    "output_bias",
+    "head_width", "value_width", "score_width", "key_heads", "embedding_width", "output_bias",
+    *(f"decoder_{size}" for size in DECODER_SIZES),
 )  # fmt: skip
 
 
@@ -154,7 +154,7 @@ def _following(size: str, known: Mapping[str, Any]) -> Any:
         "score_width": known["head_width"] * (3 if known["relative"] == "disentangled" else 1),
         "key_heads": known["heads"],
         "embedding_width": known["width"],
-        "decoder_depth": known["depth"],
+        **{f"decoder_{size}": known[size] for size in DECODER_SIZES},
         "output_bias": known["attention_bias"],
     }[size]
 

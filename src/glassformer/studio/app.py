@@ -18,15 +18,24 @@ from glassformer.studio.routes import (
     export,
     generation,
     layers,
+    lessons,
     network,
+    neurons,
+    numbers,
     positions,
     runs,
+    space,
     static,
     training,
 )  # fmt: skip
 from glassformer.studio.routes.responses import first_error
 from glassformer.studio.samples import ServedModel, model_ids
 from glassformer.studio.state import StudioState
+
+ROUTES = (
+    runs, network, numbers, generation, layers, positions, export, compare, training, space,
+    neurons, lessons,
+)  # fmt: skip
 
 
 def create_app(models: Sequence[ServedModel], *, port: int) -> Guard:
@@ -38,7 +47,7 @@ def create_app(models: Sequence[ServedModel], *, port: int) -> Guard:
     _add_error_handlers(app)
     static.add_routes(app)
     state = StudioState(dict(zip(model_ids([each.name for each in models]), models, strict=True)))
-    for routes in (runs, network, generation, layers, positions, export, compare, training):
+    for routes in ROUTES:
         routes.add_routes(app, state)
     return Guard(app, port=port)
 

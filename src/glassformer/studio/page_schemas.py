@@ -1,4 +1,4 @@
-"""JSON of the API: the pages Model, Generate, Layers and Positions."""
+"""JSON of the API: Model, Generate, Layers, Positions, Space, Neurons, lessons and glossary."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from glassformer.glass.stacks import StackName
 from glassformer.strict import Strict
 from glassformer.studio.schemas import Guess, Predictions, Side, Token
 
-BlockPart = Literal["embedding", "attention", "cross", "block"]
+BlockPart = Literal["embedding", "attention", "cross", "block", "norm"]
 MAX_NEW_TOKENS = 64
 MAX_BEAMS = 8
+MAX_TEXTS = 24
 MIN_TEMPERATURE = 0.01  # logits divided by less overflow
 
 
@@ -220,3 +221,91 @@ class ShuffleRow(BaseModel):
     predictions: Predictions  # before; tokens are numbered as in the run
     predictions_after: Predictions
     moved: dict[StackName, float]  # the share of attention that moved
+
+
+class SpaceRequest(Strict):
+    """The words of some texts as points."""
+
+    model: str = Field(max_length=64)
+    step: int | None = None  # a checkpoint; None: the served model
+    texts: tuple[str, ...] = Field(min_length=1, max_length=MAX_TEXTS)
+
+
+class SpaceWord(BaseModel):
+    text: int  # which of the texts
+    word: str
+    tokens: list[int]  # their numbers in the text
+
+
+class WordSpace(BaseModel):
+    """Words in two dimensions, at each point of the residual stream."""
+
+    space: str  # its id
+    side: Side
+    points: list[LayerPoint]
+    words: list[SpaceWord]
+    xy: list[list[tuple[float, float]]]  # (points, words)
+    shown: list[float]  # the share of each point's variance that two dimensions show
+
+
+class SpaceWordView(BaseModel):
+    """One word, and the same word elsewhere in the texts in a plane of its own."""
+
+    cosines: list[list[float]]  # (points, words): with every word
+    same: list[int]  # the words that are written like it, itself among them
+    xy: list[list[tuple[float, float]]]  # (points, same)
+    shown: list[float]
+
+
+class UnitActivation(BaseModel):
+    unit: int
+    value: float
+
+
+class Neurons(BaseModel):
+    """The units of one MLP that are strongest at each token."""
+
+    width: int  # how many units there are
+    gated: bool
+    strongest: list[list[UnitActivation]]  # (tokens, some): by their size, whatever the sign
+
+
+class Neuron(BaseModel):
+    values: list[float]  # of one unit at each token
+
+
+class SentenceSpace(BaseModel):
+    """The texts in two dimensions, by the vectors that `embed` returns."""
+
+    xy: list[tuple[float, float]]
+    shown: float
+    cosines: list[list[float]]
+    pooling: list[str]
+
+
+class LessonStep(Strict):
+    at: str  # an address of the studio
+    text: str
+    ask: str
+    check: list[str] = Field(min_length=1)  # a function of web/checks.js and its arguments
+
+
+class Lesson(Strict):
+    id: str
+    title: str
+    lecture: str
+    steps: list[LessonStep] = Field(min_length=1)
+
+
+class Lessons(Strict):
+    lessons: list[Lesson]
+
+
+class Term(Strict):
+    name: str
+    also: list[str] = Field(default_factory=list)  # other forms that stand on the pages
+    text: str
+
+
+class Glossary(Strict):
+    terms: list[Term]

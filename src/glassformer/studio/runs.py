@@ -101,14 +101,12 @@ class RecordedRuns(RecentCache[RecordedRun]):
 def stack_sizes(model: Model) -> list[StackSize]:
     """Layers and heads of each stack of this model."""
     config = model.task.backbone.config
-    depths = {"encoder": config.depth, "decoder": config.depth}
-    if config.family == "seq2seq":
-        depths["decoder"] = depths["cross"] = config.decoder_depth or config.depth
+    own = {"encoder": config, "decoder": config.output_stack, "cross": config.output_stack}
     names: dict[str, tuple[StackName, ...]] = {
         "encoder": ("encoder",), "decoder": ("decoder",), "seq2seq": ("encoder", "decoder", "cross")
     }  # fmt: skip
     return [
-        StackSize(name=name, layers=depths[name], heads=config.heads)
+        StackSize(name=name, layers=own[name].depth, heads=own[name].heads)
         for name in names[config.family]
     ]
 
@@ -198,7 +196,7 @@ def _input(model: Model, request: RunRequest, progress: JobMonitor) -> RunInput:
         return record(model, text.inputs, keep=f"{side}.blocks.*.out")
 
     edit = {
-        **interventions.heads_off(request, stack_sizes(model)),
+        **interventions.ablated(model, request, stack_sizes(model)),
         **interventions.of_side(model, request, side, donor),
     }
     tokenizer = model.tokenizer
@@ -225,7 +223,7 @@ def _seq2seq_input(model: Model, request: RunRequest, progress: JobMonitor) -> R
 
     start = [model.task.backbone.config.ids.start or 0]
     edit = {
-        **interventions.heads_off(request, stack_sizes(model)),
+        **interventions.ablated(model, request, stack_sizes(model)),
         **interventions.of_side(model, request, "encoder", donor("encoder", start)),
     }
     target_ids, complete = _target(model, request, source.ids, edit, progress)

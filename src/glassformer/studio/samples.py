@@ -9,26 +9,64 @@ from pathlib import Path
 
 from glassformer.loaded import Model
 from glassformer.studio.schemas import Sample
-from glassformer.studio.tokenization import mask_token
+from glassformer.studio.tokenization import mask_token, places_of, tokenize
 
-TEXTS = (
-    "The pizza came out of the oven and it tasted good!",
-    "I sat by the river bank.",
-    "I deposited money in the bank.",
-    "The Law will never be perfect, but its application should be just.",
+MAX_ID = 56  # characters
+AGREEMENT, COREFERENCE, INDUCTION = "agreement", "coreference", "induction"
+MEANINGS, MASKED, NEXT, PAIRS = "two meanings", "masked word", "next word", "two sentences"
+ALIGNMENT = "alignment"
+TEXTS = (  # for every model that reads English: (phenomenon, text, how to find a head for it)
+    (COREFERENCE, "The pizza came out of the oven and it tasted good!", "it>pizza"),
+    (
+        COREFERENCE,
+        "The Law will never be perfect, but its application should be just.",
+        "its>Law",
+    ),
+    (MEANINGS, "I sat by the river bank.", "bank>river"),
+    (MEANINGS, "I deposited money in the bank.", "bank>money"),
 )
 BLANKS = (
-    "Dang! I'm out fishing and a huge trout just [MASK] my line!",
-    "The pizza came out of the [MASK] and it tasted good!",
-    "I deposited money in the [MASK].",
+    (AGREEMENT, "The keys to the old cabinet [MASK] on the table.", "[MASK]>keys"),
+    (AGREEMENT, "The key to the old cabinets [MASK] on the table.", "[MASK]>key"),
+    (COREFERENCE, "Mary said that [MASK] was tired.", "[MASK]>Mary"),
+    (INDUCTION, "Tom likes tea. Mary likes coffee. Tom likes [MASK].", "induction"),
+    (MEANINGS, "I deposited money in the [MASK].", "[MASK]>money"),
+    (MASKED, "The pizza came out of the [MASK] and it tasted good!", "[MASK]>pizza"),
+    (MASKED, "Dang! I'm out fishing and a huge trout just [MASK] my line!", "[MASK]>trout"),
 )
-PAIRS = (
+BEGINNINGS = (
+    (INDUCTION, "Mr. Blenkinsop smiled. Then Mr. Blen", "induction"),
+    (AGREEMENT, "The keys to the old cabinet", "cabinet>keys"),
+    (COREFERENCE, "The queen took off", "off>queen"),
+    (
+        COREFERENCE,
+        "The restaurant refused to serve me a ham sandwich, because it",
+        "it>restaurant",
+    ),
+    (NEXT, "The cat sat on", "on>cat"),
+)
+SOURCES = (
+    (ALIGNMENT, "The cat sat on the mat", "cross:>cat"),
+    (ALIGNMENT, "I love to play soccer", "cross:>soccer"),
+    (AGREEMENT, "She was tired.", "cross:>tired"),
+    (COREFERENCE, "The girl said that she was tired.", "encoder:she>girl"),
+    (MEANINGS, "I sat by the river bank.", "encoder:bank>river"),
+    (ALIGNMENT, "I ate the apple", "cross:>apple"),
+)
+SENTENCE_PAIRS = (
     ("Paul went shopping.", "He bought a new shirt."),
     ("Ramona made coffee.", "Vanilla ice cream cones for sale."),
 )
-BEGINNINGS = ("The cat sat on", "The restaurant refused to serve me a ham sandwich, because it")
-MAX_ID = 56  # characters
-SOURCES = ("The cat sat on the mat", "I love to play soccer", "I ate the apple")
+TEXT_SET = (  # for Space: a word with two meanings at the same position, and words of a kind
+    "I sat by the river bank.",
+    "We walked along the river bank.",
+    "I put money in the bank.",
+    "She took money from the bank.",
+    "The cat chased the mouse.",
+    "The dog chased the cat.",
+    "She ate bread and cheese.",
+    "He drank milk and water.",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,14 +101,42 @@ def samples(served: ServedModel) -> list[Sample]:
         count = min(7, config.max_length, config.vocab_size)
         return [Sample(text=" ".join(str(config.vocab_size * i // count) for i in range(count)))]
     if config.family == "seq2seq":
-        return [Sample(text=text) for text in SOURCES]
+        return _grouped(model, SOURCES)
     if config.family == "decoder":
-        return [Sample(text=text) for text in BEGINNINGS + TEXTS]
-    texts = [Sample(text=text) for text in TEXTS]
-    pairs = [Sample(text=a, second=b) for a, b in PAIRS]
-    mask = mask_token(model.tokenizer)
-    if "fill" in calls and mask is not None:
-        texts = [Sample(text=text.replace("[MASK]", mask)) for text in BLANKS] + texts
+        return _grouped(model, BEGINNINGS + TEXTS)
+    pairs = [Sample(text=a, second=b, group=PAIRS) for a, b in SENTENCE_PAIRS]
+    fills = "fill" in calls and mask_token(model.tokenizer) is not None
+    texts = _grouped(model, BLANKS + TEXTS if fills else TEXTS)
     if calls == ("follows",):
         return pairs + texts
     return texts + (pairs if config.segments else [])
+
+
+def text_set(served: ServedModel) -> list[str]:
+    """Texts whose words are compared; of a toy, or without a tokenizer, its examples."""
+    if served.texts or served.model.tokenizer is None:
+        return [each.text for each in samples(served)]
+    return list(TEXT_SET)
+
+
+def _grouped(model: Model, texts: Sequence[tuple[str, str, str]]) -> list[Sample]:
+    """Those of one phenomenon side by side; in their order else."""
+    mask = mask_token(model.tokenizer) or "[MASK]"
+    most = model.task.backbone.config.max_length
+    texts = [each for each in texts if len(tokenize(model, each[1]).ids) <= most]
+    order = list(dict.fromkeys(group for group, _, _ in texts))
+    return [
+        Sample(
+            text=text.replace("[MASK]", mask),
+            group=group,
+            find=_findable(model, text, find.replace("[MASK]", mask)),
+        )
+        for group, text, find in sorted(texts, key=lambda each: order.index(each[0]))
+    ]
+
+
+def _findable(model: Model, text: str, find: str) -> str:
+    """`find`, or nothing if this model's tokenizer does not know the words."""
+    tokens = tokenize(model, text).tokens
+    words = find.rpartition(":")[2].split(">") if ">" in find else []
+    return find if all(places_of(word, tokens) for word in words if word) else ""

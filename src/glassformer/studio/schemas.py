@@ -12,12 +12,16 @@ from glassformer.strict import Strict
 WeightsView = Literal["raw", "value", "rollout", "mean"]
 Side = Literal["encoder", "decoder"]
 MAX_HEADS_OFF = 1_024
-MAX_EDITS = 64  # swapped words, and patched vectors
+MAX_EDITS = 64  # swapped words, patched vectors, and units
 
 
 class Sample(BaseModel):
+    """An example text, the phenomenon that it shows, and how to find a head for it."""
+
     text: str
     second: str | None = None
+    group: str = ""
+    find: str = ""  # see views/find.py
 
 
 class StackSize(BaseModel):
@@ -38,6 +42,7 @@ class ModelRow(BaseModel):
     parameters: int
     stacks: list[StackSize]
     samples: list[Sample]
+    texts: list[str]  # to compare the words of
     note: str | None  # shown before the user writes a text
     steps: list[int] | None = None  # checkpoints of its training run, if it has one
 
@@ -55,6 +60,8 @@ class RunRequest(Strict):
     off: tuple[tuple[StackName, int, int], ...] = Field(default=(), max_length=MAX_HEADS_OFF)
     swaps: tuple[tuple[Side, int, str], ...] = Field(default=(), max_length=MAX_EDITS)
     patches: tuple[tuple[Side, int, int, int], ...] = Field(default=(), max_length=MAX_EDITS)
+    # (side, layer, unit) of the MLPs' units that are 0
+    units: tuple[tuple[Side, int, int], ...] = Field(default=(), max_length=MAX_EDITS)
     other: str | None = None  # the text that patched vectors come from
     step: int | None = None  # a checkpoint; None: the served model
 
@@ -133,6 +140,16 @@ class PythonCode(BaseModel):
     folder: str | None = None  # of its training run, if it has one
 
 
+class FoundHead(BaseModel):
+    """The head that shows a phenomenon best, and the token where it does."""
+
+    stack: StackName
+    layer: int
+    head: int
+    query: int | None  # None: at every token
+    value: float  # its score, weight or effect
+
+
 class UploadedTrace(BaseModel):
     model: str  # the id of the trace in the list of models
 
@@ -150,18 +167,6 @@ class Measures(BaseModel):
     types: dict[StackName, list[list[str]]]
 
 
-class Vector(BaseModel):
-    """The first entries of a vector, and how long it is."""
-
-    values: list[float]
-    length: int
-
-
-class VectorRows(BaseModel):
-    values: list[list[float]]
-    length: int  # of each row
-
-
 class NumbersStep(BaseModel):
     """One step of a computation: see views/formulas.py."""
 
@@ -177,10 +182,10 @@ class Numbers(BaseModel):
 
     token: str
     steps: list[NumbersStep]
-    vectors: dict[str, Vector]  # by their names in the formulas
+    vectors: dict[str, list[float]]  # by their names in the formulas
     names: dict[str, str]  # what they are
-    k: VectorRows  # a row for each key
-    v: VectorRows
+    k: list[list[float]]  # a row for each key
+    v: list[list[float]]
     scores: list[float]  # s: q · k
     scaled: list[float]  # u
     bias: list[float] | None  # b: of relative positions
@@ -188,6 +193,18 @@ class Numbers(BaseModel):
     weights: list[float]  # a
     width: int  # d, of the head
     scale: float  # scores are divided by it
+
+
+class MatrixProduct(BaseModel):
+    """One row of a matrix times a vector: an entry of W x + b."""
+
+    rows: int  # of the matrix
+    row: int  # the chosen one
+    x: list[float]
+    y: list[float]  # W x + b, whole
+    weights: list[float]  # the chosen row of W
+    bias: float | None  # its entry of b
+    key: int | None  # the token that x belongs to, if not the one that looks
 
 
 class Surprisal(BaseModel):

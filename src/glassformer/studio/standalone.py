@@ -1,7 +1,8 @@
 """The studio as one HTML file: its pages, with the API responses that they may request.
 
-The modules of web/ become one script: each is a function that returns its exports. The script's
-hash is in the file's Content-Security-Policy, so that nothing else can run in it.
+The modules of web/ become one script, without comments: each is a function that returns its
+exports. The script's hash is in the file's Content-Security-Policy, so that nothing else can run
+in it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ WEB = Path(__file__).parent / "web"
 MAIN = "main"
 IMPORT = re.compile(r'^import (?:\{ ([\w, ]+) \}|\* as (\w+)) from "\./(\w+)\.js";$', re.MULTILINE)
 EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|const|class) (\w+))", re.MULTILINE)
+COMMENT = re.compile(
+    r"^ *(?://.*|/\*\*(?:[^*]|\*(?!/))*\*/)\n", re.MULTILINE
+)  # on lines of its own
+INDENT = re.compile(r"^ +", re.MULTILINE)
 UNSUPPORTED = re.compile(r"^(?:import|export)\b.*|</script|<!--", re.MULTILINE | re.IGNORECASE)
 SHEET = re.compile(r'<link rel="stylesheet" href="(.*)">\n *')
 DATA = '<script type="application/json" id="held">null</script>'  # where the responses go
@@ -54,6 +59,7 @@ def _function(name: str, source: str) -> str:
     unsupported = UNSUPPORTED.search(body)
     if unsupported is not None:
         raise ValueError(f"{name}.js: {unsupported[0]!r} cannot be bundled")
+    body = INDENT.sub("", COMMENT.sub("", body))
     return f"const ${name} = (() => {{\n{body}\nreturn {{ {', '.join(exported)} }};\n}})();"
 
 

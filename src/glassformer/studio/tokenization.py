@@ -101,6 +101,20 @@ def tokens_from_pieces(pieces: Sequence[str]) -> list[Token]:
     return tokens
 
 
+def places_of(word: str, tokens: Sequence[Token]) -> list[list[int]]:
+    """Where a word stands: the places of its pieces, each time."""
+    pieces: dict[object, list[int]] = {}
+    for place, token in enumerate(tokens):
+        pieces.setdefault(("special", place) if token.word is None else token.word, []).append(
+            place
+        )
+    return [
+        places
+        for places in pieces.values()
+        if "".join(tokens[i].text for i in places).casefold() == word.casefold()
+    ]
+
+
 def _numbers(text: str) -> list[int]:
     words = text.split()
     if not words or not all(word.isascii() and word.isdigit() for word in words):

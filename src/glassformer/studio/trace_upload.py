@@ -69,6 +69,7 @@ def uploaded_row(run: RecordedRun) -> ModelRow:
         parameters=0,
         stacks=[StackSize(name=s.name, layers=s.layers, heads=s.heads) for s in run.row.stacks],
         samples=[Sample(text=text)],
+        texts=[text],
         note=NOTE,
     )
 
@@ -97,6 +98,10 @@ def _check(trace: Trace) -> None:
                 raise InputError(f"{here}.weights: some values are not finite")
     for stack in ("encoder", "decoder"):  # also of a stack without weights
         _check_vectors(trace, stack, len(sides(trace, stack)[0]))
+    for name, tensor in trace.items():
+        if name.endswith(".mlp.hidden"):
+            count = len(sides(trace, name.partition(".")[0])[0])
+            _check_shape(trace, name, (count, *tensor.shape[-1:]))
 
 
 def _check_vectors(trace: Trace, stack: str, count: int) -> None:

@@ -125,7 +125,7 @@ class Task(nn.Module, ABC):
 
     @property
     def width(self) -> int:
-        return self.backbone.config.width
+        return self.backbone.config.output_stack.width
 
     def batches(
         self,

@@ -31,9 +31,10 @@ def pool(hidden: Tensor, sequences: Sequences, mode: str, skip: int = 0) -> Tens
         rest = [max(length - skip, 0) for length in sequences.lengths]
         sequences = Sequences.of(rest, device=hidden.device)
     if mode == "first":
-        return hidden[sequences.offsets[:-1].clamp(max=len(hidden) - 1)]  # an empty text has none
+        # An empty text has none. Not len(hidden): in an exported graph it would be a constant.
+        return hidden[sequences.offsets[:-1].clamp(max=hidden.shape[0] - 1)]
     if mode == "last":
-        return hidden[(sequences.offsets[1:] - 1).clamp(min=0)]
+        return hidden[(sequences.offsets[:-1] + sequences.sizes - 1).clamp(min=0)]
     texts = sequences.texts(hidden)
     if mode == "max":
         largest = hidden.new_zeros(sequences.count, hidden.shape[1])
@@ -47,9 +48,7 @@ def pool(hidden: Tensor, sequences: Sequences, mode: str, skip: int = 0) -> Tens
         sizes = sizes * ((sizes + 1) / 2 + skip)
     elif mode == "mean_sqrt_len":
         sizes = sizes.sqrt()
-    sums = wide.new_zeros(sequences.count, hidden.shape[1])
-    sums = sums.index_add(0, texts, wide)
-    return (sums / sizes[:, None]).to(hidden.dtype)
+    return (sequences.sums(wide) / sizes[:, None]).to(hidden.dtype)
 
 
 POOLERS: dict[str, Callable[[Tensor], Tensor]] = {

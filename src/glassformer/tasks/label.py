@@ -22,7 +22,7 @@ class Features(Task):
 
     def __init__(self, backbone: Backbone, task: TaskConfig) -> None:
         super().__init__(backbone, task)
-        self.pooler = pooler(backbone.config, task)
+        self.pooler = pooler(backbone.config.output_stack, task)
 
     def forward(
         self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
@@ -58,9 +58,9 @@ class Classification(Task):
         super().__init__(backbone, task)
         self.important: Important | None = None
         if task.pool in DOCUMENTS:
-            self.important = Important(backbone.config.width, sentences=task.pool == "hierarchy")
-        self.pooler = pooler(backbone.config, task)
-        self.labels = Labels(backbone.config, task)
+            self.important = Important(self.width, sentences=task.pool == "hierarchy")
+        self.pooler = pooler(backbone.config.output_stack, task)
+        self.labels = Labels(backbone.config.output_stack, task)
 
     def forward(
         self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
@@ -92,8 +92,8 @@ class TokenClassification(Task):
 
     def __init__(self, backbone: Backbone, task: TaskConfig) -> None:
         super().__init__(backbone, task)
-        self.pooler = pooler(backbone.config, task)
-        self.labels = Labels(backbone.config, task)
+        self.pooler = pooler(backbone.config.output_stack, task)
+        self.labels = Labels(backbone.config.output_stack, task)
 
     def forward(
         self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
@@ -113,7 +113,7 @@ class QuestionAnswering(Task):
 
     def __init__(self, backbone: Backbone, task: TaskConfig) -> None:
         super().__init__(backbone, task)
-        self.labels = Labels(backbone.config, task, count=2)
+        self.labels = Labels(backbone.config.output_stack, task, count=2)
 
     def forward(
         self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None

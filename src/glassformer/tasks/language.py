@@ -52,7 +52,7 @@ class CausalLM(Task):
 
     def __init__(self, backbone: Backbone, task: TaskConfig) -> None:
         super().__init__(backbone, task)
-        self.lm_head = LMHead(backbone.config, bias=task.bias)
+        self.lm_head = LMHead(backbone.config.output_stack, bias=task.bias)
 
     def forward(
         self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None

@@ -9,10 +9,12 @@ from glassformer.text.inputs import (
     texts_of,
     texts_or_pairs_of,
 )
+from glassformer.text.languages import Languages
 from glassformer.text.tokenizer import Encoding, Tokenizer
 
 __all__ = [
     "Encoding",
+    "Languages",
     "Text",
     "Tokenizer",
     "is_one",

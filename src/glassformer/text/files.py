@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tokenizers
@@ -13,11 +13,19 @@ from glassformer.errors import CheckpointError, shown
 from glassformer.strictjson import parse
 from glassformer.text.check import check_json, check_merges, check_vocab
 from glassformer.text.parts import FLAG, check_fields, maybe
-from glassformer.text.sentencepiece import ONE_FILE, PieceLayout, piece_layout, to_json
+from glassformer.text.sentencepiece import FAIRSEQ, ONE_FILE, PieceLayout, piece_layout, to_json
 
-JSON, SETTINGS = "tokenizer.json", "tokenizer_config.json"
+JSON, SETTINGS, OLD = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 MARIAN = ("</s>", "<unk>", "<pad>")
 LANGUAGE = re.compile(r">>\w{2,20}<<")  # a token that names the target language
+# By language_codes in tokenizer_config.json; their ids follow those of vocab.json, in this order.
+M2M100_LANGUAGES = {
+    "m2m100": "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga "
+    "gd gl gu ha he hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml "
+    "mn mr ms my ne nl no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn "
+    "tr uk ur uz vi wo xh yi yo zh zu",
+    "wmt21": "en ha is ja cs ru zh de",
+}
 # The size of a file is limited by its model's vocabulary: Llama 3's has 130 bytes and 8 values per
 # token.
 FREE_BYTES, BYTES_PER_TOKEN = 4 << 20, 512
@@ -113,10 +121,50 @@ def from_bpe(files: Mapping[str, bytes], vocab_size: int) -> Backends:
 
 
 def from_sentencepiece(files: Mapping[str, bytes], vocab_size: int) -> Backends:
-    """The one file of T5, Llama, XLM-RoBERTa and others; see `sentencepiece`."""
+    """The one file of T5, Llama, XLM-RoBERTa, DeBERTa and others; see `sentencepiece`."""
     name = next(name for name in ONE_FILE if name in files)
-    layout = piece_layout(parse(files.get(SETTINGS, b"{}"), SETTINGS), SETTINGS)
+    layout = piece_layout(_all_settings(files), SETTINGS, name)
     return (_from_pieces(files, name, layout, vocab_size),)
+
+
+def _all_settings(files: Mapping[str, bytes]) -> dict[str, Any]:
+    """tokenizer_config.json, and what only an older file beside it lists."""
+    return {**parse(files.get(OLD, b"{}"), OLD), **parse(files.get(SETTINGS, b"{}"), SETTINGS)}
+
+
+def from_m2m100(files: Mapping[str, bytes], vocab_size: int) -> Backends:
+    """M2M100's pieces, vocab.json with their ids, and a token per language after them."""
+    vocab = parse(files["vocab.json"], "vocab.json", values=_values(vocab_size))
+    check_vocab(vocab, "vocab.json")
+    settings = _all_settings(files)
+    codes = M2M100_LANGUAGES.get(str(settings.get("language_codes") or "m2m100"))
+    if codes is None:
+        raise CheckpointError(
+            f"{SETTINGS}: language_codes = {shown(settings['language_codes'])} is not known: write "
+            f"one of {', '.join(M2M100_LANGUAGES)}"
+        )
+    if missing := [token for token in FAIRSEQ.first if token not in vocab]:
+        raise CheckpointError(f"vocab.json: {missing[0]} is missing: write it and its id")
+    languages = [f"__{code}__" for code in codes.split()]
+    vocab |= {token: len(vocab) + i for i, token in enumerate(languages)}
+    special = (*FAIRSEQ.first, *languages)
+    return _with_vocab(files, vocab, special, ("sentencepiece.bpe.model",), vocab_size)
+
+
+def _with_vocab(
+    files: Mapping[str, bytes],
+    vocab: Mapping[str, int],
+    special: Sequence[str],
+    models_of_pieces: Sequence[str],
+    vocab_size: int,
+) -> Backends:
+    """SentencePiece models that only split texts: the ids of their pieces are in `vocab`."""
+    backend = tokenizers.Tokenizer(models.WordLevel(dict(vocab), unk_token="<unk>"))  # noqa: S106
+    backend.add_special_tokens(list(special))
+    layout = PieceLayout(after=("</s>",), more=tuple(special))
+    sides = [_from_pieces(files, name, layout, vocab_size) for name in models_of_pieces]
+    backend.decoder = sides[-1].decoder
+    return (backend, *sides)
 
 
 def from_marian(files: Mapping[str, bytes], vocab_size: int) -> Backends:
@@ -126,12 +174,7 @@ def from_marian(files: Mapping[str, bytes], vocab_size: int) -> Backends:
     special = [token for token in vocab if token in MARIAN or LANGUAGE.fullmatch(token)]
     if missing := [token for token in MARIAN if token not in special]:
         raise CheckpointError(f"vocab.json: {missing[0]} is missing: write it and its id")
-    backend = tokenizers.Tokenizer(models.WordLevel(vocab, unk_token="<unk>"))  # noqa: S106
-    backend.add_special_tokens(special)
-    layout = PieceLayout(after=("</s>",), more=tuple(special))
-    sides = [_from_pieces(files, name, layout, vocab_size) for name in ("source.spm", "target.spm")]
-    backend.decoder = sides[1].decoder
-    return (backend, *sides)
+    return _with_vocab(files, vocab, special, ("source.spm", "target.spm"), vocab_size)
 
 
 def _from_pieces(
@@ -183,5 +226,6 @@ LAYOUTS: dict[tuple[str, ...], Callable[[Mapping[str, bytes], int], Backends]] =
     ("vocab.txt",): from_wordpiece,
     ("vocab.json", "merges.txt"): from_bpe,
     ("source.spm", "target.spm", "vocab.json"): from_marian,
+    ("vocab.json", "sentencepiece.bpe.model"): from_m2m100,
     **{(name,): from_sentencepiece for name in ONE_FILE},
 }

@@ -17,7 +17,7 @@ from glassformer.errors import CheckpointError, shown
 from glassformer.text.parts import MAX_PARTS
 from glassformer.text.spm_proto import Piece, PieceKind, SentencePieceModel, read_model
 
-ONE_FILE = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
+ONE_FILE = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model")
 MODEL_FILES = ("source.spm", "target.spm", *ONE_FILE)
 SPACE = "▁"
 PART = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
@@ -30,6 +30,7 @@ class PieceLayout:
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     between: tuple[str, ...] = ()  # of a pair
+    second: int = 0  # the segment of a pair's second text
     first: tuple[str, ...] = ()  # they have the lowest ids, instead of the model's first pieces
     skip: int = 0  # of the model's first pieces
     more: tuple[str, ...] = ()  # they follow the pieces
@@ -43,28 +44,59 @@ FAIRSEQ = PieceLayout(
     before=("<s>",), after=("</s>",), between=("</s>", "</s>"),
     first=("<s>", "<pad>", "</s>", "<unk>"), skip=3, more=("<mask>",),
 )  # fmt: skip
+DEBERTA = PieceLayout(
+    before=("[CLS]",), after=("[SEP]",), between=("[SEP]",), second=1, more=("[MASK]",)
+)
+# Language tokens, which other files list, and <mask> follow the pieces.
+LANGUAGES = replace(FAIRSEQ, before=(), between=())
 PIECE_LAYOUTS = {  # by tokenizer_class in tokenizer_config.json
     "T5Tokenizer": T5,
+    "MT5Tokenizer": T5,
     "LlamaTokenizer": LLAMA,
     "XLMRobertaTokenizer": FAIRSEQ,
+    "DebertaV2Tokenizer": DEBERTA,
+    **dict.fromkeys(("MBartTokenizer", "MBart50Tokenizer", "NllbTokenizer"), LANGUAGES),
 }
+USUAL = {"spm.model": DEBERTA}  # by the name of the file, if the class is not named
 
 
-def piece_layout(settings: Mapping[str, Any], name: str) -> PieceLayout:
-    """The layout that tokenizer_config.json names; without a name, pieces and nothing else."""
+def piece_layout(settings: Mapping[str, Any], name: str, file: str) -> PieceLayout:
+    """The layout that tokenizer_config.json names, or the usual one of such a file; by default
+    pieces and nothing else."""
     kind = str(settings.get("tokenizer_class") or "").removesuffix("Fast")
     if kind and kind not in PIECE_LAYOUTS:
         raise CheckpointError(
             f"{name}: tokenizer_class = {kind!r:.60}: without a tokenizer.json, only "
             f"{', '.join(PIECE_LAYOUTS)} are supported"
         )
-    layout = PIECE_LAYOUTS.get(kind, PieceLayout())
+    layout = PIECE_LAYOUTS[kind] if kind else USUAL.get(file, PieceLayout())
+    for flag in ("do_lower_case", "split_by_punct"):
+        if layout is DEBERTA and settings.get(flag):
+            raise CheckpointError(
+                f"{name}: {flag} = {shown(settings[flag])}: without a tokenizer.json, only false "
+                "is supported"
+            )
+    if layout is LANGUAGES:
+        return replace(layout, more=(*listed_tokens(settings, name, kind), *layout.more))
     count = settings.get("extra_ids", 100)
     if layout is not T5:
         return layout
     if type(count) is not int or not 0 <= count <= 100:
         raise CheckpointError(f"{name}: extra_ids = {shown(count)}: write a number from 0 to 100")
     return replace(T5, more=T5.more[100 - count :])
+
+
+def listed_tokens(settings: Mapping[str, Any], name: str, kind: str) -> tuple[str, ...]:
+    """The language tokens that the settings list, in the order of their ids."""
+    listed = settings.get("additional_special_tokens") or settings.get("extra_special_tokens")
+    contents = [each.get("content") if isinstance(each, dict) else each for each in listed or ()]
+    if not contents or not all(isinstance(each, str) and each for each in contents):
+        raise CheckpointError(
+            f"{name}: additional_special_tokens = {shown(listed)}: without a tokenizer.json, a "
+            f"{kind} needs the list of its language tokens"
+        )
+    others = {*FAIRSEQ.first, *FAIRSEQ.more}
+    return tuple(dict.fromkeys(str(each) for each in contents if each not in others))
 
 
 def to_json(data: bytes, name: str, layout: PieceLayout, most: int) -> bytes:
@@ -74,6 +106,10 @@ def to_json(data: bytes, name: str, layout: PieceLayout, most: int) -> bytes:
     first = [Piece(text, 0.0, kinds.get(text, PieceKind.CONTROL)) for text in layout.first]
     pieces = first + model.pieces[layout.skip :]
     pieces += [Piece(text, 0.0, PieceKind.CONTROL) for text in layout.more if text not in kinds]
+    known = {piece.text for piece in pieces}
+    for text in (*layout.before, *layout.after, *layout.between):
+        if text not in known:
+            raise CheckpointError(f"{name}: the piece {text} is missing, which such a model needs")
     return json.dumps(_content(model, pieces, layout), ensure_ascii=False).encode()
 
 
@@ -188,14 +224,18 @@ def _template(layout: PieceLayout, ids: Mapping[str, int]) -> dict[str, Any] | N
     used = dict.fromkeys(layout.before + layout.after + layout.between)
     if not used:
         return None
-    before, after, between = (
-        [{"SpecialToken": {"id": token, "type_id": 0}} for token in side]
-        for side in (layout.before, layout.after, layout.between)
-    )
-    a, b = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
+    second = layout.second
+    before, after, between, last = (
+        [{"SpecialToken": {"id": token, "type_id": segment}} for token in side]
+        for side, segment in (
+            (layout.before, 0), (layout.after, 0), (layout.between, 0), (layout.after, second),
+        )
+    )  # fmt: skip
+    a = {"Sequence": {"id": "A", "type_id": 0}}
+    b = {"Sequence": {"id": "B", "type_id": second}}
     return {
         "type": "TemplateProcessing",
         "single": [*before, a, *after],
-        "pair": [*before, a, *between, b, *after],
+        "pair": [*before, a, *between, b, *last],
         "special_tokens": {t: {"id": t, "ids": [ids[t]], "tokens": [t]} for t in used},
     }

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, overload
 
 import tokenizers
 
@@ -15,6 +15,8 @@ from glassformer.text.check import MAX_PIECES
 from glassformer.text.files import LAYOUTS, check_size
 from glassformer.text.inputs import Text, is_one, items_of, plain
 
+# What an encoding says of a special token around the text.
+FRAME = {"segments": 0, "spans": (0, 0), "special": True, "texts": None}
 REPLACEMENT = "\ufffd"  # what bytes decode to that are not a complete character
 
 
@@ -51,6 +53,7 @@ class Tokenizer:
                 'gf.load("gf-encoder").tokenizer, or Tokenizer.from_files'
             )
         self.backend, self._source, self._target = backend, source or backend, target
+        self._frame: tuple[tuple[str, ...], tuple[str, ...]] | None = None
         for each in (backend, source, target):
             if each is not None:
                 each.no_truncation()
@@ -107,6 +110,17 @@ class Tokenizer:
         """The tokenizer of the target language: this one, if the model has one for both."""
         return self if self._target is None else Tokenizer(self.backend, self._target)
 
+    def framed(self, before: Sequence[str], after: Sequence[str]) -> Tokenizer:
+        """This tokenizer with these special tokens around each text, instead of the usual ones.
+
+        Examples:
+            >>> encoder.tokenizer.framed(["[MASK]"], ["[SEP]"])("a cat").tokens
+            ['[MASK]', 'a', 'cat', '[SEP]']
+        """
+        tokenizer = Tokenizer(self.backend, self._source, self._target)
+        tokenizer._frame = (tuple(before), tuple(after))
+        return tokenizer
+
     @overload
     def __call__(self, texts: Text) -> Encoding: ...  # type: ignore[overload-overlap]
     @overload
@@ -152,10 +166,30 @@ class Tokenizer:
                     f"text {i} is {shown(text)}: it contains half a character"
                 ) from None
         try:
-            encodings = self._source.encode_batch(texts)
+            usual = self._frame is None
+            encodings = self._source.encode_batch(texts, add_special_tokens=usual)
         except BaseException as error:
             raise InputError(f"the tokenizer cannot encode this: {_message(error)}") from None
-        return [_encoding(raw, self._ids(raw)) for raw in encodings]
+        return [self._framed(_encoding(raw, self._ids(raw))) for raw in encodings]
+
+    def _framed(self, encoding: Encoding) -> Encoding:
+        if self._frame is None:
+            return encoding
+        before, after = self._frame
+
+        def around(values: list[Any], first: Sequence[Any], last: Sequence[Any]) -> list[Any]:
+            return [*first, *values, *last]
+
+        numbers = [[self.id(token) for token in side] for side in (before, after)]
+        count = (len(before), len(after))
+        return Encoding(
+            ids=around(encoding.ids, *numbers),
+            tokens=around(encoding.tokens, before, after),
+            **{
+                name: around(getattr(encoding, name), *([value] * n for n in count))
+                for name, value in FRAME.items()
+            },
+        )
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts without special tokens: the fast way to prepare data.

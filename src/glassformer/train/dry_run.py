@@ -163,13 +163,12 @@ def _activations(trainer: Trainer, recipe: Recipe) -> int:
     bytes: itself and its gradient, in the model's precision and in float32."""
     config = trainer.state.task.backbone.config
     size = next(trainer.state.task.parameters()).element_size()
-    mlp = config.mlp_width * (4 if config.gated else 2)
-    block = 10 * config.width + mlp
-    blocks = config.depth * block
-    if config.decoder_depth:
-        blocks += config.decoder_depth * (block + 6 * config.width)
+    stacks = [config, config.output_stack] if config.family == "seq2seq" else [config]
+    block = [10 * own.width + own.mlp_width * (4 if own.gated else 2) for own in stacks]
+    blocks = sum(own.depth * one for own, one in zip(stacks, block, strict=True))
+    blocks += sum(6 * own.depth * own.width for own in stacks[1:])  # cross attention
     if recipe.train.activation_checkpointing:
-        blocks = (config.depth + (config.decoder_depth or 0)) * config.width + 2 * block
+        blocks = sum(own.depth * own.width for own in stacks) + 2 * max(block)
     objective, labels = objective_of(recipe), trainer.state.task.spec.labels
     choices = len(labels) if objective.labelled else config.vocab_size
     logits = objective.label_share(recipe) * choices * 12

@@ -9,6 +9,7 @@ LABELS = (
     Row("classification_head.dense.*", "pooler.dense.*"),
     Row("classification_head.out_proj.*", "labels.linear.*"),
 )
+NOT_MARIAN = ("vocab_size", "token_id", "share_encoder_decoder_embeddings")
 
 
 def embeddings(name: str) -> tuple[Row, ...]:
@@ -41,7 +42,7 @@ BART = Architecture(
         ),
     },
     keys=(
-        *(key for key in MARIAN.keys if not key.names[0].endswith(("vocab_size", "token_id"))),
+        *(key for key in MARIAN.keys if not key.names[0].endswith(NOT_MARIAN)),
         Key("vocab_size", "vocab_size", 50265),
         Key("decoder_start_token_id", "ids.start", 2),
         Key("eos_token_id", "ids.end", 2),

@@ -17,20 +17,29 @@ def side(name: str) -> tuple[Row, ...]:
         Row(theirs + "fc2.*", ours + "mlp.down.*"),
         Row(theirs + "final_layer_norm.*", ours + "mlp_norm.*"),
         Row(f"{name}.embed_positions.weight", f"backbone.{name}.embedding.wave"),
+        Row(
+            f"{name}.embed_tokens.weight", f"backbone.{name}.embedding.token.weight",
+            when=("shared_embedding", False),
+        ),
         Row(f"{name}.embed_tokens.weight", TOKENS, tied=True),
-    )
+    )  # fmt: skip
 
 
 TOKENS = "backbone.encoder.embedding.token.weight"
 WORDS = (
     Row("final_logits_bias", "lm_head.bias", lift=True),
+    Row("lm_head.weight", "backbone.decoder.embedding.token.weight", tied=True),  # its own, if any
     Row("lm_head.weight", TOKENS, tied=True),
 )
 
 MARIAN = Architecture(
     model_type="marian",
     prefix="model.",
-    rows=(Row("shared.weight", TOKENS), *side("encoder"), *side("decoder")),
+    rows=(
+        Row("shared.weight", TOKENS, when=("shared_embedding", True)),
+        *side("encoder"),
+        *side("decoder"),
+    ),
     heads={"MarianModel": Head("features"), "MarianMTModel": Head("translation", WORDS)},
     keys=(
         Key("vocab_size", "vocab_size", 58101),
@@ -39,11 +48,12 @@ MARIAN = Architecture(
         Key("encoder_layers", "depth", 12),
         Key("decoder_layers", "decoder_depth", 12),
         Key("encoder_attention_heads", "heads", 16),
-        Key("decoder_attention_heads", "heads", 16),
+        Key("decoder_attention_heads", "decoder_heads", 16),
         Key("encoder_ffn_dim", "mlp_width", 4096),
-        Key("decoder_ffn_dim", "mlp_width", 4096),
+        Key("decoder_ffn_dim", "decoder_mlp_width", 4096),
         Key("max_position_embeddings", "max_length", 1024),
         Key("activation_function", "activation", "gelu", ACTIVATIONS),
+        Key("share_encoder_decoder_embeddings", "shared_embedding", True),
         Key("scale_embedding", "embedding_scale", False),
         Key("dropout", ("dropout.embedding", "dropout.residual"), 0.1),
         Key("attention_dropout", "dropout.attention", 0.0),
@@ -62,10 +72,5 @@ MARIAN = Architecture(
         "norm_eps": 1e-5,
         "tied": True,
     },
-    fixed={
-        "is_decoder": False,
-        "is_encoder_decoder": True,
-        "share_encoder_decoder_embeddings": True,
-        "tie_word_embeddings": True,
-    },
+    fixed={"is_decoder": False, "is_encoder_decoder": True, "tie_word_embeddings": True},
 )

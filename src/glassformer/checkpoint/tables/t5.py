@@ -46,6 +46,14 @@ def side(name: str, parts: tuple[str, ...]) -> tuple[Row, ...]:
     )
 
 
+def heads(name: str) -> dict[str, Head]:
+    return {
+        f"{name}Model": Head("features"),
+        f"{name}ForConditionalGeneration": Head("translation", WORDS, {"bias": False}),
+        f"{name}EncoderModel": Head("features", body={"family": "encoder", "decoder_depth": None}),
+    }
+
+
 T5 = Architecture(
     model_type="t5",
     prefix="",
@@ -54,11 +62,7 @@ T5 = Architecture(
         *side("encoder", ("attention", "mlp")),
         *side("decoder", ("attention", "cross", "mlp")),
     ),
-    heads={
-        "T5Model": Head("features"),
-        "T5ForConditionalGeneration": Head("translation", WORDS, {"bias": False}),
-        "T5EncoderModel": Head("features", body={"family": "encoder", "decoder_depth": None}),
-    },
+    heads=heads("T5"),
     keys=(
         Key("vocab_size", "vocab_size", 32128),
         Key("d_model", "width", 512),

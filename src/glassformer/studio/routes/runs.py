@@ -1,4 +1,4 @@
-"""Models, runs, and what Map, Head, Numbers and Translate show of a run."""
+"""Models, runs, and what Map, Head and Translate show of a run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from glassformer.studio import schemas
 from glassformer.studio.jobs import JobMonitor
 from glassformer.studio.routes.responses import as_bytes, as_json, parse_body
 from glassformer.studio.runs import RecordedRun, max_tokens, stack_sizes
-from glassformer.studio.samples import ServedModel, samples
+from glassformer.studio.samples import ServedModel, samples, text_set
 from glassformer.studio.state import StudioState
 from glassformer.studio.tokenization import NO_TOKENIZER, mask_token
 from glassformer.studio.trace_upload import uploaded_row
 from glassformer.studio.views import encode, measures
-from glassformer.studio.views.numbers import attention_row, numbers
+from glassformer.studio.views.find import find_head
+from glassformer.studio.views.numbers import attention_row
 from glassformer.studio.views.surprisal import surprisal
 from glassformer.train.run_dir import checkpoints
 
@@ -69,16 +70,18 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
         work = functools.partial(attention_row, stack=stack, layer=layer, head=head, query=query)
         return as_json(await of_run(request, id, work))
 
-    @app.get("/api/runs/{id}/numbers/{stack}/{layer}/{head}/{query}")
-    async def one_computation(
-        request: Request, id: str, stack: StackName, layer: int, head: int, query: int
-    ) -> Response:
-        work = functools.partial(numbers, stack=stack, layer=layer, head=head, query=query)
-        return as_json(await of_run(request, id, work))
-
     @app.get("/api/runs/{id}/measures")
     async def all_measures(request: Request, id: str) -> Response:
         return as_json(await of_run(request, id, measures.measures))
+
+    @app.get("/api/runs/{id}/find")
+    async def found_head(request: Request, id: str, what: str) -> Response:
+        run = state.runs.get(id)
+
+        def work(progress: JobMonitor) -> bytes:
+            return run.once(f"find {what}", lambda: find_head(run, what, progress))
+
+        return as_json(await state.jobs.run(request, work))
 
     @app.get("/api/runs/{id}/alignment")
     async def alignment(request: Request, id: str) -> Response:
@@ -116,6 +119,7 @@ def _model_row(id: str, served: ServedModel) -> schemas.ModelRow:
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         stacks=stack_sizes(model),
         samples=samples(served),
+        texts=text_set(served),
         note=NO_TOKENIZER if model.tokenizer is None else None,
     )
 

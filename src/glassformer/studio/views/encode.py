@@ -6,7 +6,7 @@ has the power 2, and a byte is round(255 · √weight).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,6 +32,14 @@ class EncodedPicture(NamedTuple):
 def to_bytes(values: Tensor) -> Tensor:
     """Numbers from 0 to 1 → uint8."""
     return (values.float() * 255).round().clamp(0, 255).to(torch.uint8).cpu()
+
+
+def significant(values: Tensor, digits: int = 6) -> Any:
+    """As nested lists of numbers with this many digits: all that pages show, and few to send."""
+    exact = widen(values).double().cpu()
+    size = exact.abs().clamp(min=1e-30).log10().floor()
+    scale = 10.0 ** (digits - 1 - size)
+    return ((exact * scale).round() / scale).tolist()
 
 
 def picture(weights: Tensor) -> EncodedPicture:

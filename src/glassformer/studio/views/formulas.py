@@ -61,6 +61,7 @@ class HeadPlace:
     attention: Attention
     off: bool = False  # the head
     patched: bool = False  # the block's output at this token
+    units_off: tuple[int, ...] = ()  # of this layer's MLP
 
     @property
     def block(self) -> Block:
@@ -82,8 +83,9 @@ class HeadPlace:
     @property
     def out_norm(self) -> Norm | None:
         """The norm of what this attention adds."""
-        norm = self.block.attention_out_norm
-        return norm if isinstance(norm, Norm) and not self.attention.cross else None
+        block = self.block
+        norm = block.cross_out_norm if self.attention.cross else block.attention_out_norm
+        return norm if isinstance(norm, Norm) else None
 
     @property
     def next_norm(self) -> Norm | None:
@@ -221,8 +223,8 @@ def _scores(at: HeadPlace) -> list[NumbersStep]:
 
 
 def _biased(at: HeadPlace) -> bool:
-    learned = at.stack.relative is not None and not at.attention.cross
-    return learned or at.attention.disentangled
+    relative = at.stack.relative is not None or at.stack.relative_layers is not None
+    return (relative and not at.attention.cross) or at.attention.disentangled
 
 
 def _mixed(at: HeadPlace) -> NumbersStep:
@@ -280,7 +282,7 @@ def _mlp_step(at: HeadPlace) -> NumbersStep:
         if not block.post and isinstance(block.mlp_norm, Norm):
             formulas.append(["=", "n_mlp", normed(block.mlp_norm, "r_cross")])
             shows.append("n_mlp")
-    formulas.append(["=", "m", _mlp(mlp, read)])
+    formulas.append(["=", "m", _mlp(mlp, read, bool(at.units_off))])
     shows += ["m"]
     added = "m"
     if isinstance(block.mlp_out_norm, Norm):
@@ -301,6 +303,9 @@ def _mlp_step(at: HeadPlace) -> NumbersStep:
     text = "The same two linear maps for every token, with an activation between them"
     text += " and a gate" if mlp.gate is not None else ""
     text += "; then added to the residual stream."
+    if at.units_off:
+        named = ", ".join(map(str, at.units_off))
+        text += f" on is 0 for the units that are switched off ({named}), and 1 for the others."
     text += " It comes after the cross-attention." if at.crosses_later else ""
     text += " The result is replaced by a vector of another sentence." if at.patched else ""
     title = "Gated MLP" if mlp.gate is not None else "MLP"
@@ -324,13 +329,13 @@ def normed(norm: Norm, x: str) -> JsonValue:
     return scaled if norm.bias is None else ["+", scaled, "β"]
 
 
-def _mlp(mlp: MLP, x: str) -> JsonValue:
+def _mlp(mlp: MLP, x: str, some_off: bool) -> JsonValue:
     name = next(key for key, each in ACTIVATIONS.items() if each is mlp.activation)
     act, inner = ACTIVATION_NAMES[name], linear(mlp.up, "1", x)
     hidden: JsonValue = ["call", act, inner]
     if mlp.gate is not None:
         hidden = ["times", ["call", act, linear(mlp.gate, "g", x)], inner]
-    return linear(mlp.down, "2", hidden)
+    return linear(mlp.down, "2", ["times", "on", hidden] if some_off else hidden)
 
 
 def _kind(norm: Norm) -> str:

@@ -1,4 +1,4 @@
-"""Interventions of a run: ablated heads, swapped words, vectors patched from another text."""
+"""Interventions of a run: ablated heads and units, swapped words, patched vectors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from glassformer.errors import InputError
-from glassformer.glass import Edit, Trace, ablate, patched, swapped, word_id
+from glassformer.glass import Edit, Trace, ablate, patched, swapped, units_off, word_id
 from glassformer.glass.stacks import StackName
 from glassformer.loaded import Model
 from glassformer.studio.schemas import RunRequest, Side, StackSize, Token
@@ -14,7 +14,7 @@ from glassformer.studio.schemas import RunRequest, Side, StackSize, Token
 
 def check(request: RunRequest, sides: Sequence[StackName]) -> None:
     """Raise InputError if the request names a side that the model lacks, or no donor text."""
-    for side, *_ in (*request.swaps, *request.patches):
+    for side, *_ in (*request.swaps, *request.patches, *request.units):
         if side not in sides:
             raise InputError(f"this model has no {side}: write {' or '.join(sides)}")
     if request.patches and not (request.other or "").strip():
@@ -32,6 +32,17 @@ def heads_off(request: RunRequest, sizes: Sequence[StackSize]) -> Edit:
         side, part = ("decoder", "cross") if stack == "cross" else (stack, "attention")
         heads[f"{side}.blocks.{layer}.{part}.mixed"].add(head)
     return {name: ablate(*sorted(numbers)) for name, numbers in heads.items()}
+
+
+def ablated(model: Model, request: RunRequest, sizes: Sequence[StackSize]) -> Edit:
+    """The heads and units that are switched off, as `record` takes them."""
+    layers = {size.name: size.layers for size in sizes}
+    config = model.task.backbone.config
+    widths = {"encoder": config.mlp_width, "decoder": config.output_stack.mlp_width}
+    for side, layer, unit in request.units:
+        if not (0 <= layer < layers[side] and 0 <= unit < widths[side]):
+            raise InputError(f"units: this model has no unit {unit} in layer {layer} of its {side}")
+    return {**heads_off(request, sizes), **units_off(request.units)}
 
 
 def of_side(model: Model, request: RunRequest, side: Side, donor: Callable[[], Trace]) -> Edit:

@@ -20,12 +20,11 @@ from glassformer.studio.schemas import (
     Numbers,
     NumbersStep,
     Side,
-    Vector,
-    VectorRows,
 )
+from glassformer.studio.views.encode import significant
 from glassformer.studio.views.formulas import NAMES, HeadPlace, head_steps
 
-SHOWN = 8  # entries of a vector
+DIGITS = 8  # of each number: enough to compute the formulas again
 
 
 def attention_row(
@@ -42,36 +41,28 @@ def attention_row(
 def numbers(run: RecordedRun, stack: StackName, layer: int, head: int, query: int) -> Numbers:
     """Every vector on the way from the layer's input to its output, for one query."""
     weights, masked = _line(run, stack, layer, head, query)
-    name = place(run.trace, stack, layer, head)  # decoder.blocks.3.cross
-    side: Side = "encoder" if stack == "encoder" else "decoder"
-    module = run.loaded_model.task.backbone.get_submodule(side)
-    assert isinstance(module, Stack)  # noqa: S101 - only stacks have heads
-    attention = module.get_submodule(name.partition(".")[2])
-    assert isinstance(attention, Attention)  # noqa: S101 - place checks it
-    patches = {(at, deep, token) for at, deep, token, _ in run.request.patches}
-    at = HeadPlace(
-        module, layer, attention,
-        off=(stack, layer, head) in run.request.off, patched=(side, layer, query) in patches,
-    )  # fmt: skip
+    name, at = head_place(run, stack, layer, head, query)
+    side, attention = _side(stack), at.attention
     group = attention.heads // attention.key_heads
     q = _of(run, f"{name}.q")[query, head]  # (D,)
     k, v = (_of(run, f"{name}.{part}")[:, head // group] for part in "kv")  # (S, D)
-    bias = None if attention.cross else run.trace.get(f"{side}.relative.bias")
+    own = "relative" if at.stack.relative_layers is None else f"relative_layers.{layer}"
+    bias = None if attention.cross else run.trace.get(f"{side}.{own}.bias")
     if attention.disentangled:
         bias = run.trace[f"{name}.content_to_position"] + run.trace[f"{name}.position_to_content"]
     steps = head_steps(at)
     vectors = {
         "q": q,
         "z": _of(run, f"{name}.mixed")[query, head],
-        **{each: rows[query] for each, rows in _stream(run, at, name, steps).items()},
+        **{each: rows[query] for each, rows in stream_vectors(run, at, name, steps).items()},
     }
     return Numbers(
         token=run.tokens[side][query].text,
         steps=steps,
-        vectors={each: _cut(vector) for each, vector in vectors.items()},
+        vectors={each: significant(vector, DIGITS) for each, vector in vectors.items()},
         names={**{each: NAMES[each] for each in vectors if each in NAMES}, **_layer_before(layer)},
-        k=VectorRows(values=k[:, :SHOWN].tolist(), length=k.shape[1]),
-        v=VectorRows(values=v[:, :SHOWN].tolist(), length=v.shape[1]),
+        k=significant(k, DIGITS),
+        v=significant(v, DIGITS),
         scores=(k @ q).tolist(),
         scaled=((k @ q) * attention.scale).tolist(),
         bias=None if bias is None else widen(bias[head, query]).tolist(),
@@ -82,11 +73,33 @@ def numbers(run: RecordedRun, stack: StackName, layer: int, head: int, query: in
     )
 
 
+def head_place(
+    run: RecordedRun, stack: StackName, layer: int, head: int, query: int
+) -> tuple[str, HeadPlace]:
+    """The name of a head's attention, decoder.blocks.3.cross, and where that is in the model."""
+    name, side = place(run.trace, stack, layer, head), _side(stack)
+    module = run.loaded_model.task.backbone.get_submodule(side)
+    assert isinstance(module, Stack)  # noqa: S101 - only stacks have heads
+    attention = module.get_submodule(name.partition(".")[2])
+    assert isinstance(attention, Attention)  # noqa: S101 - place checks it
+    patches = {(at, deep, token) for at, deep, token, _ in run.request.patches}
+    at = HeadPlace(
+        module, layer, attention,
+        off=(stack, layer, head) in run.request.off, patched=(side, layer, query) in patches,
+        units_off=tuple(unit for *at, unit in run.request.units if at == [side, layer]),
+    )  # fmt: skip
+    return name, at
+
+
+def _side(stack: StackName) -> Side:
+    return "encoder" if stack == "encoder" else "decoder"
+
+
 def _layer_before(layer: int) -> dict[str, str]:
     return {f"y_{layer - 1}": f"output of layer {layer - 1}"} if layer else {}
 
 
-def _stream(
+def stream_vectors(
     run: RecordedRun, at: HeadPlace, name: str, steps: Sequence[NumbersStep]
 ) -> dict[str, Tensor]:  # (T, C) each
     """The vectors of the residual stream that the steps show."""
@@ -108,7 +121,7 @@ def _stream(
         "r": f"{block}.{part}_sum",
         "n": summed if at.next_norm is None else f"{block}.{norm}_norm.out",
         "m": f"{block}.mlp.out",
-        "p": f"{block}.attention_out_norm.out",
+        "p": f"{name}_out_norm.out",
         "p_mlp": f"{block}.mlp_out_norm.out",
         "y": f"{block}.out",
         "y_other": f"{block}.out",
@@ -155,10 +168,6 @@ def _at(rows: Tensor, query: int) -> Tensor:
 
 def _of(run: RecordedRun, name: str) -> Tensor:
     return widen(run.trace[name]).cpu()
-
-
-def _cut(vector: Tensor) -> Vector:
-    return Vector(values=widen(vector)[:SHOWN].tolist(), length=vector.shape[0])
 
 
 def _or_none(values: Tensor) -> list[float | None]:

@@ -38,8 +38,9 @@ def model_positions(model: Model, stack: StackName) -> PositionTable:
     if module.turns is not None:
         cos, sin = module.turns[:, :MAX_SHOWN]
         return _table("rotary", cos, torch.cat([cos, sin], -1))
-    if module.relative is not None:
-        return _distances(module.relative)
+    for relative in (module.relative, *(module.relative_layers or ())):  # the first layer's
+        if isinstance(relative, Relative):
+            return _distances(relative)
     if module.distances is not None:
         return _distance_vectors(module.distances)
     return PositionTable(kind="none", first=0, columns=[], values=[], similar=[], buckets=[])

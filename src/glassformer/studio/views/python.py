@@ -29,7 +29,10 @@ def run_code(run: RecordedRun, served: ServedModel | None) -> str:
 
 def _imports(run: RecordedRun, served: ServedModel) -> list[str]:
     request = run.request
-    calls = {"heads_off": request.off, "patched": request.patches, "swapped": request.swaps}
+    calls = {
+        "heads_off": request.off, "patched": request.patches, "swapped": request.swaps,
+        "units_off": request.units,
+    }  # fmt: skip
     used = [name for name, changes in calls.items() if changes]
     lines = [f"from glassformer.glass import {', '.join(used)}"] if used else []
     if not served.folder:
@@ -47,12 +50,14 @@ def _load_line(run: RecordedRun | RecordedGeneration, served: ServedModel) -> st
 
 def _record_lines(run: RecordedRun) -> list[str]:
     request = run.request
-    if not (request.off or request.swaps or request.patches):
+    if not (request.off or request.swaps or request.patches or request.units):
         return ["trace = gf.record(model, text)"]
     lines = ["before = gf.record(model, text)"] if request.off else []
     if request.patches:
         lines.append(f"other = gf.record(model, {_other(run)!r})")
     changes = [f"heads_off(before, {list(request.off)!r})"] if request.off else []
+    if request.units:
+        changes.append(f"units_off({list(request.units)!r})")
     for side in ("encoder", "decoder"):
         words = {place: word for at, place, word in request.swaps if at == side}
         if words:

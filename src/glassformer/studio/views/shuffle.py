@@ -174,7 +174,7 @@ def no_positions(model: Model) -> dict[str, Callable[[Tensor], Tensor]]:
         return dict.fromkeys(names, _no_rotation)
     placed = ("*.embedding.positions",) if config.position in ("learned", "sinusoidal") else ()
     distant = {
-        "bias": ("*.relative.bias",),
+        "bias": ("*.relative*.bias",),
         "disentangled": ("*.content_to_position", "*.position_to_content"),
         None: (),
     }[config.distances]

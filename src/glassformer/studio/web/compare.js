@@ -112,8 +112,8 @@ export function rivalRun(app) {
 const named = ({ name }, saved, more, text) => `${name}${saved < 0 ? "" : `, step ${saved}`}${more}: “${text}”`;
 
 /** The interventions, in words. */
-function changes({ off, swaps, patches }) {
-  const counts = [[off, "head", " off"], [swaps, "word", " changed"], [patches, "vector", " patched"]];
+function changes({ off, units, swaps, patches }) {
+  const counts = [[off, "head", " off"], [units, "unit", " off"], [swaps, "word", " changed"], [patches, "vector", " patched"]];
   return counts.filter(([each]) => each.length).map(([{ length }, what, how]) => `, ${length} ${what}${length > 1 ? "s" : ""}${how}`).join("");
 }
 

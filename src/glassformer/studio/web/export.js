@@ -35,12 +35,8 @@ function quoted(value) {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** The CSV lines of a picture, curve, table or vector. */
+/** The CSV lines of a picture, curve or table. */
 function listed(node) {
-  if (node.matches(".vector")) {
-    const name = node.querySelector(".name").textContent;
-    return [...node.querySelectorAll(".cell")].map((cell, i) => [name, 0, name, i, i, cell.dataset.value]);
-  }
   if (node.matches("table")) {
     const heads = [...node.tHead.rows[0].cells].map((cell) => cell.textContent);
     return [...node.tBodies[0].rows].flatMap((row, r) => [...row.cells].map((cell, c) =>
@@ -57,7 +53,7 @@ const plainly = (text) => text.replace(/^−(?=[\d∞])/, "-");
 
 /** All that is visible: one line for each value. */
 function csv(node) {
-  const shown = [...node.querySelectorAll("canvas, svg, table:has(caption), .vector")].filter((each) => each.checkVisibility());
+  const shown = [...node.querySelectorAll("canvas, svg, table:has(caption)")].filter((each) => each.checkVisibility());
   const head = ["picture", "row", "row name", "column", "column name", "value"];
   return [head, ...shown.flatMap(listed)].map((row) => row.map(quoted).join(",")).join("\r\n");
 }
@@ -71,6 +67,9 @@ async function standalone(app, tell, signal) {
   const template = await (await api.file("template")).text();
   return { left, of, page: template.replace('id="held">null<', () => `id="held">${data.replaceAll("<", "\\u003c")}<`) };
 }
+
+/** HTML that embeds an exported page. */
+const embedded = (file) => `<iframe src="${file}" title="${document.title}" width="100%" height="720" loading="lazy"></iframe>`;
 
 /** @param {HTMLDialogElement} dialog */
 export async function showExport(app, dialog) {
@@ -108,6 +107,7 @@ export async function showExport(app, dialog) {
   if (!api.held) {
     files.push(
       button("HTML", "This page with its numbers in one file: it opens without the studio and without the network", html),
+      button("Copy iframe", "A line of HTML that shows the exported page inside another one: save the HTML file beside it", () => copy(embedded(`${name}.html`), "The iframe")),
       button("Trace", "All tensors of this run: gf.Trace.load opens it, and so does the studio when it is dropped here", async () => save(await api.file(`runs/${app.run.run}/trace`), "run.gftrace")));
   }
   dialog.replaceChildren(...[

@@ -5,7 +5,7 @@ import { el, math } from "./dom.js";
 const o = (sign) => math("mo", sign);
 const row = (...parts) => math("mrow", ...parts);
 const between = (sign, parts) => row(...parts.flatMap((part, i) => (i ? [o(sign), part] : [part])));
-const VECTOR = /^([ehxqkvzopnrmyγβ]|token|segment|position)(_|$)|^b_[^j]/; // others are numbers or matrices
+const VECTOR = /^([ehxqkvzopnrmyγβ]|on|token|segment|position)(_|$)|^b_[^j]/; // others are numbers or matrices
 
 /** A name such as W_Q or a_j: what follows the underscore is its index. */
 function symbol(name) {

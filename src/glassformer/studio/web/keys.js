@@ -4,11 +4,14 @@ import { able } from "./compare.js";
 import { el, table } from "./dom.js";
 import { HOWS } from "./generate.js";
 import { viewsOf } from "./head.js";
+import { nextUnit, toggleUnit } from "./neurons.js";
+import { nextPin, togglePin } from "./pins.js";
 import { SHOWN } from "./positions.js";
+import { PLANES } from "./space.js";
 
 const next = (list, now, by) => list[(list.indexOf(now) + by + list.length) % list.length];
-const STACKED = ["model", "map", "head", "numbers", "positions", "lab", "compare", "training"];
-const TOKENS = ["model", "map", "head", "numbers", "layers", "lab", "compare", "training"];
+const STACKED = ["model", "map", "head", "numbers", "positions", "neurons", "lab", "compare", "training"];
+const TOKENS = ["model", "map", "head", "numbers", "layers", "neurons", "lab", "compare", "training"];
 const move = (name, by) => (app) => app.update({ [name]: Math.max(0, app.state[name] + by) });
 
 /** [key, what it does, act, on which pages (all, if none are named)] */
@@ -16,10 +19,16 @@ export const KEYS = [
   ["Home", "Model", (app) => app.update({ page: "model" })],
   ...["Map", "Head", "Numbers", "Translate", "Generate", "Layers", "Positions", "Lab", "Compare", "Training"]
     .map((name, i) => [String((i + 1) % 10), name, (app) => app.update({ page: name.toLowerCase() })]),
+  ...[["S", "Space"], ["N", "Neurons"]].map(([key, name]) => [key, name, (app) => app.update({ page: name.toLowerCase() })]),
   ["/", "write a sentence", (app) => app.write()],
   ["m", "next model", (app) => app.pick(next(app.models.map(({ id }) => id), app.model.id, 1))],
   ["e", "next example sentence", (app) => app.example()],
   ["s", "next stack: encoder, decoder, cross", (app) => app.update({ stack: next(app.run.stacks.map(({ name }) => name), app.state.stack, 1) }), STACKED],
+  ["[", "layer before", move("point", -1), ["space"]],
+  ["]", "layer after", move("point", 1), ["space"]],
+  ["k", "word before", move("dot", -1), ["space"]],
+  ["j", "word after", move("dot", 1), ["space"]],
+  ["g", "all words, one word, sentences", (app) => app.update({ plane: next(PLANES, app.state.plane, 1) }), ["space"]],
   ["[", "layer before", move("layer", -1)],
   ["]", "layer after", move("layer", 1)],
   [",", "head before", move("head", -1)],
@@ -28,8 +37,13 @@ export const KEYS = [
   ["j", "token after", move("query", 1), TOKENS],
   ["k", "word before", move("word", -1), ["translate"]],
   ["j", "word after", move("word", 1), ["translate"]],
+  ["x", "switch this unit off, or on again", (app) => toggleUnit(app), ["neurons"]],
+  ["n", "next of the strongest units", (app) => nextUnit(app, 1), ["neurons"]],
+  ["b", "strongest unit before", (app) => nextUnit(app, -1), ["neurons"]],
   ["x", "switch this head off, or on again", (app) => app.toggle()],
-  ["u", "all heads on again", (app) => app.update({ off: [] })],
+  ["v", "pin this head, or unpin it", (app) => togglePin(app)],
+  ["V", "next pinned head", nextPin],
+  ["u", "all heads and units on again", (app) => app.update({ off: [], units: [] })],
   ["c", "colour by the next measure", (app) => app.update({ colour: next(app.measures(), app.state.colour, 1) }), ["map"]],
   ["w", "weights: raw, value-weighted, rollout, mean", (app) => app.update({ view: next(viewsOf(app.state.stack, app.model), app.state.view, 1) }), ["head"]],
   ["t", "lower threshold", (app) => app.update({ threshold: Math.max(0, app.state.threshold - 0.05) }), ["head"]],
@@ -40,6 +54,8 @@ export const KEYS = [
   ["-", "smaller cells", (app) => app.zoom(-1), ["head"]],
   ["n", "next step", move("step", 1), ["numbers"]],
   ["b", "step before", move("step", -1), ["numbers"]],
+  ["i", "entry before", move("entry", -1), ["numbers"]],
+  ["o", "entry after", move("entry", 1), ["numbers"]],
   ["g", "greedy, sample, beam search", (app) => app.update({ how: next(HOWS, app.state.how, 1), at: 0 }), ["generate"]],
   ["n", "next step", move("at", 1), ["generate"]],
   ["b", "step before", move("at", -1), ["generate"]],
@@ -70,7 +86,9 @@ export const KEYS = [
   ["f", "show faint weights too", (app) => app.update({ faint: !app.state.faint })],
   ["d", "light or dark", (app) => app.update({ theme: app.theme() === "dark" ? "light" : "dark" })],
   ["l", "large type", (app) => app.update({ large: !app.state.large })],
-  ["S", "export: picture, table, page, link, Python", (app) => app.export()],
+  ["L", "lessons", (app) => app.lessons()],
+  ["G", "glossary", (app) => app.glossary()],
+  ["E", "export: picture, table, page, link, Python", (app) => app.export()],
   ["?", "these shortcuts", (app) => app.help()],
   ["Escape", "up: from numbers to the head, from the head to the map, from there to the model", (app) => app.update({ page: { numbers: "head", map: "model", model: "model" }[app.state.page] ?? "map" })],
 ];
@@ -95,7 +113,7 @@ export function listen(app) {
 export function describe(dialog, names) {
   const here = Object.values(names);
   const where = (pages) => (pages ? pages.map((id) => names[id]).filter(Boolean).join(", ") : "everywhere");
-  const rows = [...KEYS.filter(([key, does]) => !/\d|Home/.test(key) || here.includes(does)).map(([key, does, , pages]) => [key, does, where(pages)]),
+  const rows = [...KEYS.filter(([, does]) => !/^[A-Z]/.test(does) || here.includes(does)).map(([key, does, , pages]) => [key, does, where(pages)]),
     ...IN_THE_GRID.map(([key, does, pages]) => [key, does, where(pages)])].filter(([, , pages]) => pages);
   dialog.replaceChildren(
     el("h2", { id: "help-title", text: "Everything by keyboard" }),

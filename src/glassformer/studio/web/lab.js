@@ -18,22 +18,26 @@ export const lab = {
   build, along, needs: ({ run, before, state: { stack, layer, head } }) => before && difference(before, run, [stack, layer, head]),
 };
 
-export const NONE = { off: [], swaps: [], patches: [] };
+export const NONE = { off: [], units: [], swaps: [], patches: [] };
 
 /** The interventions of a state. */
-export const changesOf = ({ off, swaps, patches, donor }) => ({ off, swaps, patches, ...(patches.length && { donor }) });
+export const changesOf = ({ off, units, swaps, patches, donor }) => ({ off, units, swaps, patches, ...(patches.length && { donor }) });
 
 /** The checkpoint for a request: less than 0 is the model itself. */
 export const atStep = (step) => (step < 0 ? {} : { step });
 
 /** The changes besides heads, for a request. */
-export function changed({ swaps, patches, donor }) {
+export function changed({ units, swaps, patches, donor }) {
   const parts = (each, count) => each.split(".", count);
   return {
+    ...unitsOff({ units }),
     ...(swaps.length && { swaps: swaps.map((each) => { const [side, place] = parts(each, 2); return [side, Number(place), wordOf(each)]; }) }),
     ...(patches.length && { patches: patches.map((each) => { const [side, ...places] = parts(each, 4); return [side, ...places.map(Number)]; }), other: donor }),
   };
 }
+
+/** The units that are off, for a request. */
+export const unitsOff = ({ units }) => (units.length ? { units: units.map((each) => each.split(".")).map(([side, ...places]) => [side, ...places.map(Number)]) } : {});
 
 /** The word of encoder.5.river; URL-encoded. */
 function wordOf(swap) {
@@ -170,12 +174,12 @@ function answers(app) {
 const IN_BLOCK = { encoder: 0, decoder: 0, cross: 0.5 }; // when it is computed
 
 /** Whether a head's weights can change at all: an intervention reaches only what is computed after it. */
-function reached({ off, swaps, patches }, stack, layer) {
+function reached({ off, units, swaps, patches }, stack, layer) {
   const parts = (each) => each.split(".");
   const changes = [
     ...swaps.map((each) => [parts(each)[0], -0.1]),
     ...off.map(parts).map(([from, at]) => [from, Number(at) + IN_BLOCK[from] + 0.1]),
-    ...patches.map(parts).map(([side, at]) => [side, Number(at) + 0.9]),
+    ...[...units, ...patches].map(parts).map(([side, at]) => [side, Number(at) + 0.9]),
   ];
   const here = layer + IN_BLOCK[stack];
   const passed = (side, after) => (side === "encoder" && stack !== "encoder" ? 0.1 : after); // into the decoder by its first cross-attention
@@ -197,7 +201,10 @@ function controls(app, other) {
   const marks = Object.fromEntries([
     ...state.swaps.filter((each) => each.startsWith(`${side}.`)).map((each) => [each.split(".")[1], "asked"]),
     ...state.patches.filter((each) => each.startsWith(`${side}.`)).map((each) => [each.split(".")[2], "asked"])]);
-  const exchange = (word) => app.update({ swaps: [...state.swaps.filter((each) => !each.startsWith(`${side}.${query}.`)), `${side}.${query}.${encodeURIComponent(word)}`] });
+  const exchange = (word) => { // reads the state of the click: the form stays while the choice of token changes
+    const place = `${sideOf(app.state)}.${app.state.query}.`;
+    app.update({ swaps: [...app.state.swaps.filter((each) => !each.startsWith(place)), place + encodeURIComponent(word)] });
+  };
   const word = el("input", { type: "text", name: "word", "aria-label": "Another word", placeholder: "a word", spellcheck: "false", asks: true });
   const name = visible(tokens[query]?.text ?? "");
   return [
@@ -225,8 +232,11 @@ function patching(app, side, name, other) {
   state.mate = mate;
   const last = run.stacks.find(({ name: stack }) => stack === side).layers - 1;
   const into = Math.min(last, state.into);
-  const place = `${side}.${into}.${state.query}.`;
-  const patch = () => app.update({ patches: [...state.patches.filter((each) => !each.startsWith(place)), `${place}${mate}`], layer: Math.max(state.layer, Math.min(last, into + 1)) });
+  const patch = () => {
+    const { state: now } = app;
+    const place = `${side}.${into}.${now.query}.`;
+    app.update({ patches: [...now.patches.filter((each) => !each.startsWith(place)), `${place}${now.mate}`], layer: Math.max(now.layer, Math.min(last, into + 1)) });
+  };
   return [form,
     strip("Tokens of the other sentence", theirs, mate, (to) => app.update({ mate: to })),
     stepper("after layer", into, last, (to) => app.update({ into: to })),
@@ -240,6 +250,7 @@ function history(app, time) {
   const drop = (kind, each) => app.update({ [kind]: state[kind].filter((other) => other !== each) });
   const sentences = {
     off: ([stack, layer, head]) => `${stack}: layer ${layer}, head ${head} is off`,
+    units: ([side, layer, unit]) => `${side}: unit ${unit} of layer ${layer} is off`,
     swaps: ([side, place], each) => `token ${place} of the ${side} is “${wordOf(each)}”`,
     patches: ([side, layer, token, mate]) => `${side}: after layer ${layer}, token ${token} is the other sentence’s ${mate}`,
   };

@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { chart } from "./charts.js";
 import { colours, words } from "./colour.js";
 import { choice, el, exact, key, share, swap, table, valued, visible } from "./dom.js";
+import { unitsOff } from "./lab.js";
 import { matrix } from "./matrix.js";
 import { legend } from "./picture.js";
 import { intoSight, strip } from "./tokens.js";
@@ -149,7 +150,7 @@ export async function partner(app, own, side) {
   const holds = ({ text }) => text !== state.text && text.toLowerCase().match(/[\p{L}\p{N}]+/gu)?.includes(word);
   const text = state.other || (own.special ? "" : model.samples.find(holds)?.text ?? "");
   if (!text) return null;
-  const run = await api.run(model.id, text, "", state.off, app.saved());
+  const run = await api.run(model.id, text, "", state.off, { ...app.saved(), ...unitsOff(state) });
   const tokens = run.tokens.queries[side];
   const same = tokens.findIndex((token) => token.text.toLowerCase() === word);
   const first = tokens.findIndex(({ special }) => !special);

@@ -3,22 +3,29 @@
 import * as api from "./api.js";
 import { compare } from "./compare.js";
 import { count, el, select, swap } from "./dom.js";
+import { drawer } from "./drawer.js";
+import { afresh, examples, seek, taking } from "./examples.js";
 import { generate } from "./generate.js";
+import { glossary } from "./glossary.js";
 import { head, viewsOf } from "./head.js";
 import { describe, listen } from "./keys.js";
 import { atStep, changed, changesOf, lab, NONE } from "./lab.js";
 import { layers } from "./layers.js";
+import { lessons } from "./lessons.js";
 import { map } from "./map.js";
 import { model } from "./model.js";
+import { neurons } from "./neurons.js";
 import { numbers } from "./numbers.js";
+import { showPins } from "./pins.js";
 import { positions } from "./positions.js";
+import { space } from "./space.js";
 import { read, write } from "./state.js";
 import { drops, showExport } from "./export.js";
 import { training } from "./training.js";
 import { translate } from "./translate.js";
 import { waiting } from "./waiting.js";
 
-const PAGES = [model, map, head, numbers, translate, generate, layers, positions, lab, compare, training]
+const PAGES = [model, map, head, numbers, translate, generate, layers, positions, space, neurons, lab, compare, training]
   .filter(({ id }) => !api.held || api.held.pages.includes(id));
 const PLACES = ["page", "model", "text", "second"]; // where the back button leads
 const FAMILIES = { encoder: "encoder", decoder: "decoder", seq2seq: "encoder-decoder" };
@@ -36,7 +43,7 @@ const app = {
   state: understood(),
   address: write,
   seen: new Set(), // pages that showed this run
-  models: [], model: null, run: null, ran: "", before: null, known: null, output: null, scale: 1,
+  models: [], model: null, run: null, ran: "", before: null, known: null, output: null, space: null, unit: null, scale: 1,
   settled: null, // a promise: when the screen is done
 
   /** Changes the state, the address and the screen. */
@@ -65,6 +72,7 @@ const app = {
   holds: (change) => api.holds(() => PAGES.find(({ id }) => id === app.state.page).needs?.({ ...app, state: fit({ ...app.state, ...change }) })),
   /** Further requests of the pages seen, the visible one first. */
   *along() {
+    yield () => api.json("glossary");
     const first = (page) => page.id !== this.state.page;
     for (const page of PAGES.toSorted((a, b) => first(a) - first(b))) if (this.seen.has(page.id)) yield* page.along(this);
   },
@@ -78,25 +86,34 @@ const app = {
   zoom(by) { app.update({ zoom: Math.max(1, Math.min(48, Math.round(app.scale * 1.5 ** by + by / 2))) }); },
   pick(id) {
     const sample = app.models.find((each) => each.id === id)?.samples[0];
-    app.update({ model: id, text: sample?.text ?? app.state.text, second: sample?.second ?? "", off: [], layer: 0, head: 0, query: -1, step: 0, zoom: 0, ...afresh() });
+    app.update({ model: id, off: [], units: [], pins: [], unit: "", stack: "", layer: 0, head: 0, step: 0, zoom: 0, dot: -1, point: -1, ...taking(sample ?? app.state) });
   },
   example() {
     const { samples } = app.model;
     const now = samples.findIndex(({ text, second }) => text === app.state.text && (second ?? "") === app.state.second);
     const sample = samples[(now + 1) % samples.length];
-    if (sample) app.update({ text: sample.text, second: sample.second ?? "", query: -1, ...afresh() });
+    if (sample) app.update(taking(sample));
   },
+  /** Opens an address, in the same light and size. */
+  visit(address) {
+    app.state = { ...understood(address), theme: app.state.theme, large: app.state.large };
+    tell(true);
+    show();
+  },
+  lessons: () => (api.held ? null : taught.toggle()),
+  glossary: () => explained.toggle(),
   write() { const box = at("text"); box.focus(); box.select(); },
   help() { at("help").showModal(); },
   async export() { await app.settled; showExport(app, at("export")); },
   asking: () => at("help").open || at("export").open,
 };
 
-/** What a run depends on. */
-const runOf = ({ model, text, second, off, swaps, patches, donor, saved }) => JSON.stringify([model, text, second, off, swaps, patches, patches.length ? donor : "", saved]);
+const side = drawer(at("drawer"), () => { if (app.run) show(); });
+const taught = lessons(app, side);
+const explained = glossary(app, side);
 
-/** Resets what belonged to the text before. */
-const afresh = () => ({ taken: "", at: 0, mate: -1, answer: -1 });
+/** What a run depends on. */
+const runOf = ({ model, text, second, off, units, swaps, patches, donor, saved }) => JSON.stringify([model, text, second, off, units, swaps, patches, patches.length ? donor : "", saved]);
 
 /** Writes the state into the address. */
 function tell(turned = false) {
@@ -151,11 +168,14 @@ async function draw() {
     open(PAGES.find(({ id }) => id === app.state.page));
     bar();
     ask();
+    showPins(app, at("pins"));
     await current.show();
     if (mine !== turn) return;
     app.seen.add(app.state.page);
     shown = app.state;
     complain(refused);
+    taught.look();
+    explained.look();
   } catch (error) {
     if (mine !== turn) return;
     if (error.status === 404 && !show.again) { // the server has dropped the run: run again
@@ -200,7 +220,7 @@ function runs({ model, text, second, off, saved, ...state }) {
   const changes = changed(state);
   const from = atStep(saved);
   const asked = [api.run(model, text, second, off, { ...from, ...changes })];
-  if (off.length || changes.swaps || changes.patches) asked.push(api.run(model, text, second, [], from));
+  if (off.length || Object.keys(changes).length) asked.push(api.run(model, text, second, [], from));
   return Promise.all(asked);
 }
 
@@ -217,7 +237,8 @@ async function ready() {
     throw new api.Refused(state.model ? `This studio has no model “${state.model}”: choose another, or start the studio with it.` : "No model is loaded. Start the studio with a model folder.");
   }
   const sample = app.model.samples[0];
-  if (!state.text && sample) Object.assign(state, { text: sample.text, second: sample.second ?? "" });
+  const chosen = state.stack || state.layer || state.head || state.query >= 0 || state.off.length; // by the address
+  if (!state.text && sample) Object.assign(state, { text: sample.text, second: sample.second ?? "", find: state.find || (chosen ? "" : sample.find ?? "") });
   state.model = app.model.id;
   const of = [state.model, state.text, state.second].join("\n");
   const mine = turn;
@@ -237,8 +258,11 @@ async function ready() {
   sound = { of, changes: tried(state) };
   if (app.run?.run !== run.run) app.seen.clear();
   Object.assign(app, { run, before, ran: runOf(state) });
+  const missed = state.find ? await seek(run, state) : null;
+  if (mine !== turn) return "";
+  if (missed !== null) tell();
   fit();
-  return refused;
+  return refused || missed || "";
 }
 
 function open(page) {
@@ -278,6 +302,9 @@ function bar() {
     }))),
     el("div", { class: "model" }, models, about ? el("span", { class: "quiet about", text: about }) : null),
     el("div", { class: "rounds" },
+      ...[["lessons", "Lessons", !api.held], ["glossary", "Glossary", explained.able]].filter(([, , able]) => able).map(([id, text]) => el("button", {
+        type: "button", class: "plain", "data-opens": id, "aria-controls": "drawer", "aria-expanded": String(side.shows() === id), text, on: { click: () => app[id]() },
+      })),
       button(app.theme() === "dark" ? "☀" : "☾", "Light or dark", () => app.update({ theme: app.theme() === "dark" ? "light" : "dark" })),
       button("A", "Large type", () => app.update({ large: !state.large }), String(state.large)),
       button("↓", "Export: picture, table, page, link, Python", app.export),
@@ -291,14 +318,11 @@ function ask() {
   if (form.dataset.model !== model.id) {
     form.dataset.model = model.id;
     const second = { encoder: "second text, if any", seq2seq: "its translation (empty: the model writes it)" }[model.family];
-    const samples = el("select", { "aria-label": "Example sentences", class: "samples",
-      on: { change: () => { const { text, second: b } = model.samples[samples.value]; app.update({ text, second: b ?? "", query: -1, ...afresh() }); } } });
-    samples.append(el("option", { value: "", text: "Examples", disabled: true, selected: true }),
-      ...model.samples.map(({ text }, i) => el("option", { value: i, text })));
+    const samples = examples(model.samples, (sample) => app.update(taking(sample)));
     form.replaceChildren(
       el("input", { id: "text", name: "text", "aria-label": "Sentence", placeholder: "a sentence", spellcheck: "false" }),
       ...(second ? [el("input", { id: "second", name: "second", "aria-label": "Second text", placeholder: second, spellcheck: "false" })] : []),
-      ...(model.samples.length ? [samples] : []),
+      ...samples,
       el("button", { class: "main", text: "Run" }));
   }
   for (const box of form.querySelectorAll("input")) {

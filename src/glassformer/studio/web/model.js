@@ -231,7 +231,7 @@ function chosenCard(app, flow, guesses) {
     guess ? el("p", {}, "Guess after it: ", el("b", { text: visible(guess.text) }), ` ${share(guess.p)}`) : null,
     el("div", { class: "buttons" },
       open("head", "What this layer's heads look at here"), kind === "trace" ? null : open("numbers", "How the numbers of this layer are computed"),
-      open("layers", "This token through all layers", { side }), app.fixed() ? null : open("lab", "Change this token or its vector", { into: layer })));
+      open("neurons", "The strongest units of this layer's MLP here"), open("layers", "This token through all layers", { side }), app.fixed() ? null : open("lab", "Change this token or its vector", { into: layer })));
 }
 
 const headsCard = (app, heads) => el("section", { class: "card", "aria-label": "Heads of this layer" },

@@ -5,6 +5,7 @@ import { rivalRun } from "./compare.js";
 import { pythonOf } from "./lab.js";
 import { partner, sideOf, tokenOf, whyMute } from "./layers.js";
 import { shuffled } from "./shuffle.js";
+import { textsOf } from "./space.js";
 import { ownRun } from "./training.js";
 
 const codeOf = async (run) => (await pythonOf(run)).code;
@@ -69,6 +70,19 @@ async function positions(app) {
     `shuffled = gf.record(model, ${translates ? `(${moved}, token_ids(model, trace.tokens))` : moved}${state.flat ? ", edit=no_positions(model)" : ""})`);
 }
 
+async function spaced({ run, model, space, state: { plane, point, dot }, state }) {
+  const code = await codeOf(run);
+  if (!space || model.kind === "trace") return [code];
+  const texts = `texts = ${JSON.stringify(textsOf({ model, state }))}`;
+  if (plane === "sentences") return [code, texts, "vectors = model.embed(texts)", "cosines = model.similarity(vectors, vectors)"];
+  return using("studio.views.space", "word_space", code, texts, "space = word_space(model, texts)", `cosines = space.units[${point}] @ space.units[${point}, ${dot}]`);
+}
+
+async function units({ run, unit }) {
+  const [side, layer, number] = unit.split(".");
+  return [await codeOf(run), `values = trace["${side}.blocks.${layer}.mlp.hidden"][:, ${number}]`];
+}
+
 async function training(app) {
   const { run, state } = app;
   const { folder } = await pythonOf(run);
@@ -77,7 +91,7 @@ async function training(app) {
 }
 
 const PAGES = {
-  model: whole, layers, positions, training,
+  model: whole, layers, positions, training, space: spaced, neurons: units,
   numbers: async ({ run, state: { stack, layer } }) => [await codeOf(run), `steps = {name: tensor for name, tensor in trace.items() if ".blocks.${layer}." in name and name.startswith("${stack === "encoder" ? "encoder" : "decoder"}")}`],
   translate: async (app) => (app.run.predictions.text ? using("generate.align", "align", await codeOf(app.run), ...unchanged(app),
     `links = align(model.task, model.tokenizer, ${JSON.stringify(app.state.text)}, ${JSON.stringify(app.run.predictions.text)})`) : [await codeOf(app.run)]),

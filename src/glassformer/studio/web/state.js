@@ -10,11 +10,14 @@ const FIELDS = {
   off: ["off", [], /^\w+\.\d+\.\d+$/],
   swaps: ["sw", [], /^\w+\.\d+\..+$/], // encoder.5.river: another word at token 5
   patches: ["pa", [], /^\w+(\.\d+){3}$/], // encoder.2.5.4: after block 2, token 5 is the other text's token 4
+  pins: ["pin", [], /^\w+\.\d+\.\d+$/], // heads to come back to
+  units: ["un", [], /^\w+\.\d+\.\d+$/], // units of MLPs that are off
   saved: ["cp", -1], // a checkpoint of this model's run
   stack: ["in", ""],
   layer: ["l", 0],
   head: ["h", 0],
   query: ["q", -1], // none chosen
+  find: ["find", ""], // choose the head that shows this best: it>pizza, induction
   colour: ["by", "weights"],
   view: ["w", "raw"],
   surprise: ["su", "", /^[01]$/], // tokens coloured by surprisal; empty: where it costs nothing
@@ -24,6 +27,8 @@ const FIELDS = {
   faint: ["faint", false],
   zoom: ["z", 0, { most: 48 }],
   step: ["s", 0],
+  entry: ["en", 0], // of vectors
+  matrix: ["mx", "", /^W_\w$/],
   word: ["wd", 0],
   // Generate
   how: ["how", "greedy"],
@@ -50,6 +55,12 @@ const FIELDS = {
   place: ["pos", 20],
   shuffled: ["sh", 1], // which of many orders
   flat: ["flat", false], // without positions
+  unit: ["u", "", /^\w+\.\d+\.\d+$/], // Neurons: encoder.2.117; empty: the strongest
+  // Space
+  texts: ["tx", ""], // one a line; empty: the model's own
+  plane: ["plane", "words", /^(words|word|sentences)$/],
+  point: ["pt", -1], // a point of the residual stream; -1: the last
+  dot: ["dot", -1], // a word; -1: a telling one
   theme: ["theme", "", /^(light|dark)$/],
   large: ["large", false],
 };

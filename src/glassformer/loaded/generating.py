@@ -1,0 +1,135 @@
+"""The calls of a model that generate text."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Unpack
+
+from glassformer.errors import InputError
+from glassformer.generate.chat import prepare_chat
+from glassformer.generate.engine import Engine
+from glassformer.generate.generation import Generation
+from glassformer.generate.job import GenerationJob, generate, prepare, stream
+from glassformer.generate.settings import GenerationOptions
+from glassformer.loaded.base import ModelBase
+from glassformer.tasks import Ids
+from glassformer.text.chat import Message
+
+
+class GeneratingModel(ModelBase, ABC):
+    """Abstract; `Model` has the other calls."""
+
+    def generate(
+        self, prompts: str | Iterable[str] | Iterable[int] | Ids, *,
+        batch_size: int | None = None, engine: Engine | None = None,
+        **settings: Unpack[GenerationOptions],
+    ) -> list[Generation]:  # fmt: skip
+        """Continue each prompt; greedily, unless the settings say otherwise.
+
+        Args:
+            prompts: one text or many, or token ids; the sources of a translation model
+            batch_size: texts (or beams) that are generated at once: changes the speed, not the
+                texts
+            engine: from `engine`, to be used for many calls
+            settings: those of transformers, such as max_new_tokens, temperature, top_p, num_beams:
+                the fields of `generate.settings.Settings`
+
+        The `num_return_sequences` texts of a prompt are next to each other.
+
+        Examples:
+            >>> (story,) = decoder.generate("Once upon a time", max_new_tokens=5)
+            >>> len(story.ids), story.text
+            (5, ...)
+        """
+        return generate(self._job(prompts, settings, batch_size, engine))
+
+    def engine(
+        self, texts: int, tokens: int, *, source_tokens: int = 0, compiled: bool = False
+    ) -> Engine:
+        """An engine for many calls of `generate`: a GPU captures the CUDA graphs of its steps once.
+
+        Args:
+            texts: how many are generated at once
+            tokens: the most tokens of a text, the prompt included
+            source_tokens: the most tokens of a source, for translation models
+            compiled: fuse the kernels with torch.compile, which takes a minute; on a GPU only
+
+        Examples:
+            >>> engine = decoder.engine(2, 16)
+            >>> stories = decoder.generate(["A dog", "A cat"], max_new_tokens=5, engine=engine)
+        """
+        if self.config.family == "seq2seq" and source_tokens < 1:
+            raise InputError(
+                f"engine: source_tokens = {source_tokens}: write the length of the longest source"
+            )
+        return Engine(
+            self.task, slots=texts, capacity=tokens, memory_capacity=source_tokens,
+            compiled=compiled, kept=True,
+        )  # fmt: skip
+
+    def stream(
+        self, prompt: str | Sequence[int], **settings: Unpack[GenerationOptions]
+    ) -> Iterator[str]:
+        """Like `generate` for one prompt: yields the pieces of its text as they are generated.
+
+        Examples:
+            >>> text = "".join(decoder.stream("Once upon a time", max_new_tokens=5))
+        """
+        return stream(self._job([prompt], settings))
+
+    def _job(
+        self, prompts: Any, settings: GenerationOptions, batch_size: int | None = None,
+        engine: Engine | None = None,
+    ) -> GenerationJob:  # fmt: skip
+        return prepare(
+            self.task, self.tokenizer, self.origin, prompts, settings, batch_size, engine
+        )
+
+    def chat(
+        self, messages: str | Sequence[Message], *, template: str | None = None,
+        **settings: Unpack[GenerationOptions],
+    ) -> Generation:  # fmt: skip
+        """Answer a chat in the format that the model was trained with.
+
+        The chat template in the model's folder is recognised, never run: those of ChatML, Llama 3,
+        Mistral, Gemma, Qwen and SmolLM2 are known.
+
+        Args:
+            messages: dicts with role (system, user or assistant) and content, the last one of the
+                user; or one text of the user
+            template: a Jinja template to use instead, which runs in a sandbox
+            settings: those of `generate`; max_new_tokens is 512, if not given
+
+        Examples:
+            >>> template = "{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}"
+            >>> answer = decoder.chat("Hello!", template=template, max_new_tokens=5)
+            >>> len(answer.ids), answer.text
+            (5, ...)
+        """
+        return generate(self.chat_job(messages, template, settings))[0]
+
+    def stream_chat(
+        self, messages: str | Sequence[Message], *, template: str | None = None,
+        **settings: Unpack[GenerationOptions],
+    ) -> Iterator[str]:  # fmt: skip
+        """Like `chat`: yields the pieces of the answer as they are generated.
+
+        Examples:
+            >>> template = "{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}"
+            >>> pieces = decoder.stream_chat("Hello!", template=template, max_new_tokens=5)
+            >>> answer = "".join(pieces)
+        """
+        return stream(self.chat_job(messages, template, settings))
+
+    def chat_job(
+        self, messages: str | Sequence[Message], template: str | None, settings: GenerationOptions
+    ) -> GenerationJob:
+        """The checked prompt of a chat, with its token ids.
+
+        Examples:
+            >>> job = decoder.chat_job("Hello!", "{{ messages[0].content }}", {})
+            >>> len(job.prompts[0])
+            2
+        """
+        return prepare_chat(self.task, self._tokenizer(), self.origin, messages, settings, template)

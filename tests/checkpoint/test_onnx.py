@@ -1,0 +1,174 @@
+"""ONNX files say in onnxruntime what the model says, for padded texts of mixed lengths."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+import glassformer as gf
+import kit
+from commands import glassformer, refused
+from glassformer.checkpoint import onnx_export
+from glassformer.errors import CheckpointError, ConfigError, InputError
+from kit import Case
+from parity import (
+    bart,
+    bert,
+    distilbert,
+    electra,
+    gemma3,
+    gpt2,
+    gpt_neox,
+    llama,
+    marian,
+    modernbert,
+    qwen3,
+    roberta,
+    t5,
+)
+
+DEPTHS = {"num_hidden_layers", "encoder_layers", "decoder_layers"}
+SMALL = [
+    replace(case, sizes={key: 1 if key in DEPTHS else value for key, value in case.sizes.items()})
+    for case in (bert.CASES[0], llama.CASES[0], marian.CASES[0])
+]
+LARGE = [
+    each.CASES[0]
+    for each in (bart, bert, distilbert, electra, gemma3, gpt2, gpt_neox, llama, marian, modernbert,
+                 qwen3, roberta, t5)
+]  # fmt: skip
+HEADS = [*bert.CASES[1:], *modernbert.CASES[2:], *bart.CASES[2:], *llama.CASES[1:]]
+
+
+def padded(lists: list[list[int]], left: bool) -> np.ndarray:
+    """Zeros on the right; or on the left of every second row."""
+    longest = max(map(len, lists))
+    rows = []
+    for i, row in enumerate(lists):
+        zeros = [0] * (longest - len(row))
+        rows.append([*zeros, *row] if left and i % 2 else [*row, *zeros])
+    return np.array(rows)
+
+
+def session(folder: Path, name: str) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(folder / name, options, ["CPUExecutionProvider"])
+
+
+def run(session: onnxruntime.InferenceSession, **given: np.ndarray) -> dict[str, Any]:
+    outputs = [output.name for output in session.get_outputs()]
+    return dict(zip(outputs, session.run(None, given), strict=True))
+
+
+def answers(folder: Path, given: kit.Given, *, left: bool) -> list[torch.Tensor]:
+    """What the files say of each text, without its padding."""
+    ids, mask = padded(given["ids"], left), padded([[1] * len(x) for x in given["ids"]], left)
+    if (folder / "decoder_model.onnx").exists():
+        source = run(session(folder, "encoder_model.onnx"), input_ids=ids, attention_mask=mask)
+        targets = padded(given["targets"], False)
+        mask, states = padded([[1] * len(x) for x in given["targets"]], False), mask
+        outputs = run(
+            session(folder, "decoder_model.onnx"), input_ids=targets,
+            encoder_hidden_states=source["last_hidden_state"], encoder_attention_mask=states,
+        )  # fmt: skip
+    else:
+        kinds = {"token_type_ids": padded(given["segments"], left)} if "segments" in given else {}
+        outputs = run(session(folder, "model.onnx"), input_ids=ids, attention_mask=mask, **kinds)
+    first = torch.from_numpy(next(iter(outputs.values())))
+    if "start_logits" in outputs:
+        first = torch.stack([torch.from_numpy(value) for value in outputs.values()], -1)
+    return list(first) if first.dim() == 2 else [x[m] for x, m in zip(first, mask > 0, strict=True)]
+
+
+def check_same(case: Case, folder: Path) -> None:
+    _, model = kit.saved(case, folder / "model")
+    assert model.export_onnx(folder / "onnx") <= 1e-4
+    given = kit.inputs(case)
+    ours = kit.our_answers(model, given)
+    for left in (False, True):
+        assert kit.difference(answers(folder / "onnx", given, left=left), ours) <= 1e-4
+    given["ids"][1][0] += 1  # the test can fail
+    with pytest.raises(AssertionError):
+        assert kit.difference(answers(folder / "onnx", given, left=False), ours) <= 1e-4
+
+
+@pytest.mark.parametrize("case", SMALL, ids=str)
+def test_onnxruntime_says_the_same(case: Case, tmp_path: Path) -> None:
+    check_same(case, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [*LARGE, *HEADS], ids=str)
+def test_every_architecture_and_head_says_the_same(case: Case, tmp_path: Path) -> None:
+    check_same(case, tmp_path)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    case = replace(gpt2.CASES[0], sizes=gpt2.CASES[0].sizes | {"n_layer": 1, "vocab_size": 20_011})
+    kit.saved(case, tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_the_command_writes_int8(small: Path, tmp_path: Path) -> None:
+    out = tmp_path / "int8"
+    said = json.loads(glassformer("export", small, out, "--onnx", "--int8", "--json"))
+    assert said["files"].keys() >= {"config.json", "model.onnx"}
+    assert not [name for name in said["files"] if name.endswith(".safetensors")]
+    model, given = gf.load(small), {"ids": kit.texts(kit.LENGTHS, 20_011)}
+    weights = 4 * sum(parameter.numel() for parameter in model.parameters())
+    assert said["files"]["model.onnx"] < weights
+    ours, theirs = kit.our_answers(model, given), answers(out, given, left=True)
+    assert 1e-4 < said["largest_difference"] < 0.3
+    assert kit.difference(theirs, ours) < 0.3 * max(row.abs().max().item() for row in ours)
+
+
+def test_files_that_differ_are_not_kept(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changed(graph: Any, path: Path) -> None:
+        with torch.no_grad():
+            graph.task.backbone.token_embedding[5] += 1
+        write(graph, path)
+        with torch.no_grad():
+            graph.task.backbone.token_embedding[5] -= 1
+
+    write = onnx_export.write_graph
+    monkeypatch.setattr(onnx_export, "write_graph", changed)
+    with pytest.raises(CheckpointError, match=r"logits .* differs .* nothing was written"):
+        gf.load(small).export_onnx(tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_what_cannot_be_written_is_one_line(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "--onnx --int8" in refused("export", small, tmp_path / "out", "--int8", code=2)
+    said = refused("export", small, tmp_path / "out", "--onnx", "--dtype", "float16", code=2)
+    assert "float32 or int8" in said
+    config = gf.ModelConfig(
+        family="encoder", vocab_size=11, width=4, depth=0, heads=1, mlp_width=4, max_length=8
+    )
+    task = gf.TaskConfig(kind="classification", labels=("a", "b"), pool="words")
+    with pytest.raises(InputError, match="documents"):
+        onnx_export.export_onnx(gf.build_task(config, task), tmp_path / "out", {})
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"pip install 'glassformer\[onnx\]'"):
+        gf.load(small).export_onnx(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_in_the_folder_stays(small: Path, tmp_path: Path) -> None:
+    """ONNX files may stand beside the weights."""
+    before = (small / "model.safetensors").read_bytes()
+    glassformer("export", small, small, "--onnx", "--force")
+    assert (small / "model.safetensors").read_bytes() == before
+    assert gf.load(small).config.family == "decoder"
+    assert b".py" not in (small / "model.onnx").read_bytes()  # where torch was installed
+    assert answers(small, {"ids": [[5, 6]]}, left=False)[0].shape == (2, 20_011)
