@@ -177,13 +177,17 @@ class Stack(nn.Module):
             visitor=visitor,
         )
         x: Tensor = self.embedding(batch, positions, ctx)
-        for i, block in enumerate(self.blocks):
-            if self.relative_layers is not None:
-                module = self.relative_layers[i]
-                ctx = replace(ctx, bias=look.see(module, "bias", module(queries, keys)))
-            x = block(x, ctx)
+        for layer, block in enumerate(self.blocks):
+            x = block(x, self._at(layer, ctx))
         if cache is not None:
             cache.advance(keys)
         if self.norm is not None:
             x = self.norm(x, ctx)
         return x
+
+    def _at(self, layer: int, ctx: Context) -> Context:
+        """The context of one layer, which may have distances of its own."""
+        if self.relative_layers is None:
+            return ctx
+        relative = self.relative_layers[layer]
+        return replace(ctx, bias=ctx.see(relative, "bias", relative(ctx.queries, ctx.keys)))
