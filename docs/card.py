@@ -31,8 +31,8 @@ LICENCES = {
     "gf_en_ru": """pairs and Russian sentences of Tatoeba (tatoeba.org), CC BY 2.0 FR; four of five
   pairs were joined through a third language. The English side of `back` was written by a model from
   Russian to English. 92 pairs of `train` are our own, about
-  cats, mats and other things at home as in the lecture's example, each repeated 30 times with and 30
-  times without full stops: recipes/household_en_ru.tsv""",
+  cats, mats and other things at home as in the lecture's example, each repeated 30 times with and
+  30 times without full stops: recipes/household_en_ru.tsv""",
 }
 WHAT = {
     "gf-encoder": """A small BERT: it predicts masked words and whether one text follows

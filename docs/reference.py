@@ -136,7 +136,7 @@ def _class(name: str, thing: type) -> str:
     if issubclass(thing, BaseModel | Exception):
         return f"## `{name}`\n\n{_prose(thing)}".rstrip()
     parts = [f"## `{name}`\n\n{_call(name, thing)}\n\n{_prose(thing)}".rstrip()]
-    for method, value in vars(thing).items():
+    for method, value in _members(thing).items():
         value = getattr(value, "__func__", value)
         if not method.startswith("_") and value.__doc__:
             if inspect.isfunction(value):
@@ -144,6 +144,12 @@ def _class(name: str, thing: type) -> str:
             elif isinstance(value, property):
                 parts.append(f"### `{name}.{method}`\n\n{_prose(value)}")
     return "\n\n".join(parts)
+
+
+def _members(thing: type) -> dict[str, Any]:
+    """Of the class and of our classes that it is derived from."""
+    ours = [each for each in thing.__mro__ if each.__module__.startswith("glassformer")]
+    return {name: value for each in reversed(ours) for name, value in vars(each).items()}
 
 
 def _prose(thing: Any) -> str:

@@ -17,7 +17,7 @@ from glassformer.strict import Named, Strict
 Family = Literal["encoder", "decoder", "seq2seq"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 Position = Literal["learned", "sinusoidal", "rotary", "relative", "none"]
-# sin cos sin cos, or all sines first; inclusive: the slowest wave is 10000·2π long, not nearly.
+# sin cos sin cos, or all sines first; inclusive: the slowest wave is exactly 10000·2π long.
 Sinusoid = Literal["interleaved", "halves", "halves_inclusive"]
 TaskKind = Literal[
     "features", "masked_lm", "masked_lm_nsp", "next_sentence", "causal_lm", "translation",
@@ -132,7 +132,7 @@ class ModelConfig(Named):
     decoder_depth: int | None = Field(default=None, ge=1, le=MOST_BLOCKS)  # default: depth
     decoder_width: Size | None = None  # default: width
     decoder_heads: Size | None = None  # default: heads
-    decoder_key_heads: Size | None = None  # default: as key_heads
+    decoder_key_heads: Size | None = None  # default: key_heads, or all decoder_heads if given
     decoder_head_width: Size | None = None  # default: decoder_width / decoder_heads
     decoder_mlp_width: Size | None = None  # default: mlp_width
     decoder_window: Size | None = None  # default: window
@@ -142,7 +142,7 @@ class ModelConfig(Named):
     shared_embedding: bool = True  # encoder and decoder of a seq2seq model have one token table
     segments: Count = 0  # segment types (BERT has 2, sentence A and B)
     position: Position = "learned"  # how the model knows the order of tokens
-    sinusoid: Sinusoid = "interleaved"
+    sinusoid: Sinusoid = "interleaved"  # the order of its sines and cosines
     position_offset: Count = 0  # the row of the table for position 0
     rotary_base: float = Field(default=10_000.0, gt=1, le=1e12)  # of rotary positions
     # Of layers with a window, without scaling; default: they turn as the others do.
@@ -155,7 +155,7 @@ class ModelConfig(Named):
     relative: Literal["bias", "disentangled"] | None = None
     relative_buckets: Size = 32  # of relative positions: kinds of distance
     relative_distance: Size = 128  # farther ones share a bucket
-    relative_by_layer: bool = False  # each layer has distances of its own
+    relative_by_layer: bool = False  # each layer has its own bias table
     embedding_scale: bool = False  # multiply token vectors by √width
     embedding_norm: bool = False  # a norm after the embeddings
 

@@ -348,7 +348,7 @@ SNAPSHOTS = {
           - table /Cosines of/
     """,
     "neurons": """
-      - heading "What excites a unit?" [level=1]
+      - heading "What activates a neuron?" [level=1]
       - group "layer"
       - group "unit":
         - button "unit before"

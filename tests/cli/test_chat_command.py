@@ -53,7 +53,7 @@ def test_a_terminal_shows_answer_and_tokens(folder: Path, monkeypatch: pytest.Mo
     answer = model.chat([system, {"role": "user", "content": "Hello!"}], max_new_tokens=5).text
     assert said.startswith(answer)
     assert "tokens" in said.errors and "/reset" in said.errors
-    assert "shorten it (/reset forgets the chat)" in said.errors  # and the chat goes on
+    assert "shorten it (/reset clears the history)" in said.errors  # and the chat goes on
     assert said.errors.count(" of ") >= 2
 
 

@@ -83,8 +83,10 @@ def test_the_template_of_a_real_model_is_known() -> None:
 @pytest.mark.parametrize("name", ["Mistral", "Gemma"])
 def test_what_a_template_refuses_is_one_line(name: str) -> None:
     known = FORMATS[name]
-    with pytest.raises(InputError, match=f"system message .* {name}"):
+    with pytest.raises(InputError, match=f"{name}, there are no system messages: put this text"):
         known.render([SYSTEM, *CHATS[0]])
+    with pytest.raises(InputError, match="Gemma 3, the system message must be the first message"):
+        FORMATS["Gemma 3"].render([*CHATS[0], SYSTEM, *CHATS[0]])
     with pytest.raises(InputError, match=r"user, user: a chat of .* take turns"):
         known.render([*CHATS[0], *CHATS[0]])
 
@@ -129,7 +131,7 @@ def test_where_a_template_is() -> None:
 def test_another_template_is_refused_and_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_sandbox.subprocess, "run", None)
     unknown = TEMPLATES["ChatML"].replace("im_end", "im_and")
-    with pytest.raises(InputError, match=r"not known.*im_start.*ChatML, Qwen2.*sandbox"):
+    with pytest.raises(InputError, match=r"unknown chat.*im_start.*ChatML, Qwen2.*sandbox"):
         chat_format({"chat_template.jinja": unknown.encode()})
     with pytest.raises(InputError, match="no chat template"):
         chat_format({})

@@ -1,4 +1,4 @@
-"""GGUF files of Llama and its kin: weights, config and tokenizer in one file.
+"""GGUF files of Llama and related models: weights, config and tokenizer in one file.
 
 They are read, not written: such a model is saved as a folder of its architecture.
 """

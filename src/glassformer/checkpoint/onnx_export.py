@@ -23,6 +23,7 @@ from glassformer.errors import CheckpointError, InputError, check_installed
 from glassformer.tasks import Ids, Task
 
 # How far the outputs in onnxruntime may differ from ours, in parts of the largest output.
+# int8 rounds, and is only checked for gross errors.
 TOLERANCE, INT8_TOLERANCE = 1e-4, 0.5
 LENGTHS, TARGET_LENGTHS = (7, 13, 1, 11), (5, 1, 8, 3)
 
@@ -66,10 +67,14 @@ def write_graph(graph: PaddedGraph, path: Path) -> None:
         torch.ones(*shape, task.width) if name.endswith("states") else torch.ones(shape).long()
         for name in graph.inputs
     ]
-    program = torch.onnx.export(
-        graph, tuple(examples), dynamo=True, verbose=False,
-        input_names=graph.inputs, output_names=graph.outputs, dynamic_shapes=(graph.shapes,),
-    )  # fmt: skip
+    try:
+        program = torch.onnx.export(
+            graph, tuple(examples), dynamo=True, verbose=False,
+            input_names=graph.inputs, output_names=graph.outputs, dynamic_shapes=(graph.shapes,),
+        )  # fmt: skip
+    except torch.onnx.OnnxExporterError as error:
+        cause = str(error.__cause__ or error).strip().partition("\n")[0]
+        raise CheckpointError(f"{path}: torch could not export the model: {cause:.200}") from None
     if program is None:
         raise CheckpointError(f"{path}: torch wrote no graph")
     for node in program.model.graph.all_nodes():

@@ -18,7 +18,7 @@ from glassformer.text.chat_sandbox import read_template
 if TYPE_CHECKING:
     from glassformer.loaded import Model
 
-HELP = "/reset forgets the chat, /exit ends it."
+HELP = "/reset clears the history, /exit ends the chat."
 
 
 @with_settings(defaults={"max_new_tokens": 512})
@@ -34,7 +34,7 @@ def run(
     as_json: bool = typer.Option(False, "--json", help="Print JSON, one object per answer."),
     **settings: Any,
 ) -> None:
-    """Chat with a model: write a line, and it answers. /reset forgets the chat, /exit ends it."""
+    """Chat with a model, line by line. /reset clears the history, /exit ends the chat."""
     text = None if template is None else read_template(template)
     loaded = open_model(model, device, dtype=dtype, int8=int8)
     start = [] if system is None else [{"role": "system", "content": system}]
@@ -53,7 +53,7 @@ def run(
         except InputError as error:
             if not sys.stdin.isatty():
                 raise
-            typer.echo(f"glassformer: {error} (/reset forgets the chat)", err=True)
+            typer.echo(f"glassformer: {error} (/reset clears the history)", err=True)
             continue
         messages = [*asked, {"role": "assistant", "content": answer}]
 

@@ -1,4 +1,4 @@
-"""Translators: the transformer of 2017, Marian, T5, M2M100 and their kin."""
+"""Translators: the transformer of 2017, Marian, T5, M2M100 and related models."""
 
 from __future__ import annotations
 

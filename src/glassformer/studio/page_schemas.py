@@ -267,7 +267,7 @@ class Neurons(BaseModel):
 
     width: int  # how many units there are
     gated: bool
-    strongest: list[list[UnitActivation]]  # (tokens, some): by their size, whatever the sign
+    strongest: list[list[UnitActivation]]  # (tokens, some): by their absolute value
 
 
 class Neuron(BaseModel):

@@ -80,11 +80,12 @@ class ChatFormat:
 
     def _check_turns(self, roles: list[str]) -> None:
         if self.system != "turn" and "system" in roles:
-            where = "first" if self.system else "not"
-            raise InputError(
-                f"messages: a system message may {where} stand in a chat of {self.name}: write its "
-                "text into the first message of the user"
+            wrong = (
+                "the system message must be the first message, followed by one of the user"
+                if self.system
+                else "there are no system messages: put this text into the first user message"
             )
+            raise InputError(f"messages: in a chat of {self.name}, {wrong}")
         if self.alternates and roles != [ROLES[1 + i % 2] for i in range(len(roles))]:
             raise InputError(
                 f"messages: the roles are {', '.join(roles)}: a chat of {self.name} begins with "
@@ -190,7 +191,7 @@ def chat_format(files: Mapping[str, bytes], source: str = "this model") -> ChatF
     if known is None:
         names = ", ".join(FORMATS)
         raise InputError(
-            f"{source} has a chat template that is not known, {shown(template)}: known are those "
+            f"{source} has an unknown chat template, {shown(template)}: known are those "
             f"of {names}; to run it in a sandbox, write it to a file and give that as template"
         )
     return known

@@ -1,4 +1,4 @@
-"""Llama: rotary positions, RMS norms, gated MLPs, grouped heads; and parts for its kin."""
+"""Llama: rotary positions, RMS norms, gated MLPs, grouped heads; and parts for related models."""
 
 from glassformer.checkpoint.architecture import Architecture, Head
 from glassformer.checkpoint.keys import ACTIVATIONS, Json, Key

@@ -1,4 +1,4 @@
-// What excites a unit? The hidden units of one MLP.
+// What activates a neuron? The hidden units of one MLP.
 
 import * as api from "./api.js";
 import { action, choice, el, number, swap, table, valued, visible } from "./dom.js";
@@ -12,7 +12,7 @@ const WHAT = "A unit (neuron) is one entry of the MLP's hidden vector: ";
 export const neurons = {
   id: "neurons",
   name: "Neurons",
-  question: "What excites a unit?",
+  question: "What activates a neuron?",
   lead: "The strongest units of a layer's MLP at each token. Choose one: where else in the text does it respond, and what becomes of the answer without it?",
   caveat: "A unit can respond to several unrelated things (polysemantic), and many units can share one: a name for a unit is a guess.",
   build, along,
@@ -61,7 +61,7 @@ function* along({ run, state }) {
 function build(app) {
   const tools = el("div", { class: "tools" });
   const list = el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of units" });
-  const left = el("section", { class: "card", "aria-label": "The strongest units" }, el("h2", {}, "Strongest units", el("span", { class: "quiet", text: "by size, whatever the sign" })), list);
+  const left = el("section", { class: "card", "aria-label": "The strongest units" }, el("h2", {}, "Strongest units", el("span", { class: "quiet", text: "by absolute value" })), list);
   const one = el("section", { class: "card one-unit", "aria-label": "The chosen unit" });
   const right = el("div", { class: "right" });
   const mute = el("section", { class: "card none", hidden: true });

@@ -19,7 +19,7 @@ export const space = {
   name: "Space",
   question: "Which words are alike?",
   lead: "The words of several texts as points, by their vectors in this model. Move through the layers: a word's path shows what its context makes of it.",
-  caveat: "Two dimensions show a part of what differs; the cosines are exact. Vectors have length 1 here, and each layer its own centre. Interventions do not count.",
+  caveat: "Two dimensions show a part of what differs; the cosines are exact. Vectors have length 1 here, and each layer is centred separately. Interventions are ignored here.",
   build, along,
   needs: ({ space: row, state }) => row && about(row, state.dot),
 };
