@@ -17,19 +17,28 @@ from glassformer.checkpoint import onnx_export
 from glassformer.errors import CheckpointError, ConfigError, InputError
 from kit import Case
 from parity import (
+    albert,
     bart,
     bert,
+    deberta,
     distilbert,
     electra,
+    gemma2,
     gemma3,
     gpt2,
     gpt_neox,
     llama,
+    m2m_100,
     marian,
+    mbart,
     modernbert,
+    mpnet,
+    nomic_bert,
     qwen3,
     roberta,
     t5,
+    t5gemma,
+    umt5,
 )
 
 DEPTHS = {"num_hidden_layers", "encoder_layers", "decoder_layers"}
@@ -39,8 +48,9 @@ SMALL = [
 ]
 LARGE = [
     each.CASES[0]
-    for each in (bart, bert, distilbert, electra, gemma3, gpt2, gpt_neox, llama, marian, modernbert,
-                 qwen3, roberta, t5)
+    for each in (albert, bart, bert, deberta, distilbert, electra, gemma2, gemma3, gpt2, gpt_neox,
+                 llama, m2m_100, marian, mbart, modernbert, mpnet, nomic_bert, qwen3, roberta, t5,
+                 t5gemma, umt5)
 ]  # fmt: skip
 HEADS = [*bert.CASES[1:], *modernbert.CASES[2:], *bart.CASES[2:], *llama.CASES[1:]]
 
