@@ -33,7 +33,8 @@ def test_the_wheel_builds_and_runs_from_itself(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "src/glassformer/pretrained").glob("*/*")]
+    models = (ROOT / "src/glassformer/pretrained").glob("*/**/*")
+    sources = [*(ROOT / "src").rglob("*.py"), *(path for path in models if path.is_file())]
     wanted = {str(p.relative_to(ROOT / "src")) for p in sources if "__pycache__" not in p.parts}
     assert wanted <= set(names)
     assert "glassformer/py.typed" in names

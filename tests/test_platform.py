@@ -27,6 +27,8 @@ BOUND = {
     "fcntl", "grp", "msvcrt", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty",
     "winreg",
 }  # fmt: skip
+# Limits for a child process; on Windows, which has none, it runs without them.
+ALLOWED = {"text/jinja_child.py": {"resource"}}
 CALLS = {
     "os.fork", "os.geteuid", "os.getuid", "os.kill", "os.killpg", "os.mkfifo", "os.sync",
     "os.sched_getaffinity", "signal.SIGKILL", "signal.SIGUSR1", "signal.SIGHUP", "select.poll",
@@ -70,7 +72,8 @@ def run(*words: object, **environment: str) -> subprocess.CompletedProcess[bytes
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_nothing_of_one_system_only(path: Path) -> None:
     tree = ast.parse(path.read_text("utf-8"))
-    assert not {name.partition(".")[0] for name in imports(tree)} & BOUND
+    bound = BOUND - ALLOWED.get(path.relative_to(PACKAGE).as_posix(), set())
+    assert not {name.partition(".")[0] for name in imports(tree)} & bound
     assert not {ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Attribute)} & CALLS
 
 

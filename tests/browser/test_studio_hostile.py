@@ -87,7 +87,8 @@ class Mouth:
             "lens": self.lens, "trajectory": self.trajectory, "shuffles": self.shuffle,
             "network": self.network, "guesses": self.guesses, "positions": self.positions,
             "surprisal": lambda answer: None, "spaces": self.space,
-            "neurons": lambda answer: None, "product": lambda answer: None, "runs": self.run,
+            "neurons": lambda answer: None, "product": lambda answer: None,
+            "glossary": lambda answer: None, "find": lambda answer: None, "runs": self.run,
         }  # fmt: skip
 
     def __call__(self, route: Route) -> None:

@@ -14,12 +14,11 @@ from glassformer.checkpoint.load import (
     storage_dtype,
     widened,
 )
-from glassformer.checkpoint.onnx_export import export_onnx
 from glassformer.checkpoint.tables import ARCHITECTURES
 from glassformer.checkpoint.vectors import about_vectors, is_vectors
 
 __all__ = [
     "ARCHITECTURES", "Origin", "about_vectors", "card_for_hub", "check_name", "config_text",
-    "export_onnx", "find", "fitting", "is_gguf", "is_vectors", "layout_of", "load_task",
+    "find", "fitting", "is_gguf", "is_vectors", "layout_of", "load_task",
     "model_card", "read_configs", "save_task", "storage_dtype", "upload", "widened",
 ]  # fmt: skip

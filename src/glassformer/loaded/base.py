@@ -14,7 +14,6 @@ from glassformer import inference
 from glassformer.checkpoint import (
     Origin,
     config_text,
-    export_onnx,
     model_card,
     save_task,
     storage_dtype,
@@ -158,7 +157,7 @@ class ModelBase(nn.Module, ABC):
         The model is model.onnx; a translation model is encoder_model.onnx and decoder_model.onnx.
         The inputs are padded texts (input_ids, attention_mask) of any number and length; there is
         no cache of keys and values. The files are kept only if onnxruntime computes with them what
-        this model computes.
+        this model computes; int8, which rounds, is only checked for gross errors.
 
         Args:
             int8: round the weights to int8, with onnxruntime's own tool
@@ -174,6 +173,8 @@ class ModelBase(nn.Module, ABC):
         check_not_int8(self.task)
         text = config_text(self.task, self.origin, self._fingerprint())
         files = {**self._files(), "config.json": text.encode()}
+        from glassformer.checkpoint.onnx_export import export_onnx  # loads sympy
+
         return export_onnx(self.task, folder, files, int8=int8)
 
     def _fingerprint(self) -> dict[str, str]:

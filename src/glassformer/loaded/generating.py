@@ -129,7 +129,7 @@ class GeneratingModel(ModelBase, ABC):
 
         Examples:
             >>> job = decoder.chat_job("Hello!", "{{ messages[0].content }}", {})
-            >>> len(job.prompts[0])
-            2
+            >>> len(job.prompts)
+            1
         """
         return prepare_chat(self.task, self._tokenizer(), self.origin, messages, settings, template)

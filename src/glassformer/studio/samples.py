@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from glassformer.errors import InputError
 from glassformer.loaded import Model
 from glassformer.studio.schemas import Sample
 from glassformer.studio.tokenization import mask_token, places_of, tokenize
@@ -123,7 +124,7 @@ def _grouped(model: Model, texts: Sequence[tuple[str, str, str]]) -> list[Sample
     """Those of one phenomenon side by side; in their order else."""
     mask = mask_token(model.tokenizer) or "[MASK]"
     most = model.task.backbone.config.max_length
-    texts = [each for each in texts if len(tokenize(model, each[1]).ids) <= most]
+    texts = [each for each in texts if 0 < _length(model, each[1]) <= most]
     order = list(dict.fromkeys(group for group, _, _ in texts))
     return [
         Sample(
@@ -133,6 +134,14 @@ def _grouped(model: Model, texts: Sequence[tuple[str, str, str]]) -> list[Sample
         )
         for group, text, find in sorted(texts, key=lambda each: order.index(each[0]))
     ]
+
+
+def _length(model: Model, text: str) -> int:
+    """In tokens; 0 if the tokenizer cannot encode it."""
+    try:
+        return len(tokenize(model, text).ids)
+    except InputError:
+        return 0
 
 
 def _findable(model: Model, text: str, find: str) -> str:
