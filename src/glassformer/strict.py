@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -118,9 +118,8 @@ def plainly(message: str) -> str:
 
 def _nearest(kind: type[BaseModel], place: tuple[Any, ...]) -> str:
     """What to write instead of an unknown field: a similar name in the same group."""
-    for step in place[:-1]:
-        group = kind.model_fields[step].annotation
-        assert isinstance(group, type)  # noqa: S101
-        kind = group
-    near = difflib.get_close_matches(str(place[-1]), list(kind.model_fields), n=1)
+    group: Any = kind
+    for step in place[:-1]:  # a number is a place in a list of groups
+        group = get_args(group)[0] if isinstance(step, int) else group.model_fields[step].annotation
+    near = difflib.get_close_matches(str(place[-1]), list(group.model_fields), n=1)
     return f"did you mean {near[0]!r}?" if near else "remove it"
