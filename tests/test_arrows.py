@@ -8,7 +8,6 @@ import inspect
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,9 +15,7 @@ import pytest
 
 import glassformer
 from glassformer.model import attention
-
-PACKAGE = Path(glassformer.__file__).parent
-FILES = sorted(PACKAGE.rglob("*.py"))
+from sources import FILES, PACKAGE, imports, room
 
 # Each room may import itself and the rooms on the lines below it.
 HOUSE = (
@@ -64,21 +61,8 @@ LIGHT = {
 } - {"data/batches"}  # their import must not cost torch
 
 
-def room(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-
-
 def level(name: str) -> int:
     return next(i for i, rooms in enumerate(HOUSE) if name in rooms)
-
-
-def imports(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
