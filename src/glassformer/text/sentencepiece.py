@@ -119,12 +119,13 @@ def to_json(data: bytes, name: str, layout: PieceLayout, most: int) -> bytes:
     for text in (*layout.before, *layout.after, *layout.between):
         if text not in known:
             raise CheckpointError(f"{name}: the piece {text} is missing, which such a model needs")
-    return json.dumps(_content(model, pieces, layout), ensure_ascii=False).encode()
+    return json.dumps(tokenizer_json(model, pieces, layout), ensure_ascii=False).encode()
 
 
-def _content(
+def tokenizer_json(
     model: SentencePieceModel, pieces: Sequence[Piece], layout: PieceLayout
 ) -> dict[str, Any]:
+    """The content of a tokenizer.json with these pieces, in the order of their ids."""
     ids = {piece.text: number for number, piece in enumerate(pieces)}
     special = (PieceKind.CONTROL, PieceKind.UNKNOWN)
     return {

@@ -81,7 +81,7 @@ def read_model(data: bytes, name: str, most: int) -> SentencePieceModel:
         dummy_prefix=bool(normalizer["dummy_prefix"]),
         one_space=bool(normalizer["one_space"]),
     )
-    _check(model, name)
+    check_pieces(model, name)
     for present, what in (
         (trainer["model_type"] not in (UNIGRAM, BPE), "words or characters as pieces"),
         (trainer["suffix"], "spaces at the end of words"),
@@ -94,7 +94,8 @@ def read_model(data: bytes, name: str, most: int) -> SentencePieceModel:
     return model
 
 
-def _check(model: SentencePieceModel, name: str) -> None:
+def check_pieces(model: SentencePieceModel, name: str) -> None:
+    """CheckpointError if pieces are there twice, or without a score, or none is the unknown one."""
     if len(model.of(PieceKind.UNKNOWN)) != 1:
         raise CheckpointError(f"{name}: not a SentencePiece model: it needs one unknown piece")
     seen: set[str] = set()
