@@ -28,7 +28,7 @@ ROLES = {
     "unk_token": "unknown_token_id",
     "pad_token": "padding_token_id",
 }
-AS_PIECE = {kind: kind for kind in PieceKind} | {  # by token_type
+AS_PIECE: dict[int, PieceKind] = {kind: kind for kind in PieceKind} | {  # by token_type
     PieceKind.USER_DEFINED: PieceKind.NORMAL, PieceKind.UNUSED: PieceKind.CONTROL,
 }  # fmt: skip
 BYTES: Mapping[str, Any] = {
