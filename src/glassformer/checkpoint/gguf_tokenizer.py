@@ -28,9 +28,11 @@ ROLES = {
     "unk_token": "unknown_token_id",
     "pad_token": "padding_token_id",
 }
-AS_PIECE: dict[int, PieceKind] = {kind: kind for kind in PieceKind} | {  # by token_type
-    PieceKind.USER_DEFINED: PieceKind.NORMAL, PieceKind.UNUSED: PieceKind.CONTROL,
-}  # fmt: skip
+AS_PIECE: dict[int, PieceKind] = {  # by token_type
+    **{kind: kind for kind in PieceKind},
+    PieceKind.USER_DEFINED: PieceKind.NORMAL,
+    PieceKind.UNUSED: PieceKind.CONTROL,
+}
 BYTES: Mapping[str, Any] = {
     "type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False,
 }  # fmt: skip
