@@ -99,8 +99,10 @@ class RecordedRuns(RecentCache[RecordedRun]):
 
 
 def stack_sizes(model: Model) -> list[StackSize]:
-    """Layers and heads of each stack of this model."""
+    """Layers and heads of each stack of this model; none of a table of word vectors."""
     config = model.task.backbone.config
+    if not config.depth:
+        return []
     own = {"encoder": config, "decoder": config.output_stack, "cross": config.output_stack}
     names: dict[str, tuple[StackName, ...]] = {
         "encoder": ("encoder",), "decoder": ("decoder",), "seq2seq": ("encoder", "decoder", "cross")
@@ -112,17 +114,10 @@ def stack_sizes(model: Model) -> list[StackSize]:
 
 
 def max_tokens(model: Model) -> int:
-    """The longest text: limited by the model's length and by memory for the recording.
-
-    Raises InputError for a model without attention heads.
-    """
+    """The longest text: limited by the model's length and by memory for the recording."""
     heads = sum(size.layers * size.heads for size in stack_sizes(model))
-    if not heads:
-        raise InputError(
-            "this model has no attention heads to show: use gf.record for what it computes, or "
-            "classify --explain for the words that decide"
-        )
-    fits = math.isqrt(MAX_BYTES // (heads * 8))  # weights and scores of each pair of tokens
+    # Weights and scores of each pair of tokens; a model without heads has none.
+    fits = math.isqrt(MAX_BYTES // (max(heads, 1) * 8))
     return min(model.task.backbone.config.max_length, fits)
 
 
@@ -150,6 +145,8 @@ class RunInput:
 def record_run(model: Model, request: RunRequest, id: str, progress: JobMonitor) -> RecordedRun:
     """Run a model on a request's text and record it; raises Cancelled once the client has left."""
     sizes = stack_sizes(model)
+    if not sizes:
+        raise InputError("this model has no attention heads: the page Pooling shows it")
     depths = {size.name: size.layers for size in sizes if size.name != "cross"}
 
     def keep(name: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from glassformer.config import DOCUMENTS
 from glassformer.errors import InputError
 from glassformer.loaded import Model
 from glassformer.studio.schemas import Sample
@@ -15,7 +16,7 @@ from glassformer.studio.tokenization import mask_token, places_of, tokenize
 MAX_ID = 56  # characters
 AGREEMENT, COREFERENCE, INDUCTION = "agreement", "coreference", "induction"
 MEANINGS, MASKED, NEXT, PAIRS = "two meanings", "masked word", "next word", "two sentences"
-ALIGNMENT = "alignment"
+ALIGNMENT, REVIEW = "alignment", "film review"
 TEXTS = (  # for every model that reads English: (phenomenon, text, how to find a head for it)
     (COREFERENCE, "The pizza came out of the oven and it tasted good!", "it>pizza"),
     (
@@ -53,6 +54,11 @@ SOURCES = (
     (COREFERENCE, "The girl said that she was tired.", "encoder:she>girl"),
     (MEANINGS, "I sat by the river bank.", "encoder:bank>river"),
     (ALIGNMENT, "I ate the apple", "cross:>apple"),
+)
+REVIEWS = (  # for models with attention over words
+    "I saw it on a rainy night. The room was full. I loved the movie! My friends came too.",
+    "The actors are good and the music is beautiful. But the story is dull, and the end is a mess.",
+    "I loved the movie!",
 )
 SENTENCE_PAIRS = (
     ("Paul went shopping.", "He bought a new shirt."),
@@ -98,6 +104,8 @@ def samples(served: ServedModel) -> list[Sample]:
     if served.texts:
         return [Sample(text=text) for text in served.texts]
     config, calls = model.task.backbone.config, model.task.spec.traits.calls
+    if model.tokenizer is not None and model.task.spec.pool in DOCUMENTS:
+        return [Sample(text=text, group=REVIEW) for text in REVIEWS]
     if model.tokenizer is None:
         count = min(7, config.max_length, config.vocab_size)
         return [Sample(text=" ".join(str(config.vocab_size * i // count) for i in range(count)))]

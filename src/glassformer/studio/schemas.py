@@ -37,6 +37,7 @@ class ModelRow(BaseModel):
     kind: str
     calls: tuple[str, ...] = ()  # what it can be used for; a trace has none
     predicts_tokens: bool = False  # of the vocabulary: it has a logit lens
+    pools: bool = False  # it has attention over words: the page Pooling shows it
     mask: str | None  # how a mask is written
     max_length: int  # in tokens: what can be recorded here
     parameters: int

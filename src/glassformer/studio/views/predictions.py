@@ -39,7 +39,7 @@ def predictions(model: Model, trace: Trace, ids: Sequence[int], text: str | None
         return Predictions(kind="next" if predicts == "next_token" else "label", at=at)
     if predicts == "label":
         return Predictions(
-            kind="label", at=[TokenPrediction(token=0, top=_labels(model, trace["logits"]))]
+            kind="label", at=[TokenPrediction(token=0, top=label_guesses(model, trace["logits"]))]
         )
     return Predictions(kind="none")
 
@@ -80,7 +80,7 @@ def readable(model: Model, id: int) -> str:
     return text.strip() or text or model.tokenizer.token(id)
 
 
-def _labels(model: Model, logits: Tensor) -> list[Guess]:
+def label_guesses(model: Model, logits: Tensor) -> list[Guess]:
     labels = model.task.spec.labels
     default = "regression" if len(labels) == 1 else "single_label_classification"
     stated = None if model.origin is None else model.origin.config.get("problem_type")

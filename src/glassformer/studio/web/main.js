@@ -17,15 +17,17 @@ import { model } from "./model.js";
 import { neurons } from "./neurons.js";
 import { numbers } from "./numbers.js";
 import { showPins } from "./pins.js";
+import { pooling } from "./pooling.js";
 import { positions } from "./positions.js";
 import { space } from "./space.js";
 import { read, write } from "./state.js";
 import { drops, showExport } from "./export.js";
+import { toy } from "./toy.js";
 import { training } from "./training.js";
 import { translate } from "./translate.js";
 import { waiting } from "./waiting.js";
 
-const PAGES = [model, map, head, numbers, translate, generate, layers, positions, space, neurons, lab, compare, training]
+const PAGES = [model, map, head, numbers, translate, generate, layers, positions, space, neurons, pooling, toy, lab, compare, training]
   .filter(({ id }) => !api.held || api.held.pages.includes(id));
 const PLACES = ["page", "model", "text", "second"]; // where the back button leads
 const FAMILIES = { encoder: "encoder", decoder: "decoder", seq2seq: "encoder-decoder" };
@@ -77,7 +79,7 @@ const app = {
     for (const page of PAGES.toSorted((a, b) => first(a) - first(b))) if (this.seen.has(page.id)) yield* page.along(this);
   },
   toggle({ layer, head: h } = app.state) {
-    if (app.fixed()) return;
+    if (app.fixed() || !app.run) return;
     const name = `${app.state.stack}.${layer}.${h}`;
     const off = app.state.off.filter((each) => each !== name);
     app.update({ layer, head: h, off: off.length < app.state.off.length ? off : [...off, name] });
@@ -240,6 +242,13 @@ async function ready() {
   const chosen = state.stack || state.layer || state.head || state.query >= 0 || state.off.length; // by the address
   if (!state.text && sample) Object.assign(state, { text: sample.text, second: sample.second ?? "", find: state.find || (chosen ? "" : sample.find ?? "") });
   state.model = app.model.id;
+  if (!app.model.stacks.length) { // without heads: only some pages can show it
+    app.run = null;
+    if (PAGES.find(({ id }) => id === state.page).free) return "";
+    state.page = "pooling";
+    tell();
+    return "";
+  }
   const of = [state.model, state.text, state.second].join("\n");
   const mine = turn;
   const back = sound.of === of ? sound.changes : PLAIN;

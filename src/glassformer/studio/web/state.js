@@ -61,6 +61,15 @@ const FIELDS = {
   plane: ["plane", "words", /^(words|word|sentences)$/],
   point: ["pt", -1], // a point of the residual stream; -1: the last
   dot: ["dot", -1], // a word; -1: a telling one
+  // Pooling
+  pool: ["pool", "", /^(slides|variants|model)$/],
+  review: ["rv", ""], // empty: our own
+  vectors: ["vec", ""], // the id of other word vectors
+  variant: ["var", 0],
+  // Toy
+  toy: ["toy", "first", /^(first|second)$/],
+  line: ["ln", 0], // which of its texts
+  start: ["seed0", 4], // the seed of its head
   theme: ["theme", "", /^(light|dark)$/],
   large: ["large", false],
 };
