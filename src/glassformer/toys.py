@@ -168,7 +168,8 @@ def cues(toy: Toy, model: OneHead) -> list[Cue]:
         for text, (ids, _) in enumerate(rows)
         for place, word in enumerate(ids)
         if table[word].max() < 1
-        and len({after[place] for each, after in rows if each[: place + 1] == ids[: place + 1]}) == 1
+        and len({after[place] for each, after in rows if each[: place + 1] == ids[: place + 1]})
+        == 1
     ]
 
 

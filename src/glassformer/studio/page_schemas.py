@@ -296,6 +296,7 @@ class Sheet(BaseModel):
 
 class Sheets(BaseModel):
     sheets: list[Sheet]
+    python: str  # code that computes them
 
 
 class ToySheets(Sheets):
@@ -306,7 +307,9 @@ class ToySheets(Sheets):
 class PoolingRequest(Strict):
     """Weigh the words and sentences of a document."""
 
-    model: str | None = Field(default=None, max_length=64)  # None: the variants that are trained here
+    model: str | None = Field(
+        default=None, max_length=64
+    )  # None: the variants that are trained here
     step: int | None = None  # a checkpoint; None: the served model
     text: str
     vectors: str = Field(default="", max_length=64)  # other word vectors; empty: its own
@@ -338,6 +341,7 @@ class PooledDocument(BaseModel):
 class Pooling(BaseModel):
     variants: list[PooledDocument]
     vectors: list[tuple[str, str]]  # (id, name): what can be used in place of its own
+    python: str  # code that computes the weights
 
 
 class LessonStep(Strict):

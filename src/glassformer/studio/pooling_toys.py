@@ -44,7 +44,7 @@ REVIEWS = tuple(
     (label, _review(number, judgement))
     for number, (label, judgement) in enumerate((*JUDGEMENTS, *JUDGEMENTS))
 )
-WIDTH, MAPPED, STEPS = 8, 8, 120
+WIDTH, MAPPED, STEPS = 8, 8, 200
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -140,6 +140,7 @@ class RunInput:
     ids: list[int]  # of the positions that have predictions
     edit: Edit
     complete: bool = True
+    second: Sequence[int] = ()  # the places of the second text's tokens
 
 
 def record_run(model: Model, request: RunRequest, id: str, progress: JobMonitor) -> RecordedRun:
@@ -170,9 +171,9 @@ def record_run(model: Model, request: RunRequest, id: str, progress: JobMonitor)
             for size in sizes
         ],
         tokens=Tokens(queries=run_input.tokens),
-        predictions=predictions(model, trace, run_input.ids, text).model_copy(
-            update={"complete": run_input.complete}
-        ),
+        predictions=predictions(
+            model, trace, run_input.ids, text, second=run_input.second
+        ).model_copy(update={"complete": run_input.complete}),
     )
     kept = _without_logits(trace, run_input.tokens)
     return RecordedRun(
@@ -200,7 +201,7 @@ def _input(model: Model, request: RunRequest, progress: JobMonitor) -> RunInput:
     mask = None if tokenizer is None else tokenizer.id(mask_token(tokenizer) or "")
     ids = interventions.swapped_ids(model, request, side, source.ids, mask)
     tokens = interventions.swapped_tokens(model, request, side, source.tokens)
-    return RunInput(source.inputs, {side: tokens}, ids, edit)
+    return RunInput(source.inputs, {side: tokens}, ids, edit, second=source.second)
 
 
 def _seq2seq_input(model: Model, request: RunRequest, progress: JobMonitor) -> RunInput:

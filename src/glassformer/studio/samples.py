@@ -16,7 +16,7 @@ from glassformer.studio.tokenization import mask_token, places_of, tokenize
 MAX_ID = 56  # characters
 AGREEMENT, COREFERENCE, INDUCTION = "agreement", "coreference", "induction"
 MEANINGS, MASKED, NEXT, PAIRS = "two meanings", "masked word", "next word", "two sentences"
-ALIGNMENT, REVIEW = "alignment", "film review"
+ALIGNMENT, REVIEW, ANSWERS = "alignment", "film review", "question and text"
 TEXTS = (  # for every model that reads English: (phenomenon, text, how to find a head for it)
     (COREFERENCE, "The pizza came out of the oven and it tasted good!", "it>pizza"),
     (
@@ -63,6 +63,10 @@ REVIEWS = (  # for models with attention over words
 SENTENCE_PAIRS = (
     ("Paul went shopping.", "He bought a new shirt."),
     ("Ramona made coffee.", "Vanilla ice cream cones for sale."),
+)
+QUESTIONS = (
+    ("What came out of the oven?", "The pizza came out of the oven and it tasted good!"),
+    ("Where did the cat sit?", "The cat sat on the mat, and the dog lay on the sofa."),
 )
 TEXT_SET = (  # for Space: a word with two meanings at the same position, and words of a kind
     "I sat by the river bank.",
@@ -116,6 +120,8 @@ def samples(served: ServedModel) -> list[Sample]:
     pairs = [Sample(text=a, second=b, group=PAIRS) for a, b in SENTENCE_PAIRS]
     fills = "fill" in calls and mask_token(model.tokenizer) is not None
     texts = _grouped(model, BLANKS + TEXTS if fills else TEXTS)
+    if calls == ("answer",):
+        return [Sample(text=a, second=b, group=ANSWERS) for a, b in QUESTIONS]
     if calls == ("follows",):
         return pairs + texts
     return texts + (pairs if config.segments else [])

@@ -11,12 +11,13 @@ from glassformer.errors import InputError
 from glassformer.loaded import Model
 from glassformer.studio.guard import no_model
 from glassformer.studio.jobs import JobMonitor
-from glassformer.studio.page_schemas import Pooling, PoolingRequest, Sheets
+from glassformer.studio.page_schemas import Pooling, PoolingRequest, Sheet, Sheets
 from glassformer.studio.pooling_toys import VARIANTS, random_vectors, train_variants
 from glassformer.studio.routes.responses import as_json, parse_body
 from glassformer.studio.samples import ServedModel
 from glassformer.studio.state import StudioState
 from glassformer.studio.views import pooling, slides, toy
+from glassformer.studio.views.python import pooling_code, variants_code
 
 RANDOM = "~random"  # no model has such an id
 MAX_SEED = 1 << 31
@@ -28,19 +29,17 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
 
     @app.get("/api/slides/pooling")
     async def printed_pooling() -> Response:
-        return as_json(Sheets(sheets=slides.pooling_sheets()))
+        return as_json(_printed("pooling_sheets", slides.pooling_sheets()))
 
     @app.get("/api/slides/positions")
     async def printed_positions() -> Response:
-        return as_json(Sheets(sheets=slides.position_sheets()))
+        return as_json(_printed("position_sheets", slides.position_sheets()))
 
     @app.get("/api/toy/{name}/{seed}/{text}")
     async def one_toy(request: Request, name: toy.ToyName, seed: int, text: int) -> Response:
         if not 0 <= seed < MAX_SEED:
             raise InputError(f"seed = {seed}: write a number from 0 to {MAX_SEED - 1}")
-        return as_json(
-            await state.jobs.run(request, lambda _: toy.toy_sheets(name, seed, text))
-        )
+        return as_json(await state.jobs.run(request, lambda _: toy.toy_sheets(name, seed, text)))
 
     def vectors_of(id: str) -> torch.Tensor | None:
         if id in ("", RANDOM):
@@ -48,6 +47,11 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
         if id not in tables:
             raise no_model()
         return pooling.toy_vectors(tables[id].model)
+
+    def vectors_code(id: str) -> str:
+        if id in ("", RANDOM):
+            return "random_vectors()" if id else ""
+        return f"toy_vectors(gf.load({tables[id].folder!r}))"
 
     def variants(query: PoolingRequest) -> Pooling:
         if query.vectors not in trained:
@@ -58,6 +62,7 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
                 for variant, model in zip(VARIANTS, trained[query.vectors], strict=True)
             ],
             vectors=[("", "trained with it"), (RANDOM, "random, fixed"), *_names(tables)],
+            python=variants_code(query.text, vectors_code(query.vectors)),
         )
 
     def of_model(query: PoolingRequest, id: str) -> Pooling:
@@ -77,7 +82,11 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
             )
         width = model.config.width
         fitting = {id: each for id, each in tables.items() if each.model.config.width == width}
-        return Pooling(variants=shown, vectors=[("", "its own"), *_names(fitting)])
+        return Pooling(
+            variants=shown,
+            vectors=[("", "its own"), *_names(fitting)],
+            python=pooling_code(served, query.step, query.text),
+        )
 
     @app.post("/api/pooling")
     async def weigh(request: Request) -> Response:
@@ -87,6 +96,11 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
             return variants(query) if query.model is None else of_model(query, query.model)
 
         return as_json(await state.jobs.run(request, work))
+
+
+def _printed(function: str, sheets: list[Sheet]) -> Sheets:
+    code = f"from glassformer.studio.views.slides import {function}\n\nsheets = {function}()"
+    return Sheets(sheets=sheets, python=code)
 
 
 def _names(tables: Mapping[str, ServedModel]) -> list[tuple[str, str]]:

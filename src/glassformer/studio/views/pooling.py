@@ -31,7 +31,10 @@ from glassformer.text import Tokenizer
 
 MAX_WORDS = 4_096  # of a document
 ENTRIES = 8  # of a vector, in the walk
-SCORES = {WORDS: WORDS.replace("weights", "scores"), SENTENCES: SENTENCES.replace("weights", "scores")}
+SCORES = {
+    WORDS: WORDS.replace("weights", "scores"),
+    SENTENCES: SENTENCES.replace("weights", "scores"),
+}
 ROW = "r = v · x"
 
 
@@ -48,7 +51,9 @@ def is_table(model: Model) -> bool:
 def table_rows(tokenizer: Tokenizer, words: list[str], table: Tensor) -> Tensor:  # (words, C)
     """The vectors of these words; zeros where the table has none."""
     ids = [tokenizer.id(word) for word in words]
-    ids = [tokenizer.id(word.lower()) if i is None else i for word, i in zip(words, ids, strict=True)]
+    ids = [
+        tokenizer.id(word.lower()) if i is None else i for word, i in zip(words, ids, strict=True)
+    ]
     rows = [torch.zeros_like(table[0]) if i is None else table[i] for i in ids]
     return torch.stack(rows).detach().float().cpu()
 
@@ -63,7 +68,11 @@ def toy_vectors(other: Model) -> Tensor:  # (V, C)
 
 def swapped_vectors(model: Model, other: Model, batch: Batch) -> Edit:
     """An edit that puts another table's vectors in place of the model's own."""
-    mine, tokenizer, table = model.config.width, other.tokenizer, other.task.backbone.token_embedding
+    mine, tokenizer, table = (
+        model.config.width,
+        other.tokenizer,
+        other.task.backbone.token_embedding,
+    )
     assert model.tokenizer is not None and tokenizer is not None  # noqa: S101 - `is_table` says so
     if table.shape[1] != mine:
         raise InputError(
@@ -104,7 +113,10 @@ def pooled(
         formula=formula,
         labels=label_guesses(model, recorder.tensors["logits"]),
         sentences=_sentences(recorder.tensors, texts, lengths),
-        walk=_walk(important, recorder.tensors, x, texts, lengths, chosen),
+        walk=[
+            *_walk(important, recorder.tensors, x, texts, lengths, chosen),
+            *_sentence_sheets(recorder.tensors, document),
+        ],
     )
 
 
@@ -157,9 +169,22 @@ def _walk(
     head = " (first head)" if scores.shape[1] > 1 else ""
     return [
         _score_sheet(important, x[chosen], f"“{texts[chosen]}”: v · x → r{head}"),
-        _weights_sheet(texts[own], scores, weights),
+        _weights_sheet("r → a, over its sentence", texts[own], scores, weights),
         _mixture_sheet(x[own].double(), weights[:, 0], texts[own], chosen - first, head),
     ]
+
+
+def _sentence_sheets(tensors: dict[str, Tensor], document: WindowedDocument) -> list[Sheet]:
+    """The scores and weights of the sentences; none if the model reads words alone."""
+    if SENTENCES not in tensors:
+        return []
+    scores, weights = (tensors[each].double() for each in (SCORES[SENTENCES], SENTENCES))
+    texts = [
+        text
+        for text, part in zip(document.texts, document.parts, strict=True)
+        for _ in part.windows
+    ]
+    return [_weights_sheet("sentences: r → a, over the document", texts, scores, weights)]
 
 
 def _score_sheet(important: Important, x: Tensor, title: str) -> Sheet:
@@ -178,16 +203,16 @@ def _score_sheet(important: Important, x: Tensor, title: str) -> Sheet:
     return Sheet(title=title, columns=["", "v", mapped, "product"], rows=rows)
 
 
-def _weights_sheet(texts: list[str], scores: Tensor, weights: Tensor) -> Sheet:
-    """r, e^r and a of a sentence's words, for each head."""
+def _weights_sheet(title: str, texts: list[str], scores: Tensor, weights: Tensor) -> Sheet:
+    """r, e^r and a of words or sentences, for each head."""
     count = scores.shape[1]
     marks = [""] if count == 1 else [str(head + 1) for head in range(count)]
     parts = torch.stack([scores, scores.exp(), weights], -1).flatten(1)  # (T, 3 · heads)
     sums = parts.sum(0).tolist()
     return Sheet(
-        title="r → a, over its sentence",
+        title=title,
         text="a is e^r over the sum of e^r.",
-        columns=["word", *(f"{name}{mark}" for mark in marks for name in ("r", "e^r", "a"))],
+        columns=["", *(f"{name}{mark}" for mark in marks for name in ("r", "e^r", "a"))],
         rows=[
             *([text, *row] for text, row in zip(texts, parts.tolist(), strict=True)),
             ["sum", *(None if i % 3 == 0 else value for i, value in enumerate(sums))],

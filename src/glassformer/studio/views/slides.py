@@ -137,12 +137,14 @@ def position_sheets() -> list[Sheet]:
         rows.append([str(index), *cells, ", ".join(differs)])
     near, far = (float(torch.cosine_similarity(waves[20], waves[at], 0)) for at in PLACES[1:])
     exact = float(waves[21, 11])
+    text = (
+        "The rows that the slide calls 10, 30, 50, 70 and 90 are the cosines of these pairs: "
+        f"indices 11, 31, 51, 71 and 91. It prints -0.49 where the value is {exact:.4f}, which "
+        f"rounds to {exact:.2f}. Cosine of position 20 with 21: {near:.2f}, with 98: {far:.2f}."
+    )
     table = Sheet(
         title="The slide's table",
-        text="The rows that the slide calls 10, 30, 50, 70 and 90 are the cosines of these pairs: "
-        f"indices 11, 31, 51, 71 and 91. It prints −0.49 where the value is {exact:.4f}, which "
-        f"rounds to {exact:.2f}. Cosine of position 20 with 21: {near:.2f}, with 98: {far:.2f}."
-        .replace("-", "−"),
+        text=text.replace("-", "−"),
         columns=["index", "", "on the slide", *map(str, PLACES), "printed otherwise"],
         rows=rows,
     )

@@ -47,6 +47,8 @@ def toy_sheets(name: ToyName, seed: int, text: int) -> ToySheets:
     return ToySheets(
         words=[list(each) for each in toy.texts],
         conclusion=toys.conclusion(measured),
+        python="from glassformer.studio.views.toy import toy_sheets\n\n"
+        f"sheets = toy_sheets({name!r}, {seed}, {text})",
         sheets=[
             Sheet(
                 title="One head: the next word (T×V)", columns=columns, shares=True,
@@ -58,11 +60,6 @@ def toy_sheets(name: ToyName, seed: int, text: int) -> ToySheets:
                 text="How much each word (row) takes from those up to it: a row sums to one.",
             ),
             Sheet(
-                title="A bigram table (T×V)", columns=columns, shares=True,
-                text="The same row for the same word, wherever it stands.",
-                rows=_rows(words, toy.bigrams()[toy.ids[text]]),
-            ),
-            Sheet(
                 title="Words or position?", text=toys.conclusion(measured),
                 columns=["right word", "p", "without positions", "without the words before"],
                 rows=[
@@ -70,6 +67,11 @@ def toy_sheets(name: ToyName, seed: int, text: int) -> ToySheets:
                      each.no_positions, each.no_words]
                     for each in measured
                 ],
+            ),
+            Sheet(
+                title="A bigram table (T×V)", columns=columns, shares=True,
+                text="The same row for the same word, wherever it stands.",
+                rows=_rows(words, toy.bigrams()[toy.ids[text]]),
             ),
             *mixture_sheets(),
         ],

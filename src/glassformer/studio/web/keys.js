@@ -3,7 +3,7 @@
 import { able } from "./compare.js";
 import { el, table } from "./dom.js";
 import { HOWS } from "./generate.js";
-import { viewsOf } from "./head.js";
+import { soleShown, toggleShown, viewsOf } from "./head.js";
 import { nextUnit, toggleUnit } from "./neurons.js";
 import { nextPin, togglePin } from "./pins.js";
 import { poolOf, poolsOf } from "./pooling.js";
@@ -47,7 +47,9 @@ export const KEYS = [
   ["V", "next pinned head", nextPin],
   ["u", "all heads and units on again", (app) => app.update({ off: [], units: [] })],
   ["c", "colour by the next measure", (app) => app.update({ colour: next(app.measures(), app.state.colour, 1) }), ["map"]],
-  ["w", "weights: raw, value-weighted, rollout, mean", (app) => app.update({ view: next(viewsOf(app.state.stack, app.model), app.state.view, 1) }), ["head"]],
+  ["h", "all heads in one picture: this one shown or hidden", (app) => toggleShown(app, app.state.head), ["head"]],
+  ["H", "all heads in one picture: only this one, or all", soleShown, ["head"]],
+  ["w", "weights: raw, value-weighted, rollout, mean, all heads", (app) => app.update({ view: next(viewsOf(app.state.stack, app.model), app.state.view, 1) }), ["head"]],
   ["t", "lower threshold", (app) => app.update({ threshold: Math.max(0, app.state.threshold - 0.05) }), ["head"]],
   ["T", "higher threshold", (app) => app.update({ threshold: Math.min(1, app.state.threshold + 0.05) }), ["head"]],
   ["p", "word pieces apart or together", (app) => app.update({ pieces: !app.state.pieces }), ["head"]],
@@ -78,7 +80,7 @@ export const KEYS = [
   ["b", "word before, in the other sentence", move("mate", -1), ["layers"]],
   ["n", "word after, in the other sentence", move("mate", 1), ["layers"]],
   ["s", "encoder or decoder", (app) => app.update({ side: app.state.side === "encoder" ? "decoder" : "encoder" }), ["layers"]],
-  ["g", "the slides' waves, this model's, shuffled words", (app) => app.update({ show: next(SHOWN, app.state.show, 1) }), ["positions"]],
+  ["g", "waves, this model's, shuffled words, the slides' table", (app) => app.update({ show: next(SHOWN, app.state.show, 1) }), ["positions"]],
   ["k", "position before", move("place", -1), ["positions"]],
   ["j", "position after", move("place", 1), ["positions"]],
   ["r", "shuffle the words again", (app) => app.update({ show: "shuffle", shuffled: app.state.shuffled + 1 }), ["positions"]],

@@ -29,6 +29,7 @@ import { waiting } from "./waiting.js";
 
 const PAGES = [model, map, head, numbers, translate, generate, layers, positions, space, neurons, pooling, toy, lab, compare, training]
   .filter(({ id }) => !api.held || api.held.pages.includes(id));
+const pageOf = (page) => PAGES.find(({ id }) => id === page);
 const PLACES = ["page", "model", "text", "second"]; // where the back button leads
 const FAMILIES = { encoder: "encoder", decoder: "decoder", seq2seq: "encoder-decoder" };
 
@@ -71,7 +72,7 @@ const app = {
   saved() { return atStep(this.state.saved); },
   has: (id) => PAGES.some((page) => page.id === id),
   /** Whether this page can show a change: an exported one may lack the answers. */
-  holds: (change) => api.holds(() => PAGES.find(({ id }) => id === app.state.page).needs?.({ ...app, state: fit({ ...app.state, ...change }) })),
+  holds: (change) => api.holds(() => pageOf(app.state.page).needs?.({ ...app, state: fit({ ...app.state, ...change }) })),
   /** Further requests of the pages seen, the visible one first. */
   *along() {
     yield () => api.json("glossary");
@@ -126,6 +127,7 @@ function tell(turned = false) {
 /** Limits layer, head, token and stack to those of this run. */
 function fit(state = app.state) {
   const { run } = app;
+  if (!run) return state;
   const named = (stack) => run.stacks.find(({ name }) => name === stack);
   const stack = named(state.stack) ?? (state.page === "model" ? named("decoder") : null) ?? run.stacks[0]; // the whole model is read from its end
   const within = (value, size) => Math.max(0, Math.min(size - 1, value));
@@ -167,7 +169,7 @@ async function draw() {
     vacate(false);
     const refused = await ready().catch((error) => { failed = true; throw error; });
     if (mine !== turn) return;
-    open(PAGES.find(({ id }) => id === app.state.page));
+    open(pageOf(app.state.page));
     bar();
     ask();
     showPins(app, at("pins"));
@@ -244,9 +246,7 @@ async function ready() {
   state.model = app.model.id;
   if (!app.model.stacks.length) { // without heads: only some pages can show it
     app.run = null;
-    if (PAGES.find(({ id }) => id === state.page).free) return "";
-    state.page = "pooling";
-    tell();
+    if (!pageOf(state.page).formless) { state.page = "pooling"; tell(); }
     return "";
   }
   const of = [state.model, state.text, state.second].join("\n");
@@ -323,7 +323,7 @@ function bar() {
 function ask() {
   const { state, model } = app;
   const form = at("ask");
-  form.hidden = app.fixed();
+  form.hidden = app.fixed() || pageOf(state.page).formless?.(app) === true;
   if (form.dataset.model !== model.id) {
     form.dataset.model = model.id;
     const second = { encoder: "second text, if any", seq2seq: "its translation (empty: the model writes it)" }[model.family];

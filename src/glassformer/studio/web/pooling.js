@@ -12,12 +12,13 @@ const REVIEW = "We saw it on a rainy night. I loved the movie! The room was full
 export const poolsOf = ({ model }) => TABS.slice(0, model.pools ? 3 : 2).map(([id]) => id);
 export const poolOf = (app) => (poolsOf(app).includes(app.state.pool) ? app.state.pool : app.model.pools ? "model" : "slides");
 
-const printed = () => api.json("slides/pooling");
-/** The question to the server: {model, text, vectors, word, step}. */
-export const asked = (app, vectors = app.state.vectors) => (poolOf(app) === "model"
-  ? { model: app.model.id, text: app.state.text, vectors, word: app.state.word, ...app.saved() }
-  : { text: app.state.review || REVIEW, vectors, word: app.state.word });
-const weighed = (app, vectors) => api.post("pooling", asked(app, vectors));
+/** What the page shows, from the server. */
+export function shownBy(app) {
+  const { vectors, word, review, text } = app.state;
+  const pool = poolOf(app);
+  if (pool === "slides") return api.json("slides/pooling");
+  return api.post("pooling", { vectors, word, ...(pool === "model" ? { model: app.model.id, text, ...app.saved() } : { text: review || REVIEW }) });
+}
 
 export const pooling = {
   id: "pooling",
@@ -25,12 +26,11 @@ export const pooling = {
   question: "Which words make up a document?",
   lead: "A learned vector v scores every word: r = v · x. The softmax of the scores are weights a, and the document is Σ a x; or words make sentences, and sentences the document.",
   caveat: "A large weight says that a word's vector counts, not that the word alone decides: the label depends on the whole mixture.",
-  build, free: true,
+  build, formless: (app) => poolOf(app) !== "model",
   *along(app) {
-    yield printed;
-    for (const pool of poolsOf(app).slice(1)) yield () => weighed({ ...app, state: { ...app.state, pool } });
+    for (const pool of poolsOf(app)) yield () => shownBy({ ...app, state: { ...app.state, pool } });
   },
-  needs: (app) => (poolOf(app) === "slides" ? printed() : weighed(app)),
+  needs: shownBy,
 };
 
 function build(app) {
@@ -45,9 +45,8 @@ function build(app) {
     const { state } = app;
     const fresh = app.fresh();
     const pool = poolOf(app);
-    const data = pool === "slides" ? { ...await printed(), variants: [], vectors: [] } : await weighed(app);
+    const { sheets, variants = [], vectors = [] } = await shownBy(app);
     if (!fresh()) return;
-    const { variants, vectors } = data;
     field.hidden = pool !== "variants";
     if (box !== document.activeElement) box.value = state.review || REVIEW;
     swap(tools,
@@ -57,7 +56,7 @@ function build(app) {
     state.word = Math.max(0, Math.min(words.length - 1, state.word));
     const chosen = Math.min(variants.length - 1, state.variant);
     swap(cards, ...variants.map((each, i) => card(app, each, i, chosen)));
-    swap(walk, ...(data.sheets ?? variants[chosen].walk).map(sheet));
+    swap(walk, ...(sheets ?? variants[chosen].walk).map(sheet));
     app.say(variants.length ? told(variants[chosen], state.word) : "v · x → r → a → mixture, on the slide's five words");
   }
 
@@ -86,7 +85,7 @@ function card(app, { name, formula, labels, sentences }, i, chosen) {
     const start = first;
     first += words.length;
     return words[0].weights.map((_, h) => el("div", { class: "sentence" },
-      el("span", { class: "quiet", title: "The sentence's share of the document" }, h ? "" : share(weight), el("span", { class: "bar now", vars: { p: h ? "0" : String(weight) } })),
+      el("span", { class: "quiet", title: "The sentence's share of the document" }, ...(h ? [] : [share(weight), el("span", { class: "bar now", vars: { p: String(weight) } })])),
       strip(`Sentence ${sentences.findIndex((each) => each.words === words) + 1}${words[0].weights.length > 1 ? `, head ${h + 1}` : ""}`, words.map(({ text }) => ({ text, special: false })), word - start,
         (at) => app.update({ word: start + at, variant: i }), Object.fromEntries(words.map((_each, at) => [at, "positive"])), held(start),
         Object.fromEntries(words.map(({ scores, weights }, at) => [at, { tint: weights[h].toFixed(3), title: `r ${number(scores[h])}, a ${share(weights[h])}` }])))));

@@ -2,6 +2,7 @@
 
 import { el, share, table, valued, visible } from "./dom.js";
 import { signed } from "./signed.js";
+import { groups, strip } from "./tokens.js";
 
 const SURE = 3; // words of each list that are always shown
 const TITLES = {
@@ -9,6 +10,7 @@ const TITLES = {
   next: "What comes next?",
   label: "Which label?",
   translation: "The translation",
+  span: "Where is the answer?",
   none: "Predictions",
 };
 
@@ -88,8 +90,24 @@ export function predictions(run, before, query, model) {
     if (name) (shown.length > 1 ? node : node.firstElementChild).append(label);
     node.append(candidates(place, before?.predictions.at.find(({ token }) => token === place.token), name || TITLES[now.kind]));
   }
-  if (!now.text && now.at.length === 0) node.append(el("p", { class: "quiet", text: nothing(model) }));
+  if (now.kind === "span") node.append(...spanned(now, tokens));
+  if (now.follows !== null && now.follows !== undefined) {
+    const rows = [["the second text follows", (p) => p], ["it does not", (p) => 1 - p]];
+    node.append(table("Next sentence", ["next sentence", ...(before ? ["before"] : []), "p", ""], rows.map(([name, of]) =>
+      [name, ...(before ? [valued(of(before.predictions.follows))] : []), valued(of(now.follows)), bar(of(now.follows), "now")]), { class: "values" }));
+  } else if (!now.text && !now.at.length && !now.spans?.length) node.append(el("p", { class: "quiet", text: nothing(model) }));
   return node;
+}
+
+/** Answers: the likeliest marked in the text, which is coloured by where one starts or ends. */
+function spanned({ spans, starts, ends }, tokens) {
+  const words = ({ start, end }) => groups(tokens.slice(start, end + 1), { special: true, pieces: false }).map(({ text }) => text).join(" ");
+  const [{ start, end }] = spans;
+  const inside = Object.fromEntries(tokens.map((_, i) => [i, i >= start && i <= end ? "positive asked" : "positive"]));
+  const tints = Object.fromEntries(starts.map((p, i) => [i, { tint: Math.max(p, ends[i]).toFixed(3), title: `start ${share(p)}, end ${share(ends[i])}` }]));
+  return [el("p", { class: "quote", text: words(spans[0]) }), strip("Where the answer starts and ends", tokens, -1, () => {}, inside, false, tints),
+    table("Answers, the likeliest first", ["answer", "start", "end", "p", ""], spans.map((each) =>
+      [words(each), valued(starts[each.start]), valued(ends[each.end]), valued(each.p), bar(each.p, "now")]), { class: "values" })];
 }
 
 /** A translation that was cut at the length limit. */
@@ -103,7 +121,8 @@ function where({ kind, at }, { token }, text) {
 
 function nothing(model) {
   if (model.kind === "trace") return "A trace holds no predictions.";
+  if (model.calls.includes("answer")) return "Write a question, and as second text one that answers it.";
   return model.mask && model.calls.includes("fill")
-    ? `Write ${model.mask} in place of a word, and the model guesses it.`
+    ? `Write ${model.mask} in place of a word, and the model guesses it${model.calls.includes("follows") ? "; or write a second text: does it follow?" : "."}`
     : "This model has no word predictions; its heads can still be shown.";
 }

@@ -20,6 +20,7 @@ const FIELDS = {
   find: ["find", ""], // choose the head that shows this best: it>pizza, induction
   colour: ["by", "weights"],
   view: ["w", "raw"],
+  unshown: ["hh", [], /^\d+$/], // heads left out where all are in one picture
   surprise: ["su", "", /^[01]$/], // tokens coloured by surprisal; empty: where it costs nothing
   threshold: ["t", 0.05, { most: 1, whole: false }],
   special: ["sp", true],

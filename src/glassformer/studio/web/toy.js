@@ -6,7 +6,7 @@ import { stepper } from "./head.js";
 import { sheet } from "./sheets.js";
 
 export const TOYS = ["first", "second"];
-const sheetsOf = ({ toy, start, line }) => api.json(`toy/${toy}/${start}/${toy === "first" ? 0 : line}`);
+export const sheetsOf = ({ toy, start, line }) => api.json(`toy/${toy}/${start}/${toy === "first" ? 0 : line}`);
 
 export const toy = {
   id: "toy",
@@ -14,7 +14,7 @@ export const toy = {
   question: "What can one head do that a table cannot?",
   lead: "The lecture's toys: the head is trained when you open the page. T words look at each other (T×T) to predict one of V words (T×V).",
   caveat: "Another seed trains another head: it may use the words, the position, or both.",
-  build, free: true,
+  build, formless: () => true,
   *along({ state }) { for (const [name, line] of [["first", 0], ["second", 0], ["second", 1]]) yield () => sheetsOf({ ...state, toy: name, line }); },
   needs: ({ state }) => sheetsOf(state),
 };
