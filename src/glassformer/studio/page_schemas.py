@@ -334,6 +334,7 @@ class PooledDocument(BaseModel):
     name: str
     formula: str
     labels: list[Guess]
+    summary: str  # the label, and what share the chosen word has
     sentences: list[PooledSentence]
     walk: list[Sheet]  # from x to r, a and the mixture, for the chosen word
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from glassformer.config import DOCUMENTS
 from glassformer.errors import InputError
 from glassformer.glass import Edit, Recorder
 from glassformer.inference.documents import (
@@ -40,7 +39,9 @@ ROW = "r = v · x"
 
 def pools(model: Model) -> bool:
     """Whether this model has attention over words."""
-    return model.task.spec.pool in DOCUMENTS and model.tokenizer is not None
+    task = model.task
+    pooled = isinstance(task, Classification) and task.important is not None
+    return pooled and model.tokenizer is not None
 
 
 def is_table(model: Model) -> bool:
@@ -108,11 +109,14 @@ def pooled(
     texts = _surface(document, tokenizer)
     lengths = [len(each) for each in ids] if SENTENCES in recorder.tensors else [len(x)]
     chosen = min(word, len(x) - 1)
+    labels = label_guesses(model, recorder.tensors["logits"])
+    sentences = _sentences(recorder.tensors, texts, lengths)
     return PooledDocument(
         name=name,
         formula=formula,
-        labels=label_guesses(model, recorder.tensors["logits"]),
-        sentences=_sentences(recorder.tensors, texts, lengths),
+        labels=labels,
+        summary=f"{name}: {labels[0].text} {labels[0].p:.2f}; {_share(sentences, chosen)}",
+        sentences=sentences,
         walk=[
             *_walk(important, recorder.tensors, x, texts, lengths, chosen),
             *_sentence_sheets(recorder.tensors, document),
@@ -150,6 +154,19 @@ def _sentences(
         sentences.append(PooledSentence(score=score, weight=weight, words=own))
         start += length
     return sentences
+
+
+def _share(sentences: list[PooledSentence], chosen: int) -> str:
+    """What share of its sentence and of the document the chosen word has."""
+    for sentence in sentences:
+        if chosen < len(sentence.words):
+            break
+        chosen -= len(sentence.words)
+    word = sentence.words[chosen]
+    own = f"“{word.text}” has {word.weights[0]:.2f} of "
+    if sentence.score is None:
+        return f"{own}the document"
+    return f"{own}its sentence, which has {sentence.weight:.2f} of the document"
 
 
 def _walk(

@@ -38,9 +38,9 @@ WIDTH, HEAD, VALUES, HIDDEN, VOCABULARY = 100, 37, 100, 512, 32_000
 
 def pooling_vector() -> Tensor:  # (5,)
     """The v for which v · x is the printed r: five equations, five unknowns."""
-    return torch.linalg.solve(
-        torch.tensor(X, dtype=torch.double), torch.tensor(R, dtype=torch.double)
-    )
+    x, r = torch.tensor(X, dtype=torch.double), torch.tensor(R, dtype=torch.double)
+    v: Tensor = torch.linalg.solve(x, r)
+    return v
 
 
 def pooling_sheets() -> list[Sheet]:

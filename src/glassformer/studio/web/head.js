@@ -41,22 +41,22 @@ export function everyHead({ run, state }) {
 /** A head's picture. */
 export const weights = ({ run }, at, view = "raw") => api.bytes(`runs/${run}/head/${at.join("/")}?view=${view === "all" ? "raw" : view}`);
 
+const headsOf = (run, stack) => run.stacks.find(({ name }) => name === stack).heads;
+
 /** The pictures of all heads of a layer. */
-const everyIn = (run, stack, layer) => Array.from({ length: run.stacks.find(({ name }) => name === stack).heads }, (_, h) => weights(run, [stack, layer, h]));
+const everyIn = (run, stack, layer) => Array.from({ length: headsOf(run, stack) }, (_, h) => weights(run, [stack, layer, h]));
 
 /** Shows or hides a head among all of them. */
 export function toggleShown({ state: { unshown }, update }, head) {
-  const others = unshown.filter((each) => each !== String(head));
-  update({ view: "all", unshown: others.length < unshown.length ? others : [...others, String(head)] });
+  const name = String(head);
+  update({ view: "all", unshown: unshown.includes(name) ? unshown.filter((each) => each !== name) : [...unshown, name] });
 }
 
 /** Only this head, or all again. */
 export function soleShown({ state: { head, unshown, stack }, run, update }) {
-  const others = [...Array(run.stacks.find(({ name }) => name === stack).heads).keys()].filter((h) => h !== head).map(String);
+  const others = Array.from({ length: headsOf(run, stack) }, (_, h) => String(h)).filter((h) => h !== String(head));
   update({ view: "all", unshown: unshown.length ? [] : others });
 }
-
-const hueOf = (h, count) => Math.round((360 * h) / count);
 
 const rowAt = ({ run }, at, query) => `runs/${run}/row/${at.join("/")}/${query}`;
 const rowOf = (run, at, query) => api.json(rowAt(run, at, query));
@@ -142,7 +142,7 @@ function build(app) {
     const chosen = shown.rows.findIndex(({ of }) => of.includes(query));
     const all = state.view === "all" ? await Promise.all(everyIn(run, stack, layer)) : [];
     if (!fresh()) return;
-    const coloured = all.map((each, i) => ({ i, colour: `hsl(${hueOf(i, all.length)} 70% ${app.theme() === "dark" ? 65 : 40}%)`, power: each.power, bytes: gather(each.bytes, width, shown.rows, shown.columns, each.power) }));
+    const coloured = all.map((each, i) => ({ i, colour: `hsl(${Math.round((360 * i) / all.length)} 70% ${app.theme() === "dark" ? 65 : 40}%)`, power: each.power, bytes: gather(each.bytes, width, shown.rows, shown.columns, each.power) }));
     const isShown = (i) => !state.unshown.includes(String(i));
     chips.hidden = !all.length;
     swap(chips, ...coloured.map(({ i, colour }) => el("button", { type: "button", "aria-pressed": String(isShown(i)), "aria-label": `head ${i}`, text: i, vars: { ink: colour }, on: { click: () => toggleShown(app, i) } })));

@@ -326,7 +326,7 @@ function ask() {
   form.hidden = app.fixed() || pageOf(state.page).formless?.(app) === true;
   if (form.dataset.model !== model.id) {
     form.dataset.model = model.id;
-    const second = { encoder: "second text, if any", seq2seq: "its translation (empty: the model writes it)" }[model.family];
+    const second = model.stacks.length && { encoder: "second text, if any", seq2seq: "its translation (empty: the model writes it)" }[model.family];
     const samples = examples(model.samples, (sample) => app.update(taking(sample)));
     form.replaceChildren(
       el("input", { id: "text", name: "text", "aria-label": "Sentence", placeholder: "a sentence", spellcheck: "false" }),

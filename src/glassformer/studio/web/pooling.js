@@ -8,6 +8,9 @@ import { strip } from "./tokens.js";
 const TABS = [["slides", "the slides' numbers"], ["variants", "variants, trained here"], ["model", "this model"]];
 const REVIEW = "We saw it on a rainy night. I loved the movie! The room was full.";
 
+const MOST = 60; // words whose numbers are exported
+const wordsOf = ([{ sentences }]) => sentences.flatMap(({ words }) => words);
+
 /** What can be shown: a model without attention over words has only the first two. */
 export const poolsOf = ({ model }) => TABS.slice(0, model.pools ? 3 : 2).map(([id]) => id);
 export const poolOf = (app) => (poolsOf(app).includes(app.state.pool) ? app.state.pool : app.model.pools ? "model" : "slides");
@@ -28,7 +31,13 @@ export const pooling = {
   caveat: "A large weight says that a word's vector counts, not that the word alone decides: the label depends on the whole mixture.",
   build, formless: (app) => poolOf(app) !== "model",
   *along(app) {
-    for (const pool of poolsOf(app)) yield () => shownBy({ ...app, state: { ...app.state, pool } });
+    for (const pool of poolsOf(app)) {
+      const at = (change) => shownBy({ ...app, state: { ...app.state, pool, ...change } });
+      yield async () => {
+        const { variants } = await at({});
+        await Promise.all(variants ? wordsOf(variants).slice(0, MOST).map((_, word) => at({ word })) : []);
+      };
+    }
   },
   needs: shownBy,
 };
@@ -52,42 +61,27 @@ function build(app) {
     swap(tools,
       choice("Show", TABS.filter(([id]) => poolsOf(app).includes(id)), pool, (to) => app.update({ pool: to, vectors: "", word: 0 }), (to) => !app.holds({ pool: to, vectors: "", word: 0 })),
       vectors.length ? el("label", { class: "field" }, "vectors", select(vectors, state.vectors, (to) => app.update({ vectors: to }), { "aria-label": "Word vectors", asks: true })) : null);
-    const words = variants[0]?.sentences.flatMap((each) => each.words) ?? [];
-    state.word = Math.max(0, Math.min(words.length - 1, state.word));
+    if (variants.length) state.word = Math.min(wordsOf(variants).length - 1, state.word);
     const chosen = Math.min(variants.length - 1, state.variant);
     swap(cards, ...variants.map((each, i) => card(app, each, i, chosen)));
     swap(walk, ...(sheets ?? variants[chosen].walk).map(sheet));
-    app.say(variants.length ? told(variants[chosen], state.word) : "v · x → r → a → mixture, on the slide's five words");
+    app.say(variants.length ? variants[chosen].summary : "v · x → r → a → mixture, on the slide's five words");
   }
 
   return { node, show };
 }
 
-/** Where a word stands: its sentence, and its place there. */
-function placeOf(sentences, word) {
-  let at = word;
-  const sentence = sentences.find(({ words }) => at < words.length || (at -= words.length, false));
-  return { sentence, at };
-}
-
-function told({ name, labels, sentences }, word) {
-  const { sentence, at } = placeOf(sentences, word);
-  const { text, weights } = sentence.words[at];
-  return `${name}: ${labels[0].text} ${share(labels[0].p)}; “${text}” has ${share(weights[0])} of its sentence, which has ${share(sentence.weight)} of the document`;
-}
-
 /** One variant: its sentences as they weigh, each word as it weighs in its sentence. */
 function card(app, { name, formula, labels, sentences }, i, chosen) {
   const { word } = app.state;
-  const held = (to) => !app.holds({ word: to });
   let first = 0;
-  const rows = sentences.flatMap(({ words, weight }) => {
+  const rows = sentences.flatMap(({ words, weight }, n) => {
     const start = first;
     first += words.length;
     return words[0].weights.map((_, h) => el("div", { class: "sentence" },
       el("span", { class: "quiet", title: "The sentence's share of the document" }, ...(h ? [] : [share(weight), el("span", { class: "bar now", vars: { p: String(weight) } })])),
-      strip(`Sentence ${sentences.findIndex((each) => each.words === words) + 1}${words[0].weights.length > 1 ? `, head ${h + 1}` : ""}`, words.map(({ text }) => ({ text, special: false })), word - start,
-        (at) => app.update({ word: start + at, variant: i }), Object.fromEntries(words.map((_each, at) => [at, "positive"])), held(start),
+      strip(`Sentence ${n + 1}${words[0].weights.length > 1 ? `, head ${h + 1}` : ""}`, words.map(({ text }) => ({ text, special: false })), word - start,
+        (at) => app.update({ word: start + at, variant: i }), Object.fromEntries(words.map((_each, at) => [at, "positive"])), !app.holds({ word: first - 1 }),
         Object.fromEntries(words.map(({ scores, weights }, at) => [at, { tint: weights[h].toFixed(3), title: `r ${number(scores[h])}, a ${share(weights[h])}` }])))));
   });
   return el("section", { class: "card pooled", "aria-label": name, "aria-current": i === chosen ? "true" : null },

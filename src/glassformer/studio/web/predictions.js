@@ -91,10 +91,10 @@ export function predictions(run, before, query, model) {
     node.append(candidates(place, before?.predictions.at.find(({ token }) => token === place.token), name || TITLES[now.kind]));
   }
   if (now.kind === "span") node.append(...spanned(now, tokens));
-  if (now.follows !== null && now.follows !== undefined) {
-    const rows = [["the second text follows", (p) => p], ["it does not", (p) => 1 - p]];
-    node.append(table("Next sentence", ["next sentence", ...(before ? ["before"] : []), "p", ""], rows.map(([name, of]) =>
-      [name, ...(before ? [valued(of(before.predictions.follows))] : []), valued(of(now.follows)), bar(of(now.follows), "now")]), { class: "values" }));
+  if (now.follows) { // never exactly 0
+    const then = before?.predictions.follows;
+    node.append(table("Does the second text follow the first?", ["second text", ...(then ? ["before"] : []), "p", ""], [["follows", (p) => p], ["does not", (p) => 1 - p]].map(([name, of]) =>
+      [name, ...(then ? [valued(of(then))] : []), valued(of(now.follows)), bar(of(now.follows), "now")]), { class: "values" }));
   } else if (!now.text && !now.at.length && !now.spans?.length) node.append(el("p", { class: "quiet", text: nothing(model) }));
   return node;
 }
