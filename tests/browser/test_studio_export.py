@@ -17,7 +17,7 @@ from glassformer.studio.toys import toy
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
 PAGES = (
     "model", "map", "head", "numbers", "translate", "generate", "layers", "positions", "space",
-    "neurons", "lab", "compare",
+    "neurons", "pooling", "toy", "lab", "compare",
 )  # fmt: skip
 FRAME = """([selector, colour]) => {
   const [origin, box] = ["#page", `#page ${selector}`]
@@ -122,7 +122,7 @@ def test_every_page_has_a_picture(
     rows = numbers(taken(page, "CSV", tmp_path))
     assert len(rows) > 10 and all(row["value"] for row in rows)
     drawings = [each for each in root.iter(f"{SVG}g") if each.get("role") == "img"]
-    assert drawings or name in ("space", "neurons")
+    assert drawings or name in ("space", "neurons", "pooling", "toy")
     for each in drawings:
         values = [cell.get("data-value") for cell in each]
         told = [row["value"] for row in rows if row["picture"] == each.get("aria-label")]
