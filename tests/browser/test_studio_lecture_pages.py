@@ -44,8 +44,8 @@ def numbers(sheet: dict[str, list[list[object]]]) -> list[object]:
 def test_a_pooling_model_opens_on_its_page(poolers: Server, open_page: Callable[..., Page]) -> None:
     """Word and sentence weights are the server's; a word is chosen by mouse and by key."""
     page = open_page(poolers.url)
-    settle(page)
     expect(page).to_have_url(re.compile("#/pooling"))
+    settle(page)
     text = page.locator("#text").input_value()
     expect(page.locator("#second")).to_have_count(0)
     (document,) = poolers.json("pooling", {"model": "reviews", "text": text})["variants"]
@@ -85,8 +85,8 @@ def test_pages_of_heads_send_a_pooling_model_to_its_own(
 ) -> None:
     """And no key that is about heads breaks it."""
     page = open_page(poolers.address("numbers", m="reviews"))
-    settle(page)
     expect(page).to_have_url(re.compile("#/pooling"))
+    settle(page)
     for key in ("x", "[", "]", ",", ".", "u", "4", "Home"):
         page.keyboard.press(key)
         expect(page).to_have_url(re.compile("#/pooling"))

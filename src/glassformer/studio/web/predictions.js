@@ -2,7 +2,7 @@
 
 import { el, share, table, valued, visible } from "./dom.js";
 import { signed } from "./signed.js";
-import { groups, strip } from "./tokens.js";
+import { groups } from "./tokens.js";
 
 const SURE = 3; // words of each list that are always shown
 const TITLES = {
@@ -103,9 +103,10 @@ export function predictions(run, before, query, model) {
 function spanned({ spans, starts, ends }, tokens) {
   const words = ({ start, end }) => groups(tokens.slice(start, end + 1), { special: true, pieces: false }).map(({ text }) => text).join(" ");
   const [{ start, end }] = spans;
-  const inside = Object.fromEntries(tokens.map((_, i) => [i, i >= start && i <= end ? "positive asked" : "positive"]));
-  const tints = Object.fromEntries(starts.map((p, i) => [i, { tint: Math.max(p, ends[i]).toFixed(3), title: `start ${share(p)}, end ${share(ends[i])}` }]));
-  return [el("p", { class: "quote", text: words(spans[0]) }), strip("Where the answer starts and ends", tokens, -1, () => {}, inside, false, tints),
+  return [el("p", { class: "quote", text: words(spans[0]) }),
+    el("p", { class: "strip", role: "group", "aria-label": "Where the answer starts and ends" }, ...tokens.map(({ text }, i) => el("span", {
+      class: `tinted positive ${i >= start && i <= end ? "asked" : ""}`, vars: { tint: Math.max(starts[i], ends[i]).toFixed(3) }, title: `start ${share(starts[i])}, end ${share(ends[i])}`, text: visible(text),
+    }))),
     table("Answers, the likeliest first", ["answer", "start", "end", "p", ""], spans.map((each) =>
       [words(each), valued(starts[each.start]), valued(ends[each.end]), valued(each.p), bar(each.p, "now")]), { class: "values" })];
 }
