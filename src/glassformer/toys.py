@@ -212,4 +212,4 @@ def conclusion(measured: Sequence[Cue]) -> str:
         return "This head uses the words before: without positions it is still right."
     if positions:
         return "This head uses the position: without the words before it is still right."
-    return "This head needs both: without positions, or without the words before, it is wrong."
+    return "This head needs both: without positions, or without the words before, it errs."
