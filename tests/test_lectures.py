@@ -4,6 +4,7 @@ The variants of important-word pooling are in tasks/test_pooling.py, what shuffl
 and the wavelengths in model/test_position.py.
 """
 
+import copy
 import math
 from dataclasses import replace
 
@@ -102,6 +103,67 @@ def test_second_toy_head_predicts_the_dish_and_looks_at_who_ordered(trained, tex
     assert row[trace.tokens.index(who)] > 0.02
     assert row[: the + 1].sum() == pytest.approx(1, abs=1e-6)
     assert row[the + 1 :].tolist() == [0]
+
+
+def test_no_mixture_of_the_bigram_table_tells_man_from_chicken():
+    """Errata: in the slide's X two columns are equal, so the best W leaves 0.5 at both "the"s."""
+    toy = toys.FIRST
+    x = toy.bigrams()[toy.ids[0]]
+    man, chicken = (toy.words.index(word) for word in ("man", "chicken"))
+    assert torch.equal(x[:, man], x[:, chicken])
+    wanted = torch.eye(5)[toy.targets[0]]
+    mixed = toys.best_mixture(x, wanted)
+    errors = (mixed - wanted).abs().amax(1)
+    assert errors.tolist() == pytest.approx([0, 0.5, 0, 0, 0.5, 0], abs=1e-6)
+    one_hot = torch.eye(5)[toy.ids[0]]
+    assert torch.allclose(toys.best_mixture(one_hot, wanted), wanted, atol=1e-5)
+    causal = toys.best_mixture(one_hot, wanted, causal=True)
+    errors = (causal - wanted).abs().amax(1)
+    assert errors.tolist() == pytest.approx([1, 1, 1, 0, 1, 0], abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_words_or_position_is_measured(trained, name):
+    """By hand: the positions' table, or the words' vectors, replaced by their mean."""
+    toy, model = getattr(toys, name.upper()), trained[name]
+    measured = toys.cues(toy, model)
+    assert [(cue.text, cue.place, cue.target) for cue in measured] == {
+        "first": [(0, 1, "man"), (0, 4, "chicken")], "second": [(0, 3, "chkn"), (1, 3, "beef")],
+    }[name]  # fmt: skip
+    for cue in measured:
+        chances = toys.look(toy, model, cue.text)["logits"].softmax(-1)
+        target = toy.words.index(cue.target)
+        assert cue.whole == pytest.approx(float(chances[cue.place, target]), abs=1e-6)
+        flat = copy.deepcopy(model)
+        table = flat.embedding.position.weight.data
+        table[:] = table[: len(toy.ids[cue.text])].mean(0)
+        chances = toys.look(toy, flat, cue.text)["logits"].softmax(-1)
+        assert cue.no_positions == pytest.approx(float(chances[cue.place, target]), abs=1e-5)
+        # "the" keeps its vector; all that stands before it becomes the mean word.
+        mean = copy.deepcopy(model)
+        table = mean.embedding.token.weight.data
+        others = torch.arange(len(table)) != toy.words.index("the")
+        table[others] = model.embedding.token.weight.data.mean(0)
+        if name == "second":  # here no other "the" stands before it
+            chances = toys.look(toy, mean, cue.text)["logits"].softmax(-1)
+            assert cue.no_words == pytest.approx(float(chances[cue.place, target]), abs=1e-5)
+    if name == "second":  # both stand at the same place: it cannot be the position alone
+        assert min(cue.no_words for cue in measured) < 0.5
+        assert "uses the position" not in toys.conclusion(measured)
+
+
+@pytest.mark.parametrize(
+    ("whole", "no_positions", "no_words", "says"),
+    [
+        (1.0, 0.9, 0.1, "uses the words"), (1.0, 0.1, 0.9, "uses the position"),
+        (1.0, 0.9, 0.9, "can use either"), (1.0, 0.1, 0.1, "needs both"),
+        (0.4, 0.9, 0.9, "has not learnt"),
+    ],
+)  # fmt: skip
+def test_the_conclusion_is_that_of_the_numbers(whole, no_positions, no_words, says):
+    sure = toys.Cue(0, 0, "man", 1.0, 1.0, 1.0)
+    cue = toys.Cue(0, 1, "man", whole, no_positions, no_words)
+    assert says in toys.conclusion([sure, cue])
 
 
 def test_toy_head_is_20_wide_without_bias(trained):

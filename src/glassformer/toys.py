@@ -7,7 +7,7 @@ see who ordered.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -128,3 +128,88 @@ def look(toy: Toy, model: OneHead, text: int = 0) -> Trace:
     with torch.no_grad():
         model(Batch.of([toy.ids[text]]), visitor=recorder)
     return Trace(recorder.tensors, list(toy.texts[text]))
+
+
+def best_mixture(
+    x: Tensor, targets: Tensor, *, causal: bool = False
+) -> Tensor:  # (T, C), (T, C) → (T, C)
+    """W · x for the W (T, T) that comes nearest to the targets, by least squares.
+
+    With `causal`, row t mixes the rows up to t only.
+    """
+    rows = []
+    for t, target in enumerate(targets):
+        seen = x[: t + 1] if causal else x
+        weights = torch.linalg.lstsq(seen.T, target[:, None], driver="gelsd").solution
+        rows.append(seen.T @ weights[:, 0])
+    return torch.stack(rows)
+
+
+@dataclass(frozen=True)
+class Cue:
+    """The probability of the right next word where a bigram table does not know it, and what is
+    left of it when the positions, or the words before, are replaced by their mean."""
+
+    text: int
+    place: int
+    target: str
+    whole: float
+    no_positions: float
+    no_words: float
+
+
+def cues(toy: Toy, model: OneHead) -> list[Cue]:
+    """Measure what the head uses, at each word that a bigram table cannot continue and the text up
+    to there can."""
+    table = toy.bigrams()
+    rows = list(zip(toy.ids, toy.targets, strict=True))
+    return [
+        _cue(toy, model, text, place)
+        for text, (ids, _) in enumerate(rows)
+        for place, word in enumerate(ids)
+        if table[word].max() < 1
+        and len({after[place] for each, after in rows if each[: place + 1] == ids[: place + 1]})
+        == 1
+    ]
+
+
+def _cue(toy: Toy, model: OneHead, text: int, place: int) -> Cue:
+    target = toy.targets[text][place]
+    average = model.embedding.token.weight.detach().mean(0)
+
+    def no_words(vectors: Tensor) -> Tensor:
+        own = torch.arange(len(vectors)) == place
+        return torch.where(own[:, None], vectors, average)
+
+    def probability(edit: Mapping[str, Callable[[Tensor], Tensor]]) -> float:
+        recorder = Recorder(model.eval(), "logits", edit)
+        with torch.no_grad():
+            model(Batch.of([toy.ids[text]]), visitor=recorder)
+        return float(recorder.tensors["logits"][place].softmax(-1)[target])
+
+    return Cue(
+        text,
+        place,
+        toy.words[target],
+        whole=probability({}),
+        no_positions=probability(
+            {"embedding.positions": lambda rows: rows.mean(0, keepdim=True).expand_as(rows)}
+        ),
+        no_words=probability({"embedding.tokens": no_words}),
+    )
+
+
+def conclusion(measured: Sequence[Cue]) -> str:
+    """One sentence: which of the two the head used. A cue is enough if the right word is still
+    likelier than not at every ambiguous place."""
+    positions = all(cue.no_words > 0.5 for cue in measured)
+    words = all(cue.no_positions > 0.5 for cue in measured)
+    if not all(cue.whole > 0.5 for cue in measured):
+        return "This head has not learnt the right words: train it longer."
+    if words and positions:
+        return "This head can use either: the words before or the position alone is enough."
+    if words:
+        return "This head uses the words before: without positions it is still right."
+    if positions:
+        return "This head uses the position: without the words before it is still right."
+    return "This head needs both: without positions, or without the words before, it errs."

@@ -19,6 +19,7 @@ from tokenizers import models, normalizers, pre_tokenizers, processors
 
 import folders
 import speakers
+from glassformer.studio.pooling_toys import VARIANTS, train_variant
 from ports import free_port
 
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -125,6 +126,29 @@ def studios(home: Path) -> Iterator[dict[str, Server]]:
 def shipped() -> Iterator[Server]:
     """A studio as `make run` starts it."""
     process, url = _start([])
+    try:
+        yield _wait(process, url)
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@pytest.fixture(scope="session")
+def poolers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A studio with a trained pooling model, vectors, and models that answer and compare texts."""
+    root = tmp_path_factory.mktemp("poolers")
+    model = train_variant(VARIANTS[0])
+    model.save(root / "reviews")
+    assert model.tokenizer is not None
+    words = [model.tokenizer.token(i) for i in range(1, len(model.tokenizer))]
+    rows = [" ".join(str((i * k) % 7 - 3) for k in range(8)) for i in range(len(words))]
+    lines = [f"{word} {row}\n" for word, row in zip(words, rows, strict=True)]
+    (root / "glove.txt").write_text("".join(lines))
+    speakers.bert("BertForQuestionAnswering", root / "answers", **speakers.LONG)
+    speakers.bert("BertForPreTraining", root / "bert", **speakers.LONG)
+    process, url = _start(
+        [str(root / name) for name in ("reviews", "glove.txt", "answers", "bert")]
+    )
     try:
         yield _wait(process, url)
     finally:

@@ -49,6 +49,7 @@ class Mouth:
     def __init__(self, server: Server, words: Sequence[str]) -> None:
         self.server, self.words = server, list(words)
         self.acts = {
+            "slides/": self.sheets, "toy/": self.sheets, "pooling": self.pooling,
             "models": self.models, "measures": self.measures, "alignment": self.alignment,
             "numbers": self.numbers, "row": lambda answer: None, "generations": self.writing,
             "lens": self.lens, "trajectory": self.trajectory, "shuffles": self.shuffle,
@@ -134,6 +135,26 @@ class Mouth:
         self.trajectory(answer)
         for each, word in zip(answer.get("words", []), self.words[70:], strict=False):
             each["word"] = word
+
+    def sheets(self, answer: dict[str, Any]) -> None:
+        for n, each in enumerate(answer["sheets"]):
+            each["title"], each["text"] = self.words[n], self.words[n + 90]
+            each["columns"] = self.words[: len(each["columns"])]
+            each["rows"] = [[self.words[i], *row[1:]] for i, row in enumerate(each["rows"])]
+        answer["words"] = [self.words[3:9] for _ in answer.get("words", [])]
+        answer["conclusion"] = self.words[1]
+
+    def pooling(self, answer: dict[str, Any]) -> None:
+        for n, each in enumerate(answer["variants"]):
+            each.update(name=self.words[n], formula=self.words[n + 9], summary=self.words[n + 20])
+            each["labels"] = guesses(self.words)
+            shown = [word for sentence in each["sentences"] for word in sentence["words"]]
+            for word, text in zip(shown, self.words[100:], strict=False):
+                word["text"] = text
+            self.sheets({"sheets": each["walk"]})
+        answer["vectors"] = [
+            [id, word] for (id, _), word in zip(answer["vectors"], self.words, strict=False)
+        ]
 
     def positions(self, answer: dict[str, Any]) -> None:
         answer["columns"] = self.words[: len(answer["columns"])]

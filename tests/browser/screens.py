@@ -36,6 +36,8 @@ READY = {
     "positions": ".page-positions .squiggles",
     "space": ".page-space .alike, .page-space .pairs",
     "neurons": ".page-neurons .units",
+    "pooling": ".page-pooling .sheet",
+    "toy": ".page-toy .sheet",
     "lab": ".page-lab .code",
     "compare": ".page-compare .two",
     "training": ".page-training .values, .none",

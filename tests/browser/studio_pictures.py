@@ -53,6 +53,8 @@ SHOTS: dict[str, tuple[str, str, dict[str, object]]] = {  # by name: which studi
     "neurons": (
         "shipped", "neurons", {"m": "gf-decoder", "x": "The cat sat on the mat", "l": 4, "q": 5},
     ),
+    "pooling": ("toys", "pooling", {"pool": "variants", "wd": 9}),
+    "toy": ("toys", "toy", {"toy": "second"}),
     "lab": ("toys", "lab", LAB),
     "compare": ("toys", "compare", {"o": "I deposited [MASK] in the river.", "l": 1}),
     "training": (

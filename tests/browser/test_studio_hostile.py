@@ -24,6 +24,9 @@ PLACES = [
     ("space", {}, ".alike"),
     ("space", {"plane": "word"}, ".alike"),
     ("neurons", {}, ".units"),
+    ("pooling", {}, ".sheet"),
+    ("pooling", {"pool": "variants"}, ".pooled"),
+    ("toy", {}, ".sheet"),
 ]
 WRITERS = ("translate", "generate")  # pages of models that write
 BYTES = (

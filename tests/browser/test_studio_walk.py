@@ -18,7 +18,7 @@ IN_SIGHT = """() => [...document.querySelectorAll("main .strip, main .steps")].m
 })"""
 PAGES = (
     "model", "map", "head", "numbers", "translate", "generate", "layers", "positions", "space",
-    "neurons",
+    "neurons", "pooling", "toy",
 )  # fmt: skip
 
 
@@ -351,6 +351,34 @@ SNAPSHOTS = {
           - table /Activations of unit \\d+, the largest first/
         - button "Switch off"
       - region "Predictions"
+    """,
+    "pooling": """
+      - heading "Which words make up a document?" [level=1]
+      - group "Show":
+        - button "the slides' numbers" [pressed]
+        - button "variants, trained here"
+      - region "v · x → r → a → mixture":
+        - heading "v · x → r → a → mixture" [level=2]
+        - 'group "Table: v · x → r → a → mixture"':
+          - table "v · x → r → a → mixture"
+      - region "Which v?"
+      - region "Queries and keys of 37 numbers, or of 100?"
+    """,
+    "toy": """
+      - heading "What can one head do that a table cannot?" [level=1]
+      - group "Toy":
+        - button "first toy" [pressed]
+        - button "second toy"
+      - group "seed":
+        - button "seed before"
+        - button "seed after"
+      - region /One head. the next word/
+      - region "Attention weights (T×T)":
+        - heading "Attention weights (T×T)" [level=2]
+      - region "Words or position?"
+      - region "A bigram table (T×V)"
+      - region "The slide's W · X cannot work"
+      - region "What can"
     """,
 }
 

@@ -207,6 +207,20 @@ def test_demo_prints_where_the_head_looks(demo):
             assert sum(map(float, numbers)) == pytest.approx(1, abs=0.04)
 
 
+def test_demo_says_whether_its_heads_use_words_or_positions(demo):
+    """The sentence follows from the numbers above it."""
+    parts = demo[0].split("words or position?")[1:]
+    assert len(parts) == 2
+    for part in parts:
+        lines = part.splitlines()[2:]
+        rows = [[float(each) for each in line.split()[3:]] for line in lines if "→" in line]
+        assert [len(row) for row in rows[:2]] == [3, 3]
+        kept = [all(row[i] > 0.5 for row in rows[:2]) for i in (1, 2)]
+        sentence = next(line for line in lines if line.startswith("This head"))
+        said = {(True, True): "either", (True, False): "the words", (False, True): "the position"}
+        assert said.get(tuple(kept), "both") in sentence
+
+
 def test_demo_shows_its_progress_on_stderr_only(demo):
     out, err = demo
     assert "training" in err

@@ -46,11 +46,12 @@ def _demo(console: Console, seed: int) -> None:
         _train(toy, model, Console(stderr=True))
         for text in range(len(toy.texts)):
             _show(console, toy, model, text)
+        _cues(console, toy, model)
     console.print(
-        'A bigram table predicts the same after every "the". The prediction of the head depends on '
-        'the words before it:\ncompare the rows of "the" in both tables.'
+        'A bigram table predicts the same after every "the"; the head does not: compare the rows '
+        'of "the" in both tables.'
     )
-    console.print("[dim]in the studio: glassformer studio --toys, page Numbers[/dim]")
+    console.print("[dim]in the studio: glassformer studio --toys, page Toy[/dim]")
     tour.run(console, seed)
 
 
@@ -88,6 +89,21 @@ def _show(console: Console, toy: Toy, model: OneHead, text: int) -> None:
     weights = trace["attention.weights"][0]
     console.print(_table("attention weights (T×T)", words, words, weights, causal=True))
     console.print()
+
+
+def _cues(console: Console, toy: Toy, model: OneHead) -> None:
+    """Whether this head uses the words before, or the position: measured, not assumed."""
+    from glassformer import toys
+
+    measured = toys.cues(toy, model)
+    table = Table(title="words or position?", title_justify="left", box=None, padding=(0, 1))
+    for column in ("right word", "p", "without positions", "without the words before"):
+        table.add_column(column, justify="left" if column == "right word" else "right")
+    for cue in measured:
+        name = f"{toy.texts[cue.text][cue.place]} → {cue.target}"
+        table.add_row(name, *tour.cells([cue.whole, cue.no_positions, cue.no_words]))
+    console.print(table)
+    console.print(f"{toys.conclusion(measured)}\n")
 
 
 def _table(

@@ -18,6 +18,7 @@ from glassformer.studio.routes import (
     export,
     generation,
     layers,
+    lectures,
     lessons,
     network,
     neurons,
@@ -34,7 +35,7 @@ from glassformer.studio.state import StudioState
 
 ROUTES = (
     runs, network, numbers, generation, layers, positions, export, compare, training, space,
-    neurons, lessons,
+    neurons, lectures, lessons,
 )  # fmt: skip
 
 

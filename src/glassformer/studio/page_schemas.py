@@ -1,4 +1,4 @@
-"""JSON of the API: Model, Generate, Layers, Positions, Space, Neurons, lessons and glossary."""
+"""JSON of the API: all other pages, lessons and glossary."""
 
 from __future__ import annotations
 
@@ -281,6 +281,68 @@ class SentenceSpace(BaseModel):
     shown: float
     cosines: list[list[float]]
     pooling: list[str]
+
+
+class Sheet(BaseModel):
+    """A table with a title and a few sentences. A row is its name and its cells; None is an empty
+    cell, such as a masked one."""
+
+    title: str
+    text: str = ""
+    columns: list[str] = []
+    rows: list[list[str | float | None]] = []
+    shares: bool = False  # its numbers are from 0 to 1, and coloured by it
+
+
+class Sheets(BaseModel):
+    sheets: list[Sheet]
+    python: str  # code that computes them
+
+
+class ToySheets(Sheets):
+    words: list[list[str]]  # the texts of the toy
+    conclusion: str  # words or position?
+
+
+class PoolingRequest(Strict):
+    """Weigh the words and sentences of a document."""
+
+    model: str | None = Field(
+        default=None, max_length=64
+    )  # None: the variants that are trained here
+    step: int | None = None  # a checkpoint; None: the served model
+    text: str
+    vectors: str = Field(default="", max_length=64)  # other word vectors; empty: its own
+    word: int = Field(default=0, ge=0)  # the word whose score is computed in the open
+
+
+class PooledWord(BaseModel):
+    text: str
+    scores: list[float]  # r, one for each head
+    weights: list[float]  # a
+
+
+class PooledSentence(BaseModel):
+    score: float | None  # None: attention over words alone
+    weight: float
+    words: list[PooledWord]
+
+
+class PooledDocument(BaseModel):
+    """A document in one variant of pooling."""
+
+    name: str
+    formula: str
+    labels: list[Guess]
+    summary: str  # the label, and what share the chosen word has
+    sentences: list[PooledSentence]
+    walk: list[Sheet]  # from x to r, a and the mixture, for the chosen word
+
+
+class Pooling(BaseModel):
+    variants: list[PooledDocument]
+    vectors: list[tuple[str, str]]  # (id, name): what can be used in place of its own
+    python: str  # code that computes the weights
 
 
 class LessonStep(Strict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,8 +99,10 @@ class RecordedRuns(RecentCache[RecordedRun]):
 
 
 def stack_sizes(model: Model) -> list[StackSize]:
-    """Layers and heads of each stack of this model."""
+    """Layers and heads of each stack of this model; none of a table of word vectors."""
     config = model.task.backbone.config
+    if not config.depth:
+        return []
     own = {"encoder": config, "decoder": config.output_stack, "cross": config.output_stack}
     names: dict[str, tuple[StackName, ...]] = {
         "encoder": ("encoder",), "decoder": ("decoder",), "seq2seq": ("encoder", "decoder", "cross")
@@ -112,17 +114,10 @@ def stack_sizes(model: Model) -> list[StackSize]:
 
 
 def max_tokens(model: Model) -> int:
-    """The longest text: limited by the model's length and by memory for the recording.
-
-    Raises InputError for a model without attention heads.
-    """
+    """The longest text: limited by the model's length and by memory for the recording."""
     heads = sum(size.layers * size.heads for size in stack_sizes(model))
-    if not heads:
-        raise InputError(
-            "this model has no attention heads to show: use gf.record for what it computes, or "
-            "classify --explain for the words that decide"
-        )
-    fits = math.isqrt(MAX_BYTES // (heads * 8))  # weights and scores of each pair of tokens
+    # Weights and scores of each pair of tokens; a model without heads has none.
+    fits = math.isqrt(MAX_BYTES // (max(heads, 1) * 8))
     return min(model.task.backbone.config.max_length, fits)
 
 
@@ -145,11 +140,14 @@ class RunInput:
     ids: list[int]  # of the positions that have predictions
     edit: Edit
     complete: bool = True
+    second: Sequence[int] = ()  # the places of the second text's tokens
 
 
 def record_run(model: Model, request: RunRequest, id: str, progress: JobMonitor) -> RecordedRun:
     """Run a model on a request's text and record it; raises Cancelled once the client has left."""
     sizes = stack_sizes(model)
+    if not sizes:
+        raise InputError("this model has no attention heads: the page Pooling shows it")
     depths = {size.name: size.layers for size in sizes if size.name != "cross"}
 
     def keep(name: str) -> bool:
@@ -173,9 +171,9 @@ def record_run(model: Model, request: RunRequest, id: str, progress: JobMonitor)
             for size in sizes
         ],
         tokens=Tokens(queries=run_input.tokens),
-        predictions=predictions(model, trace, run_input.ids, text).model_copy(
-            update={"complete": run_input.complete}
-        ),
+        predictions=predictions(
+            model, trace, run_input.ids, text, second=run_input.second
+        ).model_copy(update={"complete": run_input.complete}),
     )
     kept = _without_logits(trace, run_input.tokens)
     return RecordedRun(
@@ -203,7 +201,7 @@ def _input(model: Model, request: RunRequest, progress: JobMonitor) -> RunInput:
     mask = None if tokenizer is None else tokenizer.id(mask_token(tokenizer) or "")
     ids = interventions.swapped_ids(model, request, side, source.ids, mask)
     tokens = interventions.swapped_tokens(model, request, side, source.tokens)
-    return RunInput(source.inputs, {side: tokens}, ids, edit)
+    return RunInput(source.inputs, {side: tokens}, ids, edit, second=source.second)
 
 
 def _seq2seq_input(model: Model, request: RunRequest, progress: JobMonitor) -> RunInput:

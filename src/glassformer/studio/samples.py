@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from glassformer.config import DOCUMENTS
 from glassformer.errors import InputError
 from glassformer.loaded import Model
 from glassformer.studio.schemas import Sample
@@ -15,7 +16,7 @@ from glassformer.studio.tokenization import mask_token, places_of, tokenize
 MAX_ID = 56  # characters
 AGREEMENT, COREFERENCE, INDUCTION = "agreement", "coreference", "induction"
 MEANINGS, MASKED, NEXT, PAIRS = "two meanings", "masked word", "next word", "two sentences"
-ALIGNMENT = "alignment"
+ALIGNMENT, REVIEW, ANSWERS = "alignment", "film review", "question and text"
 TEXTS = (  # for every model that reads English: (phenomenon, text, how to find a head for it)
     (COREFERENCE, "The pizza came out of the oven and it tasted good!", "it>pizza"),
     (
@@ -54,9 +55,18 @@ SOURCES = (
     (MEANINGS, "I sat by the river bank.", "encoder:bank>river"),
     (ALIGNMENT, "I ate the apple", "cross:>apple"),
 )
+REVIEWS = (  # for models with attention over words
+    "I saw it on a rainy night. The room was full. I loved the movie! My friends came too.",
+    "The actors are good and the music is beautiful. But the story is dull, and the end is a mess.",
+    "I loved the movie!",
+)
 SENTENCE_PAIRS = (
     ("Paul went shopping.", "He bought a new shirt."),
     ("Ramona made coffee.", "Vanilla ice cream cones for sale."),
+)
+QUESTIONS = (
+    ("What came out of the oven?", "The pizza came out of the oven and it tasted good!"),
+    ("Where did the cat sit?", "The cat sat on the mat, and the dog lay on the sofa."),
 )
 TEXT_SET = (  # for Space: a word with two meanings at the same position, and words of a kind
     "I sat by the river bank.",
@@ -98,6 +108,8 @@ def samples(served: ServedModel) -> list[Sample]:
     if served.texts:
         return [Sample(text=text) for text in served.texts]
     config, calls = model.task.backbone.config, model.task.spec.traits.calls
+    if model.tokenizer is not None and model.task.spec.pool in DOCUMENTS:
+        return [Sample(text=text, group=REVIEW) for text in REVIEWS]
     if model.tokenizer is None:
         count = min(7, config.max_length, config.vocab_size)
         return [Sample(text=" ".join(str(config.vocab_size * i // count) for i in range(count)))]
@@ -108,6 +120,8 @@ def samples(served: ServedModel) -> list[Sample]:
     pairs = [Sample(text=a, second=b, group=PAIRS) for a, b in SENTENCE_PAIRS]
     fills = "fill" in calls and mask_token(model.tokenizer) is not None
     texts = _grouped(model, BLANKS + TEXTS if fills else TEXTS)
+    if calls == ("answer",):
+        return [Sample(text=a, second=b, group=ANSWERS) for a, b in QUESTIONS]
     if calls == ("follows",):
         return pairs + texts
     return texts + (pairs if config.segments else [])

@@ -37,6 +37,7 @@ class ModelRow(BaseModel):
     kind: str
     calls: tuple[str, ...] = ()  # what it can be used for; a trace has none
     predicts_tokens: bool = False  # of the vocabulary: it has a logit lens
+    pools: bool = False  # it has attention over words: the page Pooling shows it
     mask: str | None  # how a mask is written
     max_length: int  # in tokens: what can be recorded here
     parameters: int
@@ -89,9 +90,19 @@ class TokenPrediction(BaseModel):
     top: list[Guess]
 
 
+class AnswerSpan(BaseModel):
+    start: int  # its first and last token
+    end: int
+    p: float  # among all spans
+
+
 class Predictions(BaseModel):
-    kind: Literal["masked", "next", "translation", "label", "none"]
+    kind: Literal["masked", "next", "translation", "label", "span", "none"]
     at: list[TokenPrediction] = []
+    spans: list[AnswerSpan] = []  # answers to a question, the likeliest first
+    starts: list[float] = []  # the probability that the answer starts at each token
+    ends: list[float] = []
+    follows: float | None = None  # the probability that the second text follows the first
     text: str | None = None
     complete: bool = True  # False: a translation that was cut off at the length limit
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from glassformer.data.special_tokens import MASK, find_id
@@ -25,6 +25,7 @@ class TokenizedText:
     ids: list[int]
     tokens: list[Token]
     inputs: Text | list[int]  # as `record` takes it
+    second: list[int] = field(default_factory=list)  # the places of the second text's tokens
 
 
 def mask_token(tokenizer: Tokenizer | None) -> str | None:
@@ -49,7 +50,12 @@ def tokenize(model: Model, text: str, second: str | None = None) -> TokenizedTex
     if not encoding.ids:
         raise InputError(f"the tokenizer finds no token in {shown(text)}: write a text")
     tokens = _tokens(model.tokenizer, encoding, (text, second or ""))
-    return TokenizedText(encoding.ids, tokens, inputs)
+    places = [
+        i
+        for i, (of, special) in enumerate(zip(encoding.texts, encoding.special, strict=True))
+        if of == 1 and not special
+    ]
+    return TokenizedText(encoding.ids, tokens, inputs, places)
 
 
 def tokenize_target(model: Model, text: str) -> list[int]:

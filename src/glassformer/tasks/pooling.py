@@ -54,15 +54,17 @@ class ImportantWords(nn.Module):
         self, x: Tensor, sequences: Sequences, visitor: Visitor | None = None
     ) -> Tensor:  # (N, C) → (B, heads · C)
         look = Look(visitor=visitor)
-        y = x if self.map is None else self.map(x)
-        if self.activation is not None:
-            y = self.activation(y)
-        scores = look.see(self, "scores", y @ self.vectors.T)  # (N, heads)
+        scores = look.see(self, "scores", self.inner(x) @ self.vectors.T)  # (N, heads)
         padded = sequences.pad(scores, fill=-math.inf)  # (B, T, heads)
         weights = look.see(self, "weights", sequences.unpad(padded.softmax(1), like=scores))
         weighted = weights[:, :, None] * x[:, None, :]  # (N, heads, C)
         documents = x.new_zeros(sequences.count, *weighted.shape[1:])
         return documents.index_add(0, sequences.texts(x), weighted).flatten(1)
+
+    def inner(self, x: Tensor) -> Tensor:  # (N, C) → (N, mapped or C)
+        """What v is multiplied with: x, or act(W x + b)."""
+        y = x if self.map is None else self.map(x)
+        return y if self.activation is None else self.activation(y)
 
 
 class Important(nn.Module):
@@ -74,12 +76,22 @@ class Important(nn.Module):
                b                   b               sentences.weights: 1 in the document
 
     A document is one or more texts of the row: sentences, or windows if it is too long for one.
+    `heads`, `mapped` and `activation` are those of the attention over words; several heads need
+    `sentences`, whose linear map makes one vector of theirs.
     """
 
-    def __init__(self, width: int, *, sentences: bool) -> None:
+    def __init__(
+        self,
+        width: int,
+        *,
+        sentences: bool,
+        heads: int = 1,
+        mapped: int | None = None,
+        activation: Activation | Literal["tanh"] | None = None,
+    ) -> None:
         super().__init__()
-        self.words = ImportantWords(width)
-        self.map = nn.Linear(width, width) if sentences else None
+        self.words = ImportantWords(width, heads=heads, mapped=mapped, activation=activation)
+        self.map = nn.Linear(heads * width, width) if sentences else None
         self.sentences = ImportantWords(width) if sentences else None
 
     def forward(

@@ -20,6 +20,7 @@ from glassformer.studio.trace_upload import uploaded_row
 from glassformer.studio.views import encode, measures
 from glassformer.studio.views.find import find_head
 from glassformer.studio.views.numbers import attention_row
+from glassformer.studio.views.pooling import pools
 from glassformer.studio.views.surprisal import surprisal
 from glassformer.train.run_dir import checkpoints
 
@@ -114,6 +115,7 @@ def _model_row(id: str, served: ServedModel) -> schemas.ModelRow:
         kind=model.task.spec.kind,
         calls=model.task.spec.traits.calls,
         predicts_tokens=model.task.spec.traits.predicts_tokens,
+        pools=pools(model),
         mask=mask_token(model.tokenizer),
         max_length=max_tokens(model),
         parameters=sum(parameter.numel() for parameter in model.parameters()),

@@ -10,20 +10,40 @@ from torch import Tensor
 
 from glassformer.glass import Prediction, Trace
 from glassformer.glass import predictions as token_predictions
+from glassformer.inference.answer import Search
 from glassformer.inference.classify import SCORES
 from glassformer.loaded import Model
 from glassformer.precision import widen
-from glassformer.studio.schemas import Guess, Predictions, TokenPrediction
+from glassformer.studio.schemas import AnswerSpan, Guess, Predictions, TokenPrediction
 from glassformer.studio.tokenization import mask_token
 
 TOP = 5
+NEXT_SENTENCE = "next_sentence_logits"
 
 
-def predictions(model: Model, trace: Trace, ids: Sequence[int], text: str | None) -> Predictions:
-    """Predictions at each mask, at each token or for the whole text, depending on the task.
+def predictions(
+    model: Model,
+    trace: Trace,
+    ids: Sequence[int],
+    text: str | None,
+    *,
+    second: Sequence[int] = (),
+) -> Predictions:
+    """Predictions at each mask, at each token, for the whole text or of a span, depending on the
+    task; and whether the second text of a pair follows the first, if the model predicts that.
 
-    `ids` are the model's input tokens (of a translation, the decoder's); `text` is the translation.
+    `ids` are the model's input tokens (of a translation, the decoder's); `text` is the translation;
+    `second` are the places of the second text's tokens.
     """
+    made = _predictions(model, trace, ids, text, second)
+    if not second or NEXT_SENTENCE not in trace:
+        return made
+    return made.model_copy(update={"follows": float(widen(trace[NEXT_SENTENCE])[0].softmax(-1)[0])})
+
+
+def _predictions(
+    model: Model, trace: Trace, ids: Sequence[int], text: str | None, second: Sequence[int]
+) -> Predictions:
     predicts = model.task.spec.traits.predicts
     if predicts == "masked_tokens":
         name = mask_token(model.tokenizer)
@@ -39,9 +59,29 @@ def predictions(model: Model, trace: Trace, ids: Sequence[int], text: str | None
         return Predictions(kind="next" if predicts == "next_token" else "label", at=at)
     if predicts == "label":
         return Predictions(
-            kind="label", at=[TokenPrediction(token=0, top=_labels(model, trace["logits"]))]
+            kind="label", at=[TokenPrediction(token=0, top=label_guesses(model, trace["logits"]))]
         )
+    if predicts == "span" and second:
+        return answer_spans(trace["logits"], second)
     return Predictions(kind="none")
+
+
+def answer_spans(logits: Tensor, places: Sequence[int]) -> Predictions:  # (T, 2)
+    """The likeliest spans of these tokens, as `model.answer` ranks them, and the probabilities of
+    their starts and ends."""
+    scores = widen(logits).double()[list(places)]  # (S, 2)
+    shares = torch.zeros_like(widen(logits).double())
+    shares[list(places)] = scores.softmax(0)
+    sums = scores[:, :1] + scores[:, 1]  # (S, S): from a start (row) to an end
+    allowed = torch.ones_like(sums).triu().tril(Search.max_tokens - 1).bool()
+    chances = sums.masked_fill(~allowed, -math.inf).flatten().softmax(0)
+    best, order = chances.topk(min(TOP, int(allowed.sum())))
+    spans = [
+        AnswerSpan(start=places[i // len(places)], end=places[i % len(places)], p=p)
+        for i, p in zip(order.tolist(), best.tolist(), strict=True)
+    ]
+    starts, ends = shares.T.tolist()
+    return Predictions(kind="span", spans=spans, starts=starts, ends=ends)
 
 
 def _at_tokens(model: Model, trace: Trace, tokens: Sequence[int]) -> list[TokenPrediction]:
@@ -80,7 +120,7 @@ def readable(model: Model, id: int) -> str:
     return text.strip() or text or model.tokenizer.token(id)
 
 
-def _labels(model: Model, logits: Tensor) -> list[Guess]:
+def label_guesses(model: Model, logits: Tensor) -> list[Guess]:
     labels = model.task.spec.labels
     default = "regression" if len(labels) == 1 else "single_label_classification"
     stated = None if model.origin is None else model.origin.config.get("problem_type")

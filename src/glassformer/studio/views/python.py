@@ -20,7 +20,7 @@ def run_code(run: RecordedRun, served: ServedModel | None) -> str:
             "import glassformer as gf",
             *_imports(run, served),
             "",
-            _load_line(run, served),
+            _load_line(run.request.step, served),
             f"text = {run.inputs!r}",
             *_record_lines(run),
         ]
@@ -40,11 +40,11 @@ def _imports(run: RecordedRun, served: ServedModel) -> list[str]:
     return lines
 
 
-def _load_line(run: RecordedRun | RecordedGeneration, served: ServedModel) -> str:
+def _load_line(step: int | None, served: ServedModel) -> str:
     if not served.folder:
         return f"model = toy({served.name!r}).model"
-    if served.run is not None and run.request.step is not None:
-        return f"model = gf.load({at_step(served.run, run.request.step).as_posix()!r})"
+    if served.run is not None and step is not None:
+        return f"model = gf.load({at_step(served.run, step).as_posix()!r})"
     return f"model = gf.load({served.folder!r})"
 
 
@@ -79,6 +79,33 @@ def _other(run: RecordedRun) -> Any:
     return (text.ids, run.inputs[1]) if run.trace.source_tokens else text.inputs
 
 
+def pooling_code(served: ServedModel, step: int | None, text: str) -> str:
+    """Code that ends with the weights of a document's words."""
+    return "\n".join(
+        [
+            "import glassformer as gf",
+            "",
+            _load_line(step, served),
+            f'trace = gf.record(model, {text!r}, keep="important.*")',
+            'words = trace["important.words.weights"]',
+        ]
+    )
+
+
+def variants_code(text: str, vectors: str) -> str:
+    """Code that trains the variants of pooling on the toy reviews and records each of them."""
+    return "\n".join(
+        [
+            "import glassformer as gf",
+            "from glassformer.studio.pooling_toys import random_vectors, train_variants",
+            "from glassformer.studio.views.pooling import toy_vectors",
+            "",
+            f"models = train_variants({vectors})",
+            f'traces = [gf.record(model, {text!r}, keep="important.*") for model in models]',
+        ]
+    )
+
+
 def generation_code(recorded: RecordedGeneration, served: ServedModel) -> str:
     """Code that ends with `generation`: its text and log-probabilities."""
     request = recorded.request
@@ -92,7 +119,7 @@ def generation_code(recorded: RecordedGeneration, served: ServedModel) -> str:
             "import glassformer as gf",
             *toy,
             "",
-            _load_line(recorded, served),
+            _load_line(request.step, served),
             f"text = {tokenize(served.model, request.text).inputs!r}",
             *(["# without the tokens that were chosen by hand"] if request.taken else []),
             f"(generation,) = model.generate({', '.join(['text', *settings, 'logprobs=True'])})",

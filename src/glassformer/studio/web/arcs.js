@@ -38,10 +38,11 @@ export function arcs(pick) {
     const middle = (i) => (i + 0.5) * step - y;
     const seen = (i) => middle(i) > -step && middle(i) < high + step;
     const colours = { line: style.getPropertyValue("--line"), text: style.color, quiet: style.getPropertyValue("--quiet") };
-    pen.strokeStyle = colours.line;
-    for (let r = 0; r < now.rows.length; r++) {
+    for (let n = 0; n < now.rows.length * now.layers.length; n++) {
+      const [r, { of, colour }] = [n % now.rows.length, now.layers[Math.floor(n / now.rows.length)]];
       if (!seen(r)) continue;
-      for (const [c, weight] of now.strongest(r)) {
+      pen.strokeStyle = colour ?? colours.line;
+      for (const [c, weight] of of(r)) {
         pen.globalAlpha = r === active ? 0.35 + 0.65 * weight : 0.08 + 0.5 * weight;
         pen.lineWidth = k * (r === active ? 1 + 5 * weight : 0.75 + 2 * weight);
         pen.beginPath();
@@ -66,14 +67,15 @@ export function arcs(pick) {
 
   return {
     node: view.node,
-    /** @param {{bytes: Uint8Array, rows: object[], columns: object[], threshold: number, chosen: number}} what */
+    /** @param {{bytes: Uint8Array, rows: object[], columns: object[], threshold: number, chosen: number, heads?: {colour: string, bytes: Uint8Array}[]}} what */
     show(what) {
       const most = Math.max(what.rows.length, what.columns.length);
       const font = parseFloat(getComputedStyle(view.node).fontSize);
       const step = Math.max(font * 1.35, Math.min(font * 4, (view.node.clientHeight - 2) / most));
       const strongest = strongestOf(what);
       const moved = now?.chosen !== what.chosen;
-      now = { ...what, step, font, edge: font * 6.5, strongest };
+      const layers = what.heads?.map((each) => ({ colour: each.colour, of: strongestOf({ ...what, ...each }) })) ?? [{ of: strongest }];
+      now = { ...what, step, font, edge: font * 6.5, strongest, layers };
       view.resize(Math.max(0, view.node.clientWidth), Math.floor(step * most));
       if (moved) view.reveal(what.chosen * step, step);
     },

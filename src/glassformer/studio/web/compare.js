@@ -99,7 +99,7 @@ function* along(app) {
 }
 
 /** The other models of the same family. */
-export const able = ({ models, model }) => models.filter(({ id, family }) => family === model.family && id !== model.id);
+export const able = ({ models, model }) => models.filter(({ id, family, stacks }) => stacks.length && family === model.family && id !== model.id);
 
 const rivalOf = (app) => able(app).find(({ id }) => id === app.state.rival) ?? app.model;
 

@@ -108,7 +108,7 @@ export async function showExport(app, dialog) {
     files.push(
       button("HTML", "This page with its numbers in one file: it opens without the studio and without the network", html),
       button("Copy iframe", "A line of HTML that shows the exported page inside another one: save the HTML file beside it", () => copy(embedded(`${name}.html`), "The iframe")),
-      button("Trace", "All tensors of this run: gf.Trace.load opens it, and so does the studio when it is dropped here", async () => save(await api.file(`runs/${app.run.run}/trace`), "run.gftrace")));
+      ...!app.run ? [] : [button("Trace", "All tensors of this run: gf.Trace.load opens it, and so does the studio when it is dropped here", async () => save(await api.file(`runs/${app.run.run}/trace`), "run.gftrace"))]);
   }
   dialog.replaceChildren(...[
     el("h2", { id: "export-title", text: "Export" }),

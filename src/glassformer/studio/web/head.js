@@ -14,6 +14,7 @@ const VIEWS = [
   ["value", "value-weighted", "Each weight times the length of what it brings home (Kobayashi 2020)"],
   ["rollout", "rollout", "All layers up to this one, multiplied (Abnar & Zuidema 2020)"],
   ["mean", "mean", "The mean over this layer's heads"],
+  ["all", "all heads", "Every head of this layer in its colour; the matrix shows the chosen one"],
 ];
 /** Rollout multiplies layers of one stack, so cross-attention has none. Values need the model's weights. */
 export const viewsOf = (stack, { kind }) => VIEWS.map(([id]) => id).filter((id) => !(id === "rollout" && stack === "cross" || id === "value" && kind === "trace"));
@@ -27,7 +28,7 @@ export const head = {
   lead: "On the left each line leads from a token to one it looks at; on the right all weights: rows look, columns are looked at.",
   caveat: "Weights say where a head looks, not what it does with what it finds: compare value-weighted ones.",
   build, along,
-  needs: ({ run, state: { stack, layer, head: h, query, view } }) => [weights(run, [stack, layer, h], view), rowOf(run, [stack, layer, h], query)],
+  needs: ({ run, state: { stack, layer, head: h, query, view } }) => [...(view === "all" ? everyIn(run, stack, layer) : [weights(run, [stack, layer, h], view)]), rowOf(run, [stack, layer, h], query)],
 };
 
 /** Every head of every stack, the chosen one and its stack first: [stack, layer, head]. */
@@ -38,7 +39,24 @@ export function everyHead({ run, state }) {
 }
 
 /** A head's picture. */
-export const weights = ({ run }, at, view = "raw") => api.bytes(`runs/${run}/head/${at.join("/")}?view=${view}`);
+export const weights = ({ run }, at, view = "raw") => api.bytes(`runs/${run}/head/${at.join("/")}?view=${view === "all" ? "raw" : view}`);
+
+const headsOf = (run, stack) => run.stacks.find(({ name }) => name === stack).heads;
+
+/** The pictures of all heads of a layer. */
+const everyIn = (run, stack, layer) => Array.from({ length: headsOf(run, stack) }, (_, h) => weights(run, [stack, layer, h]));
+
+/** Shows or hides a head among all of them. */
+export function toggleShown({ state: { unshown }, update }, head) {
+  const name = String(head);
+  update({ view: "all", unshown: unshown.includes(name) ? unshown.filter((each) => each !== name) : [...unshown, name] });
+}
+
+/** Only this head, or all again. */
+export function soleShown({ state: { head, unshown, stack }, run, update }) {
+  const others = Array.from({ length: headsOf(run, stack) }, (_, h) => String(h)).filter((h) => h !== String(head));
+  update({ view: "all", unshown: unshown.length ? [] : others });
+}
 
 const rowAt = ({ run }, at, query) => `runs/${run}/row/${at.join("/")}/${query}`;
 const rowOf = (run, at, query) => api.json(rowAt(run, at, query));
@@ -91,10 +109,11 @@ function build(app) {
   const lines = arcs(pick);
   const cells = matrix({ name: "Weights: rows look, columns are looked at", pick });
   const scale = el("div", {});
+  const chips = el("div", { class: "chips", role: "group", "aria-label": "Heads in the picture" });
   const row = el("section", { class: "card row", "aria-label": "The chosen token's weights" });
   const node = el("div", { class: "page-head" }, tools,
     el("section", { class: "card lines", "aria-label": "Lines" },
-      el("label", { class: "field" }, "lines from weight", slider, least), lines.node),
+      el("label", { class: "field" }, "lines from weight", slider, least), chips, lines.node),
     el("section", { class: "card cells", "aria-label": "Matrix" }, more, el("div", { class: "fit" }, cells.node), el("div", { class: "foot" }, el("p", { class: "quiet", text: "Point at a cell to read it; click to choose its row." }), scale)), row);
   const shown = { rows: [], columns: [], bytes: new Uint8Array(), power: 1 };
 
@@ -121,7 +140,13 @@ function build(app) {
     const range = rangeOf(shown.bytes, power);
     swap(scale, legend(app.theme(), state.faint, "0", range.end, "weight"));
     const chosen = shown.rows.findIndex(({ of }) => of.includes(query));
-    lines.show({ ...shown, threshold: state.threshold, chosen });
+    const all = state.view === "all" ? await Promise.all(everyIn(run, stack, layer)) : [];
+    if (!fresh()) return;
+    const coloured = all.map((each, i) => ({ i, colour: `hsl(${Math.round((360 * i) / all.length)} 70% ${app.theme() === "dark" ? 65 : 40}%)`, power: each.power, bytes: gather(each.bytes, width, shown.rows, shown.columns, each.power) }));
+    const isShown = (i) => !state.unshown.includes(String(i));
+    chips.hidden = !all.length;
+    swap(chips, ...coloured.map(({ i, colour }) => el("button", { type: "button", "aria-pressed": String(isShown(i)), "aria-label": `head ${i}`, text: i, vars: { ink: colour }, on: { click: () => toggleShown(app, i) } })));
+    lines.show({ ...shown, threshold: state.threshold, chosen, heads: all.length ? coloured.filter(({ i }) => isShown(i)) : null });
     app.scale = cells.show({ ...shown, chosen, zoom: state.zoom, palette: words(colours(app.theme(), state.faint, range)) });
     cells.view.canvas.dataset.drawn = [run.run, stack, layer, h, state.view, app.theme(), state.faint].join();
     const exact = await rowOf(run, at, query);

@@ -3,11 +3,13 @@
 import { able } from "./compare.js";
 import { el, table } from "./dom.js";
 import { HOWS } from "./generate.js";
-import { viewsOf } from "./head.js";
+import { soleShown, toggleShown, viewsOf } from "./head.js";
 import { nextUnit, toggleUnit } from "./neurons.js";
 import { nextPin, togglePin } from "./pins.js";
+import { poolOf, poolsOf } from "./pooling.js";
 import { SHOWN } from "./positions.js";
 import { PLANES } from "./space.js";
+import { TOYS } from "./toy.js";
 
 const next = (list, now, by) => list[(list.indexOf(now) + by + list.length) % list.length];
 const STACKED = ["model", "map", "head", "numbers", "positions", "neurons", "lab", "compare", "training"];
@@ -19,7 +21,7 @@ export const KEYS = [
   ["Home", "Model", (app) => app.update({ page: "model" })],
   ...["Map", "Head", "Numbers", "Translate", "Generate", "Layers", "Positions", "Lab", "Compare", "Training"]
     .map((name, i) => [String((i + 1) % 10), name, (app) => app.update({ page: name.toLowerCase() })]),
-  ...[["S", "Space"], ["N", "Neurons"]].map(([key, name]) => [key, name, (app) => app.update({ page: name.toLowerCase() })]),
+  ...[["S", "Space"], ["N", "Neurons"], ["P", "Pooling"], ["Y", "Toy"]].map(([key, name]) => [key, name, (app) => app.update({ page: name.toLowerCase() })]),
   ["/", "write a sentence", (app) => app.write()],
   ["m", "next model", (app) => app.pick(next(app.models.map(({ id }) => id), app.model.id, 1))],
   ["e", "next example sentence", (app) => app.example()],
@@ -35,8 +37,8 @@ export const KEYS = [
   [".", "head after", move("head", 1)],
   ["k", "token before", move("query", -1), TOKENS],
   ["j", "token after", move("query", 1), TOKENS],
-  ["k", "word before", move("word", -1), ["translate"]],
-  ["j", "word after", move("word", 1), ["translate"]],
+  ["k", "word before", move("word", -1), ["translate", "pooling"]],
+  ["j", "word after", move("word", 1), ["translate", "pooling"]],
   ["x", "switch this unit off, or on again", (app) => toggleUnit(app), ["neurons"]],
   ["n", "next of the strongest units", (app) => nextUnit(app, 1), ["neurons"]],
   ["b", "strongest unit before", (app) => nextUnit(app, -1), ["neurons"]],
@@ -45,7 +47,9 @@ export const KEYS = [
   ["V", "next pinned head", nextPin],
   ["u", "all heads and units on again", (app) => app.update({ off: [], units: [] })],
   ["c", "colour by the next measure", (app) => app.update({ colour: next(app.measures(), app.state.colour, 1) }), ["map"]],
-  ["w", "weights: raw, value-weighted, rollout, mean", (app) => app.update({ view: next(viewsOf(app.state.stack, app.model), app.state.view, 1) }), ["head"]],
+  ["h", "all heads in one picture: this one shown or hidden", (app) => toggleShown(app, app.state.head), ["head"]],
+  ["H", "all heads in one picture: only this one, or all", soleShown, ["head"]],
+  ["w", "weights: raw, value-weighted, rollout, mean, all heads", (app) => app.update({ view: next(viewsOf(app.state.stack, app.model), app.state.view, 1) }), ["head"]],
   ["t", "lower threshold", (app) => app.update({ threshold: Math.max(0, app.state.threshold - 0.05) }), ["head"]],
   ["T", "higher threshold", (app) => app.update({ threshold: Math.min(1, app.state.threshold + 0.05) }), ["head"]],
   ["p", "word pieces apart or together", (app) => app.update({ pieces: !app.state.pieces }), ["head"]],
@@ -56,6 +60,13 @@ export const KEYS = [
   ["b", "step before", move("step", -1), ["numbers"]],
   ["i", "entry before", move("entry", -1), ["numbers"]],
   ["o", "entry after", move("entry", 1), ["numbers"]],
+  ["g", "the slides' numbers, variants, this model", (app) => app.update({ pool: next(poolsOf(app), poolOf(app), 1), vectors: "", word: 0 }), ["pooling"]],
+  ["n", "next variant", move("variant", 1), ["pooling"]],
+  ["b", "variant before", move("variant", -1), ["pooling"]],
+  ["g", "next toy", (app) => app.update({ toy: next(TOYS, app.state.toy, 1) }), ["toy"]],
+  ["j", "text after", move("line", 1), ["toy"]],
+  ["k", "text before", move("line", -1), ["toy"]],
+  ["r", "train from the next seed", move("start", 1), ["toy"]],
   ["g", "greedy, sample, beam search", (app) => app.update({ how: next(HOWS, app.state.how, 1), at: 0 }), ["generate"]],
   ["n", "next step", move("at", 1), ["generate"]],
   ["b", "step before", move("at", -1), ["generate"]],
@@ -69,7 +80,7 @@ export const KEYS = [
   ["b", "word before, in the other sentence", move("mate", -1), ["layers"]],
   ["n", "word after, in the other sentence", move("mate", 1), ["layers"]],
   ["s", "encoder or decoder", (app) => app.update({ side: app.state.side === "encoder" ? "decoder" : "encoder" }), ["layers"]],
-  ["g", "the slides' waves, this model's, shuffled words", (app) => app.update({ show: next(SHOWN, app.state.show, 1) }), ["positions"]],
+  ["g", "waves, this model's, shuffled words, the slides' table", (app) => app.update({ show: next(SHOWN, app.state.show, 1) }), ["positions"]],
   ["k", "position before", move("place", -1), ["positions"]],
   ["j", "position after", move("place", 1), ["positions"]],
   ["r", "shuffle the words again", (app) => app.update({ show: "shuffle", shuffled: app.state.shuffled + 1 }), ["positions"]],
@@ -103,7 +114,7 @@ export function listen(app) {
     if (event.key === "Escape" && writing) return event.target.blur();
     if (writing || event.ctrlKey || event.metaKey || event.altKey || app.asking()) return undefined;
     const shortcut = KEYS.find(([key, , , pages]) => key === event.key && (!pages || pages.includes(app.state.page)));
-    if (!shortcut || !app.run) return undefined;
+    if (!shortcut || !app.run && !app.model) return undefined;
     event.preventDefault();
     return shortcut[2](app);
   });

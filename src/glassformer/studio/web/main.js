@@ -17,16 +17,19 @@ import { model } from "./model.js";
 import { neurons } from "./neurons.js";
 import { numbers } from "./numbers.js";
 import { showPins } from "./pins.js";
+import { pooling } from "./pooling.js";
 import { positions } from "./positions.js";
 import { space } from "./space.js";
 import { read, write } from "./state.js";
 import { drops, showExport } from "./export.js";
+import { toy } from "./toy.js";
 import { training } from "./training.js";
 import { translate } from "./translate.js";
 import { waiting } from "./waiting.js";
 
-const PAGES = [model, map, head, numbers, translate, generate, layers, positions, space, neurons, lab, compare, training]
+const PAGES = [model, map, head, numbers, translate, generate, layers, positions, space, neurons, pooling, toy, lab, compare, training]
   .filter(({ id }) => !api.held || api.held.pages.includes(id));
+const pageOf = (page) => PAGES.find(({ id }) => id === page);
 const PLACES = ["page", "model", "text", "second"]; // where the back button leads
 const FAMILIES = { encoder: "encoder", decoder: "decoder", seq2seq: "encoder-decoder" };
 
@@ -69,7 +72,7 @@ const app = {
   saved() { return atStep(this.state.saved); },
   has: (id) => PAGES.some((page) => page.id === id),
   /** Whether this page can show a change: an exported one may lack the answers. */
-  holds: (change) => api.holds(() => PAGES.find(({ id }) => id === app.state.page).needs?.({ ...app, state: fit({ ...app.state, ...change }) })),
+  holds: (change) => api.holds(() => pageOf(app.state.page).needs?.({ ...app, state: fit({ ...app.state, ...change }) })),
   /** Further requests of the pages seen, the visible one first. */
   *along() {
     yield () => api.json("glossary");
@@ -77,7 +80,7 @@ const app = {
     for (const page of PAGES.toSorted((a, b) => first(a) - first(b))) if (this.seen.has(page.id)) yield* page.along(this);
   },
   toggle({ layer, head: h } = app.state) {
-    if (app.fixed()) return;
+    if (app.fixed() || !app.run) return;
     const name = `${app.state.stack}.${layer}.${h}`;
     const off = app.state.off.filter((each) => each !== name);
     app.update({ layer, head: h, off: off.length < app.state.off.length ? off : [...off, name] });
@@ -124,6 +127,7 @@ function tell(turned = false) {
 /** Limits layer, head, token and stack to those of this run. */
 function fit(state = app.state) {
   const { run } = app;
+  if (!run) return state;
   const named = (stack) => run.stacks.find(({ name }) => name === stack);
   const stack = named(state.stack) ?? (state.page === "model" ? named("decoder") : null) ?? run.stacks[0]; // the whole model is read from its end
   const within = (value, size) => Math.max(0, Math.min(size - 1, value));
@@ -165,7 +169,7 @@ async function draw() {
     vacate(false);
     const refused = await ready().catch((error) => { failed = true; throw error; });
     if (mine !== turn) return;
-    open(PAGES.find(({ id }) => id === app.state.page));
+    open(pageOf(app.state.page));
     bar();
     ask();
     showPins(app, at("pins"));
@@ -240,6 +244,11 @@ async function ready() {
   const chosen = state.stack || state.layer || state.head || state.query >= 0 || state.off.length; // by the address
   if (!state.text && sample) Object.assign(state, { text: sample.text, second: sample.second ?? "", find: state.find || (chosen ? "" : sample.find ?? "") });
   state.model = app.model.id;
+  if (!app.model.stacks.length) { // without heads: only some pages can show it
+    app.run = null;
+    if (!pageOf(state.page).formless) { state.page = "pooling"; tell(); }
+    return "";
+  }
   const of = [state.model, state.text, state.second].join("\n");
   const mine = turn;
   const back = sound.of === of ? sound.changes : PLAIN;
@@ -314,10 +323,10 @@ function bar() {
 function ask() {
   const { state, model } = app;
   const form = at("ask");
-  form.hidden = app.fixed();
+  form.hidden = app.fixed() || pageOf(state.page).formless?.(app) === true;
   if (form.dataset.model !== model.id) {
     form.dataset.model = model.id;
-    const second = { encoder: "second text, if any", seq2seq: "its translation (empty: the model writes it)" }[model.family];
+    const second = model.stacks.length && { encoder: "second text, if any", seq2seq: "its translation (empty: the model writes it)" }[model.family];
     const samples = examples(model.samples, (sample) => app.update(taking(sample)));
     form.replaceChildren(
       el("input", { id: "text", name: "text", "aria-label": "Sentence", placeholder: "a sentence", spellcheck: "false" }),

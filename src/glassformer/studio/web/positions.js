@@ -6,9 +6,10 @@ import { colours, words } from "./colour.js";
 import { choice, el, exact, number, swap, table, valued } from "./dom.js";
 import { matrix } from "./matrix.js";
 import { legend } from "./picture.js";
+import { sheet } from "./sheets.js";
 import { shuffle, shuffles } from "./shuffle.js";
 
-const TABS = [["lecture", "the slides' waves"], ["model", "this model's positions"], ["shuffle", "shuffle the words"]];
+const TABS = [["lecture", "the slides' waves"], ["model", "this model's positions"], ["shuffle", "shuffle the words"], ["slides", "the slides' table"]];
 export const SHOWN = TABS.map(([id]) => id);
 const LANES = 6;
 const NEAREST = 5;
@@ -50,22 +51,29 @@ function build(app) {
     el("section", { class: "card", "aria-label": "Curves" }, titles[0], waves),
     el("section", { class: "card", "aria-label": "Matrix of positions" }, titles[1], el("div", { class: "fit" }, cells.node), scale), third);
   const mixed = shuffle(app);
-  const node = el("div", { class: "positions" }, tools, about, none, pictures, mixed.node);
+  const printed = el("div", { class: "sheets" });
+  const node = el("div", { class: "positions" }, tools, about, none, pictures, printed, mixed.node);
 
   async function show() {
     const { state, model } = app;
     const fresh = app.fresh();
     if (!SHOWN.includes(state.show)) state.show = "lecture";
     const mixing = state.show === "shuffle";
+    const slides = state.show === "slides" ? await slideSheets() : null;
     const stack = state.stack === "encoder" ? "encoder" : "decoder";
-    const data = mixing ? null : await (state.show === "lecture" ? lecture() : placesOf(app, stack));
+    const data = mixing || slides ? null : await (state.show === "lecture" ? lecture() : placesOf(app, stack));
     if (!fresh()) return undefined;
     const empty = data?.kind === "none";
-    [pictures.hidden, mixed.node.hidden, none.hidden, about.hidden] = [mixing || empty, !mixing, !empty, mixing || empty];
+    [pictures.hidden, mixed.node.hidden, none.hidden, about.hidden] = [!data || empty, !mixing, !empty, !data || empty];
+    printed.hidden = !slides;
     const sides = state.show === "model" && model.family === "seq2seq";
     swap(tools, choice("Show", TABS, state.show, (to) => app.update({ show: to })),
       sides ? choice("Stack", [["encoder", "encoder"], ["decoder", "decoder"]], stack, (to) => app.update({ stack: to })) : null,
-      ...(mixing ? mixed.tools() : empty ? [] : [field]));
+      ...(mixing ? mixed.tools() : empty || slides ? [] : [field]));
+    if (slides) {
+      swap(printed, ...slides.sheets.map(sheet));
+      return app.say(slides.sheets[0].text);
+    }
     if (mixing) return mixed.show(fresh);
     if (empty) return app.say("This model has no positions");
     return draw(data);
@@ -132,11 +140,13 @@ function build(app) {
   return { node, show };
 }
 
+export const slideSheets = () => api.json("slides/positions");
 const lecture = () => api.json("positions");
 const placesOf = ({ model, state }, stack) => api.json(`positions/${model.id}/${stack}${state.saved < 0 ? "" : `?step=${state.saved}`}`);
 
 function* along(app) {
   yield lecture;
+  yield slideSheets;
   const own = app.model.family === "seq2seq" ? ["encoder", "decoder"] : [app.model.family];
   if (app.model.kind === "trace") return;
   for (const stack of own) yield () => placesOf(app, stack);

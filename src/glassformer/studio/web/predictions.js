@@ -2,6 +2,7 @@
 
 import { el, share, table, valued, visible } from "./dom.js";
 import { signed } from "./signed.js";
+import { groups } from "./tokens.js";
 
 const SURE = 3; // words of each list that are always shown
 const TITLES = {
@@ -9,6 +10,7 @@ const TITLES = {
   next: "What comes next?",
   label: "Which label?",
   translation: "The translation",
+  span: "Where is the answer?",
   none: "Predictions",
 };
 
@@ -88,8 +90,25 @@ export function predictions(run, before, query, model) {
     if (name) (shown.length > 1 ? node : node.firstElementChild).append(label);
     node.append(candidates(place, before?.predictions.at.find(({ token }) => token === place.token), name || TITLES[now.kind]));
   }
-  if (!now.text && now.at.length === 0) node.append(el("p", { class: "quiet", text: nothing(model) }));
+  if (now.kind === "span") node.append(...spanned(now, tokens));
+  if (now.follows) { // never exactly 0
+    const then = before?.predictions.follows;
+    node.append(table("Does the second text follow the first?", ["second text", ...(then ? ["before"] : []), "p", ""], [["follows", (p) => p], ["does not", (p) => 1 - p]].map(([name, of]) =>
+      [name, ...(then ? [valued(of(then))] : []), valued(of(now.follows)), bar(of(now.follows), "now")]), { class: "values" }));
+  } else if (!now.text && !now.at.length && !now.spans?.length) node.append(el("p", { class: "quiet", text: nothing(model) }));
   return node;
+}
+
+/** Answers: the likeliest marked in the text, which is coloured by where one starts or ends. */
+function spanned({ spans, starts, ends }, tokens) {
+  const words = ({ start, end }) => groups(tokens.slice(start, end + 1), { special: true, pieces: false }).map(({ text }) => text).join(" ");
+  const [{ start, end }] = spans;
+  return [el("p", { class: "quote", text: words(spans[0]) }),
+    el("p", { class: "strip", role: "group", "aria-label": "Where the answer starts and ends" }, ...tokens.map(({ text }, i) => el("span", {
+      class: `tinted positive ${i >= start && i <= end ? "asked" : ""}`, vars: { tint: Math.max(starts[i], ends[i]).toFixed(3) }, title: `start ${share(starts[i])}, end ${share(ends[i])}`, text: visible(text),
+    }))),
+    table("Answers, the likeliest first", ["answer", "start", "end", "p", ""], spans.map((each) =>
+      [words(each), valued(starts[each.start]), valued(ends[each.end]), valued(each.p), bar(each.p, "now")]), { class: "values" })];
 }
 
 /** A translation that was cut at the length limit. */
@@ -103,7 +122,8 @@ function where({ kind, at }, { token }, text) {
 
 function nothing(model) {
   if (model.kind === "trace") return "A trace holds no predictions.";
+  if (model.calls.includes("answer")) return "Write a question, and as second text one that answers it.";
   return model.mask && model.calls.includes("fill")
-    ? `Write ${model.mask} in place of a word, and the model guesses it.`
+    ? `Write ${model.mask} in place of a word, and the model guesses it${model.calls.includes("follows") ? "; or write a second text: does it follow?" : "."}`
     : "This model has no word predictions; its heads can still be shown.";
 }

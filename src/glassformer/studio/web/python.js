@@ -4,8 +4,11 @@ import * as api from "./api.js";
 import { rivalRun } from "./compare.js";
 import { pythonOf } from "./lab.js";
 import { partner, sideOf, tokenOf, whyMute } from "./layers.js";
+import { shownBy } from "./pooling.js";
+import { slideSheets } from "./positions.js";
 import { shuffled } from "./shuffle.js";
 import { textsOf } from "./space.js";
+import { sheetsOf } from "./toy.js";
 import { ownRun } from "./training.js";
 
 const codeOf = async (run) => (await pythonOf(run)).code;
@@ -27,7 +30,7 @@ async function viewed({ run, state: { page, stack, layer, head, query, view } })
   if (page === "head" && view === "value") {
     return using("glass", "value_weighted", code, `sent = value_weighted(model, trace, "${stack}")[${layer}, ${head}]`, "weights = sent / sent.sum(-1, keepdim=True)");
   }
-  const weighed = page === "head" && view !== "raw" ? `, weights="${view}"` : "";
+  const weighed = page === "head" && !["raw", "all"].includes(view) ? `, weights="${view}"` : "";
   return [code, `trace.view("${page === "map" ? "map" : "head"}", stack="${stack}", layer=${layer}, head=${head}, token=${query}${weighed})`];
 }
 
@@ -59,6 +62,7 @@ async function layers(app) {
 
 async function positions(app) {
   const { state, run, model } = app;
+  if (state.show === "slides") return [(await slideSheets()).python];
   if (state.show === "lecture") return ["from glassformer.studio.views.positions import lecture_positions", "", "positions = lecture_positions()"];
   const code = await codeOf(run);
   if (state.show === "model") return using("studio.views.positions", "model_positions", code, `positions = model_positions(model, "${state.stack === "encoder" ? "encoder" : "decoder"}")`);
@@ -91,6 +95,8 @@ async function training(app) {
 }
 
 const PAGES = {
+  pooling: async (app) => [(await shownBy(app)).python],
+  toy: async ({ state }) => [(await sheetsOf(state)).python],
   model: whole, layers, positions, training, space: spaced, neurons: units,
   numbers: async ({ run, state: { stack, layer } }) => [await codeOf(run), `steps = {name: tensor for name, tensor in trace.items() if ".blocks.${layer}." in name and name.startswith("${stack === "encoder" ? "encoder" : "decoder"}")}`],
   translate: async (app) => (app.run.predictions.text ? using("generate.align", "align", await codeOf(app.run), ...unchanged(app),

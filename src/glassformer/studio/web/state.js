@@ -20,6 +20,7 @@ const FIELDS = {
   find: ["find", ""], // choose the head that shows this best: it>pizza, induction
   colour: ["by", "weights"],
   view: ["w", "raw"],
+  unshown: ["hh", [], /^\d+$/], // heads left out where all are in one picture
   surprise: ["su", "", /^[01]$/], // tokens coloured by surprisal; empty: where it costs nothing
   threshold: ["t", 0.05, { most: 1, whole: false }],
   special: ["sp", true],
@@ -61,6 +62,15 @@ const FIELDS = {
   plane: ["plane", "words", /^(words|word|sentences)$/],
   point: ["pt", -1], // a point of the residual stream; -1: the last
   dot: ["dot", -1], // a word; -1: a telling one
+  // Pooling
+  pool: ["pool", "", /^(slides|variants|model)$/],
+  review: ["rv", ""], // empty: our own
+  vectors: ["vec", ""], // the id of other word vectors
+  variant: ["var", 0],
+  // Toy
+  toy: ["toy", "first", /^(first|second)$/],
+  line: ["ln", 0], // which of its texts
+  start: ["seed0", 4], // the seed of its head
   theme: ["theme", "", /^(light|dark)$/],
   large: ["large", false],
 };
