@@ -27,7 +27,7 @@ HOUSE = (
     {"train"},
     {"recipe"},
     {"objectives"},
-    {"evaluation"},
+    {"evaluation", "bulk"},
     {"toys", "loaded", "catalog", "environment"},
     {"generate", "inference"},
     {"glass"},
@@ -47,6 +47,7 @@ HOUSE = (
 HEAVY = {"torch", "transformers"}
 LIGHT = {
     "cli",
+    "bulk",
     "text",
     *(str(path.relative_to(PACKAGE))[:-3] for path in (PACKAGE / "data").rglob("*.py")),
     "presets",
