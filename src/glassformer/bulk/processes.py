@@ -62,18 +62,8 @@ def _begin(spec: WorkerSpec, counter: Any, threads: int) -> None:
     for name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS"):
         os.environ.setdefault(name, str(threads))
     with counter.get_lock():
-        index = counter.value
+        _spec = replace(spec, process=counter.value)
         counter.value += 1
-    _spec = replace(spec, device=_device(spec.device, index))
-
-
-def _device(device: str, index: int) -> str:
-    if device in ("auto", "cuda"):
-        import torch
-
-        if count := torch.cuda.device_count():
-            return f"cuda:{index % count}"
-    return device
 
 
 def _end_with_parent() -> None:

@@ -31,6 +31,7 @@ class WorkerSpec:
     output: Path
     model: Path
     device: str
+    process: int | None = None  # the number of this process, where several share the GPUs
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class ShardWorker:
         self.known = {each.name: each for each in manifest.inputs}
         self.function = text_function(
             self.job.task,
-            ModelSpec(spec.model, spec.device, self.job.dtype),
+            ModelSpec(spec.model, spec.device, self.job.dtype, spec.process),
             self.job.options,
             pairs=len(self.job.columns) > 1,
         )

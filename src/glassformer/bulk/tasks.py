@@ -22,8 +22,9 @@ class ModelSpec:
     """Which model computes, and where."""
 
     path: Path
-    device: str  # auto, cpu, cuda, cuda:1, mps
+    device: str  # auto, cpu, cuda or mps
     dtype: str | None
+    process: int | None = None  # the number of this process, where several share the GPUs
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,14 @@ class BulkTask:
 
 
 def _load(model: ModelSpec) -> Model:
+    import torch
+
     from glassformer.distributed import join
     from glassformer.loaded import load
 
-    numbered = ":" in model.device
-    device = model.device if numbered else join(model.device, "--device").device
+    device = join(model.device, "--device").device
+    if device.type == "cuda" and model.process is not None:
+        device = torch.device("cuda", model.process % torch.cuda.device_count())
     return load(model.path, device=device, dtype=model.dtype)
 
 

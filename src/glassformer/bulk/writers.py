@@ -19,6 +19,7 @@ from glassformer.errors import shown
 
 JSONL, PARQUET = "jsonl", "parquet"
 FORMATS = (JSONL, PARQUET)
+ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 GROUP_BYTES = 2**25  # of a row group, which is in memory until it is written
 # The Parquet type of a JSON value; a list or an object is written as its JSON text.
 TYPES: dict[type, str] = {str: "string", bool: "bool", int: "int64", float: "double"}
@@ -53,7 +54,7 @@ class JsonWriter(RowWriter):
 
     def write(self, rows: Sequence[Row]) -> None:
         for row in rows:
-            self.file.write(json.dumps(row, ensure_ascii=False, default=str).encode() + b"\n")
+            self.file.write(ENCODER.encode(row).encode() + b"\n")
 
     def close(self) -> None:
         pass

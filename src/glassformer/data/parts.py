@@ -115,6 +115,8 @@ def _numbered(errors: list[InputError]) -> Iterator[tuple[int, InputError]]:
 
 
 def _missing(file: Path, number: int, row: Row, columns: Sequence[str]) -> InputError | None:
+    if all(name in row for name in columns):
+        return None
     unit = "row" if kind(file) == ".parquet" else "line"
     line = missing_field(row, columns, f"{file}: {unit} {number}")
     return None if line is None else RowError(line, number)
