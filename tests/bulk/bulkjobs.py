@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import random
 import signal
@@ -46,40 +47,64 @@ def outputs(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in kept}
 
 
+def _live(words: list[str], log: str) -> None:
+    """In a forked process, which has imported the package already."""
+    from glassformer.cli.main import main
+
+    with Path(log).open("a") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.argv = ["glassformer", *words]
+    main()
+
+
 class Killer:
-    """Runs a job again and again, each time killed at some moment, until so many were killed."""
+    """Runs a job again and again, each time killed at some moment, until so many were killed.
+
+    Args:
+        share: of the time that the whole job takes, the longest that it is left to run
+    """
 
     def __init__(
-        self, source: Path, folder: Path, *options: str, processes: int = 1, seed: int = 0
-    ) -> None:
-        self.source, self.folder, self.processes = source, folder, processes
+        self, source: Path, folder: Path, *options: str, processes: int = 1, share: float = 0.3,
+        seed: int = 0,
+    ) -> None:  # fmt: skip
+        self.source, self.folder, self.processes, self.share = source, folder, processes, share
         self.options = (*options, "--processes", str(processes))
         self.draw = random.Random(seed)
         self.kills = self.finished = self.moved = 0
-        self.whole = folder / "whole"
-        finish(self._start(self.whole))
+        self.context = multiprocessing.get_context("forkserver")
+        self.context.set_forkserver_preload(["glassformer.cli.main", "glassformer.bulk.run"])
+        self._life(folder / "first", None)
         began = time.monotonic()
-        finish(self._start(self.whole))  # nothing is left to compute
+        assert self._life(folder / "whole", None) == 0
         self.usual = time.monotonic() - began
-        self.expected = outputs(self.whole)
+        self.expected = outputs(folder / "whole")
+        assert outputs(folder / "first") == self.expected
 
-    def _start(self, output: Path) -> subprocess.Popen[str]:
-        return start("tokenize", self.source, output, "--column", "text", *self.options)
+    def _life(self, output: Path, most: float | None) -> int:
+        """Run the command; kill it after at most so many seconds."""
+        words = ["map", "tokenize", str(self.source), str(output), "--model", MODEL]
+        log = self.folder / "log"
+        arguments = ([*words, "--column", "text", *self.options], str(log))
+        process = self.context.Process(target=_live, args=arguments)
+        process.start()
+        if most is not None:
+            time.sleep(self.draw.uniform(0, most))
+            process.kill()
+        process.join()
+        assert process.exitcode in (0, -signal.SIGKILL), log.read_text()
+        return process.exitcode
 
     def go(self, kills: int) -> None:
         while self.kills < kills or not self.finished:
             output = self.folder / f"killed-{self.finished}"
             before = self._state(output)
-            process = self._start(output)
-            if self.kills < kills:
-                # The plan, which reads all input, has to be finished once.
-                most = self.usual * (3 if (output / "_manifest.json").exists() else 8)
-                time.sleep(self.draw.uniform(0, most))
-                os.kill(process.pid, signal.SIGKILL)
-            said = process.communicate()[1]
-            assert process.returncode in (0, -signal.SIGKILL), said
-            self.kills += process.returncode != 0
-            self._check(output, before, finished=process.returncode == 0)
+            # The plan, which reads all input, has to be finished once.
+            share = self.share if (output / "_manifest.json").exists() else 0.5
+            code = self._life(output, share * self.usual if self.kills < kills else None)
+            self.kills += code != 0
+            self._check(output, before, finished=code == 0)
 
     def _state(self, output: Path) -> dict[str, tuple[int, int]]:
         """Which file each finished shard is: one that is written again is another."""
