@@ -46,7 +46,7 @@ def test_kills_with_several_processes(tmp_path: Path) -> None:
 
 
 def children(process: subprocess.Popen[str]) -> list[int]:
-    command = ["ps", "-o", "pid=,args=", "--ppid", str(process.pid)]
+    command = ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(process.pid)]
     listed = subprocess.run(command, capture_output=True, text=True)
     return [int(line.split()[0]) for line in listed.stdout.splitlines() if "spawn_main" in line]
 
@@ -66,7 +66,7 @@ def wait_for(what: object) -> None:
 def test_a_killed_worker_is_one_line_and_a_killed_parent_takes_its_workers_along(
     tmp_path: Path,
 ) -> None:
-    source, out = write_rows(tmp_path / "rows.jsonl", 10_000), tmp_path / "out"
+    source, out = write_rows(tmp_path / "rows.jsonl", 40_000), tmp_path / "out"
     options = ("--column", "text", "--shard-rows", "100", "--processes", "2")
     process = start("tokenize", source, out, *options)
     wait_for(lambda: [*out.glob("part-*")])
