@@ -66,7 +66,7 @@ def wait_for(what: object) -> None:
 def test_a_killed_worker_is_one_line_and_a_killed_parent_takes_its_workers_along(
     tmp_path: Path,
 ) -> None:
-    source, out = write_rows(tmp_path / "rows.jsonl", 40_000), tmp_path / "out"
+    source, out = write_rows(tmp_path / "rows.jsonl", 20_000), tmp_path / "out"
     options = ("--column", "text", "--shard-rows", "100", "--processes", "2")
     process = start("tokenize", source, out, *options)
     wait_for(lambda: [*out.glob("part-*")])
