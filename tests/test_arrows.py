@@ -29,7 +29,7 @@ HOUSE = (
     {"train"},
     {"recipe"},
     {"objectives"},
-    {"evaluation"},
+    {"evaluation", "bulk"},
     {"toys", "loaded", "catalog", "environment"},
     {"generate", "inference"},
     {"glass"},
@@ -49,6 +49,7 @@ HOUSE = (
 HEAVY = {"torch", "transformers"}
 LIGHT = {
     "cli",
+    "bulk",
     "text",
     *(str(path.relative_to(PACKAGE))[:-3] for path in (PACKAGE / "data").rglob("*.py")),
     "presets",

@@ -32,7 +32,7 @@ PAGES = sorted(DOCS.rglob("*.md"))
 # In the order in which a reader would follow them: later pages use what earlier ones write.
 HOWTO = [DOCS / f"{name}.md" for name in (
     "index", "howto/use", "howto/inside", "howto/train", "howto/checkpoints", "howto/finetune",
-    "howto/generate", "howto/translate", "howto/pictures", "howto/machines",
+    "howto/generate", "howto/translate", "howto/pictures", "howto/machines", "howto/bulk",
 )]  # fmt: skip
 CONLL = "".join(
     f"{who}\tB-PER\nmade\tO\ncoffee\tO\nin\tO\n{where}\tB-LOC\n.\tO\n\n"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from glassformer.version import __version__
 
 if TYPE_CHECKING:
+    from glassformer.bulk import BulkSummary, map_files
     from glassformer.config import ModelConfig, TaskConfig
     from glassformer.errors import GlassformerError
     from glassformer.glass import Trace, ablate
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 # The module of each name; nothing is imported before it is used, above all not torch.
 _MODULES = {
+    "BulkSummary": "bulk",
+    "map_files": "bulk",
     "ModelConfig": "config",
     "TaskConfig": "config",
     "GlassformerError": "errors",
@@ -59,10 +62,10 @@ _MODULES = {
 }
 
 __all__ = [
-    "PRESETS", "Batch", "Cache", "Evaluated", "GlassformerError", "ImportantWords", "Model",
-    "ModelConfig", "Recipe", "RolledBack", "Saved", "Sequences", "Step", "TaskConfig", "Tokenizer",
-    "Trace", "Training", "View", "__version__", "ablate", "build", "build_task", "finetune", "fit",
-    "load", "record", "view",
+    "PRESETS", "Batch", "BulkSummary", "Cache", "Evaluated", "GlassformerError", "ImportantWords",
+    "Model", "ModelConfig", "Recipe", "RolledBack", "Saved", "Sequences", "Step", "TaskConfig",
+    "Tokenizer", "Trace", "Training", "View", "__version__", "ablate", "build", "build_task",
+    "finetune", "fit", "load", "map_files", "record", "view",
 ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from glassformer.errors import GlassformerError
 
@@ -22,13 +23,26 @@ LEFT_OVER = re.compile(r"\..+\.tmp-\w+")
 
 def write_whole(path: Path, data: bytes | bytearray) -> None:
     """Write `data` to a temporary file beside `path`, sync it, then rename it."""
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    with writing(path, len(data)):
+    with replacing(path, len(data)) as file:
+        file.write(data)
+
+
+@contextmanager
+def replacing(path: Path, needed: int = 0, name: str = "") -> Iterator[BinaryIO]:
+    """A new file to write to. At the end of the block it is synced and becomes `path`, which
+    appears whole; after an error it is removed.
+
+    Args:
+        needed: the number of bytes to write, for the message if the disk is full
+        name: added to its name, where writers on several hosts may have the same process id
+    """
+    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}{name}")
+    with writing(path, needed):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             temporary.unlink(missing_ok=True)
             with temporary.open("xb") as file:  # a new file: a link there would lead elsewhere
-                file.write(data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             move(temporary, path)

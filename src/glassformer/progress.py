@@ -90,8 +90,8 @@ Advance = Callable[[int, str], None]  # by how much, and a note to show beside t
 
 
 @contextmanager
-def progress_bar(title: str, total: int, *, shown: bool = True) -> Iterator[Advance]:
-    """Show work from 0 to `total`; the block calls what it yields after each part of the work."""
+def progress_bar(title: str, total: int, *, done: int = 0, shown: bool = True) -> Iterator[Advance]:
+    """Show work from `done` to `total`; the block calls what it yields after each part of it."""
     if not shown:
         yield lambda count, note: None
         return
@@ -99,8 +99,8 @@ def progress_bar(title: str, total: int, *, shown: bool = True) -> Iterator[Adva
 
     # A notebook can redraw a line only with ipywidgets.
     notebook = None if importlib.util.find_spec("ipywidgets") else False
-    live, done = LiveLine(Console(stderr=True, force_jupyter=notebook)), 0
-    live.begin(title)
+    live = LiveLine(Console(stderr=True, force_jupyter=notebook))
+    live.begin(title, done / max(1, total))
 
     def advance(count: int, note: str) -> None:
         nonlocal done

@@ -35,6 +35,7 @@ PROMPT_NAME = typer.Option(
     None, help="Which of the model's prompts to put before each text, such as query."
 )
 PROMPT = typer.Option(None, help="A text to put before each text.")
+POOL = typer.Option(None, help="Pooling; the model's own, if not given.")
 
 
 class Pool(StrEnum):
@@ -51,7 +52,7 @@ class Pool(StrEnum):
 @reads_texts
 def run(
     options: TextOptions,
-    pool: Pool | None = typer.Option(None, help="Pooling; the model's own, if not given."),
+    pool: Pool | None = POOL,
     prompt_name: str | None = PROMPT_NAME,
     prompt: str | None = PROMPT,
     nearest: str | None = typer.Option(
@@ -99,7 +100,7 @@ def similarity(
         None, metavar="texts", help="Texts; - reads lines from stdin."
     ),
     file: Path | None = typer.Option(None, help="Read more texts from this file, one per line."),
-    pool: Pool | None = typer.Option(None, help="Pooling; the model's own, if not given."),
+    pool: Pool | None = POOL,
     prompt_name: str | None = PROMPT_NAME,
     prompt: str | None = PROMPT,
     device: str = DEVICE,

@@ -32,8 +32,7 @@ def run(
     **settings: Any,
 ) -> None:
     r"""Generate text: continue a prompt, token by token. In --stop, \n is a new line."""
-    if "stop" in settings:
-        settings["stop"] = tuple(map(_unescaped, settings["stop"]))
+    unescape_stop(settings)
     prompts = table_of(texts(prompt, file))
     from glassformer.generate.settings import Settings
     from glassformer.strict import read
@@ -80,6 +79,12 @@ def _show(
         for sample, text in enumerate(generations or [Generation((), "end")], 1):
             typer.echo(f"--- prompt {number}, text {sample}")
             typer.echo(_plain(text.text))
+
+
+def unescape_stop(settings: dict[str, Any]) -> None:
+    """Replace the escapes in --stop, in place."""
+    if "stop" in settings:
+        settings["stop"] = tuple(map(_unescaped, settings["stop"]))
 
 
 def _unescaped(text: str) -> str:

@@ -24,6 +24,7 @@ from glassformer.cli import (
     generate,
     inspect,
     list_models,
+    map_files,
     params,
     plot,
     presets,
@@ -85,6 +86,7 @@ for name, function in ANY_FIELD.items():
     extra = {"allow_extra_args": True, "ignore_unknown_options": True}
     app.command(name, context_settings=extra)(with_paths(function))
 app.add_typer(data.app, name="data")
+app.add_typer(map_files.app, name="map")
 app.add_typer(recipe.app, name="recipe")
 app.add_typer(tokenizer.app, name="tokenizer")
 

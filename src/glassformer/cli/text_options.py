@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -73,29 +73,40 @@ class TextOptions:
 
 
 def reads_texts(command: Callable[..., None]) -> Callable[..., None]:
-    """Add these options to a command, which gets them as its first argument.
+    """Add these options to a command, which gets them as its first argument."""
+    return with_fields(TextOptions, LAST)(command)
 
-    Its own arguments stand after the model, its own options after those of the texts.
+
+def with_fields(
+    kind: type, last: Sequence[str]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the fields of a dataclass to a command as arguments and options; the command gets the
+    dataclass as its first argument.
+
+    Its own arguments stand after the first field, its own options before those named in `last`.
     """
-    types = get_type_hints(TextOptions, {"Path": Path})
+    types = get_type_hints(kind)
     shared = {
         field.name: inspect.Parameter(
             field.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=field.default,
             annotation=types[field.name],
         )
-        for field in fields(TextOptions)
+        for field in fields(kind)
     }  # fmt: skip
 
-    @functools.wraps(command)
-    def run(**options: Any) -> None:
-        command(TextOptions(**{name: options.pop(name) for name in shared}), **options)
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(**options: Any) -> None:
+            command(kind(**{name: options.pop(name) for name in shared}), **options)
 
-    signature = inspect.signature(command)
-    own = list(signature.parameters.values())[1:]
-    arguments = [each for each in own if isinstance(each.default, ArgumentInfo)]
-    others = [each for each in own if each not in arguments]
-    model, *first = [parameter for name, parameter in shared.items() if name not in LAST]
-    last = [shared[name] for name in LAST]
-    parameters = [model, *arguments, *first, *others, *last]
-    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return run
+        signature = inspect.signature(command)
+        own = list(signature.parameters.values())[1:]
+        arguments = [each for each in own if isinstance(each.default, ArgumentInfo)]
+        rest = [each for each in own if each.kind is each.VAR_KEYWORD]
+        others = [each for each in own if each not in arguments and each not in rest]
+        first, *middle = [each for name, each in shared.items() if name not in last]
+        parameters = [first, *arguments, *middle, *others, *(shared[name] for name in last), *rest]
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return run
+
+    return decorate

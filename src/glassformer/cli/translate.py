@@ -38,6 +38,14 @@ if TYPE_CHECKING:
 GROUP = 512  # lines that are sorted by length together
 PROGRESS_SECONDS = 5.0  # between lines of progress without a terminal
 
+SOURCE = typer.Option(
+    None, help="The language of the texts, for a model that has several: eng_Latn, en_XX, en."
+)
+TARGET = typer.Option(None, help="The language to translate into, for a model that has several.")
+N_BEST = typer.Option(1, min=1, help="Translations per line, best first.")
+SCORES = typer.Option(False, help="Add a column with the score.")
+ALIGN = typer.Option(False, help="Add a column with the word alignment: 0-0 1-2.")
+
 
 @with_settings("num_beams", "length_penalty", defaults=TRANSLATION)
 def run(
@@ -54,15 +62,11 @@ def run(
     out: Path | None = typer.Option(
         None, help="Write the translations to this file; with --column, the table with them."
     ),
-    source: str | None = typer.Option(
-        None, help="The language of the texts, for a model that has several: eng_Latn, en_XX, en."
-    ),
-    target: str | None = typer.Option(
-        None, help="The language to translate into, for a model that has several."
-    ),
-    n_best: int = typer.Option(1, min=1, help="Translations per line, best first."),
-    scores: bool = typer.Option(False, help="Add a column with the score."),
-    align: bool = typer.Option(False, help="Add a column with the word alignment: 0-0 1-2."),
+    source: str | None = SOURCE,
+    target: str | None = TARGET,
+    n_best: int = N_BEST,
+    scores: bool = SCORES,
+    align: bool = ALIGN,
     encoding: str = ENCODING,
     device: str = DEVICE,
     int8: bool = INT8,

@@ -12,7 +12,14 @@ from typing import Any, TypeVar
 
 from glassformer.data.readers import arrow
 from glassformer.data.readers.files import UTF8, kind, stop
-from glassformer.data.readers.tables import KINDS, Row, csv_separator, located, records
+from glassformer.data.readers.tables import (
+    KINDS,
+    Row,
+    csv_separator,
+    located,
+    numbered_header,
+    records,
+)
 from glassformer.durable import write_whole
 from glassformer.errors import ConfigError, InputError, shown
 
@@ -84,7 +91,7 @@ def read_table(path: Path, columns: Sequence[str], encoding: str = UTF8) -> Data
             f"{', '.join(KINDS)}"
         )
     separator = csv_separator(path, encoding) if kind(path) == ".csv" else None
-    header = _numbers(path, columns, separator, encoding)
+    header = numbered_header(path, columns, separator, encoding)
     rows, texts = list[Row](), list[Any]()
     for where, row in located(path, columns, header, separator, stop, encoding):
         cells = ["" if row[name] is None else row[name] for name in columns]
@@ -138,16 +145,6 @@ def write_table(table: DataTable, out: Path) -> None:
 
 def _both(text: Text) -> tuple[str, ...]:
     return (text,) if isinstance(text, str) else text
-
-
-def _numbers(
-    path: Path, columns: Sequence[str], separator: str | None, encoding: str
-) -> list[str] | None:
-    """The names 1, 2, 3 …, if the columns are numbers and the first line does not have them."""
-    if kind(path) not in (".csv", ".tsv") or not all(map(str.isdigit, columns)):
-        return None
-    _, first = next(records(path, separator, stop, encoding), (1, []))
-    return None if set(columns) <= set(first) else [str(i + 1) for i in range(len(first))]
 
 
 def _lines(table: DataTable) -> list[list[str]]:

@@ -17,19 +17,31 @@ MAX_BATCH_BYTES = (
 )  # bytes of the rows that are Python objects at a time, unless one row has more
 
 
-def parquet(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each row of a file, and its location for errors."""
+def parquet(
+    file: Path, start: int = 0, end: int | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield each row of a file and its number, from 1: those after the first `start`, up to number
+    `end`. Only the row groups that they are in are read."""
     if file.suffix.lower() != ".parquet":
         raise InputError(f"{file}: unpack it first: Parquet is compressed already")
     with _arrow(file) as pyarrow:
         metadata = pyarrow.parquet.read_metadata(file)
         texts = _check_size(file, metadata)
+        end = metadata.num_rows if end is None else end
+        first, groups = _groups(metadata, start, end)
         # A text that many rows share is stored once: it must not be copied for each of them.
         with pyarrow.parquet.ParquetFile(file, read_dictionary=texts) as table:
-            yield from _rows(table.iter_batches(batch_size=BATCH), file, pyarrow)
+            batches = table.iter_batches(batch_size=BATCH, row_groups=groups)
+            yield from _rows(_between(batches, start - first, end - first), file, pyarrow, start)
 
 
-def saved(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def count_rows(file: Path) -> int:
+    """The number of rows of a Parquet file."""
+    with _arrow(file) as pyarrow:
+        return int(pyarrow.parquet.read_metadata(file).num_rows)
+
+
+def saved(folder: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The same for what `Dataset.save_to_disk` wrote, in the order of state.json."""
     with _arrow(folder) as pyarrow:
         yield from _rows(_streams(folder, pyarrow), folder, pyarrow)
@@ -59,6 +71,30 @@ def parquet_bytes(names: Sequence[str], rows: Sequence[dict[str, Any]], known: A
     file = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(pyarrow.table(columns), file)
     return bytes(file.getvalue())
+
+
+def _groups(metadata: Any, start: int, end: int) -> tuple[int, list[int]]:
+    """The row groups with the rows from `start` to `end`, and the row that they begin with."""
+    groups, first, before = list[int](), 0, 0
+    for i in range(metadata.num_row_groups):
+        after = before + metadata.row_group(i).num_rows
+        if before < end and after > start:
+            first = first if groups else before
+            groups.append(i)
+        before = after
+    return first, groups
+
+
+def _between(batches: Iterable[Any], start: int, end: int) -> Iterator[Any]:
+    """The rows from `start` to `end` of these batches."""
+    before = 0
+    for batch in batches:
+        first, last = max(start - before, 0), min(end - before, batch.num_rows)
+        before += batch.num_rows
+        if first < last:
+            yield batch.slice(first, last - first)
+        if before >= end:
+            return
 
 
 def _streams(folder: Path, pyarrow: Any) -> Iterator[Any]:
@@ -103,9 +139,8 @@ def _check_size(file: Path, metadata: Any) -> list[str]:
 
 
 def _rows(
-    batches: Iterable[Any], source: Path, pyarrow: Any
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    number = 0
+    batches: Iterable[Any], source: Path, pyarrow: Any, number: int = 0
+) -> Iterator[tuple[int, dict[str, Any]]]:
     for batch in batches:
         for column in batch.schema:
             if what := _unsupported(pyarrow.types, column.type):
@@ -124,7 +159,7 @@ def _rows(
                 )
             for row in part.to_pylist():
                 number += 1
-                yield f"{source}: row {number}", row
+                yield number, row
 
 
 def _bytes(pyarrow: Any, array: Any) -> int:

@@ -43,6 +43,14 @@ T = TypeVar("T")
 Bad = Callable[[InputError], None]  # called with the error of an unusable line or row
 
 
+class RowError(InputError):
+    """An unusable row; `number` is that of its line, or of the row in a file without lines."""
+
+    def __init__(self, line: str, number: int = 0) -> None:
+        super().__init__(line)
+        self.number = number
+
+
 def stop(error: InputError) -> None:
     """The default for `bad`: raise the error."""
     raise error
@@ -209,15 +217,20 @@ def decoded(content: bytes, name: str, encoding: str = UTF8) -> str:
 
 
 def lines(
-    stream: IO[bytes], name: str, bad: Bad = stop, encoding: str = UTF8
-) -> Iterator[tuple[int, str]]:
-    """The same for an open stream; `name` is what errors call it."""
+    stream: IO[bytes], name: str, bad: Bad = stop, encoding: str = UTF8, *, first: int = 1,
+    offset: int = 0, end: int | None = None,
+) -> Iterator[tuple[int, str]]:  # fmt: skip
+    """The same for an open stream; `name` is what errors call it.
+
+    A stream that is at `offset` bytes, where line number `first` begins, is read up to `end`.
+    """
     check_encoding(encoding)
     raw_lines = iter(lambda: stream.readline(MOST_LINE + 1), b"")
     if codecs.lookup(encoding).name.startswith(WIDE):
         raw_lines, encoding = _wide_lines(stream, name, encoding), UTF8
-    offset = 0
-    for number, raw in enumerate(raw_lines, 1):
+    for number, raw in enumerate(raw_lines, first):
+        if offset == end:
+            return
         if number == 1:
             _check_signature(raw, name)
         if len(raw) > MOST_LINE:
@@ -227,15 +240,14 @@ def lines(
         try:
             text = raw.decode(encoding)
         except UnicodeDecodeError as error:
-            bad(InputError(
-                f"{name}: line {number}, byte {offset + error.start + 1} of the file is not "
-                f"{encoding.upper()}: {SAVE}"
-            ))  # fmt: skip
+            place = f"{name}: line {number}, byte {offset + error.start + 1} of the file"
+            bad(RowError(f"{place} is not {encoding.upper()}: {SAVE}", number))
             offset += len(raw)
             continue
         offset += len(raw)
         if "\0" in text:
-            bad(InputError(f"{name}: line {number} holds a NUL byte: this is not a text file"))
+            line = f"{name}: line {number} holds a NUL byte: this is not a text file"
+            bad(RowError(line, number))
             continue
         if number == 1:
             text = text.removeprefix("\ufeff")  # a byte order mark

@@ -16,6 +16,7 @@ from glassformer.data.readers.files import (
     MOST_COLUMNS,
     UTF8,
     Bad,
+    RowError,
     find_files,
     kind,
     read_lines,
@@ -27,6 +28,7 @@ from glassformer.strictjson import parse
 
 Row = dict[str, Any]
 Located = tuple[str, Row]  # the location of a row, for errors ("train.csv: line 3"), and the row
+Numbered = Iterator[tuple[int, Row]]  # a row with the number of its line, or its own, from 1
 KINDS = (".jsonl", ".csv", ".tsv", ".parquet")
 MOST_LISTED = 20  # columns that an error names
 MOST_CELLS = 1_000_000  # of a line
@@ -68,27 +70,36 @@ def located(
     """Yield rows and their locations. With a `separator` the file is a table with that delimiter,
     whatever its name. Outside of .csv files it is never quoted; with a `header`, the last column
     takes the remainder of a line."""
+    unit = "row" if source.is_dir() or kind(source) == ".parquet" else "line"
     read = _read(source, needed, header, separator, bad, encoding)
-    for where, row in some(read, source, "row"):
-        missing = next((name for name in needed if name not in row), None)
-        if missing is None:
-            yield where, row
+    for number, row in some(read, source, "row"):
+        where = f"{source}: {unit} {number}"
+        if missing := missing_field(row, needed, where):
+            bad(RowError(missing, number))
         else:
-            bad(InputError(f"{where}: there is no field {missing!r}: it has {_list(row)}"))
+            yield where, row
+
+
+def missing_field(row: Row, needed: Sequence[str], where: str) -> str | None:
+    """An error message, if the row at this location lacks a field."""
+    missing = next((name for name in needed if name not in row), None)
+    return (
+        None if missing is None else f"{where}: there is no field {missing!r}: it has {_list(row)}"
+    )
 
 
 def _read(
     source: Path, needed: Sequence[str], header: Sequence[str] | None, separator: str | None,
     bad: Bad, encoding: str,
-) -> Iterator[Located]:  # fmt: skip
+) -> Numbered:  # fmt: skip
     if source.is_dir():
         return arrow.saved(source)
     if separator is not None or kind(source) in (".csv", ".tsv"):
         cells = records(source, separator, bad, encoding, header)
-        return _columns(source, cells, needed, header, bad)
+        return with_names(source, cells, needed, header, bad)
     match kind(source):
         case ".jsonl":
-            return _json(source, bad, encoding)
+            return json_rows(source, read_lines(source, bad, encoding), bad)
         case ".parquet":
             return arrow.parquet(source)
     raise InputError(f"{source}: name it after what is in it: {', '.join(KINDS)}")
@@ -101,9 +112,9 @@ def records(
     """The cells of each row of a table, and the number of its first line."""
     if kind(file) == ".csv":
         separator = separator or (csv_separator(file, encoding) if header is None else ",")
-        return _csv(file, bad, separator, encoding)
+        return csv_records(file, read_lines(file, bad, encoding), bad, separator)
     max_splits = MOST_COLUMNS if separator is None or header is None else len(header) - 1
-    return _split(file, bad, separator or "\t", max_splits, encoding)
+    return split_lines(read_lines(file, bad, encoding), separator or "\t", max_splits)
 
 
 def csv_separator(file: Path, encoding: str = UTF8) -> str:
@@ -112,27 +123,42 @@ def csv_separator(file: Path, encoding: str = UTF8) -> str:
     return next((each for each in SEPARATORS if each in header), ",")
 
 
-def _json(file: Path, bad: Bad, encoding: str) -> Iterator[Located]:
-    for number, line in read_lines(file, bad, encoding):
+def numbered_header(
+    file: Path, columns: Sequence[str], separator: str | None, encoding: str = UTF8
+) -> list[str] | None:
+    """The names 1, 2, 3 …, if the columns are numbers and the first line does not have them."""
+    if kind(file) not in (".csv", ".tsv") or not all(map(str.isdigit, columns)):
+        return None
+    _, first = next(records(file, separator, stop, encoding), (1, []))
+    return None if set(columns) <= set(first) else [str(i + 1) for i in range(len(first))]
+
+
+def json_rows(file: Path, lines: Iterable[tuple[int, str]], bad: Bad) -> Numbered:
+    """The objects of these lines of a .jsonl file; empty lines are left out."""
+    for number, line in lines:
         if line.strip():
-            where = f"{file}: line {number}"
             try:
-                yield where, parse(line, where)
+                yield number, parse(line, f"{file}: line {number}")
             except CheckpointError as error:
                 message = re.sub(r"line 1 (column \d+) \(char \d+\)", r"\1", str(error))
-                bad(InputError(message))
+                bad(RowError(message, number))
 
 
-def _csv(file: Path, bad: Bad, separator: str, encoding: str) -> Iterator[tuple[int, list[str]]]:
-    """A quoted cell may contain line ends. After a record that cannot be read, the next line begins
-    another one."""
+def csv_records(
+    file: Path, lines: Iterator[tuple[int, str]], bad: Bad, separator: str
+) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each record of these lines, and the number of its first line.
+
+    A quoted cell may contain line ends. After a record that cannot be read, the next line begins
+    another one.
+    """
     if len(separator) != 1:
         raise ConfigError(f"{file}: separator = {separator!r}: a .csv file has a single character")
-    unread, again = read_lines(file, bad, encoding), deque[tuple[int, str]]()
+    again = deque[tuple[int, str]]()
     record: list[tuple[int, str]] = []  # its lines
 
     def feed() -> Iterator[str]:
-        while line := again.popleft() if again else next(unread, None):
+        while line := again.popleft() if again else next(lines, None):
             record.append(line)
             if line[1].count(separator) > MOST_CELLS:
                 raise InputError(f"{file}: line {line[0]}: more than {MOST_CELLS:,} columns")
@@ -146,9 +172,9 @@ def _csv(file: Path, bad: Bad, separator: str, encoding: str) -> Iterator[tuple[
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            bad(InputError(
+            bad(RowError(
                 f"{file}: line {record[0][0]}: {error}: close each quotation mark, double those "
-                "inside a field, and write very long texts as .jsonl"
+                "inside a field, and write very long texts as .jsonl", record[0][0],
             ))  # fmt: skip
             again.extendleft(reversed(record[1:]))
             reader = csv.reader(feed(), strict=True, delimiter=separator)
@@ -158,20 +184,22 @@ def _csv(file: Path, bad: Bad, separator: str, encoding: str) -> Iterator[tuple[
         yield record[0][0], cells
 
 
-def _split(
-    file: Path, bad: Bad, separator: str, max_splits: int, encoding: str
+def split_lines(
+    lines: Iterable[tuple[int, str]], separator: str, max_splits: int = MOST_COLUMNS
 ) -> Iterator[tuple[int, list[str]]]:
-    for number, line in read_lines(file, bad, encoding):
+    """The cells of each line, which are never quoted."""
+    for number, line in lines:
         yield number, line.split(separator, max_splits) if line else []
 
 
-def _columns(
+def with_names(
     file: Path,
     records: Iterator[tuple[int, list[str]]],
     needed: Sequence[str],
     header: Sequence[str] | None,
     bad: Bad,
-) -> Iterator[Located]:
+) -> Numbered:
+    """Each record as a row; `header` has the names, or else the first record."""
     names = list(header) if header is not None else next(records, (1, []))[1]
     if len(names) > MOST_COLUMNS:
         raise InputError(
@@ -190,12 +218,12 @@ def _columns(
         if not record:  # an empty line
             continue
         if len(record) != len(names):
-            bad(InputError(
+            bad(RowError(
                 f"{file}: line {number} has {counted(len(record), 'columns')}: write {len(names)}, "
-                f"one for each of {_list(names)}"
+                f"one for each of {_list(names)}", number,
             ))  # fmt: skip
             continue
-        yield f"{file}: line {number}", dict(zip(names, record, strict=True))
+        yield number, dict(zip(names, record, strict=True))
 
 
 def _list(names: Iterable[str]) -> str:

@@ -1,0 +1,83 @@
+"""Ray: a cluster of two nodes on this machine, one of which is killed in the middle."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from bulkjobs import MODEL, finish, outputs, start, write_rows
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="no ray"),
+]
+# In a process of its own: Ray leaves threads and handlers behind. The second node is killed when
+# some shards are finished; the job has to go on with the first.
+CLUSTER = """
+import pathlib, sys, threading, time
+import ray
+from ray.cluster_utils import Cluster
+from glassformer.bulk import map_files
+
+if __name__ == "__main__":
+    source, output = map(pathlib.Path, sys.argv[1:3])
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    node = cluster.add_node(num_cpus=1)
+    ray.init(address=cluster.address, log_to_driver=False)
+
+    def kill():
+        while len([*output.glob("part-*")]) < 4:
+            time.sleep(0.05)
+        cluster.remove_node(node, allow_graceful=False)
+        print("killed with", len([*output.glob("part-*")]), "shards", flush=True)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    summary = map_files(
+        "tokenize", source, output, model=sys.argv[3], columns=["text"], shard_rows=200,
+        processes=2, ray=True, device="cpu",
+    )
+    thread.join()
+    print(summary.shards, summary.computed, summary.rows)
+"""
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Ray writes the token of its cluster to the home folder, and asks the network for nothing."""
+    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(folder / "token")}
+    (folder / "token").write_text("0123456789abcdef" * 2)
+    own["RAY_raylet_start_wait_time_s"] = "300"  # on a machine with other work
+    return {**os.environ, **own, "RAY_USAGE_STATS_ENABLED": "0"}
+
+
+def test_a_node_is_killed_in_the_middle(tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "rows.jsonl", 20_000)
+    options = ("--column", "text", "--shard-rows", "200")
+    finish(start("tokenize", source, tmp_path / "one", *options))
+    command = [sys.executable, "-c", CLUSTER, str(source), str(tmp_path / "ray"), MODEL]
+    process = subprocess.run(
+        command, capture_output=True, text=True, env=environment(tmp_path), timeout=1_800
+    )
+    assert process.returncode == 0, process.stderr[-4_000:]
+    killed, end = process.stdout.splitlines()[-2:]
+    assert 4 <= int(killed.split()[2]) < 100, "it was killed too late"
+    assert end == "100 100 20000"
+    assert outputs(tmp_path / "ray") == outputs(tmp_path / "one")
+
+
+def test_the_command_starts_a_cluster_of_this_machine(tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "rows.jsonl", 2_000)
+    options = ("--column", "text", "--shard-rows", "500")
+    finish(start("tokenize", source, tmp_path / "one", *options))
+    command = [sys.executable, "-m", "glassformer", "map", "tokenize", str(source)]
+    command += [str(tmp_path / "ray"), "--model", MODEL, *options, "--ray", "--processes", "2"]
+    process = subprocess.run(
+        [*command, "--device", "cpu"], capture_output=True, text=True, env=environment(tmp_path)
+    )
+    assert process.returncode == 0, process.stderr[-4_000:]
+    assert process.stdout == f"{tmp_path / 'ray'}: 2,000 rows in 4 shards\n"
+    assert outputs(tmp_path / "ray") == outputs(tmp_path / "one")
