@@ -32,6 +32,7 @@ HOUSE = (
     {"generate", "inference"},
     {"glass"},
     {"data"},
+    {"adapters"},
     {"checkpoint", "sizes"},
     {"tasks"},
     {"text", "model"},

@@ -12,12 +12,12 @@ from glassformer.generate.engine import Engine
 from glassformer.generate.generation import Generation
 from glassformer.generate.job import GenerationJob, generate, prepare, stream
 from glassformer.generate.settings import GenerationOptions
-from glassformer.loaded.base import ModelBase
+from glassformer.loaded.adapting import AdaptedModel
 from glassformer.tasks import Ids
 from glassformer.text.chat import Message
 
 
-class GeneratingModel(ModelBase, ABC):
+class GeneratingModel(AdaptedModel, ABC):
     """Abstract; `Model` has the other calls."""
 
     def generate(

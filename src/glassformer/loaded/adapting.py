@@ -1,0 +1,164 @@
+"""The calls of a model that load, choose, merge and save adapters."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+import torch
+from torch import nn
+
+from glassformer.adapters import Adapter, merged, read_adapter, routed, write_adapter
+from glassformer.checkpoint import Origin
+from glassformer.checkpoint.load import new_origin
+from glassformer.errors import InputError, shown
+from glassformer.loaded.base import ModelBase
+from glassformer.tasks import Task
+from glassformer.text import Tokenizer
+
+Choice = str | Sequence[str | None] | None
+
+
+class AdaptedModel(ModelBase, ABC):
+    """Abstract; `Model` has the other calls."""
+
+    def add_adapter(self, folder: str | os.PathLike[str], name: str | None = None) -> str:
+        """Load an adapter in PEFT's layout beside the model, which stays as it is.
+
+        Args:
+            folder: with adapter_config.json and adapter_model.safetensors
+            name: what calls choose it by; the folder's name, if not given
+
+        Returns the name: pass it as `adapter` to `embed`, `classify`, `generate` or `logits`, or to
+        `with_adapter`. Nothing in the folder is executed.
+
+        Examples:
+            >>> model = gf.load("gf-encoder")
+            >>> model.add_adapter("polite")
+            'polite'
+            >>> model.embed("A cat sat.", adapter="polite").shape
+            torch.Size([1, 256])
+        """
+        if name is not None and (not isinstance(name, str) or not name):
+            raise InputError(f"add_adapter: name = {shown(name)}: write a text")
+        name = name or Path(folder).resolve().name
+        if name in self.adapter_names:
+            raise InputError(f"add_adapter: there is an adapter {name!r}: choose another name")
+        self.adapters.append(read_adapter(folder, self._base, self.origin))
+        self.adapter_names.append(name)
+        return name
+
+    def with_adapter(self, name: str) -> Self:
+        """A model that computes with one of the adapters in every call; its weights are shared.
+
+        Examples:
+            >>> model = gf.load("gf-encoder")
+            >>> polite = model.with_adapter(model.add_adapter("polite"))
+            >>> polite.fill("The cat sat on the [MASK].")[0].candidates[0].text
+            '...'
+        """
+        adapter, base = self._adapter(name), self._base
+        model = type(self)(
+            adapter.apply_to(base), self.tokenizer, origin=self.origin, recipe=self.recipe,
+            layers=self.sentence_layers,
+        )  # fmt: skip
+        model.base, model.adapters, model.adapter_names = base, self.adapters, self.adapter_names
+        model.active = name
+        return model.train(self.training)
+
+    def merge_adapter(self) -> Self:
+        """Add the adapter of `load` or `with_adapter` to the weights, in place.
+
+        Returns the model itself: a plain model, to be saved, exported or rounded to int8. Weights
+        that the file has in half precision are rounded to it, as PEFT does.
+
+        Examples:
+            >>> model = gf.load("gf-encoder", adapter="polite").merge_adapter()
+            >>> model.save("polite-encoder")
+        """
+        adapter = self._active("merge_adapter")
+        task = merged(self.task)
+        self.origin = _origin(task, self.origin, new_head=bool(adapter.head))
+        if self.origin is not None:
+            _round(task, self.origin)
+        self.task, self.base, self.active = task, None, None
+        self.adapters, self.adapter_names = nn.ModuleList(), []
+        return self
+
+    def save_adapter(self, folder: str | os.PathLike[str], *, base: str | None = None) -> None:
+        """Write the adapter of `load` or `with_adapter` alone, as a folder that PEFT opens.
+
+        Args:
+            base: the name or path of the model, for the adapter's config
+
+        Examples:
+            >>> gf.load("gf-encoder", adapter="polite").save_adapter("copy-of-polite")
+        """
+        adapter = self._active("save_adapter")
+        config = adapter.config if base is None else {
+            **adapter.config, "base_model_name_or_path": base
+        }  # fmt: skip
+        write_adapter(folder, self.task, self.origin, config, adapter.saved)
+
+    def able(self, call: str, adapter: Choice = None) -> tuple[Task, Tokenizer]:
+        """Like `ModelBase.able`, with the adapters that a call chooses."""
+        return self._able(self.chosen(adapter), call)
+
+    def chosen(self, adapter: Choice) -> Task:
+        """The task with one adapter, or with one for each text; without a choice, the model's own.
+
+        Examples:
+            >>> encoder.chosen(None) is encoder.task
+            True
+        """
+        if adapter is None:
+            return self.task
+        if isinstance(adapter, str):
+            return self._adapter(adapter).apply_to(self._base)
+        names = list(adapter)
+        used = [name for name in dict.fromkeys(names) if name is not None]
+        adapters = [self._adapter(name) for name in used]
+        numbers = [None if name is None else used.index(name) for name in names]
+        return routed(self._base, adapters, numbers)
+
+    @property
+    def _base(self) -> Task:
+        return self.task if self.base is None else self.base
+
+    def _adapter(self, name: str) -> Adapter:
+        if name not in self.adapter_names:
+            known = ", ".join(map(repr, self.adapter_names))
+            hint = f"write one of {known}" if known else "load it with add_adapter(folder)"
+            raise InputError(f"adapter = {shown(name)}: there is none of this name: {hint}")
+        adapter = self.adapters[self.adapter_names.index(name)]
+        assert isinstance(adapter, Adapter)  # noqa: S101
+        return adapter
+
+    def _active(self, call: str) -> Adapter:
+        if self.active is None:
+            raise InputError(
+                f"{call}: this model computes without an adapter: load it with "
+                "load(…, adapter=folder), or choose one by with_adapter(name)"
+            )
+        return self._adapter(self.active)
+
+
+def _origin(task: Task, origin: Origin | None, *, new_head: bool) -> Origin | None:
+    """Where to write the merged model: as the folder it came from, unless its head is another."""
+    if origin is None or not new_head:
+        return origin
+    fresh = new_origin(task, origin.architecture.model_type)
+    stored = {name: kind for name, kind in origin.stored.items() if name.startswith("backbone.")}
+    return replace(fresh, files=origin.files, stored=stored)
+
+
+@torch.no_grad()
+def _round(task: Task, origin: Origin) -> None:
+    """To the precision of the file, which `save` writes."""
+    for name, parameter in task.named_parameters():
+        if name in origin.stored:
+            parameter.copy_(parameter.to(origin.stored[name]))
