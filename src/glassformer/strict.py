@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -119,7 +119,8 @@ def plainly(message: str) -> str:
 def _nearest(kind: type[BaseModel], place: tuple[Any, ...]) -> str:
     """What to write instead of an unknown field: a similar name in the same group."""
     for step in place[:-1]:
-        group = kind.model_fields[step].annotation
+        annotation = kind.model_fields[step].annotation
+        group, *_ = get_args(annotation) or (annotation,)  # GROUP, or GROUP | None
         assert isinstance(group, type)  # noqa: S101
         kind = group
     near = difflib.get_close_matches(str(place[-1]), list(kind.model_fields), n=1)

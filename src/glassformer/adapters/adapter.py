@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from glassformer.adapters.lora import AdaptedLinear, Lora, swapped
-from glassformer.adapters.maps import LinearMap, linear_maps, names_of, targeted
+from glassformer.adapters.maps import CheckpointMap, linear_maps, names_of, targeted
 from glassformer.checkpoint import Origin
 from glassformer.checkpoint.keys import Json
 from glassformer.config import TaskConfig
@@ -30,8 +30,8 @@ class Adapter(nn.Module):
     """
 
     def __init__(
-        self, maps: Sequence[LinearMap], loras: Sequence[Lora], spec: TaskConfig, *, config: Json,
-        head: Mapping[str, nn.Module] | None = None, saved: Collection[str] = (),
+        self, maps: Sequence[CheckpointMap], loras: Sequence[Lora], spec: TaskConfig, *,
+        config: Json, head: Mapping[str, nn.Module] | None = None, saved: Collection[str] = (),
     ) -> None:  # fmt: skip
         super().__init__()
         self.maps, self.loras = tuple(maps), nn.ModuleList(loras)
@@ -61,7 +61,9 @@ class Adapter(nn.Module):
 
 def new_adapter(task: Task, origin: Origin | None, config: AdapterConfig) -> Adapter:
     """An adapter that changes nothing yet: B is 0."""
-    maps = targeted(linear_maps(task, names_of(task, origin)), config.targets)
+    maps = linear_maps(task, names_of(task, origin))
+    maps = [each for each in maps if each.modules[0].startswith("backbone.")]
+    maps = targeted(maps, config.targets)
     loras = []
     for each in maps:
         out, size = each.shape(task)
@@ -74,15 +76,33 @@ def new_adapter(task: Task, origin: Origin | None, config: AdapterConfig) -> Ada
             magnitude=each.joined(lengths) if config.dora else None, dropout=config.dropout,
         )  # fmt: skip
         loras.append(lora.to(weight.device, weight.dtype))
-    written: Json = {
-        "r": config.rank, "lora_alpha": _number(config.alpha), "lora_dropout": config.dropout,
+    return Adapter(maps, loras, task.spec, config=peft_fields(config))
+
+
+def peft_fields(config: AdapterConfig) -> Json:
+    """The numbers of an adapter as PEFT's config names them."""
+    whole = config.alpha == int(config.alpha)
+    return {
+        "r": config.rank,
+        "lora_alpha": int(config.alpha) if whole else config.alpha,
+        "lora_dropout": config.dropout,
         "use_dora": config.dora,
-    }  # fmt: skip
-    return Adapter(maps, loras, task.spec, config=written)
+    }
 
 
-def is_adapted(task: Task) -> bool:
-    return any(isinstance(module, AdaptedLinear) for module in task.modules())
+def head_names(task: Task) -> set[str]:
+    """The weights of a head for labels: they are trained together with an adapter."""
+    if task.spec.traits.predicts not in ("label", "token_labels", "span"):
+        return set()
+    return {name for name, _ in task.named_parameters() if not name.startswith("backbone.")}
+
+
+def fixed_names(task: Task) -> set[str]:
+    """The weights that an adapter leaves as they are; none if the task has no adapter."""
+    loras = {p for m in task.modules() if isinstance(m, Lora) for p in m.parameters()}
+    heads = head_names(task)
+    names = {n for n, p in task.named_parameters() if p not in loras and n not in heads}
+    return names if loras else set()
 
 
 def merged(task: Task) -> Task:
@@ -91,8 +111,3 @@ def merged(task: Task) -> Task:
     plain = swapped(task, changes)
     assert isinstance(plain, Task)  # noqa: S101
     return plain
-
-
-def _number(value: float) -> int | float:
-    """PEFT's numbers are whole, where they can be."""
-    return int(value) if value == int(value) else value

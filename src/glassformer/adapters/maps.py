@@ -20,7 +20,7 @@ EVERY = "all-linear"  # all linear maps of the blocks
 
 
 @dataclass(frozen=True)
-class LinearMap:
+class CheckpointMap:
     """A linear map of a checkpoint: one of ours, or several that it stores as one."""
 
     name: str  # of the module in transformers
@@ -61,10 +61,10 @@ def names_of(task: Task, origin: Origin | None) -> dict[str, Link]:
     return usual_names(task, origin.architecture, foreign)
 
 
-def linear_maps(task: Task, names: dict[str, Link]) -> list[LinearMap]:
+def linear_maps(task: Task, names: dict[str, Link]) -> list[CheckpointMap]:
     """All linear maps; the output layer of a language model is a table and none of them."""
     maps = [
-        LinearMap(name.removesuffix(".weight"), link)
+        CheckpointMap(name.removesuffix(".weight"), link)
         for name, link in names.items()
         if all(each.endswith(".weight") for each in link.ours)
     ]
@@ -72,7 +72,7 @@ def linear_maps(task: Task, names: dict[str, Link]) -> list[LinearMap]:
     return [each for each in maps if all(isinstance(m, kinds) for m in each.linears(task))]
 
 
-def targeted(maps: Sequence[LinearMap], targets: Sequence[str]) -> list[LinearMap]:
+def targeted(maps: Sequence[CheckpointMap], targets: Sequence[str]) -> list[CheckpointMap]:
     """The maps that the patterns name; ConfigError if one names none, or a part of one.
 
     A pattern is a name of ours or of transformers, or its last parts: attention.query, q_proj,
@@ -97,7 +97,7 @@ def targeted(maps: Sequence[LinearMap], targets: Sequence[str]) -> list[LinearMa
     return chosen
 
 
-def _matches(each: LinearMap, module: str, pattern: str) -> bool:
+def _matches(each: CheckpointMap, module: str, pattern: str) -> bool:
     if pattern == EVERY:
         return ".blocks." in module
     names = (module, each.name)

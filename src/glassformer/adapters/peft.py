@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from glassformer.adapters.adapter import Adapter
 from glassformer.adapters.lora import AdaptedLinear, Lora
-from glassformer.adapters.maps import LinearMap, linear_maps, names_of
+from glassformer.adapters.maps import CheckpointMap, linear_maps, names_of
 from glassformer.checkpoint import Origin, config_text
 from glassformer.checkpoint.folder import CONFIG, MAX_BYTES, write_folder
 from glassformer.checkpoint.keys import Json
@@ -103,7 +103,7 @@ def read_adapter(path: str | os.PathLike[str], task: Task, origin: Origin | None
     names = names_of(base, origin)
     prefix = origin.architecture.prefix
     maps = {name: each for each in linear_maps(base, names) for name in _spelt(each.name, prefix)}
-    chosen: dict[str, tuple[LinearMap, dict[str, str]]] = {}  # map → its tensors in the file
+    chosen: dict[str, tuple[CheckpointMap, dict[str, str]]] = {}  # map → its tensors in the file
     rest: list[str] = []
     for name in file.shapes:
         match = LORA.fullmatch(name)
@@ -268,7 +268,7 @@ def _spec(folder: Path, file: AdapterFile, task: Task, origin: Origin) -> TaskCo
 
 
 def _check_shapes(
-    file: AdapterFile, each: LinearMap, tensors: Mapping[str, str], task: Task
+    file: AdapterFile, each: CheckpointMap, tensors: Mapping[str, str], task: Task
 ) -> None:
     """The shapes of one map's tensors fit the map, and each other."""
     out, size = each.shape(task)
@@ -291,7 +291,7 @@ def _check_shapes(
             )
 
 
-def _lora(file: AdapterFile, each: LinearMap, tensors: Mapping[str, Tensor]) -> Lora:
+def _lora(file: AdapterFile, each: CheckpointMap, tensors: Mapping[str, Tensor]) -> Lora:
     a, b = tensors["lora_A"], tensors["lora_B"]
     alpha = _by_pattern(file.config, "alpha_pattern", each, file.config.get("lora_alpha", 8))
     rank = a.shape[0]
@@ -299,7 +299,7 @@ def _lora(file: AdapterFile, each: LinearMap, tensors: Mapping[str, Tensor]) -> 
     return Lora(a, b, scale, magnitude=tensors.get("lora_magnitude_vector"))
 
 
-def _by_pattern(config: Json, field: str, each: LinearMap, usual: float) -> float:
+def _by_pattern(config: Json, field: str, each: CheckpointMap, usual: float) -> float:
     """The number for one map; a pattern is its name or the last parts of it."""
     for key, value in (config.get(field) or {}).items():
         if each.name == key or each.name.endswith(f".{key}"):
