@@ -9,6 +9,7 @@ The linear map itself is one product for the whole row; each run of texts adds i
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
 from typing import Any
@@ -130,7 +131,7 @@ def routed(task: Task, adapters: Sequence[Adapter], numbers: Sequence[int | None
         changes[base.get_submodule(name)] = RoutedHead(
             [each.get_submodule(name) for each in tasks], own, routing
         )
-    view = swapped(base, changes)
+    view = copy.copy(swapped(base, changes))  # a new object, even without a change
     assert isinstance(view, Task)  # noqa: S101
     return _moving(view, base, routing)
 

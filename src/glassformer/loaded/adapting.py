@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Self
 
 import torch
-from torch import nn
 
 from glassformer.adapters import Adapter, merged, read_adapter, routed, write_adapter
 from glassformer.checkpoint import Origin
@@ -20,7 +19,7 @@ from glassformer.loaded.base import ModelBase
 from glassformer.tasks import Task
 from glassformer.text import Tokenizer
 
-Choice = str | Sequence[str | None] | None
+AdapterChoice = str | Sequence[str | None] | None
 
 
 class AdaptedModel(ModelBase, ABC):
@@ -46,10 +45,9 @@ class AdaptedModel(ModelBase, ABC):
         if name is not None and (not isinstance(name, str) or not name):
             raise InputError(f"add_adapter: name = {shown(name)}: write a text")
         name = name or Path(folder).resolve().name
-        if name in self.adapter_names:
+        if name in self.adapters:
             raise InputError(f"add_adapter: there is an adapter {name!r}: choose another name")
-        self.adapters.append(read_adapter(folder, self._base, self.origin))
-        self.adapter_names.append(name)
+        self.adapters[name] = read_adapter(folder, self._base, self.origin)
         return name
 
     def with_adapter(self, name: str) -> Self:
@@ -66,8 +64,7 @@ class AdaptedModel(ModelBase, ABC):
             adapter.apply_to(base), self.tokenizer, origin=self.origin, recipe=self.recipe,
             layers=self.sentence_layers,
         )  # fmt: skip
-        model.base, model.adapters, model.adapter_names = base, self.adapters, self.adapter_names
-        model.active = name
+        model.base, model.adapters, model.active = (base,), self.adapters, name
         return model.train(self.training)
 
     def merge_adapter(self) -> Self:
@@ -85,8 +82,7 @@ class AdaptedModel(ModelBase, ABC):
         self.origin = _origin(task, self.origin, new_head=bool(adapter.head))
         if self.origin is not None:
             _round(task, self.origin)
-        self.task, self.base, self.active = task, None, None
-        self.adapters, self.adapter_names = nn.ModuleList(), []
+        self.task, self.base, self.adapters, self.active = task, (), {}, None
         return self
 
     def save_adapter(self, folder: str | os.PathLike[str], *, base: str | None = None) -> None:
@@ -104,11 +100,11 @@ class AdaptedModel(ModelBase, ABC):
         }  # fmt: skip
         write_adapter(folder, self.task, self.origin, config, adapter.saved)
 
-    def able(self, call: str, adapter: Choice = None) -> tuple[Task, Tokenizer]:
+    def able(self, call: str, adapter: AdapterChoice = None) -> tuple[Task, Tokenizer]:
         """Like `ModelBase.able`, with the adapters that a call chooses."""
         return self._able(self.chosen(adapter), call)
 
-    def chosen(self, adapter: Choice) -> Task:
+    def chosen(self, adapter: AdapterChoice) -> Task:
         """The task with one adapter, or with one for each text; without a choice, the model's own.
 
         Examples:
@@ -127,16 +123,14 @@ class AdaptedModel(ModelBase, ABC):
 
     @property
     def _base(self) -> Task:
-        return self.task if self.base is None else self.base
+        return self.base[0] if self.base else self.task
 
     def _adapter(self, name: str) -> Adapter:
-        if name not in self.adapter_names:
-            known = ", ".join(map(repr, self.adapter_names))
+        if name not in self.adapters:
+            known = ", ".join(map(repr, self.adapters))
             hint = f"write one of {known}" if known else "load it with add_adapter(folder)"
             raise InputError(f"adapter = {shown(name)}: there is none of this name: {hint}")
-        adapter = self.adapters[self.adapter_names.index(name)]
-        assert isinstance(adapter, Adapter)  # noqa: S101
-        return adapter
+        return self.adapters[name]
 
     def _active(self, call: str) -> Adapter:
         if self.active is None:

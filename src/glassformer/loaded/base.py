@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from abc import ABC
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import nn
 
 from glassformer import inference
+from glassformer.adapters import Adapter
 from glassformer.checkpoint import (
     Origin,
     config_text,
@@ -55,9 +56,10 @@ class ModelBase(nn.Module, ABC):
         self.origin = origin
         self.recipe = recipe or EmbeddingConfig()
         self.sentence_layers = nn.ModuleDict() if layers is None else layers
-        self.base: Task | None = None  # the task without the adapter that `task` computes with
-        self.adapters, self.adapter_names = nn.ModuleList(), list[str]()
-        self.active: str | None = None  # the name of that adapter
+        # Not registered as modules: they share those of `task`, which have one name each.
+        self.base: tuple[Task, ...] = ()  # the task without the adapter that `task` computes with
+        self.adapters: dict[str, Adapter] = {}
+        self.active: str | None = None  # the name of the adapter that `task` computes with
 
     def forward(
         self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
@@ -97,6 +99,12 @@ class ModelBase(nn.Module, ABC):
             device(type='cpu')
         """
         return self.task.device
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        """What `to` and the like do to each tensor."""
+        for module in (*self.base, *self.adapters.values()):
+            module._apply(fn, recurse)
+        return super()._apply(fn, recurse)
 
     def __repr__(self) -> str:
         config, dtype = self.config, dtype_name(self.task.backbone.token_embedding.dtype)
