@@ -20,7 +20,7 @@ from glassformer.adapters.adapter import Adapter
 from glassformer.adapters.lora import AdaptedLinear, Lora
 from glassformer.adapters.maps import CheckpointMap, linear_maps, names_of
 from glassformer.checkpoint import Origin, config_text
-from glassformer.checkpoint.folder import CONFIG, MAX_BYTES, write_folder
+from glassformer.checkpoint.folder import ADAPTER_CONFIG, CONFIG, MAX_BYTES, write_folder
 from glassformer.checkpoint.keys import Json
 from glassformer.checkpoint.load import FLOATS, check_finite, new_origin
 from glassformer.config import TRAITS, TaskConfig, TaskKind
@@ -31,7 +31,7 @@ from glassformer.strictjson import parse
 from glassformer.tasks import Task, outline
 from glassformer.tensor_files import open_tensors, read_header
 
-ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
 PREFIX = "base_model.model."
 LORA = re.compile(r"(.+)\.(lora_A|lora_B|lora_magnitude_vector)(\.weight)?")
 TASK_TYPES: dict[TaskKind, str] = {
@@ -231,7 +231,13 @@ def _spec(folder: Path, file: AdapterFile, task: Task, origin: Origin) -> TaskCo
     data = read(folder, CONFIG, MAX_BYTES)
     if data is not None:
         source = str(folder / CONFIG)
-        config, spec = architecture.read(parse(data, source), source)
+        foreign = parse(data, source)
+        if (kind := foreign.get("model_type")) != architecture.model_type:
+            raise CheckpointError(
+                f"{source}: model_type = {shown(kind)}: the adapter belongs to another model: this "
+                f"one is {architecture.model_type!r}"
+            )
+        config, spec = architecture.read(foreign, source)
         if config.model_dump(exclude={"dropout"}) != task.backbone.config.model_dump(
             exclude={"dropout"}
         ):

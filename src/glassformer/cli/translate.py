@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from glassformer.cli.common import (
+    ADAPTER,
     COLUMN,
     DEVICE,
     ENCODING,
@@ -64,6 +65,7 @@ def run(
     scores: bool = typer.Option(False, help="Add a column with the score."),
     align: bool = typer.Option(False, help="Add a column with the word alignment: 0-0 1-2."),
     encoding: str = ENCODING,
+    adapter: Path | None = ADAPTER,
     device: str = DEVICE,
     int8: bool = INT8,
     as_json: bool = JSON,
@@ -89,7 +91,7 @@ def run(
     output: list[str] = []
     cells: list[Cells] = []
     read = _read(texts, file, encoding) if table is None else table.texts
-    translations = _translate(_open(model, device, int8), read, group, options)
+    translations = _translate(_open(model, device, int8, adapter), read, group, options)
     for number, translation in enumerate(translations):
         if translation.broken or not translation.complete:
             noteworthy.append(translation)
@@ -124,8 +126,8 @@ def _table(
     return None
 
 
-def _open(folder: str, device: str, int8: bool) -> Model:
-    model = open_model(folder, device, int8=int8)
+def _open(folder: str, device: str, int8: bool, adapter: Path | None) -> Model:
+    model = open_model(folder, device, adapter=adapter, int8=int8)
     model.able("translate")
     return model
 

@@ -142,12 +142,18 @@ class AdaptedModel(ModelBase, ABC):
 
 
 def _origin(task: Task, origin: Origin | None, *, new_head: bool) -> Origin | None:
-    """Where to write the merged model: as the folder it came from, unless its head is another."""
-    if origin is None or not new_head:
-        return origin
+    """Where to write the merged model: as the folder it came from, unless its head is another.
+
+    The folder's card is about the model without the adapter, and stays behind.
+    """
+    if origin is None:
+        return None
+    files = {name: data for name, data in origin.files.items() if name != "README.md"}
+    if not new_head:
+        return replace(origin, files=files)
     fresh = new_origin(task, origin.architecture.model_type)
     stored = {name: kind for name, kind in origin.stored.items() if name.startswith("backbone.")}
-    return replace(fresh, files=origin.files, stored=stored)
+    return replace(fresh, files=files, stored=stored)
 
 
 @torch.no_grad()
