@@ -49,7 +49,8 @@ class RowRange:
     heads: int = 1
 
     def of(self, tensor: Tensor) -> Tensor:
-        return tensor.unflatten(0, (self.heads, -1))[:, self.start : self.stop].flatten(0, 1)
+        by_head: Tensor = tensor.unflatten(0, (self.heads, -1))
+        return by_head[:, self.start : self.stop].flatten(0, 1)
 
 
 class AdaptedLinear(nn.Module):
@@ -74,7 +75,7 @@ class AdaptedLinear(nn.Module):
 
     def _factor(self, magnitude: Tensor, product: Tensor) -> Tensor:  # (out,)
         """From the length of each row to the learned one; the length counts as a constant."""
-        lengths = torch.linalg.norm((self.weight + product).detach(), dim=1)
+        lengths: Tensor = torch.linalg.norm((self.weight + product).detach(), dim=1)
         return self.rows.of(magnitude) / lengths
 
     @torch.no_grad()
@@ -84,9 +85,11 @@ class AdaptedLinear(nn.Module):
         weight = self.weight + product
         if self.lora.magnitude is not None:
             weight = self._factor(self.lora.magnitude, product)[:, None] * weight
-        linear = nn.Linear(*weight.T.shape, bias=self.bias is not None, device="meta")
+        out, size = weight.shape
+        linear = nn.Linear(size, out, bias=self.bias is not None, device="meta")
         linear.weight = nn.Parameter(weight)
-        linear.bias = None if self.bias is None else nn.Parameter(self.bias.detach())
+        if self.bias is not None:
+            linear.bias = nn.Parameter(self.bias.detach())
         return linear.train(self.training)
 
 

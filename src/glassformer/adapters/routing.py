@@ -104,29 +104,34 @@ class RoutedHead(nn.Module):
         return torch.cat(parts)
 
 
-def routed(task: Task, adapters: Sequence[Adapter], numbers: Sequence[int | None]) -> Task:
+def routed(
+    task: Task, adapters: Sequence[Adapter], numbers: Sequence[int | None], *, head: bool = True
+) -> Task:
     """The task for texts that each have an adapter of their own, or none; its weights are shared.
 
-    It is for one call, and for as many texts as there are numbers.
+    It is for one call, and for as many texts as there are numbers. Without `head` only its backbone
+    may be used, so that the adapters may have different heads.
     """
     specs = [adapter.spec for adapter in adapters]
     specs += [task.spec] if None in numbers or not adapters else []
-    if any(spec != specs[0] for spec in specs):
+    if head and any(spec != specs[0] for spec in specs):
         raise InputError(
             "adapter: the texts of one call need adapters with the same head and labels: call once "
             "for each"
         )
     routing = Routing(numbers)
     tasks = [adapter.apply_to(task) for adapter in adapters]
-    base = adapters[0].headed(task) if adapters else task
+    base = adapters[0].headed(task) if head and adapters else task
     changes: dict[nn.Module, nn.Module] = {}
     for name, module in base.named_modules():
-        others = [each.get_submodule(name) if name else each for each in tasks]
+        if not name or not (head or name.startswith("backbone.")):
+            continue
+        others = [each.get_submodule(name) for each in tasks]
         adapted = {i: m for i, m in enumerate(others) if isinstance(m, AdaptedLinear)}
         if adapted:
             source = task.backbone.config.family == "seq2seq" and _reads_source(name)
             changes[module] = RoutedLinear(module, adapted, routing, source=source)
-    for name in {name for adapter in adapters for name in adapter.head}:
+    for name in {name for adapter in adapters if head for name in adapter.head}:
         own = dict(task.named_children()).get(name)
         changes[base.get_submodule(name)] = RoutedHead(
             [each.get_submodule(name) for each in tasks], own, routing

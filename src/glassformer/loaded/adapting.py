@@ -101,11 +101,22 @@ class AdaptedModel(ModelBase, ABC):
         write_adapter(folder, self.task, self.origin, config, adapter.saved)
 
     def able(self, call: str, adapter: AdapterChoice = None) -> tuple[Task, Tokenizer]:
-        """Like `ModelBase.able`, with the adapters that a call chooses."""
-        return self._able(self.chosen(adapter), call)
+        """The task and tokenizer for `inference`; InputError if the model lacks the head.
 
-    def chosen(self, adapter: AdapterChoice) -> Task:
+        Args:
+            adapter: the name of an adapter, or one for each text
+
+        Examples:
+            >>> task, tokenizer = encoder.able("fill")
+        """
+        return self._able(self.chosen(adapter, head=call != "embed"), call)
+
+    def chosen(self, adapter: AdapterChoice, *, head: bool = True) -> Task:
         """The task with one adapter, or with one for each text; without a choice, the model's own.
+
+        Args:
+            adapter: the name of an adapter, or one for each text
+            head: whether the head is used, too, so that all must have the same one
 
         Examples:
             >>> encoder.chosen(None) is encoder.task
@@ -119,7 +130,7 @@ class AdaptedModel(ModelBase, ABC):
         used = [name for name in dict.fromkeys(names) if name is not None]
         adapters = [self._adapter(name) for name in used]
         numbers = [None if name is None else used.index(name) for name in names]
-        return routed(self._base, adapters, numbers)
+        return routed(self._base, adapters, numbers, head=head)
 
     @property
     def _base(self) -> Task:
