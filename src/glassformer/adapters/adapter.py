@@ -50,7 +50,8 @@ class Adapter(nn.Module):
 
     def apply_to(self, task: Task) -> Task:
         """The task with this adapter. Its weights are shared, and it stays as it is."""
-        base, changes = self.headed(task), {}
+        base = self.headed(task)
+        changes: dict[nn.Module, nn.Module] = {}
         for each, lora in zip(self.maps, self.loras, strict=True):
             for linear, rows in zip(each.linears(base), each.rows(base), strict=True):
                 changes[linear] = AdaptedLinear(linear, lora, rows)  # type: ignore[arg-type]
@@ -107,7 +108,9 @@ def fixed_names(task: Task) -> set[str]:
 
 def merged(task: Task) -> Task:
     """The task with the products of its adapter added to its weights: plain linear maps."""
-    changes = {m: m.merged() for m in task.modules() if isinstance(m, AdaptedLinear)}
+    changes: dict[nn.Module, nn.Module] = {
+        module: module.merged() for module in task.modules() if isinstance(module, AdaptedLinear)
+    }
     plain = swapped(task, changes)
     assert isinstance(plain, Task)  # noqa: S101
     return plain

@@ -116,12 +116,12 @@ def read_adapter(path: str | os.PathLike[str], task: Task, origin: Origin | None
             )
         else:
             chosen.setdefault(maps[match[1]].name, (maps[match[1]], {}))[1][match[2]] = name
-    for each, tensors in chosen.values():
-        _check_shapes(file, each, tensors, base)
+    for each, parts in chosen.values():
+        _check_shapes(file, each, parts, base)
     tensors = _tensors(file)
     loras = [
-        _lora(file, each, {kind: tensors[name] for kind, name in found.items()})
-        for each, found in chosen.values()
+        _lora(file, each, {kind: tensors[name] for kind, name in parts.items()})
+        for each, parts in chosen.values()
     ]
     weight = task.backbone.token_embedding
     saved = _saved(file, {name: tensors[name] for name in rest}, base, origin)
@@ -359,7 +359,8 @@ def _head(
 ) -> dict[str, nn.Module]:
     """The modules of the head: saved weights, and for the others those of the model."""
     new = outline(base.backbone.config, base.spec)
-    own, links = dict(task.named_parameters()), names_of(new, origin)
+    own: dict[str, Tensor] = dict(task.named_parameters())
+    links = names_of(new, origin)
     for theirs, link in links.items():  # of another head, that the model's file has
         if theirs in origin.carried:
             shapes = {name: tuple(t.shape) for name, t in new.named_parameters()}

@@ -103,8 +103,9 @@ class ModelBase(nn.Module, ABC):
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """What `to` and the like do to each tensor."""
         for module in (*self.base, *self.adapters.values()):
-            module._apply(fn, recurse)
-        return super()._apply(fn, recurse)
+            module._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     def __repr__(self) -> str:
         config, dtype = self.config, dtype_name(self.task.backbone.token_embedding.dtype)

@@ -141,15 +141,11 @@ class State:
 
     def _restore(self, task: Task, tensors: dict[str, Tensor]) -> None:
         parameters = dict(task.named_parameters())
-        values = {
-            kind: {n: tensors.pop(f"{kind}/{n}", parameters.get(n)) for n in names}
-            for kind, names in (("master", self.weights.masters), ("average", self.average))
-        }
         with torch.no_grad():
-            for name, master in self.weights.masters.items():
-                master.copy_(values["master"][name])
-            for name, average in self.average.items():
-                average.copy_(values["average"][name])
+            for kind, group in (("master", self.weights.masters), ("average", self.average)):
+                for name, tensor in group.items():
+                    key = f"{kind}/{name}"
+                    tensor.copy_(tensors.pop(key) if key in tensors else parameters[name])
         self.weights.publish()
         for i, optimiser in enumerate(self.optimisers):
             states: dict[str, dict[str, Tensor]] = {}
