@@ -2,12 +2,13 @@
 
     python docs/card.py gf-decoder FOLDER
 
-FOLDER holds model/ (as exported); metrics.jsonl, recipe.toml and the log of the run; evaluate.json
-(`glassformer evaluate --json`); for the decoder samples.json (`glassformer generate --json`) and
-words.txt, the words of its training text; for the translation model translations.tsv, with the
-English, the model's Russian and the data's Russian on each line; for the encoder fills.tsv, with a
-sentence, the predictions and the masked word, and compare.csv (`glassformer compare`). Writes
-model/README.md and model/curve.svg.
+FOLDER holds model/ (as exported); metrics.jsonl, recipe.toml and the log of the run; run.toml, with
+its date, its hardware, a note if something happened to it, and held_out, the fraction of the data,
+if the recipe names a validation set; evaluate.json (`glassformer evaluate --json`); for the decoder
+samples.json (`glassformer generate --json`) and words.txt, the words of its training text; for the
+translation model translations.tsv, with the English, the model's Russian and the data's Russian on
+each line; for the encoder fills.tsv, with a sentence, the predictions and the masked word, and
+compare.csv (`glassformer compare`). Writes model/README.md and model/curve.svg.
 """
 
 from __future__ import annotations
@@ -63,22 +64,23 @@ LOOP = 8  # words in a row
 
 def card(name: str, folder: Path) -> str:
     recipe = tomllib.loads((folder / "recipe.toml").read_text())
+    run = tomllib.loads((folder / "run.toml").read_text())
     measured = json.loads((folder / "evaluate.json").read_text())
     before = (folder / "model" / "README.md").read_text()
     data, length = recipe["data"], recipe["objective"]["length"]
     sources = [data["train"], *(each["train"] for each in data["more"])]
     folders = dict.fromkeys(each.split("/")[0] for each in sources)
     licences = (f"- `{each}`: {LICENCES[each]}" for each in folders)
-    held = "1 %" if "valid" in data else f"{100 * data['valid_fraction']:g} %"
+    held_out = 100 * (run["held_out"] if "valid" in data else data["valid_fraction"])
     parts = [
         network(name, before),
         "The folder is in the Hugging Face layout: `transformers` opens it too.",
-        f"## How it was trained\n\n{training(name, recipe, before, len(losses(folder)))}",
+        f"## How it was trained\n\n{training(name, recipe, run, before, len(losses(folder)))}",
         "![Training and validation loss](curve.svg)",
         "## Data and licence\n\n" + "\n".join(licences),
         left_out(folder),
         "The weights are licensed under Apache-2.0, like the code.",
-        f"## Metrics\n\nOn the held-out part: {held}, chosen by a hash of each document "
+        f"## Metrics\n\nOn the held-out part: {held_out:g} %, chosen by a hash of each document "
         f"(for pairs, of the first text).\n\n{metrics(measured)}",
         compared(folder) if (folder / "compare.csv").exists() else "",
         f"## Limits\n\n{LIMITS[name].format(length=length)}",
@@ -97,7 +99,7 @@ def network(name: str, before: str) -> str:
     return re.sub(r"gf\.load\(.*\)", f'gf.load("{name}")', text)
 
 
-def training(name: str, recipe: dict[str, Any], before: str, done: int) -> str:
+def training(name: str, recipe: dict[str, Any], run: dict[str, Any], before: str, done: int) -> str:
     match = re.search(r"([\d,]+) steps,\s+([\d,]+) tokens,\s+(\d+) s", before)
     assert match is not None, "README.md: steps and tokens are missing"  # noqa: S101
     steps, tokens, seconds = match.groups()
@@ -105,12 +107,13 @@ def training(name: str, recipe: dict[str, Any], before: str, done: int) -> str:
     planned = f"{train['steps']:,}"
     why = "the time limit" if done < train["steps"] else "the best checkpoint was kept"
     steps += "" if steps == planned else f" of {planned} ({why})"
+    note = f" {run['note']}" if "note" in run else ""
     return f"""```text
 glassformer pretrain recipes/{name}.toml
 ```
 
-Steps: {steps}; tokens seen: {tokens}; {int(seconds) / 60:.1f} minutes on one H200 that trained
-several models at the same time, 2026-11-16.
+Steps: {steps}; tokens seen: {tokens}; {int(seconds) / 60:.1f} minutes on {run["hardware"]},
+{run["date"]}.{note}
 Objective `{learn["kind"]}`, texts of up to {learn["length"]} tokens,
 {train["optimiser"]} at {train["learning_rate"]:g}, {train["schedule"]}, {train["precision"]}."""
 

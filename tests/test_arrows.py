@@ -8,17 +8,19 @@ import inspect
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
 import glassformer
+from glassformer.checkpoint import ARCHITECTURES
+from glassformer.checkpoint.tables.gguf_kinds import GGUF
 from glassformer.model import attention
-
-PACKAGE = Path(glassformer.__file__).parent
-FILES = sorted(PACKAGE.rglob("*.py"))
+from glassformer.presets import PRESETS
+from glassformer.text.chat import FORMATS
+from glassformer.text.sentencepiece import PIECE_LAYOUTS
+from sources import FILES, PACKAGE, imports, room
 
 # Each room may import itself and the rooms on the lines below it.
 HOUSE = (
@@ -65,21 +67,8 @@ LIGHT = {
 } - {"data/batches"}  # their import must not cost torch
 
 
-def room(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-
-
 def level(name: str) -> int:
     return next(i for i, rooms in enumerate(HOUSE) if name in rooms)
-
-
-def imports(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
@@ -189,6 +178,39 @@ def test_files_and_functions_are_small() -> None:
 def test_the_book_can_be_read_in_an_evening() -> None:
     lines = sum(path.read_text().count("\n") for path in (PACKAGE / "model").glob("*.py"))
     assert lines <= 1_450
+
+
+def test_an_architecture_is_a_page_of_data() -> None:
+    """A table, and the data of its tests."""
+    tables, parity = PACKAGE / "checkpoint" / "tables", Path(__file__).parent / "parity"
+    for folder, most in ((tables, 130), (parity, 60)):
+        for path in folder.glob("*.py"):
+            lines = path.read_text().count("\n")
+            assert lines <= most or path.name.startswith("test_"), f"{path.name} is too long"
+
+
+def compared(source: str) -> set[str]:
+    """The texts that a source compares anything with."""
+    return {
+        each.value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Compare)
+        for side in (node.left, *node.comparators)
+        for each in ast.walk(side)
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    }
+
+
+def test_no_branch_on_the_name_of_a_model() -> None:
+    """What differs between models is data, in tables, layouts and presets."""
+    names = {*ARCHITECTURES, *GGUF, *PIECE_LAYOUTS, *FORMATS, *PRESETS} - {"glassformer"}
+    names |= {name for table in ARCHITECTURES.values() for name in table.heads}
+    for path in FILES:
+        assert not compared(path.read_text()) & names, path.name
+    assert compared('if kind == "llama" or name in ("bert", "x"): pass') & names == {
+        "llama",
+        "bert",
+    }
 
 
 def test_nothing_can_execute_what_a_file_says() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from test_readme import FIGURES, NOT_RUN, README, inline_commands
+from documented import FIGURES, NOT_RUN, README, inline_commands
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 COMMANDS = [line for line in inline_commands(README + FIGURES) if line not in NOT_RUN]

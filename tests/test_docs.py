@@ -17,14 +17,14 @@ from typer.main import get_command
 
 import glassformer as gf
 from commands import glassformer
+from documented import NOT_RUN, inline_commands
 from furnished import furnish
 from glassformer import glass
 from glassformer.cli.main import ANY_FIELD, app
 from glassformer.cli.training import split_fields
 from glassformer.recipe.field_names import GROUPS
 from sitebuild import build_site
-from test_arrows import FILES, room
-from test_readme import NOT_RUN, inline_commands
+from sources import FILES, room
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

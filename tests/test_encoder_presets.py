@@ -9,7 +9,23 @@ COMMON = {
     "attention_probs_dropout_prob": 0.1, "hidden_act": "gelu", "hidden_dropout_prob": 0.1,
     "initializer_range": 0.02,
 }  # fmt: skip
+ROBERTA = COMMON | {
+    "bos_token_id": 0, "eos_token_id": 2, "hidden_size": 768, "intermediate_size": 3072,
+    "layer_norm_eps": 1e-5, "max_position_embeddings": 514, "num_attention_heads": 12,
+    "num_hidden_layers": 12, "pad_token_id": 1, "type_vocab_size": 1,
+}  # fmt: skip
 PUBLISHED = {
+    "roberta-base": ROBERTA | {
+        "model_type": "roberta", "architectures": ["RobertaForMaskedLM"], "vocab_size": 50265,
+    },
+    "xlm-roberta-base": ROBERTA | {
+        "model_type": "xlm-roberta", "architectures": ["XLMRobertaForMaskedLM"],
+        "output_past": True, "position_embedding_type": "absolute", "vocab_size": 250002,
+    },
+    "camembert-base": ROBERTA | {
+        "model_type": "camembert", "architectures": ["CamembertForMaskedLM"], "bos_token_id": 5,
+        "eos_token_id": 6, "output_past": True, "vocab_size": 32005,
+    },
     "mpnet-base": COMMON | {
         "model_type": "mpnet", "architectures": ["MPNetModel"], "bos_token_id": 0,
         "eos_token_id": 2, "pad_token_id": 1, "hidden_size": 768, "intermediate_size": 3072,

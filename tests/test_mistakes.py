@@ -112,6 +112,11 @@ def test_a_group_and_a_list_in_a_recipe(here: Path) -> None:
     text = recipe.read_text()
     recipe.write_text(text.replace("[data]", "[dataset]"))
     assert "'valid_fraction': 0.1}): did you mean 'data'?" in refused("pretrain", recipe, code=2)
+    more = '[[data.more]]\ntrain = "text.txt"\ndocment = "line"\n'
+    recipe.write_text(f"{text}\n{more}")
+    assert "'data.more.0.docment' (value 'line'): did you mean" in refused(
+        "pretrain", recipe, code=2
+    )
     recipe.write_text(text.replace('"text.txt"', '["text.txt"]'))
     assert "data.train = ('text.txt',): write one, not a list" in (
         refused("pretrain", recipe, code=2)

@@ -20,7 +20,7 @@ from glassformer.errors import CheckpointError, ConfigError, GlassformerError, I
 from glassformer.pretrained import named
 from glassformer.train.compare_plan import plan
 from glassformer.train.run_dir import locked
-from test_arrows import FILES, PACKAGE, imports
+from sources import FILES, PACKAGE, imports
 
 TESTS = Path(__file__).parent
 BOUND = {

@@ -110,7 +110,6 @@ def test_results_are_float32(slow: None) -> None:
     assert {tensor.dtype for tensor in half.values()} == {torch.float32}
 
 
-@pytest.mark.filterwarnings("ignore:.*mkldnn")  # torch's, on a CPU that emulates bfloat16
 def test_results_of_a_model_in_bfloat16_are_float32_too() -> None:
     model = gf.load("gf-encoder", dtype=torch.bfloat16)
     assert model.embed(["A cat."]).dtype == torch.float32
@@ -118,7 +117,6 @@ def test_results_of_a_model_in_bfloat16_are_float32_too() -> None:
     assert {tensor.dtype for tensor in gf.record(model, "A cat.").values()} == {torch.float32}
 
 
-@pytest.mark.filterwarnings("ignore:.*mkldnn")
 def test_the_same_words_in_both_precisions() -> None:
     narrow, wide = (gf.load("gf-en-ru", dtype=dtype) for dtype in (torch.bfloat16, torch.float32))
     assert [str(each) for each in narrow.translate(SENTENCES[:1])] == [

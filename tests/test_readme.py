@@ -14,27 +14,14 @@ from pathlib import Path
 import pytest
 
 from commands import glassformer
+from documented import FIGURES, NOT_RUN, README, ROOT, inline_commands
 from furnished import TEXT, furnish
 from glassformer.pretrained import shipped, shipped_runs
 from ports import free_port
 
-ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
-FIGURES = (ROOT / "docs" / "figures.md").read_text()
-NOT_RUN = {  # QUARANTINES.md says why
-    "make docs", "make test", "python benchmarks/forward.py --cuda",
-    "python benchmarks/decode.py --cuda", "pip install glassformer",
-    "make run",  # the test below
-}  # fmt: skip
-
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
-
-
-def inline_commands(text: str) -> list[str]:
-    """Commands within sentences and tables."""
-    return list(dict.fromkeys(re.findall(r"`((?:python|glassformer|make) [^`]+)`", text)))
 
 
 def commands() -> list[str]:

@@ -29,8 +29,9 @@ def find(name: str) -> Preset:
     if not packed and not exists:
         near = difflib.get_close_matches(name.lower(), PRESETS, n=10)
         hint = "`glassformer presets` lists the presets"
-        if near:  # the first letter is rarely wrong
-            nearest = min(near, key=lambda known: known[0] != name[:1].lower())
+        if near:  # what is before the first hyphen is rarely wrong
+            family = name.lower().partition("-")[0]
+            nearest = min(near, key=lambda known: known.partition("-")[0] != family)
             hint = f"did you mean {nearest!r}?"
         raise ConfigError(f"{name}: no preset, no folder and no file: {hint}")
     from glassformer.checkpoint import is_vectors, read_configs

@@ -8,7 +8,6 @@ emulates every product, up to 400 times slower. Results are float32 either way.
 from __future__ import annotations
 
 import platform
-import warnings
 from dataclasses import dataclass
 from functools import cache
 
@@ -57,8 +56,6 @@ def read_dtype(dtype: torch.dtype | str) -> torch.dtype:
     known = DTYPES.get(dtype.removeprefix("torch.")) if isinstance(dtype, str) else dtype
     if known is None or known not in DTYPES.values():
         raise ConfigError(f"dtype = {shown(dtype)}: write one of {', '.join(DTYPES)}")
-    if known in HALF:  # on a CPU that emulates it torch warns, with a stack trace
-        warnings.filterwarnings("ignore", "mkldnn_matmul failed", UserWarning)
     return known
 
 

@@ -6,16 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from handling import MAP, MATRIX, PAGES, head, taken
 from playwright.sync_api import Page, expect
 from screens import Server, drawn, painted, pixels, settle, table
-from test_studio_export import PAGES, head, taken
 
 import glassformer as gf
 from glassformer.studio.standalone import WEB
 from glassformer.studio.toys import toy
 from sampling import mostly_slow
 
-MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
 COLOURS = """() => [...document.querySelectorAll("main canvas")]
   .filter((canvas) => canvas.checkVisibility() && canvas.shows)
   .flatMap((canvas) => {

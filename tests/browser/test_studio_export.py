@@ -8,17 +8,13 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, TimeoutError, expect
-from screens import Bytes, Server, drawn, painted, pixels, settle, table
+from handling import MAP, MATRIX, PAGES, drop, head, taken
+from playwright.sync_api import Page, expect
+from screens import Server, drawn, painted, pixels, settle, table
 
 import glassformer as gf
 from glassformer.studio.toys import toy
 
-MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
-PAGES = (
-    "model", "map", "head", "numbers", "translate", "generate", "layers", "positions", "space",
-    "neurons", "lab", "compare",
-)  # fmt: skip
 FRAME = """([selector, colour]) => {
   const [origin, box] = ["#page", `#page ${selector}`]
     .map((each) => document.querySelector(each).getBoundingClientRect());
@@ -43,29 +39,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \x01 =1+1"
 
 
-def taken(page: Page, kind: str, folder: Path) -> Path:
-    """Clicked together in the dialog, and saved."""
-    page.keyboard.press("E")
-    dialog = page.get_by_role("dialog", name="Export")
-    try:
-        with page.expect_download(timeout=60_000) as started:
-            dialog.get_by_role("button", name=kind, exact=True).click()
-    except TimeoutError as error:
-        raise AssertionError(dialog.get_by_role("status").text_content()) from error
-    path = folder / started.value.suggested_filename
-    started.value.save_as(path)
-    page.keyboard.press("Escape")
-    return path
-
-
 def numbers(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
-
-
-def head(server: Server, page: Page) -> Bytes:
-    run, stack, layer, number, view, *_ = drawn(page, MATRIX)
-    return server.tensor(f"runs/{run}/head/{stack}/{layer}/{number}?view={view}")
 
 
 def words(root: ElementTree.Element) -> set[str]:
@@ -292,19 +268,6 @@ def test_answers_and_the_walk_with_all_their_digits(
         assert column(rows, "From scores to weights", name) == walk[wanted]
     query = [float(row["value"]) for row in rows if row["picture"] == "q query"]
     assert query == walk["vectors"]["q"]
-
-
-def drop(page: Page, data: bytes) -> None:
-    page.evaluate(
-        """(bytes) => {
-          const given = new DataTransfer();
-          const name = "<img src=x onerror=alert(1)>.gftrace";
-          given.items.add(new File([Uint8Array.from(bytes)], name));
-          const drop = new DragEvent("drop", { dataTransfer: given, bubbles: true });
-          document.body.dispatchEvent(drop);
-        }""",
-        list(data),
-    )
 
 
 def test_a_trace_comes_back(toys: Server, open_page: Callable[..., Page], tmp_path: Path) -> None:

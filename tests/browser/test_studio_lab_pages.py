@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from handling import MATRIX, NAMELESS, check_by_tab, drop, taken
+from hostile import BENIGN, HOSTILE, TAGS, Mouth
 from playwright.sync_api import Page, expect
 from screens import Bytes, Server, drawn, painted, pixels, settle, table
-from test_studio_export import drop, taken
-from test_studio_hostile import BENIGN, HOSTILE, TAGS, Mouth
-from test_studio_walk import NAMELESS, check_by_tab
 
 import glassformer as gf
 from glassformer.studio.toys import toy
 
-MATRIX = ".matrix-pane canvas"
 CHECKPOINT = "[aria-label='Weights at this checkpoint'] canvas"
 SIGNED = """async (theme) => (await import("./signed.js")).diverging(theme)"""
 PAGES = ("lab", "compare", "training")

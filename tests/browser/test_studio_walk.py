@@ -4,22 +4,12 @@ import re
 from collections.abc import Callable
 
 import pytest
+from handling import NAMELESS, check_by_tab
 from playwright.sync_api import Page, expect
 from screens import Server, settle
 
 KEYS = """async () => (await import("./keys.js")).KEYS
   .map(([key, does, , pages]) => [key, does, pages ?? null])"""
-TABBED = """() => [...document.querySelectorAll("a, button, input, select, [tabindex='0']")]
-  .filter((e) => e.tabIndex >= 0 && !e.disabled && e.checkVisibility() && !e.closest("dialog"))
-  .length"""
-FOCUS = """() => {
-  const { outlineStyle, outlineWidth } = getComputedStyle(document.activeElement);
-  return [document.activeElement.tagName, outlineStyle, parseFloat(outlineWidth)];
-}"""
-NAMELESS = """() => [...document.querySelectorAll("button, select, input, a, canvas")]
-  .filter((e) => !(e.textContent.trim() || e.ariaLabel || e.labels?.length
-    || e.closest("[aria-hidden], [aria-label]")))
-  .map((e) => e.outerHTML)"""
 IN_SIGHT = """() => [...document.querySelectorAll("main .strip, main .steps")].map((list) => {
   const [room, box] = [list, list.querySelector("[aria-pressed=true], [aria-current]")]
     .map((each) => each.getBoundingClientRect());
@@ -88,16 +78,6 @@ def test_the_help_lists_every_shortcut(toys: Server, open_page: Callable[..., Pa
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
     assert "#/model" in page.url or "#" not in page.url
-
-
-def check_by_tab(page: Page) -> None:
-    """Every control is reached, and what has the focus can be seen."""
-    reached = []
-    for _ in range(page.evaluate(TABBED)):
-        page.keyboard.press("Tab")
-        reached.append(page.evaluate(FOCUS))
-    assert "BODY" not in [tag for tag, _, _ in reached]
-    assert all(style != "none" and width >= 1 for _, style, width in reached), reached
 
 
 @pytest.mark.parametrize("name", PAGES)

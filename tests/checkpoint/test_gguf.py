@@ -343,8 +343,8 @@ def test_a_text_starts_and_ends_as_the_file_says(
 
 @pytest.mark.parametrize(
     "changes",
-    [{"model": "llama"}, {"pre": "default"}, {"pre": ggufs.GONE}, {"add_space_prefix": True}],
-    ids=["llama", "default", "none", "space"],
+    [{"model": "bert"}, {"pre": "default"}, {"pre": ggufs.GONE}, {"add_space_prefix": True}],
+    ids=["bert", "default", "none", "space"],
 )
 def test_a_tokenizer_that_is_not_known_is_left_out_aloud(
     changes: dict[str, Any], tmp_path: Path

@@ -10,6 +10,7 @@ import pytest
 
 import glassformer as gf
 from commands import glassformer, refused
+from glassformer.generate.chat import prepare_chat
 from smollm import chat_template
 
 
@@ -41,7 +42,8 @@ def test_the_chat_is_remembered_until_reset(folder: Path, monkeypatch: pytest.Mo
     assert first["text"] == third["text"] and first["prompt_tokens"] == third["prompt_tokens"]
     chat = [{"role": "user", "content": "Hello!"}, {"role": "assistant", "content": first["text"]}]
     model = gf.load(folder)
-    job = model.chat_job([*chat, {"role": "user", "content": "And you?"}], None, {})
+    chat.append({"role": "user", "content": "And you?"})
+    job = prepare_chat(model.task, model.tokenizer, model.origin, chat, {})
     assert second["prompt_tokens"] == len(job.prompts[0]) > first["prompt_tokens"]
     assert first["text"] == model.chat("Hello!", max_new_tokens=5).text
 

@@ -127,13 +127,17 @@ def test_a_card_from_what_a_run_left(folder: Path, tmp_path: Path) -> None:
     measured = glassformer("evaluate", folder / "gf-encoder", recipe, *words,
                            "--objective.length=48")  # fmt: skip
     (tmp_path / "run" / "evaluate.json").write_text(measured)
+    (tmp_path / "run" / "run.toml").write_text(
+        'date = 2026-11-17\nhardware = "two cores"\nnote = "It was resumed once."\n'
+    )
     (tmp_path / "run" / "prepare.log").write_text("train: 3 copies of lines, left out\nmore\n")
     card_maker().main("gf-encoder", tmp_path / "run")
     card = (tmp_path / "run" / "model" / "README.md").read_text()
     accuracy = json.loads(measured)["next_sentence_accuracy"]
     for told in (
         "# gf-encoder", 'gf.load("gf-encoder")', "glassformer pretrain recipes/gf-encoder.toml",
-        "Steps: 20; ", "WordNet 3.0 licence", "CC BY 2.0 FR", "3 copies of lines, left out",
+        "Steps: 20; ", "minutes on two cores,\n2026-11-17. It was resumed once.\n",
+        "WordNet 3.0 licence", "CC BY 2.0 FR", "3 copies of lines, left out",
         f"| next sentence accuracy | {accuracy:.4g} |", "## Limits", "texts have at most 48 tokens",
     ):  # fmt: skip
         assert told in card, told

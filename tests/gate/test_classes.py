@@ -3,11 +3,13 @@
 Under a second of CPU, under 50 MB more memory, nothing executed, nothing opened beside it.
 """
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from folders import ALIKE, THEIRS
 from gate import config_cases, file_cases, text_cases, weight_cases
 from gate.damage import Case
 from gate.harness import MOST_MB, MOST_SECONDS, Harness, Verdict
@@ -52,6 +54,13 @@ def test_a_malformed_folder_gets_one_line(
     case.damage(folder)
     given = folder / case.path
     check_refused(harness.run("load", folder=str(given)), str(given), *case.words)
+
+
+def test_there_is_a_whole_folder_of_every_architecture(whole: dict[str, Path]) -> None:
+    """The mutations choose among them."""
+    kinds = {json.loads((folder / "config.json").read_text())["model_type"]
+             for folder in whole.values()}  # fmt: skip
+    assert kinds == THEIRS.keys() - set(ALIKE)
 
 
 def test_a_whole_folder_loads(harness: Harness, whole: dict[str, Path]) -> None:

@@ -147,6 +147,7 @@ TOKENIZERS |= {
     SMOL: TOKENIZERS[GPT2],
     PHI3: TOKENIZERS[LLAMA],
     "T5ForConditionalGeneration": TOKENIZERS[MARIAN],
+    "MT5ForConditionalGeneration": TOKENIZERS[MARIAN],
     "UMT5ForConditionalGeneration": TOKENIZERS[MARIAN],
     "MBartForConditionalGeneration": TOKENIZERS[MARIAN],
     M2M100: TOKENIZERS[MARIAN],

@@ -9,6 +9,7 @@ import torch
 
 import glassformer as gf
 from generate.reference import SOME, beam_case, greedy_case, pair, prompts, sample_case, theirs
+from glassformer.generate.job import prepare
 
 CASES = {"greedy": (greedy_case, 80), "beam": (beam_case, 100), "sample": (sample_case, 40)}
 
@@ -109,7 +110,7 @@ def given_all(model, prompt, ids):
     if model.task.spec.kind == "causal_lm":
         logits = model.logits([[*prompt, *ids[:-1]]])[0][len(prompt) - 1 :]
     else:
-        first = 2 if model.origin.architecture.model_type in ("bart", "mbart", "t5gemma") else 0
-        logits = model.logits([prompt], targets=[[first, *ids[:-1]]])[0]
+        (start,) = prepare(model.task, None, model.origin, [prompt], {}).prompts
+        logits = model.logits([prompt], targets=[[*start, *ids[:-1]]])[0]
     chances = logits.log_softmax(-1)
     return [row[token].item() for row, token in zip(chances, ids, strict=True)]

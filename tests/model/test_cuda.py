@@ -12,6 +12,8 @@ from glassformer.model.block import ACTIVATIONS
 from glassformer.tasks import cross_entropy
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+if torch.cuda.is_available():
+    from glassformer.kernels import cached_attention
 
 RAGGED, OTHER, EVEN = [7, 130, 1, 64, 33], [5, 17, 200, 3, 9], [32] * 4
 PROBLEMS = {  # heads, key heads, width, causal, window, queries, keys
@@ -151,6 +153,41 @@ def test_attend_takes_the_span_kernel_and_repeats_its_bits(way: str) -> None:
             names = kernels_of(learn)
             assert {"_forward", "_backward_queries", "_backward_keys"} <= names
         assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+
+
+CACHES = {  # heads, key heads, width, window
+    "plain": (12, 12, 64, None),
+    "grouped": (9, 3, 64, None),
+    "one key head": (20, 1, 128, None),
+    "window": (4, 4, 64, 16),
+    "odd width": (3, 3, 24, None),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", CACHES)
+@torch.no_grad()
+def test_a_step_of_decoding(name: str, dtype: torch.dtype, monkeypatch) -> None:
+    H, G, D, window = CACHES[name]
+    lengths, room = [1, 70, 33, 200, 64], 200
+    B = len(lengths)
+    how = AttentionSpec(causal=True, window=window, scale=D**-0.5)
+    q, k, v = torch.randn(B, H, D), torch.randn(B, G, room, D), torch.randn(B, G, room, D)
+    q, k, v = (x.to(dtype).double() for x in (q, k, v))
+    right = attend(q, k, v, Sequences.of([1] * B), Sequences.of(lengths), how)
+    fast = [x.to("cuda", dtype) for x in (q, k, v)]
+    calls = []
+    kernel = cached_attention.cached_attention
+    monkeypatch.setattr(
+        cached_attention, "cached_attention", lambda *args: calls.append(1) or kernel(*args)
+    )
+    ones, texts = (Sequences.of(each, device="cuda") for each in ([1] * B, lengths))
+    ours = attend(*fast, ones, texts, replace(how, masks={})).cpu().double()
+    assert calls  # not torch's kernel
+    assert (ours - right).norm() <= LIMITS[dtype] * right.norm()
+    fewer = Sequences.of([max(1, n - 1) for n in lengths], device="cuda")
+    wrong = attend(*fast, ones, fewer, replace(how, masks={})).cpu().double()
+    assert (wrong - right).norm() > 5 * LIMITS[dtype] * right.norm()
 
 
 def test_the_operator_is_registered_as_torch_wants_it() -> None:

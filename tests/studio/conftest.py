@@ -1,9 +1,12 @@
 """The toys, served; one of each family."""
 
+import drawings
 import pytest
 from fastapi.testclient import TestClient
 
+import glassformer as gf
 from glassformer.studio.app import create_app
+from glassformer.studio.samples import ServedModel
 from glassformer.studio.toys import toys
 
 PORT = 8642
@@ -42,5 +45,20 @@ def run(client):
         answer = client.post("/api/runs", json=body)
         assert answer.status_code == 200, answer.text
         return answer.json()
+
+    return asked
+
+
+@pytest.fixture
+def drawn(open_studio):
+    """A client, a run, and the same run by `record`."""
+
+    def asked(model, ids=drawings.IDS):
+        client = open_studio([ServedModel("it", model)])
+        row = client.post("/api/runs", json={"model": "it", "text": " ".join(map(str, ids))}).json()
+        queries = row["tokens"]["queries"]
+        both = len(queries) > 1
+        given = (ids, [int(each["piece"]) for each in queries["decoder"]]) if both else ids
+        return client, row, gf.record(model, given)
 
     return asked

@@ -3,50 +3,17 @@
 import numpy as np
 import pytest
 import torch
+from drawings import CLASSES, read, small
 from torch.nn.functional import adaptive_max_pool2d
 
-import folders
 import glassformer as gf
 from folders import tiny
-from glassformer import build_task
 from glassformer.model import Look
 from glassformer.studio.jobs import Cancelled, JobMonitor
 from glassformer.studio.runs import record_run
-from glassformer.studio.samples import ServedModel
 from glassformer.studio.schemas import RunRequest
 from glassformer.studio.views.encode import THUMBNAIL
 from glassformer.studio.views.network import network_guesses
-
-CLASSES = {kind: next(iter(each.heads)) for kind, each in folders.THEIRS.items()}
-CLASSES |= {"gpt2": "GPT2LMHeadModel", "t5": "T5ForConditionalGeneration"}
-CLASSES |= {"bert": "BertForMaskedLM"}
-IDS = [5, 11, 3, 47, 2, 9, 30]
-
-
-def small(kind):
-    name = CLASSES[kind]
-    return folders.heat(gf.Model(build_task(folders.CONFIGS[name], folders.TASKS[name])).eval())
-
-
-def read(client, path):
-    answer = client.get(f"/api/runs/{path}")
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
-@pytest.fixture
-def drawn(open_studio):
-    """A client, a run, and the same run by `record`."""
-
-    def asked(model, ids=IDS):
-        client = open_studio([ServedModel("it", model)])
-        row = client.post("/api/runs", json={"model": "it", "text": " ".join(map(str, ids))}).json()
-        queries = row["tokens"]["queries"]
-        both = len(queries) > 1
-        given = (ids, [int(each["piece"]) for each in queries["decoder"]]) if both else ids
-        return client, row, gf.record(model, given)
-
-    return asked
 
 
 def places(post, layer, cross):

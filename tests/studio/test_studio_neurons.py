@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from test_studio_formulas import check
-from test_studio_formulas import small as double
-from test_studio_network import CLASSES, IDS, drawn, read, small  # noqa: F401 - drawn is a fixture
+from drawings import CLASSES, IDS, read, small
+from slides import check
 
 import glassformer as gf
 from glassformer.errors import ConfigError
@@ -15,7 +14,7 @@ from glassformer.studio.views.neurons import STRONGEST
 
 @torch.no_grad()
 @pytest.mark.parametrize("kind", CLASSES)
-def test_every_number_is_the_recorders(kind, drawn):  # noqa: F811
+def test_every_number_is_the_recorders(kind, drawn):
     model = small(kind)
     client, row, trace = drawn(model)
     for side, tokens in row["tokens"]["queries"].items():
@@ -40,7 +39,7 @@ def test_every_number_is_the_recorders(kind, drawn):  # noqa: F811
 
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "llama", "marian", "t5"])
-def test_units_are_the_mlps_own(kind, drawn):  # noqa: F811
+def test_units_are_the_mlps_own(kind, drawn):
     """By hand, from the MLP's input: gated and plain; W_2 of them is what the MLP adds."""
     model = small(kind)
     _, row, trace = drawn(model)
@@ -61,7 +60,7 @@ def test_units_are_the_mlps_own(kind, drawn):  # noqa: F811
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "llama", "marian"])
 def test_a_unit_off_adds_nothing(kind, open_studio):
     """What the MLP adds loses its column of W_2; the formulas of Numbers still hold."""
-    model = double(kind)
+    model = small(kind, torch.float64)
     client = open_studio([ServedModel("it", model)])
     side = "encoder" if kind in ("bert", "marian") else "decoder"
     ask = {"model": "it", "text": " ".join(map(str, IDS))}

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from test_studio_formulas import CLASSES, Slide, small
+from drawings import CLASSES, IDS, small
+from slides import Slide
 
 import glassformer as gf
 from glassformer.studio.samples import ServedModel
-
-IDS = [5, 11, 3, 47, 2, 9, 30]
 
 
 def parts(formula):
@@ -23,7 +22,7 @@ def parts(formula):
 @pytest.mark.parametrize("kind", CLASSES)
 def test_every_product_is_the_formulas(kind, open_studio):
     """Every matrix of every step: its operand, the product with its bias, and one row."""
-    model = small(kind)
+    model = small(kind, torch.float64)
     client = open_studio([ServedModel("it", model)])
     row = client.post("/api/runs", json={"model": "it", "text": " ".join(map(str, IDS))}).json()
     queries = row["tokens"]["queries"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from test_studio_network import CLASSES, IDS, small
+from drawings import CLASSES, IDS, small
 
 import folders
 import glassformer as gf

@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 import glassformer as gf
 from glassformer.errors import ConfigError, InputError
+from glassformer.generate.chat import prepare_chat
 from glassformer.text import chat, chat_sandbox, jinja_child
 from glassformer.text.chat import FORMATS, KNOWN, chat_format, fingerprint, template_of
 from glassformer.text.chat_sandbox import render_template
@@ -201,7 +202,8 @@ def test_the_answer_ends_at_the_end_of_its_turn(tmp_path: Path) -> None:
     prompt = FORMATS["SmolLM2"].render(messages("Hello!"))
     (expected,) = model.generate(prompt, max_new_tokens=7)
     answer = talker.chat("Hello!", max_new_tokens=7)
-    assert talker.chat_job("Hello!", None, {}).prompts == model.tokenizer.ids([prompt])
+    job = prepare_chat(talker.task, talker.tokenizer, talker.origin, "Hello!", {})
+    assert job.prompts == model.tokenizer.ids([prompt])
     assert "".join(talker.stream_chat(messages("Hello!"), max_new_tokens=7)) == answer.text
     assert len(answer.ids) <= 7 and expected.ids
     assert talker.chat("Hello!", template="{{ messages[0].content }}", max_new_tokens=3).ids

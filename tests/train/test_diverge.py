@@ -10,49 +10,16 @@ from typing import Any
 
 import pytest
 import torch
-from harness import at_step, damaged, live, result, session, signal_self, steps, write_recipe
+from harness import at_step, damaged, live, result, signal_self, steps, write_recipe
+from spoiling import rows_of, spoil
 
 from glassformer.checkpoint import load_task
 from sampling import mostly_slow
-
-Tokens = list[int]
-
-
-def spoil(bad: list[Tokens], how: str) -> None:
-    """Rows with these tokens spoil the step that takes them, whenever they come."""
-    from glassformer.tasks import LossSum
-    from glassformer.train import loop
-
-    made = loop.losses_of
-
-    def losses_of(task: Any) -> Any:
-        def losses(batch: Any) -> Any:
-            found = dict(made(task)(batch))
-            if batch.tokens.tolist() in bad:
-                total = found["labels"].total
-                nothing = next(task.parameters()).sum() * 0
-                spoilt = {
-                    "nan": total * float("nan"),
-                    "inf": total * float("inf"),
-                    "gradient": total + nothing.sqrt(),  # the loss is fine, its slope is not
-                    "spike": total * 1e4,
-                }[how]
-                found["labels"] = LossSum(spoilt, found["labels"].count)
-            return found
-
-        return losses
-
-    loop.losses_of = losses_of
 
 
 def both(*mischief: Any) -> None:
     for each in mischief:
         each()
-
-
-def rows_of(recipe: Path, out: Path, *blocks: int) -> list[Tokens]:
-    given = session(recipe, out)
-    return [given.rows[block].batch.tokens.tolist() for block in blocks]
 
 
 def without(recipe: Path, *blocks: int) -> dict[str, Any]:

@@ -14,12 +14,15 @@ from harness import at_step, live, result, session, signal_self
 
 import glassformer as gf
 from commands import glassformer, refused
-from glassformer.config import DropoutRates
+from glassformer.config import DropoutRates, TaskConfig
 from glassformer.data.batches import PackedRows
 from glassformer.data.run_paths import RunPaths
 from glassformer.distributed import DistributedContext
+from glassformer.presets import PRESETS
 from glassformer.recipe.schema import read_recipe
+from glassformer.tasks import build_task
 from glassformer.train.build import Builder
+from glassformer.train.init_from import keep_shared
 from tiny import LABELLED, labelled, write_recipe
 
 EASY: dict[str, Any] = {  # learnt by heart in a few seconds
@@ -289,6 +292,25 @@ def test_the_body_stays_and_the_head_is_new(tmp_path: Path) -> None:
     glassformer("finetune", start, recipe, "--out", tmp_path / "tuned")
     said = glassformer("finetune", tmp_path / "tuned/model", recipe, "--out", tmp_path / "more")
     assert "new head" not in said.errors  # it knows these labels
+
+
+def test_the_parts_of_a_head_that_know_no_labels_are_kept() -> None:
+    config = PRESETS["bert-tiny"].model.model_copy(update={"vocab_size": 30})
+    old = build_task(config, TaskConfig(kind="masked_lm_nsp"))
+    kept = {"masked_lm": ["transform", "lm_head"], "classification": ["pooler"], "tagging": []}
+    specs = {
+        "masked_lm": TaskConfig(kind="masked_lm"),
+        "classification": TaskConfig(kind="classification", labels=("a", "b"), pooler="tanh"),
+        "tagging": TaskConfig(kind="token_classification", labels=("a", "b")),
+    }
+    for name, spec in specs.items():
+        new = build_task(config, spec)
+        assert keep_shared(new, old) == kept[name]
+        for part in kept[name]:
+            for mine, its in zip(
+                getattr(new, part).parameters(), getattr(old, part).parameters(), strict=True
+            ):
+                assert torch.equal(mine, its)
 
 
 def test_a_recipe_changes_the_dropout_of_a_model_and_nothing_else(tmp_path: Path) -> None:

@@ -26,7 +26,6 @@ def moved(kind: type[torch.optim.Muon], **settings: float | str) -> list[Tensor]
     return [weight.detach() - was for weight, was in zip(weights, start, strict=True)]
 
 
-@pytest.mark.filterwarnings("ignore:.*mkldnn")  # torch's own uses bfloat16 on every CPU
 @pytest.mark.parametrize("decay", [0.0, 0.3])
 def test_it_moves_as_torchs_own(decay: float) -> None:
     theirs = moved(torch.optim.Muon, lr=0.02, weight_decay=decay, adjust_lr_fn="match_rms_adamw")

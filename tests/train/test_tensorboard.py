@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from harness import at_step, live, signal_self, write_recipe
+from spoiling import rows_of, spoil
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from commands import glassformer, refused
@@ -59,8 +60,6 @@ def test_a_run_that_was_killed_resumes_with_the_same_curves(tmp_path: Path) -> N
 
 
 def test_a_rollback_hides_the_bad_steps(tmp_path: Path) -> None:
-    from test_diverge import rows_of, spoil
-
     recipe, run = write_recipe(tmp_path, save_every=3), tmp_path / "run"
     bad = rows_of(recipe, tmp_path / "look", 4)
     end = live("pretrain", recipe, "--out", run, *FLAG, mischief=partial(spoil, bad, "nan"))

@@ -60,6 +60,7 @@ class Architecture:
     rule: Callable[[Json, ModelConfig], str | None] = lambda foreign, config: None
     inert: tuple[str, ...] = ()  # tensors of some files that are not weights
     tables: bool = False  # whether it may have no blocks: a table of vectors
+    ours: bool = False  # no other library opens it
 
     def read(self, foreign: Json, source: str) -> tuple[ModelConfig, TaskConfig]:
         """Our configs for their config.json, which `source` names in error messages."""

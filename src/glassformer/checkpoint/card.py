@@ -50,7 +50,7 @@ def card_for_hub(card: str, name: str) -> str:
 
 
 def _layout(task: Task) -> str:
-    if layout_of(task.backbone.config, task.spec)[0].model_type == "glassformer":
+    if layout_of(task.backbone.config, task.spec)[0].ours:
         return "The folder is in glassformer's own layout: no other library opens it."
     return "The folder is in the Hugging Face layout: `transformers` opens it, too."
 

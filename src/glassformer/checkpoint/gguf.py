@@ -189,7 +189,8 @@ def _config(header: GgufHeader, kind: str, stored: dict[str, Stored]) -> Json:
 def _with_scaling(file: GgufFile, header: GgufHeader) -> Json:
     """The config with what the factors in the file are made of: those of Llama 3 are known."""
     shape, base = file.stored[FACTORS].shape, look_up(file.config, f"{file.kind}.rope.freq_base")
-    known = file.kind == "llama" and len(shape) == 1 and shape[0] <= MOST_PAIRS
+    reads = any("file.scaling.factor" in key.names for key in file.architecture.keys)
+    known = reads and len(shape) == 1 and shape[0] <= MOST_PAIRS
     if known and (base is None or (type(base) is float and base > 1)):
         factors = file.tensor(FACTORS)
         width, factor = 2 * shape[0], factors.max().item()

@@ -139,17 +139,17 @@ def run(
 
     options = SessionOptions()
     options.log_severity_level = 3  # errors
-    given = padded(ids, left=True)
-    given["token_type_ids"] = torch.zeros_like(given["input_ids"])
+    inputs = padded(ids, left=True)
+    inputs["token_type_ids"] = torch.zeros_like(inputs["input_ids"])
     for graph in graphs:
         session = InferenceSession(folder / graph.file, options, ["CPUExecutionProvider"])
-        values = session.run(None, {name: given[name].numpy() for name in graph.inputs})
+        values = session.run(None, {name: inputs[name].numpy() for name in graph.inputs})
         outputs = dict(zip(graph.outputs, map(torch.from_numpy, values), strict=True))
-        real = given["attention_mask"] > 0
+        real = inputs["attention_mask"] > 0
         if targets is not None:  # the decoder is next
-            states = {f"encoder_{name}": value for name, value in given.items()}
+            states = {f"encoder_{name}": value for name, value in inputs.items()}
             states["encoder_hidden_states"] = outputs.get("last_hidden_state", real)
-            given = {**states, **padded(targets)}
+            inputs = {**states, **padded(targets)}
     return outputs, real
 
 

@@ -75,17 +75,18 @@ def reply(
     model: Model, messages: list[dict[str, str]], template: str | None, settings: Any, as_json: bool
 ) -> str:
     """Print the answer as it is generated, and the number of tokens; the answer."""
+    from glassformer.generate.chat import prepare_chat
     from glassformer.generate.job import stream
 
-    job = model.chat_job(messages, template, settings)
+    task, tokenizer = model.able("generate")
+    job = prepare_chat(task, tokenizer, model.origin, messages, settings, template)
     pieces = []
     for piece in stream(job):
         pieces.append(piece)
         if not as_json:
             typer.echo(prose(piece, "\n\t"), nl=False)
     answer = "".join(pieces)
-    assert model.tokenizer is not None  # noqa: S101 - chat_job has checked it
-    read, written = len(job.prompts[0]), len(model.tokenizer.ids([answer])[0])
+    read, written = len(job.prompts[0]), len(tokenizer.ids([answer])[0])
     if as_json:
         row = {"text": answer, "prompt_tokens": read, "answer_tokens": written}
         typer.echo(json.dumps(row, ensure_ascii=False))

@@ -200,11 +200,17 @@ def write_predictions(table: DataTable, cells: Sequence[Cells | None], out: Path
     typer.echo(f"{out}: {len(whole.rows):,} rows, with {many}")
 
 
+def ignore_emulation() -> None:
+    """torch warns, with a stack trace, when a CPU emulates products in half precision."""
+    warnings.filterwarnings("ignore", "mkldnn_matmul failed", UserWarning)
+
+
 @contextmanager
 def warnings_on_stderr() -> Iterator[None]:
     """Print Python warnings as lines on stderr."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
+        ignore_emulation()
         yield
     for warning in caught:
         typer.echo(f"glassformer: {warning.message}", err=True)

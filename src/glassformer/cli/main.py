@@ -36,7 +36,7 @@ from glassformer.cli import (
     training,
     translate,
 )
-from glassformer.cli.common import with_paths
+from glassformer.cli.common import ignore_emulation, with_paths
 from glassformer.errors import GlassformerError
 from glassformer.strict import plainly
 from glassformer.version import __version__
@@ -109,6 +109,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a console may lack characters: cp1252 has no я
             stream.reconfigure(errors="backslashreplace")
+    ignore_emulation()
     try:
         sys.exit(app(standalone_mode=False))
     except GlassformerError as error:

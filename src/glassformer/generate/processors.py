@@ -185,6 +185,8 @@ def forbid_end(scores: Tensor, rows: LogitRows, *, ends: Tensor, least: int) -> 
     young = rows.generated < least
     if not young.any():
         return scores
+    if young.all():
+        return forbid_tokens(scores, rows, tokens=ends)
     never = torch.full((), NEVER, dtype=scores.dtype, device=scores.device)
     return scores.index_put((_where(young, scores)[:, None], ends), never)
 

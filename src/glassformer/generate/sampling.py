@@ -90,7 +90,6 @@ def draw(scores: Tensor, uniform: Tensor) -> Tensor:
     return torch.searchsorted(ends, place, right=True)[:, 0].clamp(max=scores.shape[1] - 1)
 
 
-@torch.no_grad()
 def generate_tokens(
     engine: Engine,
     requests: Iterable[Request | None],
@@ -178,6 +177,7 @@ class _Batch:
             self.texts[slot] = text
         self.rows = None
 
+    @torch.no_grad()  # here and in the engine: a generator would switch it at every token
     def choose(self) -> AsyncTokens:
         """Choose one token for each text; those that reach their limit leave the engine."""
         scores = self._processed()

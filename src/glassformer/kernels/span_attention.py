@@ -147,7 +147,7 @@ def _launch(
 
 
 @triton.jit
-def _load(X, row, count, stride, D: tl.constexpr, BD: tl.constexpr):
+def load(X, row, count, stride, D: tl.constexpr, BD: tl.constexpr):
     """Rows of one head, (rows, BD); zeros from `count` on."""
     d = tl.arange(0, BD)
     mask = (row < count)[:, None] & (d < D)[None, :]
@@ -155,7 +155,7 @@ def _load(X, row, count, stride, D: tl.constexpr, BD: tl.constexpr):
 
 
 @triton.jit
-def _store(X, x, row, count, stride, D: tl.constexpr, BD: tl.constexpr):
+def store(X, x, row, count, stride, D: tl.constexpr, BD: tl.constexpr):
     d = tl.arange(0, BD)
     mask = (row < count)[:, None] & (d < D)[None, :]
     tl.store(X + row.to(tl.int64)[:, None] * stride + d[None, :], x.to(X.dtype.element_ty), mask)
@@ -174,13 +174,27 @@ def _forward(
     low = tl.load(LOW + row, mask=row < N, other=0)
     high = tl.load(HIGH + row, mask=row < N, other=0)
     end = tl.load(HIGH + tl.minimum(first + BM, N) - 1)
-    q = _load(Q + head * qh, row, N, qn, D, BD)
-    top = tl.full([BM], float("-inf"), tl.float32)  # the greatest score so far
-    total = tl.zeros([BM], tl.float32)  # of the exponentials, against that score
-    mixed = tl.zeros([BM, BD], tl.float32)
-    for at in range(tl.load(LOW + first), end, BN):
+    q = load(Q + head * qh, row, N, qn, D, BD)
+    mixed, total, top = mix(q, K, V, kn, vn, low, high, tl.load(LOW + first), end, scale, D, BD, BN)
+    store(OUT + head * oh, mixed, row, N, on, D, BD)
+    tl.store(LSE + head * N + row, tl.where(total > 0, top + tl.log2(total), 0.0), mask=row < N)
+
+
+@triton.jit
+def mix(
+    q, K, V, kn, vn, low, high, begin, end, scale,
+    D: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """Rows of queries over the keys from `begin` to `end`, of which each sees low ≤ j < high.
+
+    Returns the mixed values, and the sum of the exponentials against the greatest score.
+    """
+    top = tl.full([q.shape[0]], float("-inf"), tl.float32)  # the greatest score so far
+    total = tl.zeros([q.shape[0]], tl.float32)
+    mixed = tl.zeros([q.shape[0], BD], tl.float32)
+    for at in range(begin, end, BN):
         column = at + tl.arange(0, BN)
-        k = _load(K, column, end, kn, D, BD)
+        k = load(K, column, end, kn, D, BD)
         scores = tl.dot(q, tl.trans(k)) * (scale * LOG2E)
         seen = (column[None, :] >= low[:, None]) & (column[None, :] < high[:, None])
         scores = tl.where(seen, scores, float("-inf"))
@@ -189,13 +203,10 @@ def _forward(
         weights = tl.exp2(scores - base[:, None])
         shrink = tl.exp2(top - base)
         total = total * shrink + tl.sum(weights, 1)
-        v = _load(V, column, end, vn, D, BD)
+        v = load(V, column, end, vn, D, BD)
         mixed = tl.dot(weights.to(v.dtype), v, mixed * shrink[:, None])
         top = higher
-    some = total > 0
-    total = tl.where(some, total, 1.0)
-    _store(OUT + head * oh, mixed / total[:, None], row, N, on, D, BD)
-    tl.store(LSE + head * N + row, tl.where(some, top + tl.log2(total), 0.0), mask=row < N)
+    return mixed / tl.where(total > 0, total, 1.0)[:, None], total, top
 
 
 @_kernel
@@ -213,22 +224,22 @@ def _backward_queries(
     high = tl.load(HIGH + row, mask=row < N, other=0)
     end = tl.load(HIGH + tl.minimum(first + BM, N) - 1)
     lse = tl.load(LSE + head * N + row, mask=row < N, other=0.0)
-    q = _load(Q + head * qh, row, N, qn, D, BD)
-    o = _load(OUT + head * oh, row, N, on, D, BD)
-    do = _load(dO + head * gh, row, N, gn, D, BD)
+    q = load(Q + head * qh, row, N, qn, D, BD)
+    o = load(OUT + head * oh, row, N, on, D, BD)
+    do = load(dO + head * gh, row, N, gn, D, BD)
     delta = tl.sum(o.to(tl.float32) * do.to(tl.float32), 1)
     tl.store(DELTA + head * N + row, delta, mask=row < N)
     dq = tl.zeros([BM, BD], tl.float32)
     for at in range(tl.load(LOW + first), end, BN):
         column = at + tl.arange(0, BN)
-        k = _load(K, column, end, kn, D, BD)
-        v = _load(V, column, end, vn, D, BD)
+        k = load(K, column, end, kn, D, BD)
+        v = load(V, column, end, vn, D, BD)
         scores = tl.dot(q, tl.trans(k)) * (scale * LOG2E)
         seen = (column[None, :] >= low[:, None]) & (column[None, :] < high[:, None])
         weights = tl.where(seen, tl.exp2(scores - lse[:, None]), 0.0)
         dscores = weights * (tl.dot(do, tl.trans(v)) - delta[:, None])
         dq = tl.dot(dscores.to(k.dtype), k, dq)
-    _store(dQ + head * dqh, dq * scale, row, N, dqn, D, BD)
+    store(dQ + head * dqh, dq * scale, row, N, dqn, D, BD)
 
 
 @_kernel
@@ -244,15 +255,15 @@ def _backward_keys(
     high = tl.load(HIGH + column, mask=column < M, other=0)
     begin = tl.load(LOW + first)
     end = tl.load(HIGH + tl.minimum(first + BN, M) - 1)
-    k = _load(K + head * kh, column, M, kn, D, BD)
-    v = _load(V + head * vh, column, M, vn, D, BD)
+    k = load(K + head * kh, column, M, kn, D, BD)
+    v = load(V + head * vh, column, M, vn, D, BD)
     dk = tl.zeros([BN, BD], tl.float32)
     dv = tl.zeros([BN, BD], tl.float32)
     for query_head in range(head * group, head * group + group):
         for at in range(begin, end, BM):
             row = at + tl.arange(0, BM)
-            q = _load(Q + query_head * qh, row, end, qn, D, BD)
-            do = _load(dO + query_head * gh, row, end, gn, D, BD)
+            q = load(Q + query_head * qh, row, end, qn, D, BD)
+            do = load(dO + query_head * gh, row, end, gn, D, BD)
             lse = tl.load(LSE + query_head * N + row, mask=row < end, other=0.0)
             delta = tl.load(DELTA + query_head * N + row, mask=row < end, other=0.0)
             scores = tl.dot(k, tl.trans(q)) * (scale * LOG2E)  # (keys, queries)
@@ -261,5 +272,5 @@ def _backward_keys(
             dv = tl.dot(weights.to(do.dtype), do, dv)
             dscores = weights * (tl.dot(v, tl.trans(do)) - delta[None, :])
             dk = tl.dot(dscores.to(q.dtype), q, dk)
-    _store(dK + head * dkh, dk * scale, column, M, dkn, D, BD)
-    _store(dV + head * dvh, dv, column, M, dvn, D, BD)
+    store(dK + head * dkh, dk * scale, column, M, dkn, D, BD)
+    store(dV + head * dvh, dv, column, M, dvn, D, BD)

@@ -113,7 +113,7 @@ class GeneratingModel(AdaptedModel, ABC):
             >>> len(answer.ids), answer.text
             (5, ...)
         """
-        return generate(self.chat_job(messages, template, settings))[0]
+        return generate(self._chat_job(messages, template, settings))[0]
 
     def stream_chat(
         self, messages: str | Sequence[Message], *, template: str | None = None,
@@ -126,16 +126,9 @@ class GeneratingModel(AdaptedModel, ABC):
             >>> pieces = decoder.stream_chat("Hello!", template=template, max_new_tokens=5)
             >>> answer = "".join(pieces)
         """
-        return stream(self.chat_job(messages, template, settings))
+        return stream(self._chat_job(messages, template, settings))
 
-    def chat_job(
+    def _chat_job(
         self, messages: str | Sequence[Message], template: str | None, settings: GenerationOptions
     ) -> GenerationJob:
-        """The checked prompt of a chat, with its token ids.
-
-        Examples:
-            >>> job = decoder.chat_job("Hello!", "{{ messages[0].content }}", {})
-            >>> len(job.prompts)
-            1
-        """
         return prepare_chat(self.task, self._tokenizer(), self.origin, messages, settings, template)

@@ -177,6 +177,11 @@ def attend(
             return _text_by_text(q, k, v, queries, keys, spec).to(dtype)
     if flat:
         k, v = keys.pad(k).transpose(1, 2), keys.pad(v).transpose(1, 2)  # (B, G, S, D)
+    elif recorder is None and kernels.fits_cache(q, v, queries, spec.bias, spec.dropout):
+        from glassformer.kernels.cached_attention import cached_attention
+
+        mixed: Tensor = cached_attention(q, k, v, keys.offsets, spec.window, spec.scale)
+        return mixed
     ragged = None if even else (None if queries.even(q) else queries, keys)
     padded = queries.pad(q).transpose(1, 2)  # (B, H, T, D)
     if recorder is not None:

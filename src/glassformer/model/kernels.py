@@ -42,6 +42,14 @@ def fits_spans(q: Tensor) -> bool:
     return q.shape[-1] <= 128 and triton_works(q)
 
 
+def fits_cache(
+    q: Tensor, v: Tensor, queries: Sequences, bias: Tensor | None, dropout: float
+) -> bool:
+    """One query per text, and no gradient: a step of decoding on a GPU."""
+    one = queries.longest == 1 and queries.count == q.shape[0] and not torch.is_grad_enabled()
+    return one and fits_varlen(q, v, bias, dropout) and fits_spans(q)
+
+
 def slow_backward(q: Tensor) -> bool:
     """On a CPU the kernel's backward pass takes up to ten times longer in half precision."""
     return q.dtype in HALF and q.device.type == "cpu" and q.requires_grad

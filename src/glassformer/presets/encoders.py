@@ -26,6 +26,40 @@ def _bert(what: str, depth: int, width: int, vocab_size: int = 30_522) -> Preset
     )
 
 
+def _roberta(
+    what: str, name: str, depth: int, width: int, vocab_size: int, start: int = 0, end: int = 2
+) -> Preset:
+    """XLM-RoBERTa and CamemBERT have other names and vocabularies."""
+    model = ModelConfig(
+        **BERT | {"norm_eps": 1e-5},
+        vocab_size=vocab_size,
+        **sizes(depth, width),
+        segments=1,
+        position_offset=2,
+        ids=TokenIds(pad=1, start=start, end=end),
+    )
+    classes = (f"{name}Model", f"{name}ForMaskedLM")
+    return Preset(what, model, TaskConfig(kind="masked_lm"), classes)
+
+
+def _distilbert(what: str, vocab_size: int = 30_522) -> Preset:
+    model = ModelConfig(**BERT, vocab_size=vocab_size, **sizes(6, 768), ids=TokenIds(pad=0))
+    classes = ("DistilBertModel", "DistilBertForMaskedLM")
+    return Preset(what, model, TaskConfig(kind="masked_lm"), classes)
+
+
+def _electra(what: str, depth: int, width: int, heads: int, embedding_width: int) -> Preset:
+    model = ModelConfig(
+        **BERT,
+        vocab_size=30_522,
+        **sizes(depth, width) | {"heads": heads},
+        embedding_width=embedding_width,
+        segments=2,
+        ids=TokenIds(pad=0),
+    )
+    return Preset(what, model, TaskConfig(), ("ElectraModel", "ElectraModel"))
+
+
 MODERNBERT_BASE = Preset(
     "BERT as of 2024",
     ModelConfig(
@@ -124,6 +158,17 @@ ENCODERS: dict[str, Preset] = {
     "bert-base-chinese": _bert("Chinese", 12, 768, 21_128),
     "bert-base-multilingual-cased": _bert("104 languages", 12, 768, 119_547),
     "bert-large-uncased": _bert("English lowercase", 24, 1024),
+    "distilbert-base-uncased": _distilbert("half of BERT"),
+    "distilbert-base-cased": _distilbert("half of BERT", 28_996),
+    "distilroberta-base": _roberta("half of RoBERTa", "Roberta", 6, 768, 50_265),
+    "roberta-base": _roberta("RoBERTa", "Roberta", 12, 768, 50_265),
+    "roberta-large": _roberta("large RoBERTa", "Roberta", 24, 1024, 50_265),
+    "xlm-roberta-base": _roberta("100 languages", "XLMRoberta", 12, 768, 250_002),
+    "xlm-roberta-large": _roberta("100 languages", "XLMRoberta", 24, 1024, 250_002),
+    "camembert-base": _roberta("French", "Camembert", 12, 768, 32_005, start=5, end=6),
+    "electra-small": _electra("small ELECTRA", 12, 256, 4, 128),
+    "electra-base": _electra("ELECTRA", 12, 768, 12, 768),
+    "electra-large": _electra("large ELECTRA", 24, 1024, 16, 1024),
     "mpnet-base": MPNET_BASE,
     "albert-base-v2": _albert("one shared block", 768, 12),
     "albert-xxlarge-v2": _albert("largest ALBERT", 4096, 64),

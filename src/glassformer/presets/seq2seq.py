@@ -1,4 +1,4 @@
-"""Translators: the transformer of 2017, Marian, T5, M2M100 and related models."""
+"""Encoder-decoders: the transformer of 2017, Marian, T5, BART, M2M100 and related models."""
 
 from __future__ import annotations
 
@@ -72,21 +72,38 @@ def _marian(what: str, depth: int, width: int) -> Preset:
     return Preset(what, model, task, ("MarianModel", "MarianMTModel"))
 
 
-def _m2m100(what: str, vocab_size: int, name: str = "M2M100", **fields: Any) -> Preset:
-    """Pre-norm, with 12 or more layers on both sides; mBART has learned positions."""
-    usual: dict[str, Any] = {**sizes(12, 1024), "position": "sinusoidal", "activation": "relu"}
+def _bart(what: str, depth: int, width: int) -> Preset:
+    model = ModelConfig(
+        family="seq2seq",
+        vocab_size=50_265,
+        **sizes(depth, width),
+        max_length=1024,
+        position_offset=2,
+        embedding_norm=True,
+        norm_place="post",
+        final_norm=False,
+        dropout=DropoutRates(embedding=0.1, mlp=0.1, residual=0.1),
+        ids=TokenIds(pad=1, start=2, end=2),
+    )
+    task = TaskConfig(kind="translation", bias=True)
+    return Preset(what, model, task, ("BartModel", "BartForConditionalGeneration"))
+
+
+def _pre_norm(
+    what: str, name: str, vocab_size: int, fields: dict[str, Any], *, bias: bool = False
+) -> Preset:
+    """M2M100, NLLB and mBART: norms before the sums, 12 layers on both sides."""
     model = ModelConfig(
         family="seq2seq",
         vocab_size=vocab_size,
-        **usual | fields,
+        **sizes(12, 1024) | fields,
         max_length=1024,
-        sinusoid="halves_inclusive" if name == "M2M100" else "interleaved",
         position_offset=2,
         embedding_scale=True,
         dropout=DropoutRates(embedding=0.1, residual=0.1),
         ids=TokenIds(pad=1, start=2, end=2),
     )
-    task = TaskConfig(kind="translation", bias=name == "MBart")
+    task = TaskConfig(kind="translation", bias=bias)
     return Preset(what, model, task, (f"{name}Model", f"{name}ForConditionalGeneration"))
 
 
@@ -105,6 +122,9 @@ def _t5gemma(what: str, encoder: Sides, decoder: Sides) -> Preset:
 
 
 GEMMA_2B = (26, 2304, 8, 4, 9216)
+M2M100: dict[str, Any] = {
+    "position": "sinusoidal", "sinusoid": "halves_inclusive", "activation": "relu",
+}  # fmt: skip
 MBART: dict[str, Any] = {"position": "learned", "activation": "gelu", "embedding_norm": True}
 MT5: dict[str, Any] = {
     "vocab_size": 250_112, "activation": "gelu_tanh", "gated": True, "tied": False,
@@ -119,9 +139,11 @@ SEQ2SEQ: dict[str, Preset] = {
     "t5-base": _t5("T5 1.0", 12, 768),
     "mt5-small": _t5("101 languages", 8, 512, "MT5", **MT5_SMALL),
     "mt5-base": _t5("101 languages", 12, 768, "MT5", **MT5, mlp_width=2048),
-    "mbart-large-50": _m2m100("50 languages", 250_054, "MBart", **MBART),
-    "m2m100-418m": _m2m100("100 languages", 128_112),
-    "nllb-200-distilled-600m": _m2m100("200 languages", 256_206),
+    "bart-base": _bart("BART", 6, 768),
+    "bart-large": _bart("large BART", 12, 1024),
+    "mbart-large-50": _pre_norm("50 languages", "MBart", 250_054, MBART, bias=True),
+    "m2m100-418m": _pre_norm("100 languages", "M2M100", 128_112, M2M100),
+    "nllb-200-distilled-600m": _pre_norm("200 languages", "M2M100", 256_206, M2M100),
     "t5gemma-2b-2b": _t5gemma("Gemma 2, twice", GEMMA_2B, GEMMA_2B),
     "umt5-small": _t5(
         "107 languages",

@@ -41,7 +41,7 @@ def render_template(
     check_messages(messages)
     if not isinstance(template, str) or not template.strip() or len(template) > MAX_TEMPLATE:
         raise InputError(f"template: write a Jinja template of at most {MAX_TEMPLATE:,} characters")
-    given = {
+    request = {
         "template": template, "messages": [dict(message) for message in messages],
         "add_generation_prompt": True, "bos_token": bos, "eos_token": eos,
     }  # fmt: skip
@@ -49,7 +49,7 @@ def render_template(
     command = [sys.executable, "-I", str(Path(jinja_child.__file__))]
     try:
         child = subprocess.run(  # noqa: S603 - our own file
-            command, input=json.dumps(given).encode(), capture_output=True, env=needed,
+            command, input=json.dumps(request).encode(), capture_output=True, env=needed,
             timeout=WAIT, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

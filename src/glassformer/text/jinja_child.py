@@ -37,7 +37,7 @@ def raise_exception(message: str) -> NoReturn:
     raise TemplateError(message)
 
 
-def render(given: dict[str, Any]) -> str:
+def render(request: dict[str, Any]) -> str:
     """The text, or a ValueError if it is too long."""
     from jinja2.ext import loopcontrols
     from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -51,7 +51,7 @@ def render(given: dict[str, Any]) -> str:
     environment.globals["raise_exception"] = raise_exception
     environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
     pieces, length = [], 0
-    for piece in environment.from_string(given.pop("template")).generate(**given):
+    for piece in environment.from_string(request.pop("template")).generate(**request):
         pieces.append(piece)
         length += len(piece)
         if length > OUTPUT:
@@ -60,12 +60,12 @@ def render(given: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    given = json.load(sys.stdin)
+    request = json.load(sys.stdin)
     import jinja2.sandbox  # noqa: F401 - before there is a limit on memory
 
     limit()
     try:
-        result = {"text": render(given)}
+        result = {"text": render(request)}
     except MemoryError:
         result = {"error": f"it needs more than {MEMORY >> 20} MB of memory"}
     except RecursionError:

@@ -24,6 +24,8 @@ TOKENS = (
 )  # fmt: skip
 OF_TARGET = re.compile(r">>(\w{2,20})<<")  # Marian's, which the source begins with
 SETTINGS = "tokenizer_config.json"
+# Fields of `Languages`, by tokenizer_class in tokenizer_config.json.
+PLACES = {"MBartTokenizer": {"last": True, "starts": True}}
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,9 @@ class Languages:
         else:
             return cls({})
         settings = parse(files.get(SETTINGS, b"{}"), SETTINGS)
-        first_mbart = str(settings.get("tokenizer_class")).removesuffix("Fast") == "MBartTokenizer"
-        last = first_mbart or settings.get("legacy_behaviour") is True
-        return cls(tokens, in_source=pattern is OF_TARGET, last=last, starts=first_mbart)
+        kind = str(settings.get("tokenizer_class")).removesuffix("Fast")
+        places = PLACES.get(kind, {"last": settings.get("legacy_behaviour") is True})
+        return cls(tokens, in_source=pattern is OF_TARGET, **places)
 
     def check(self, source: str | None, target: str | None, *, has_target: bool) -> None:
         """ConfigError if a language is missing, unknown, or given to a model that has none;

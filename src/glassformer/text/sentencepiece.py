@@ -34,21 +34,27 @@ class PieceLayout:
     first: tuple[str, ...] = ()  # they have the lowest ids, instead of the model's first pieces
     skip: int = 0  # of the model's first pieces
     more: tuple[str, ...] = ()  # they follow the pieces
+    # What fields of tokenizer_config.json say:
+    unsupported: tuple[str, ...] = ()  # these must be false
+    listed: bool = False  # additional_special_tokens come before `more`
+    counted: str = ""  # how many of `more` there are, the last ones
 
 
 T5 = PieceLayout(
-    after=("</s>",), between=("</s>",), more=tuple(f"<extra_id_{99 - i}>" for i in range(100))
-)
+    after=("</s>",), between=("</s>",), more=tuple(f"<extra_id_{99 - i}>" for i in range(100)),
+    counted="extra_ids",
+)  # fmt: skip
 LLAMA = PieceLayout(before=("<s>",))
 FAIRSEQ = PieceLayout(
     before=("<s>",), after=("</s>",), between=("</s>", "</s>"),
     first=("<s>", "<pad>", "</s>", "<unk>"), skip=3, more=("<mask>",),
 )  # fmt: skip
 DEBERTA = PieceLayout(
-    before=("[CLS]",), after=("[SEP]",), between=("[SEP]",), second=1, more=("[MASK]",)
-)
+    before=("[CLS]",), after=("[SEP]",), between=("[SEP]",), second=1, more=("[MASK]",),
+    unsupported=("do_lower_case", "split_by_punct"),
+)  # fmt: skip
 # Language tokens, which other files list, and <mask> follow the pieces.
-LANGUAGES = replace(FAIRSEQ, before=(), between=())
+LANGUAGES = replace(FAIRSEQ, before=(), between=(), listed=True)
 PIECE_LAYOUTS = {  # by tokenizer_class in tokenizer_config.json
     "T5Tokenizer": T5,
     "MT5Tokenizer": T5,
@@ -70,20 +76,23 @@ def piece_layout(settings: Mapping[str, Any], name: str, file: str) -> PieceLayo
             f"{', '.join(PIECE_LAYOUTS)} are supported"
         )
     layout = PIECE_LAYOUTS[kind] if kind else USUAL.get(file, PieceLayout())
-    for flag in ("do_lower_case", "split_by_punct"):
-        if layout is DEBERTA and settings.get(flag):
+    for flag in layout.unsupported:
+        if settings.get(flag):
             raise CheckpointError(
                 f"{name}: {flag} = {shown(settings[flag])}: without a tokenizer.json, only false "
                 "is supported"
             )
-    if layout is LANGUAGES:
-        return replace(layout, more=(*listed_tokens(settings, name, kind), *layout.more))
-    count = settings.get("extra_ids", 100)
-    if layout is not T5:
+    if layout.listed:
+        layout = replace(layout, more=(*listed_tokens(settings, name, kind), *layout.more))
+    if not layout.counted:
         return layout
-    if type(count) is not int or not 0 <= count <= 100:
-        raise CheckpointError(f"{name}: extra_ids = {shown(count)}: write a number from 0 to 100")
-    return replace(T5, more=T5.more[100 - count :])
+    most = len(layout.more)
+    count = settings.get(layout.counted, most)
+    if type(count) is not int or not 0 <= count <= most:
+        raise CheckpointError(
+            f"{name}: {layout.counted} = {shown(count)}: write a number from 0 to {most}"
+        )
+    return replace(layout, more=layout.more[most - count :])
 
 
 def listed_tokens(settings: Mapping[str, Any], name: str, kind: str) -> tuple[str, ...]:
@@ -110,12 +119,13 @@ def to_json(data: bytes, name: str, layout: PieceLayout, most: int) -> bytes:
     for text in (*layout.before, *layout.after, *layout.between):
         if text not in known:
             raise CheckpointError(f"{name}: the piece {text} is missing, which such a model needs")
-    return json.dumps(_content(model, pieces, layout), ensure_ascii=False).encode()
+    return json.dumps(tokenizer_json(model, pieces, layout), ensure_ascii=False).encode()
 
 
-def _content(
+def tokenizer_json(
     model: SentencePieceModel, pieces: Sequence[Piece], layout: PieceLayout
 ) -> dict[str, Any]:
+    """The content of a tokenizer.json with these pieces, in the order of their ids."""
     ids = {piece.text: number for number, piece in enumerate(pieces)}
     special = (PieceKind.CONTROL, PieceKind.UNKNOWN)
     return {

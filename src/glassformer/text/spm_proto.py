@@ -81,20 +81,21 @@ def read_model(data: bytes, name: str, most: int) -> SentencePieceModel:
         dummy_prefix=bool(normalizer["dummy_prefix"]),
         one_space=bool(normalizer["one_space"]),
     )
-    _check(model, name)
-    for found, what in (
+    check_pieces(model, name)
+    for present, what in (
         (trainer["model_type"] not in (UNIGRAM, BPE), "words or characters as pieces"),
         (trainer["suffix"], "spaces at the end of words"),
         (not normalizer["escape"], "spaces that are not escaped"),
         (back["charsmap"], "a denormalizer"),
         (model.of(PieceKind.UNUSED), "unused pieces"),
     ):
-        if found:
+        if present:
             raise CheckpointError(f"{name}: a SentencePiece model with {what} is not supported")
     return model
 
 
-def _check(model: SentencePieceModel, name: str) -> None:
+def check_pieces(model: SentencePieceModel, name: str) -> None:
+    """CheckpointError if pieces are there twice, or without a score, or none is the unknown one."""
     if len(model.of(PieceKind.UNKNOWN)) != 1:
         raise CheckpointError(f"{name}: not a SentencePiece model: it needs one unknown piece")
     seen: set[str] = set()
@@ -120,8 +121,8 @@ def _piece(data: bytes) -> Piece:
 
 def _message(data: bytes, names: dict[str, tuple[int, Value]]) -> dict[str, Value]:
     """These fields of a message, or their defaults."""
-    found = dict(_fields(data))
-    values = {name: found.get(number, usual) for name, (number, usual) in names.items()}
+    fields = dict(_fields(data))
+    values = {name: fields.get(number, usual) for name, (number, usual) in names.items()}
     for name, (_, usual) in names.items():
         if type(values[name]) is not type(usual):
             raise ValueError(f"field {name} has another type")

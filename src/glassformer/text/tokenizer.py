@@ -211,8 +211,8 @@ class Tokenizer:
         if self._source is self.backend:
             return raw.ids
         unknown = self.id(self.backend.model.unk_token) or 0
-        found = map(self.backend.token_to_id, raw.tokens)
-        return [unknown if number is None else number for number in found]
+        ids = map(self.backend.token_to_id, raw.tokens)
+        return [unknown if number is None else number for number in ids]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of these ids, without special tokens.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import torch
+from torch import nn
 
 from glassformer.checkpoint import layout_of, load_task, read_configs
 from glassformer.checkpoint.budget import check_memory
@@ -16,6 +17,7 @@ from glassformer.pretrained import named, nearly
 from glassformer.recipe.schema import Recipe, model_config, with_dropout
 from glassformer.tasks import Task, build_task
 from glassformer.tasks.calls import FAMILIES
+from glassformer.tasks.heads import Labels
 from glassformer.text import Tokenizer
 
 # Until the tokenizer is known: a model that generates must have these tokens.
@@ -138,5 +140,29 @@ def _load(recipe: Recipe, source: str, labels: tuple[str, ...], log: Callable[[s
         new.load_state_dict(task.state_dict())
     else:
         new.backbone.load_state_dict(task.backbone.state_dict())
-        log(f"{recipe.init_from}: new head for {spec.kind} (the model came with {task.spec.kind})")
+        kept = "".join(f", {name} kept" for name in keep_shared(new, task))
+        log(
+            f"{recipe.init_from}: new head for {spec.kind} (the model came with {task.spec.kind}"
+            f"{kept})"
+        )
     return new.train()
+
+
+def keep_shared(new: Task, old: Task) -> list[str]:
+    """Copy the parts that both heads have and that do not depend on labels; return their names.
+
+    The pooler of next sentence prediction serves a classifier, as in BERT.
+    """
+    kept = []
+    for name, part in new.named_children():
+        same = getattr(old, name, None)
+        if part is new.backbone or isinstance(part, Labels) or type(same) is not type(part):
+            continue
+        if _sizes(same) == _sizes(part):
+            part.load_state_dict(same.state_dict())
+            kept.append(name)
+    return kept
+
+
+def _sizes(part: nn.Module) -> dict[str, torch.Size]:
+    return {name: weight.shape for name, weight in part.state_dict().items()}

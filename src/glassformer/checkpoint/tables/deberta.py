@@ -26,9 +26,9 @@ def disentangled(foreign: Json, config: ModelConfig) -> str | None:
     """Without these keys the scores would have other terms."""
     widths = ("embedding_size", "pooler_hidden_size")
     sizes = dict.fromkeys(widths, config.width) | {"attention_head_size": config.query_width}
-    given = sizes | {name: value for name, value in foreign.items() if value is not None}
+    values = sizes | {name: value for name, value in foreign.items() if value is not None}
     for name, supported in (DISENTANGLED | sizes).items():
-        if (value := given.get(name)) != supported:
+        if (value := values.get(name)) != supported:
             return f"{name} = {shown(value)} is not supported: only {supported!r} is"
     if config.relative_buckets // 2 >= config.relative_distance:
         return (

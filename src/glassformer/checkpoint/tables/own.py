@@ -65,4 +65,5 @@ OWN = Architecture(
     constants={"family": "encoder"},
     fixed={},
     tables=True,
+    ours=True,
 )

@@ -9,13 +9,10 @@ from glassformer.config import ModelConfig
 from glassformer.errors import shown
 
 SIDES = ("encoder", "decoder")
+MAPS = {"q": "query", "k": "key", "v": "value", "o": "output"}
 PARTS = {
-    **{f"self_attn.{t}_proj": f"attention.{o}" for t, o in zip(
-        "qkvo", ("query", "key", "value", "output"), strict=True
-    )},
-    **{f"cross_attn.{t}_proj": f"cross.{o}" for t, o in zip(
-        "qkvo", ("query", "key", "value", "output"), strict=True
-    )},
+    **{f"self_attn.{theirs}_proj": f"attention.{ours}" for theirs, ours in MAPS.items()},
+    **{f"cross_attn.{theirs}_proj": f"cross.{ours}" for theirs, ours in MAPS.items()},
     **{f"mlp.{part}_proj": f"mlp.{part}" for part in ("gate", "up", "down")},
     "pre_self_attn_layernorm": "attention_norm",
     "post_self_attn_layernorm": "attention_out_norm",
@@ -23,7 +20,7 @@ PARTS = {
     "post_cross_attn_layernorm": "cross_out_norm",
     "pre_feedforward_layernorm": "mlp_norm",
     "post_feedforward_layernorm": "mlp_out_norm",
-}  # fmt: skip
+}
 SIZES = (  # each side has its own
     ("hidden_size", "width", 2304),
     ("num_hidden_layers", "depth", 26),
