@@ -103,7 +103,7 @@ class ModelBase(nn.Module, ABC):
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """What `to` and the like do to each tensor."""
         for module in (*self.base, *self.adapters.values()):
-            module._apply(fn, recurse)  # type: ignore[no-untyped-call]
+            module._apply(fn, recurse)
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
