@@ -34,6 +34,7 @@ HOUSE = (
     {"generate", "inference"},
     {"glass"},
     {"data"},
+    {"adapters"},
     {"checkpoint", "sizes"},
     {"tasks"},
     {"text", "model"},

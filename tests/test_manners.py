@@ -17,7 +17,9 @@ import torch
 
 import glassformer as gf
 from folders import one_line
+from glassformer.adapters import new_adapter, write_adapter
 from glassformer.errors import GlassformerError
+from glassformer.fields import AdapterConfig
 from glassformer.generate.settings import GenerationOptions, Settings
 from glassformer.glass.figures import FIGURES
 from glassformer.glass.tables import TABLES
@@ -272,6 +274,10 @@ def test_the_example_of_every_call_runs(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     recipe, call = write_recipe(tmp_path), public_calls()[name]
+    encoder = models["encoder"]
+    adapter = new_adapter(encoder.task, encoder.origin, AdapterConfig(rank=2))
+    adapted = adapter.apply_to(encoder.task)
+    write_adapter(tmp_path / "polite", adapted, encoder.origin, adapter.config, adapter.saved)
     finder = doctest.DocTestFinder(recurse=False)
     (test,) = finder.find(call, name, globs={"gf": gf, "trace": trace, "recipe": recipe, **models})
     assert test.examples, f"{name} has no example"

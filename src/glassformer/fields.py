@@ -1,4 +1,5 @@
-"""The fields of a recipe, group by group: [data], [tokenizer], [objective], [train]."""
+"""The fields of a recipe, group by group: [data], [tokenizer], [objective], [train],
+[adapter]."""
 
 from __future__ import annotations
 
@@ -167,6 +168,18 @@ class TrainConfig(Strict):
     trackers: Annotated[tuple[TrackerName, ...], BeforeValidator(_one_or_more)] = ()
 
 
+class AdapterConfig(Strict):
+    """LoRA: the model stays as it is, and small matrices beside its linear maps are trained."""
+
+    rank: int = Field(default=8, ge=1, le=4_096)  # the size between the two matrices
+    alpha: float = Field(default=16.0, gt=0.0, le=1e6)  # their product counts alpha / rank times
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)  # of what the matrices read
+    # The linear maps: names of ours or of transformers, their last parts, or patterns with *.
+    targets: Annotated[tuple[str, ...], BeforeValidator(_one_or_more)] = ("all-linear",)
+    dora: bool = False  # also train the length of each row of the changed weights
+    merge: bool = False  # also write the model with the adapter merged into its weights
+
+
 class RecipeFields(Protocol):
     """What an objective may read of a recipe."""
 
@@ -180,6 +193,8 @@ class RecipeFields(Protocol):
     def objective(self) -> ObjectiveConfig: ...
     @property
     def train(self) -> TrainConfig: ...
+    @property
+    def adapter(self) -> AdapterConfig | None: ...
     @property
     def init_from(self) -> str | None: ...
     @property

@@ -120,6 +120,12 @@ def _nearest(kind: type[BaseModel], place: tuple[Any, ...]) -> str:
     """What to write instead of an unknown field: a similar name in the same group."""
     group: Any = kind
     for step in place[:-1]:  # a number is a place in a list of groups
-        group = get_args(group)[0] if isinstance(step, int) else group.model_fields[step].annotation
+        group = _one(group) if isinstance(step, int) else _one(group).model_fields[step].annotation
+    group = _one(group)
     near = difflib.get_close_matches(str(place[-1]), list(group.model_fields), n=1)
     return f"did you mean {near[0]!r}?" if near else "remove it"
+
+
+def _one(group: Any) -> Any:
+    """The group of a list of groups, or of one that may be left out: GROUP | None."""
+    return next(iter(get_args(group)), group)

@@ -31,7 +31,7 @@ from glassformer.tensor_files import MAX_TENSORS, open_tensors, read_header
 from glassformer.text.sentencepiece import MODEL_FILES
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
-MANIFEST = "manifest.json"
+MANIFEST, ADAPTER_CONFIG = "manifest.json", "adapter_config.json"
 # Small files that belong to a model: kept with it and written back unchanged.
 SIDE_FILES = (
     "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
@@ -106,11 +106,23 @@ def open_config(path: str | os.PathLike[str]) -> tuple[Json, str]:
     folder = Path(path)
     _check_folder(folder)
     data = read(folder, CONFIG, MAX_BYTES)
+    if is_adapter(folder):
+        raise CheckpointError(
+            f"{folder}: this is an adapter: load the model that it was trained on, with "
+            "adapter = this folder (--adapter on the command line)"
+        )
     if data is None and os.path.isfile(folder / "model" / CONFIG):  # noqa: PTH113 - never raises
         raise CheckpointError(f"{folder}: this is the folder of a run: use {folder / 'model'}")
     if data is None:
         raise CheckpointError(f"{folder}: {CONFIG} is missing: this is not a model folder")
     return parse(data, f"{folder / CONFIG}"), data.decode("utf-8")
+
+
+def is_adapter(folder: Path) -> bool:
+    """Whether the folder has an adapter in PEFT's layout, and no model."""
+    names = (ADAPTER_CONFIG, WEIGHTS, INDEX)
+    adapter, *weights = (os.path.isfile(folder / name) for name in names)  # noqa: PTH113
+    return adapter and not any(weights)
 
 
 def open_folder(path: str | os.PathLike[str], config: Json, config_text: str) -> Contents:

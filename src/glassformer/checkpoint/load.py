@@ -75,14 +75,14 @@ def load_task(path: str | os.PathLike[str]) -> tuple[Task, Origin]:
     if is_gguf(path):
         file = open_gguf(path)
         task, _, _ = _build(file, file.architecture, str(path))
-        return task, replace(_new_origin(task, file.architecture.model_type), files=file.files)
+        return task, replace(new_origin(task, file.architecture.model_type), files=file.files)
     if is_vectors(path):
         vectors = open_vectors(path)
         task = outline(vectors.config, TaskConfig())
         task.load_state_dict(
             {"backbone.encoder.embedding.token.weight": vectors.table}, assign=True
         )
-        return task.eval(), replace(_new_origin(task), files=vectors.files)
+        return task.eval(), replace(new_origin(task), files=vectors.files)
     config, config_text = open_config(path)
     source = f"{path}/{CONFIG}"
     architecture = _architecture(config, source)  # before the weights: a better error
@@ -111,7 +111,7 @@ def save_task(
     config.json, which `transformers` ignores. `beside` are files of further tensors by name;
     with it the folder gets a manifest.
     """
-    origin = origin or _new_origin(task)
+    origin = origin or new_origin(task)
     state = _in_storage_dtype(_tensors(task), origin.stored)
     shards = {}
     for file, (names, metadata) in origin.layout.items():
@@ -132,7 +132,7 @@ def save_task(
 
 def config_text(task: Task, origin: Origin | None, notes: Mapping[str, str]) -> str:
     """config.json as `save_task` would write it."""
-    return _config_text(task, origin or _new_origin(task), storage_dtype(task, origin), notes)
+    return _config_text(task, origin or new_origin(task), storage_dtype(task, origin), notes)
 
 
 def _config_text(task: Task, origin: Origin, dtype: torch.dtype, notes: Mapping[str, str]) -> str:
@@ -154,7 +154,7 @@ def _build(
     task = outline(config, task_config)
     names = _pair(task, task_config, architecture, contents)
     tensors = contents.tensors()
-    _check_finite(tensors, contents.path)
+    check_finite(tensors, contents.path)
     _fill(task, names, tensors, str(contents.path))
     return task.eval(), names, tensors
 
@@ -227,7 +227,7 @@ def _fill(
         setattr(task.get_submodule(place), leaf, value)
 
 
-def _check_finite(tensors: Mapping[str, Tensor], folder: object) -> None:
+def check_finite(tensors: Mapping[str, Tensor], folder: object) -> None:
     for name, tensor in tensors.items():
         if tensor.dtype not in FLOATS or not tensor.numel():
             continue
@@ -238,22 +238,30 @@ def _check_finite(tensors: Mapping[str, Tensor], folder: object) -> None:
             )
 
 
-def _new_origin(task: Task, preferred: str | None = None) -> Origin:
-    """The origin of a model that was not loaded from a folder."""
-    config = task.backbone.config
-    architecture, foreign = layout_of(config, task.spec, preferred)
-    head_name = architecture.head_name(foreign, CONFIG)
-    head = architecture.heads[head_name]
+def new_origin(task: Task, preferred: str | None = None) -> Origin:
+    """The origin of a model that was not loaded from a folder, if possible a `preferred` layout."""
+    architecture, foreign = layout_of(task.backbone.config, task.spec, preferred)
+    names = usual_names(task, architecture, foreign)
+    layout = {WEIGHTS: (sorted(names), {"format": "pt"})}
+    return Origin(architecture, {}, "", None, layout, names, None, {}, {})
+
+
+def usual_names(task: Task, architecture: Architecture, foreign: Json) -> dict[str, Link]:
+    """The names of tensors that transformers gives such a model, and which of ours they are.
+
+    `foreign` is its config.json.
+    """
+    head = architecture.heads[architecture.head_name(foreign, CONFIG)]
     bare = head is next(iter(architecture.heads.values()))
     names: dict[str, Link] = {}
-    for link in links((*architecture.rows, *head.rows), _tensors(task), config):
+    rows = (*architecture.rows, *head.rows)
+    for link in links(rows, _tensors(task), task.backbone.config):
         if not link.row.tied:
             inside = link.row.body or link.row in architecture.rows
             prefix = architecture.prefix if inside and not bare else ""
             again = any(link.ours == other.ours for other in names.values())
             names[prefix + link.theirs] = link.as_copy() if again else link
-    layout = {WEIGHTS: (sorted(names), {"format": "pt"})}
-    return Origin(architecture, {}, "", None, layout, names, None, {}, {})
+    return names
 
 
 def layout_of(

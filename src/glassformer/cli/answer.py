@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from glassformer.cli.common import (
+    ADAPTER,
     DEVICE,
     ENCODING,
     JSON,
@@ -50,6 +51,7 @@ def run(
     overlap: int | None = typer.Option(None, min=0, help="Tokens that neighbouring windows share."),
     out: Path | None = OUT,
     encoding: str = ENCODING,
+    adapter: Path | None = ADAPTER,
     device: str = DEVICE,
     as_json: bool = JSON,
 ) -> None:  # fmt: skip
@@ -63,7 +65,7 @@ def run(
     table = _questions(question, context, file, column, encoding)
     from glassformer.inference import answer
 
-    task, tokenizer = open_model(model, device).able("answer")
+    task, tokenizer = open_model(model, device, adapter=adapter).able("answer")
     results = table.apply(
         lambda pairs: answer(
             task, tokenizer, pairs, top_k=top_k, no_answer=no_answer, threshold=threshold,

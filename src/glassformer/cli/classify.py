@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from glassformer.cli.common import (
+    ADAPTER,
     DEVICE,
     JSON,
     MODEL,
@@ -84,6 +85,7 @@ def follows(
     file: Path | None = typer.Option(
         None, help="Read pairs from this file, one per line, separated by a tab."
     ),
+    adapter: Path | None = ADAPTER,
     device: str = DEVICE,
     as_json: bool = JSON,
 ) -> None:
@@ -91,7 +93,7 @@ def follows(
     table = table_of(pairs([text for text in (first, second) if text is not None], file))
     from glassformer.inference import follows as call
 
-    task, tokenizer = open_model(model, device).able("follows")
+    task, tokenizer = open_model(model, device, adapter=adapter).able("follows")
     probabilities = table.apply(lambda pairs: call(task, tokenizer, pairs))
     if as_json:
         for (a, b), probability in zip(table.texts, probabilities, strict=True):

@@ -42,6 +42,9 @@ def known_encoding(name: str) -> str:
 
 MODEL = typer.Argument(help="A model folder, a name of `glassformer list`, or of the hub.")
 DEVICE = typer.Option("auto", help="auto, cpu, cuda or mps.")
+ADAPTER = typer.Option(
+    None, help="A folder with an adapter in PEFT's layout, to be merged into the model's weights."
+)
 INT8 = typer.Option(
     False, "--int8", help="Round the weights to int8: smaller and faster to read, less exact."
 )
@@ -100,9 +103,10 @@ def with_paths(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def open_model(
-    name: str, device: str, *, dtype: Precision | None = None, int8: bool = False
-) -> Model:
-    """Load a model onto the device of --device."""
+    name: str, device: str, *, dtype: Precision | None = None, int8: bool = False,
+    adapter: Path | None = None,
+) -> Model:  # fmt: skip
+    """Load a model onto the device of --device, and merge the adapter of --adapter into it."""
     if device not in ("auto", "cpu", "cuda", "mps"):
         raise ConfigError(f"--device {device!r}: write auto, cpu, cuda or mps")
     if " " in name and not expanded(name).exists():
@@ -113,7 +117,9 @@ def open_model(
     from glassformer.loaded import load
 
     precision = None if dtype is None else getattr(torch, dtype)
-    model = load(name, device=join(device, "--device").device, dtype=precision)
+    place = join(device, "--device").device
+    model = load(name, device=place, dtype=precision, adapter=adapter)
+    model = model if adapter is None else model.merge_adapter()
     return model.int8() if int8 else model
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from glassformer.cli.common import (
+    ADAPTER,
     DEVICE,
     JSON,
     MODEL,
@@ -103,6 +104,7 @@ def similarity(
     pool: Pool | None = POOL,
     prompt_name: str | None = PROMPT_NAME,
     prompt: str | None = PROMPT,
+    adapter: Path | None = ADAPTER,
     device: str = DEVICE,
     as_json: bool = JSON,
 ) -> None:
@@ -110,7 +112,7 @@ def similarity(
     compared = _gathered(inputs, file)
     if len(compared) < 2:
         raise ConfigError("give at least two texts, or --file")
-    loaded = open_model(model, device)
+    loaded = open_model(model, device, adapter=adapter)
     full = [text for text in compared if text.strip()]
     with warnings_on_stderr():
         vectors = loaded.embed(full, prompt_name=prompt_name, prompt=prompt, pool_by=pool)
@@ -138,12 +140,13 @@ def word(
     layer: int | None = typer.Option(
         None, help="The block, from 0; the model's output, if not given."
     ),
+    adapter: Path | None = ADAPTER,
     device: str = DEVICE,
     as_json: bool = JSON,
 ) -> None:
     """The vector of a word in its sentence, and its cosine to the same word in others."""
     compared = _gathered(others, file)
-    loaded = open_model(model, device)
+    loaded = open_model(model, device, adapter=adapter)
     import torch
 
     vector = loaded.word(sentence, word, layer=layer)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from glassformer.cli.common import Precision
+from glassformer.cli.common import ADAPTER, Precision
 from glassformer.errors import ConfigError, InputError
 
 
@@ -21,6 +21,7 @@ def run(
     int8: bool = typer.Option(
         False, "--int8", help="With --onnx: round the weights to int8, with onnxruntime's tool."
     ),
+    adapter: Path | None = ADAPTER,
     force: bool = typer.Option(False, help="Overwrite what is in the folder."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -40,7 +41,9 @@ def run(
 
     from glassformer.loaded import load
 
-    loaded = load(model, dtype=None if dtype is None else getattr(torch, dtype))
+    precision = None if dtype is None else getattr(torch, dtype)
+    loaded = load(model, dtype=precision, adapter=adapter)
+    loaded = loaded if adapter is None else loaded.merge_adapter()
     facts = {}
     if onnx:
         facts["largest_difference"] = loaded.export_onnx(out, int8=int8)

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import typer
 
-from glassformer.cli.common import DEVICE, JSON, MODEL, TOP_K, listing, open_model, safe, texts
+from glassformer.cli.common import (
+    ADAPTER,
+    DEVICE,
+    JSON,
+    MODEL,
+    TOP_K,
+    listing,
+    open_model,
+    safe,
+    texts,
+)
 from glassformer.cli.console import Console
 from glassformer.data.table_files import table_of
 
@@ -20,6 +30,7 @@ def run(
     ),
     file: Path | None = typer.Option(None, help="Read the texts from this file, one per line."),
     top_k: int = TOP_K,
+    adapter: Path | None = ADAPTER,
     device: str = DEVICE,
     as_json: bool = JSON,
 ) -> None:
@@ -27,7 +38,7 @@ def run(
     table = table_of(texts(text, file))
     from glassformer.inference.fill import fill, filled
 
-    task, tokenizer = open_model(model, device).able("fill")
+    task, tokenizer = open_model(model, device, adapter=adapter).able("fill")
     blanks_of = table.apply(lambda texts: fill(task, tokenizer, texts, top_k=top_k))
     console = Console(highlight=False)
     for masked, found in zip(table.texts, blanks_of, strict=True):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from glassformer.cli.common import DEVICE, INT8, Precision, open_model, prose, texts
+from glassformer.cli.common import ADAPTER, DEVICE, INT8, Precision, open_model, prose, texts
 from glassformer.cli.generation_options import with_settings
 from glassformer.data.table_files import is_empty, table_of
 
@@ -25,6 +25,7 @@ def run(
     prompt: str = typer.Argument(None, help="The text to continue; - reads lines from stdin."),
     file: Path | None = typer.Option(None, help="Read the prompts from this file, one per line."),
     batch_size: int | None = typer.Option(None, help="Texts that are generated at once."),
+    adapter: Path | None = ADAPTER,
     device: str = DEVICE,
     dtype: Precision | None = typer.Option(None, help="Precision; the model's, if not given."),
     int8: bool = INT8,
@@ -40,7 +41,7 @@ def run(
     checked = read(Settings, settings, "generate")  # reported before torch is imported
     from glassformer.generate.job import generate, notes, prepare, stream
 
-    loaded = open_model(model, device, dtype=dtype, int8=int8)
+    loaded = open_model(model, device, adapter=adapter, dtype=dtype, int8=int8)
     full = [text for text in prompts.texts if not is_empty(text)]
     job = prepare(loaded.task, loaded.tokenizer, loaded.origin, full, settings, batch_size)
     for note in notes(job):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from glassformer.cli.common import DEVICE, JSON, TOP_K, listing, open_model
+from glassformer.cli.common import ADAPTER, DEVICE, JSON, TOP_K, listing, open_model
 from glassformer.cli.console import Console
 from glassformer.errors import ConfigError
 
@@ -84,6 +84,7 @@ def run(
         help="Of the figure: map, head, lens, path or alignment; by the file's name, if not given.",
     ),
     top_k: int = TOP_K,
+    adapter: Path | None = ADAPTER,
     device: str = DEVICE,
     as_json: bool = JSON,
 ) -> None:
@@ -92,7 +93,7 @@ def run(
         raise ConfigError("give a text after the model")
     if kind is not None and figure is None:
         raise ConfigError(f"--kind {kind}: it is for a figure: write --figure {kind}.png, too")
-    opened, content = _open(model, text, device)
+    opened, content = _open(model, text, device, adapter)
     view = _record(opened, content, second, stack, layer, head, word, top_k)
     console = Console(highlight=False)
     tables = [] if as_json else list(_tables(view, measure, lens, console.width))
@@ -105,9 +106,11 @@ def run(
         console.print()
 
 
-def _open(model: str | None, text: str | None, device: str) -> tuple[Model, str]:
+def _open(
+    model: str | None, text: str | None, device: str, adapter: Path | None
+) -> tuple[Model, str]:
     if model is not None and model not in TOYS:
-        return open_model(model, device), str(text)
+        return open_model(model, device, adapter=adapter), str(text)
     from glassformer.studio.toys import toy
 
     chosen = toy(model or TOYS[0])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from glassformer.cli.common import DEVICE, open_model
+from glassformer.cli.common import ADAPTER, DEVICE, open_model
 from glassformer.errors import ConfigError
 from glassformer.pretrained import shipped, shipped_runs
 
@@ -31,15 +31,23 @@ def run(
     toys: bool = typer.Option(False, help="Also train and serve the lectures' toy models."),
     port: int = typer.Option(8642, min=1, max=65535, help="Port, on this machine only."),
     open_page: bool = typer.Option(True, "--open/--no-open", help="Open the page in a browser."),
+    adapter: Path | None = ADAPTER,
     device: str = DEVICE,
 ) -> None:
-    """Serve the studio: every head and every number of a model, in your browser."""
+    """Serve the studio: every head and every number of a model, in your browser.
+
+    With --adapter it serves the model and the model with the adapter, to compare them.
+    """
+    if adapter is not None and len(models or ()) != 1:
+        raise ConfigError(f"--adapter {adapter}: it belongs to one model: write one")
     with _listen(port) as listening, contextlib.suppress(KeyboardInterrupt):
         from glassformer.studio.app import create_app
         from glassformer.studio.server import server
         from glassformer.studio.toys import toys as train_toys
 
         served = serve(models or ([] if toys else [*shipped(), *shipped_runs()]), device)
+        if adapter is not None:
+            served.append(with_adapter(served[0], adapter, device))
         if toys or not served:
             typer.echo("glassformer: training the lectures' toys …", err=True)
             served += train_toys()
@@ -70,6 +78,15 @@ def serve(models: Sequence[str], device: str) -> list[ServedModel]:
             names(models), opened, models, steps, folders, strict=True
         )
     ]
+
+
+def with_adapter(served: ServedModel, adapter: Path, device: str) -> ServedModel:
+    """The same model with an adapter, to be compared with it."""
+    from glassformer.studio.samples import ServedModel
+
+    model = open_model(served.folder, device, adapter=adapter)
+    name = f"{served.name} + {adapter.resolve().name}"
+    return ServedModel(name, model, folder=served.folder, adapter=str(adapter))
 
 
 def _listen(port: int) -> socket.socket:

@@ -13,6 +13,7 @@ import typer
 from typer.models import ArgumentInfo
 
 from glassformer.cli.common import (
+    ADAPTER,
     COLUMN,
     DEVICE,
     ENCODING,
@@ -30,7 +31,7 @@ from glassformer.errors import ConfigError
 if TYPE_CHECKING:
     from glassformer.loaded import Model
 
-LAST = ("out", "encoding", "device", "as_json")  # in --help, after the command's own
+LAST = ("out", "encoding", "adapter", "device", "as_json")  # in --help, after the command's own
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class TextOptions:
         "as .npy).",
     )  # fmt: skip
     encoding: str = ENCODING
+    adapter: Path | None = ADAPTER
     device: str = DEVICE
     as_json: bool = JSON
 
@@ -69,7 +71,7 @@ class TextOptions:
         )  # fmt: skip
 
     def load(self) -> Model:
-        return open_model(self.model, self.device)
+        return open_model(self.model, self.device, adapter=self.adapter)
 
 
 def reads_texts(command: Callable[..., None]) -> Callable[..., None]:

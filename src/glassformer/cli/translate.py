@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from glassformer.cli.common import (
+    ADAPTER,
     COLUMN,
     DEVICE,
     ENCODING,
@@ -68,6 +69,7 @@ def run(
     scores: bool = SCORES,
     align: bool = ALIGN,
     encoding: str = ENCODING,
+    adapter: Path | None = ADAPTER,
     device: str = DEVICE,
     int8: bool = INT8,
     as_json: bool = JSON,
@@ -93,7 +95,7 @@ def run(
     output: list[str] = []
     cells: list[Cells] = []
     read = _read(texts, file, encoding) if table is None else table.texts
-    translations = _translate(_open(model, device, int8), read, group, options)
+    translations = _translate(_open(model, device, int8, adapter), read, group, options)
     for number, translation in enumerate(translations):
         if translation.broken or not translation.complete:
             noteworthy.append(translation)
@@ -128,8 +130,8 @@ def _table(
     return None
 
 
-def _open(folder: str, device: str, int8: bool) -> Model:
-    model = open_model(folder, device, int8=int8)
+def _open(folder: str, device: str, int8: bool, adapter: Path | None) -> Model:
+    model = open_model(folder, device, adapter=adapter, int8=int8)
     model.able("translate")
     return model
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from glassformer.checkpoint import Origin
-from glassformer.errors import ConfigError, InputError, shown
+from glassformer.errors import ConfigError, InputError, counted, shown
 from glassformer.generate.beam import beam
 from glassformer.generate.engine import Engine
 from glassformer.generate.generation import Generation, IncrementalDecoder, Stopped, decode_tokens
@@ -126,6 +126,32 @@ def generate(job: GenerationJob) -> list[Generation]:
         return []
     texts = _beams(job) if job.settings.num_beams > 1 else _samples(job)
     return [job.finish(text) for text in texts]
+
+
+def by_adapter(
+    job: GenerationJob, names: Sequence[str | None], chosen: Callable[[str | None], Task]
+) -> list[Generation]:
+    """As `generate`, each prompt with the adapter of this name, or without one.
+
+    Args:
+        chosen: the task with an adapter
+    """
+    if len(names) != len(job.prompts):
+        raise InputError(
+            f"adapter: {counted(len(names), 'names')} for {counted(len(job.prompts), 'prompts')}: "
+            "write one for each"
+        )
+    texts: dict[int, list[Generation]] = {}
+    for name in dict.fromkeys(names):
+        places = [i for i, each in enumerate(names) if each == name]
+        part = replace(
+            job, task=chosen(name), prompts=[job.prompts[i] for i in places],
+            sources=None if job.sources is None else [job.sources[i] for i in places],
+        )  # fmt: skip
+        generated = generate(part)
+        count = job.settings.num_return_sequences
+        texts |= {i: generated[n * count :][:count] for n, i in enumerate(places)}
+    return [text for i in range(len(names)) for text in texts[i]]
 
 
 def notes(job: GenerationJob) -> list[str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from abc import ABC
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import nn
 
 from glassformer import inference
+from glassformer.adapters import Adapter
 from glassformer.checkpoint import (
     Origin,
     config_text,
@@ -55,6 +56,10 @@ class ModelBase(nn.Module, ABC):
         self.origin = origin
         self.recipe = recipe or EmbeddingConfig()
         self.sentence_layers = nn.ModuleDict() if layers is None else layers
+        # Not registered as modules: they share those of `task`, which have one name each.
+        self.base: tuple[Task, ...] = ()  # the task without the adapter that `task` computes with
+        self.adapters: dict[str, Adapter] = {}
+        self.active: str | None = None  # the name of the adapter that `task` computes with
 
     def forward(
         self, batch: Batch, *, cache: Cache | None = None, visitor: Visitor | None = None
@@ -95,6 +100,13 @@ class ModelBase(nn.Module, ABC):
         """
         return self.task.device
 
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        """What `to` and the like do to each tensor."""
+        for module in (*self.base, *self.adapters.values()):
+            module._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
+
     def __repr__(self) -> str:
         config, dtype = self.config, dtype_name(self.task.backbone.token_embedding.dtype)
         count = sum(parameter.numel() for parameter in self.parameters())
@@ -109,8 +121,11 @@ class ModelBase(nn.Module, ABC):
         Examples:
             >>> task, tokenizer = encoder.able("fill")
         """
-        inference.check_kind(self.task, call)
-        return self.task, self._tokenizer()
+        return self._able(self.task, call)
+
+    def _able(self, task: Task, call: str) -> tuple[Task, Tokenizer]:
+        inference.check_kind(task, call)
+        return task, self._tokenizer()
 
     def int8(self) -> Self:
         """Round all weights to int8, in place: smaller and faster to read, less exact.
@@ -120,6 +135,7 @@ class ModelBase(nn.Module, ABC):
         Examples:
             >>> small = gf.load("gf-decoder").int8()
         """
+        self._check_merged("int8")
         to_int8(self.task)
         return self
 
@@ -132,6 +148,7 @@ class ModelBase(nn.Module, ABC):
             >>> encoder.save("copy")
         """
         check_not_int8(self.task)
+        self._check_merged("save")
         notes = {} if self.origin is not None else self._fingerprint()
         save_task(self.task, folder, self.origin, self._files(), notes)
 
@@ -145,6 +162,7 @@ class ModelBase(nn.Module, ABC):
             >>> encoder.export("published", name="my encoder")
         """
         check_not_int8(self.task)
+        self._check_merged("export")
         folder_name = Path(folder).resolve().name
         precision = dtype_name(storage_dtype(self.task, self.origin))
         card = model_card(self.task, name or folder_name, precision, folder_name)
@@ -171,11 +189,20 @@ class ModelBase(nn.Module, ABC):
             True
         """
         check_not_int8(self.task)
+        self._check_merged("export_onnx")
         text = config_text(self.task, self.origin, self._fingerprint())
         files = {**self._files(), "config.json": text.encode()}
         from glassformer.checkpoint.onnx_export import export_onnx  # loads sympy
 
         return export_onnx(self.task, folder, files, int8=int8)
+
+    def _check_merged(self, call: str) -> None:
+        """InputError if the model computes with an adapter beside its weights."""
+        if self.active is not None:
+            raise InputError(
+                f"{call}: the adapter {self.active!r} is not part of the weights: call "
+                "merge_adapter() first, or save_adapter(folder) for the adapter alone"
+            )
 
     def _fingerprint(self) -> dict[str, str]:
         return {} if self.tokenizer is None else {FINGERPRINT: self.tokenizer.fingerprint}

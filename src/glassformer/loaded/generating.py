@@ -10,20 +10,20 @@ from glassformer.errors import InputError
 from glassformer.generate.chat import prepare_chat
 from glassformer.generate.engine import Engine
 from glassformer.generate.generation import Generation
-from glassformer.generate.job import GenerationJob, generate, prepare, stream
+from glassformer.generate.job import GenerationJob, by_adapter, generate, prepare, stream
 from glassformer.generate.settings import GenerationOptions
-from glassformer.loaded.base import ModelBase
+from glassformer.loaded.adapting import AdaptedModel, AdapterChoice
 from glassformer.tasks import Ids
 from glassformer.text.chat import Message
 
 
-class GeneratingModel(ModelBase, ABC):
+class GeneratingModel(AdaptedModel, ABC):
     """Abstract; `Model` has the other calls."""
 
     def generate(
         self, prompts: str | Iterable[str] | Iterable[int] | Ids, *,
         batch_size: int | None = None, engine: Engine | None = None,
-        **settings: Unpack[GenerationOptions],
+        adapter: AdapterChoice = None, **settings: Unpack[GenerationOptions],
     ) -> list[Generation]:  # fmt: skip
         """Continue each prompt; greedily, unless the settings say otherwise.
 
@@ -32,6 +32,8 @@ class GeneratingModel(ModelBase, ABC):
             batch_size: texts (or beams) that are generated at once: changes the speed, not the
                 texts
             engine: from `engine`, to be used for many calls
+            adapter: the name of an adapter, or one for each prompt; prompts with the same adapter
+                are generated at once
             settings: those of transformers, such as max_new_tokens, temperature, top_p, num_beams:
                 the fields of `generate.settings.Settings`
 
@@ -42,7 +44,11 @@ class GeneratingModel(ModelBase, ABC):
             >>> len(story.ids), story.text
             (5, ...)
         """
-        return generate(self._job(prompts, settings, batch_size, engine))
+        job = self._job(prompts, settings, batch_size, engine)
+        if adapter is None:
+            return generate(job)
+        names = [adapter] * len(job.prompts) if isinstance(adapter, str) else list(adapter)
+        return by_adapter(job, names, self.chosen)
 
     def engine(
         self, texts: int, tokens: int, *, source_tokens: int = 0, compiled: bool = False

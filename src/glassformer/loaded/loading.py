@@ -23,6 +23,7 @@ def load(
     *,
     device: torch.device | str | None = None,
     dtype: torch.dtype | str | None = None,
+    adapter: str | os.PathLike[str] | None = None,
 ) -> Model:
     """Open a model in the Hugging Face layout: BERT, GPT-2, Marian, T5, Llama and the like.
 
@@ -34,6 +35,8 @@ def load(
         dtype: what it computes in, such as "float32". If not given, half precision stays where the
             device is fast at it, and becomes float32 elsewhere; `save` still writes the precision
             of the file
+        adapter: the folder of an adapter in PEFT's layout, which the model computes with;
+            `merge_adapter` makes it a part of the weights
 
     Nothing in the folder is executed. CheckpointError if it cannot be read safely.
 
@@ -56,7 +59,8 @@ def load(
     except CheckpointError as error:
         raise CheckpointError(f"{folder}: {error}") from None
     model = model.to(device=place, dtype=chosen).eval()
-    return model if chosen is not None else _in_compute_dtype(model)
+    model = model if chosen is not None else _in_compute_dtype(model)
+    return model if adapter is None else model.with_adapter(model.add_adapter(adapter))
 
 
 def _in_compute_dtype(model: Model) -> Model:

@@ -14,6 +14,7 @@ from torch import Tensor
 from glassformer import inference
 from glassformer.generate.settings import GenerationOptions
 from glassformer.generate.translate import Translation, notes, translate
+from glassformer.loaded.adapting import AdapterChoice
 from glassformer.loaded.generating import GeneratingModel
 from glassformer.tasks import Ids
 from glassformer.text import Text, is_one, items_of, pairs_of, plain, texts_of, texts_or_pairs_of
@@ -57,15 +58,17 @@ class Model(GeneratingModel):
         )
 
     def logits(
-        self, ids: Ids, *, segments: Ids | None = None, targets: Ids | None = None
-    ) -> list[Tensor]:
-        """The logits of the head, one tensor per text; the parameters are those of `hidden`.
+        self, ids: Ids, *, segments: Ids | None = None, targets: Ids | None = None,
+        adapter: AdapterChoice = None,
+    ) -> list[Tensor]:  # fmt: skip
+        """The logits of the head, one tensor per text; the parameters are those of `hidden`, and
+        `adapter`, the name of an adapter, or one for each text.
 
         Examples:
             >>> len(decoder.logits([decoder.tokenizer("The cat").ids])[0])  # a row for each token
             2
         """
-        return self.task.logits(
+        return self.chosen(adapter).logits(
             _numbers(ids), segments=_numbers(segments), targets=_numbers(targets)
         )
 
@@ -73,20 +76,23 @@ class Model(GeneratingModel):
     def embed(
         self, texts: Text | Iterable[Text], *, prompt_name: str | None = None,
         prompt: str | None = None, pool_by: str | Sequence[str] | None = None,
-        batch_size: int | None = None, normalize: bool | None = None, progress: bool = False,
+        adapter: AdapterChoice = None, batch_size: int | None = None,
+        normalize: bool | None = None, progress: bool = False,
         to_numpy: Literal[False] = False,
     ) -> Tensor: ...  # fmt: skip
     @overload
     def embed(
         self, texts: Text | Iterable[Text], *, prompt_name: str | None = None,
         prompt: str | None = None, pool_by: str | Sequence[str] | None = None,
-        batch_size: int | None = None, normalize: bool | None = None, progress: bool = False,
+        adapter: AdapterChoice = None, batch_size: int | None = None,
+        normalize: bool | None = None, progress: bool = False,
         to_numpy: Literal[True],
     ) -> NDArray[Any]: ...  # fmt: skip
     def embed(
         self, texts: Text | Iterable[Text], *, prompt_name: str | None = None,
         prompt: str | None = None, pool_by: str | Sequence[str] | None = None,
-        batch_size: int | None = None, normalize: bool | None = None, progress: bool = False,
+        adapter: AdapterChoice = None, batch_size: int | None = None,
+        normalize: bool | None = None, progress: bool = False,
         to_numpy: bool = False,
     ) -> Vectors:  # fmt: skip
         """One vector per text, (B, C).
@@ -98,6 +104,7 @@ class Model(GeneratingModel):
             prompt: a text to put before each text instead
             pool_by: one or more of first, last, mean, max, mean_sqrt_len and weightedmean; the
                 pooling of the model's folder (else mean), if not given
+            adapter: the name of an adapter, or one for each text
             batch_size: texts of a forward pass; as many as suit the device, if not given
             normalize: divide each vector by its length; as the model's folder says, if not given
             progress: show a progress bar
@@ -108,7 +115,7 @@ class Model(GeneratingModel):
             torch.Size([2, 256])
         """
         vectors = inference.embed(
-            *self.able("embed"), texts_or_pairs_of(texts, "embed"), recipe=self.recipe,
+            *self.able("embed", adapter), texts_or_pairs_of(texts, "embed"), recipe=self.recipe,
             layers=self.sentence_layers, prompt_name=prompt_name, prompt=prompt, pool_by=pool_by,
             batch_size=batch_size, normalize=normalize, progress=progress,
         )  # fmt: skip
@@ -170,7 +177,7 @@ class Model(GeneratingModel):
 
     def classify(
         self, texts: Text | Iterable[Text], *, top_k: int | None = None,
-        problem: str | None = None, explain: int = 0,
+        problem: str | None = None, explain: int = 0, adapter: AdapterChoice = None,
     ) -> list[inference.Classified]:  # fmt: skip
         """The labels of each text or pair of texts, best first, with probabilities.
 
@@ -181,6 +188,7 @@ class Model(GeneratingModel):
             problem: the problem_type, instead of that of config.json: see `inference.classify`
             explain: also this many words and sentences with the largest attention weights, for a
                 model with attention over words
+            adapter: the name of an adapter, or one for each text
 
         Examples:
             >>> (result,) = classifier.classify("A warm and clever film.")
@@ -191,7 +199,7 @@ class Model(GeneratingModel):
         problem = problem or stated
         rows = texts_or_pairs_of(texts, "classify")
         return inference.classify(
-            *self.able("classify"), rows, top_k=top_k, problem=problem, explain=explain
+            *self.able("classify", adapter), rows, top_k=top_k, problem=problem, explain=explain
         )  # fmt: skip
 
     def rank(

@@ -9,11 +9,17 @@ from functools import cache
 from pydantic import BaseModel
 
 from glassformer.config import ModelConfig
-from glassformer.fields import DataConfig, ObjectiveConfig, TokenizerConfig, TrainConfig
+from glassformer.fields import (
+    AdapterConfig,
+    DataConfig,
+    ObjectiveConfig,
+    TokenizerConfig,
+    TrainConfig,
+)
 
 GROUPS: dict[str, type[BaseModel]] = {
     "data": DataConfig, "tokenizer": TokenizerConfig, "model": ModelConfig,
-    "objective": ObjectiveConfig, "train": TrainConfig,
+    "objective": ObjectiveConfig, "train": TrainConfig, "adapter": AdapterConfig,
 }  # fmt: skip
 # What other libraries call a field.
 ELSEWHERE = {
@@ -51,6 +57,11 @@ ELSEWHERE = {
     "data.label": ("label_column", "target", "labels"),
     "data.separator": ("sep", "delimiter"),
     "tokenizer.kind": ("tokenizer_type", "algorithm"),
+    "adapter.rank": ("r", "lora_r", "lora_rank"),
+    "adapter.alpha": ("lora_alpha",),
+    "adapter.dropout": ("lora_dropout",),
+    "adapter.targets": ("target_modules", "lora_target"),
+    "adapter.dora": ("use_dora",),
     "init_from": ("model_name_or_path", "pretrained", "checkpoint", "start", "base_model"),
     "model.depth": ("n_layer", "n_layers", "num_layers", "num_hidden_layers", "layers"),
     "model.heads": ("n_head", "n_heads", "num_heads", "num_attention_heads", "nhead"),

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from glassformer.config import DECODER_SIZES, ModelConfig, TokenIds
 from glassformer.errors import ConfigError, shown, with_article
 from glassformer.fields import (
+    AdapterConfig,
     DataConfig,
     DataPath,
     ModelPath,
@@ -38,6 +39,7 @@ class Recipe(Named):
     model: Mapping[str, Any] = {}  # a preset and fields of ModelConfig that differ from it
     objective: ObjectiveConfig
     train: TrainConfig
+    adapter: AdapterConfig | None = None  # train LoRA beside the initial model, which stays
     root: DataPath | None = None  # where the data lies, if not beside this file
     # The initial model; it brings tokenizer and network, and only its dropout can be changed.
     init_from: ModelPath | None = None

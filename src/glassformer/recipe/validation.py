@@ -32,6 +32,8 @@ def check_agreement(recipe: RecipeFields) -> None:
     _check_fold(recipe)
     _check_objective(recipe)
     _check_train(recipe)
+    if recipe.adapter is not None:
+        _check_adapter(recipe)
     if recipe.init_from is not None:
         _check_init_from(recipe)
     elif recipe.random_init:
@@ -83,6 +85,21 @@ def _check_init_from(recipe: RecipeFields) -> None:
                 f"model.{name} = {shown(value)}: init_from = {recipe.init_from!r} brings its own "
                 f"model: leave model.{name} out (only model.dropout can be changed)"
             )
+
+
+def _check_adapter(recipe: RecipeFields) -> None:
+    if recipe.init_from is None or recipe.random_init:
+        raise ValueError("[adapter] needs init_from, the model that stays as it is")
+    if recipe.train.freeze:
+        raise ValueError(
+            f"train.freeze = {recipe.train.freeze}: with [adapter] the model does not change: "
+            "leave it out"
+        )
+    if recipe.train.optimiser != "adamw":
+        raise ValueError(
+            f"train.optimiser = {recipe.train.optimiser!r} is for whole matrices: with [adapter] "
+            "write 'adamw'"
+        )
 
 
 def _check_fold(recipe: RecipeFields) -> None:

@@ -89,6 +89,7 @@ class ServedModel:
     texts: tuple[str, ...] = ()
     run: Path | None = None  # the folder of its training run
     step: int | None = None  # the checkpoint of that run it was loaded from, if known
+    adapter: str = ""  # the folder of the adapter that is merged into it
     folder: str = ""  # or the name that it was loaded by; empty: a toy, trained here
 
 

@@ -30,6 +30,7 @@ from glassformer.strictjson import parse_as
 from glassformer.tasks import Task
 from glassformer.text import Tokenizer
 from glassformer.text.training import Purpose, tokenizer_files, train_tokenizer
+from glassformer.train.adapter import with_new_adapter
 from glassformer.train.batch_size import largest_batch, steps_of_epochs
 from glassformer.train.init_from import build_model, check_model
 from glassformer.train.run_dir import RunDir, check_same, checkpoints
@@ -76,6 +77,8 @@ class Builder:
                 self._prepare(part, tokenizer)
         world.wait()
         task = self._model(self.tokenizer, self.paths.log).to(world.device)
+        if self.recipe.adapter is not None:
+            task = with_new_adapter(self.recipe, task, self.paths.source)
         if self.recipe.train.micro_batch_tokens == "auto":
             tokens = largest_batch(self.recipe, self.objective, task, self.paths.out, world)
             self._update(micro_batch_tokens=tokens)

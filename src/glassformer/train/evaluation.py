@@ -91,6 +91,7 @@ def recipe_for(recipe: Recipe, model: str) -> Recipe:
         update={
             "init_from": model_path(model),
             "random_init": False,
+            "adapter": None,
             "model": {},
             "tokenizer": TokenizerConfig(),
             "train": recipe.train.model_copy(update=fields),

@@ -23,6 +23,7 @@ from glassformer.progress import progress_bar
 from glassformer.recipe.paths import expanded, from_recipe, map_paths
 from glassformer.recipe.schema import Recipe, read_recipe, recipe_from
 from glassformer.recipe.toml import RECIPE, as_toml, root_of
+from glassformer.train.adapter import ADAPTER, result_name
 from glassformer.train.batch_size import memory_advice
 from glassformer.train.build import Builder
 from glassformer.train.loop import Step
@@ -121,7 +122,10 @@ class Training(Iterator[Event]):
                     advance(event.number - done, f"loss {event.loss:.3f}")
                     done, last = event.number, now
             advance(self.recipe.train.steps - done, "")
-        return load(self.folder / "model")
+        folder = self.folder / result_name(self.recipe)
+        if folder.name == ADAPTER:
+            return load(str(self.recipe.init_from), adapter=folder)
+        return load(folder)
 
 
 def fit(

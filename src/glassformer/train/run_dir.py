@@ -9,6 +9,7 @@ runs/NAME/
   checkpoints/step-00000250/   a model folder (`load` opens it), with optimiser and manifest
   tensorboard/, run_id  curves, and what trackers know the run by: see train.trackers
   model/                the result
+  adapter/              the result of a recipe with [adapter], in PEFT's layout
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 from pydantic import ConfigDict
 
+from glassformer.adapters import merged
 from glassformer.checkpoint import save_task
 from glassformer.checkpoint.folder import verify
 from glassformer.config import Count
@@ -46,7 +48,7 @@ SUBFOLDERS = (
 )
 # What a run keeps in its folder: nothing is written, or trusted, through a link in these places.
 FILES = (".lock", "metrics.jsonl", "skipped.json", RECIPE, "run_id")
-FOLDERS = ("checkpoints", "source", "tokenizer", "data", "plan", "model", "tensorboard")
+FOLDERS = ("checkpoints", "source", "tokenizer", "data", "plan", "model", "adapter", "tensorboard")
 STEP = re.compile(r"step-(\d{8})")
 
 
@@ -99,7 +101,7 @@ def _check_place(path: Path, *expected: str) -> None:
 FREE = {
     "objective.on_truncate", "train.workers", "train.keep_checkpoints", "train.save_every",
     "train.patience", "train.evaluate_every", "train.device", "train.steps", "train.epochs",
-    "train.trackers", "train.cuda_graphs", "root",
+    "train.trackers", "train.cuda_graphs", "root", "adapter.merge",
 }  # fmt: skip
 
 
@@ -165,7 +167,7 @@ class RunDir:
             remove(folder)
         files = {**self.files, TRAINER: state.text()}
         save_task(
-            state.inference_task(), folder, files=files, notes=self.notes,
+            merged(state.inference_task()), folder, files=files, notes=self.notes,
             beside={OPTIMISER: state.tensors()},
         )  # fmt: skip
         self.forget(state)

@@ -21,6 +21,7 @@ from glassformer.recipe.paths import map_paths, without_folders
 from glassformer.recipe.schema import Recipe, read_recipe
 from glassformer.recipe.toml import RECIPE, as_toml
 from glassformer.tasks import Task
+from glassformer.train.adapter import result_name, write_result
 from glassformer.train.loop import losses_of
 from glassformer.train.state import OPTIMISER, PRECISION, TRAINER
 from glassformer.train.trainer import Trainer
@@ -89,11 +90,15 @@ def finish(trainer: Trainer, recipe: Recipe) -> dict[str, Any]:
     if trainer.world.is_main:
         task = state.inference_task()
         card = model_card(task, recipe.name, dtype_name(task.backbone.token_embedding.dtype))
-        card += "\n" + training_card(trainer, recipe, metrics)
-        files = {**run_dir.files, "README.md": card.encode()}
-        save_task(task, run_dir.folder / "model", files=files, notes=run_dir.notes)
+        trained = "\n" + training_card(trainer, recipe, metrics)
+        files = {**run_dir.files, "README.md": (card + trained).encode()}
+        if recipe.adapter is None:
+            save_task(task, run_dir.folder / "model", files=files, notes=run_dir.notes)
+        else:
+            write_result(task, recipe, run_dir.folder, trained, files, run_dir.notes)
     trainer.world.wait()
-    return {"model": str(run_dir.folder / "model"), "step": progress.step, "valid": metrics}
+    folder = run_dir.folder / result_name(recipe)
+    return {"model": str(folder), "step": progress.step, "valid": metrics}
 
 
 def _is_complete(folder: Path) -> bool:

@@ -14,6 +14,7 @@ import torch
 from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt
 from torch import Tensor
 
+from glassformer.adapters import fixed_names
 from glassformer.checkpoint import load_task
 from glassformer.config import Count
 from glassformer.errors import CheckpointError
@@ -58,10 +59,11 @@ class State:
         self.task, self.train = task, train
         self.progress = progress or TrainerState(rows=train.micro_batches)
         frozen_names = set(frozen([name for name, _ in task.named_parameters()], train.freeze))
+        self.fixed = fixed_names(task)
         for name, parameter in task.named_parameters():
-            parameter.requires_grad_(name not in frozen_names)
+            parameter.requires_grad_(name not in frozen_names | self.fixed)
         self.compute = compute_dtype(PRECISION[train.precision], task.device)
-        self.weights = Weights(task, self.compute.dtype)
+        self.weights = Weights(task, self.compute.dtype, self.fixed)
         self.optimisers = optimisers(self.weights, train)
         self.average: dict[str, Tensor] = {}
         if train.ema_decay:
@@ -87,7 +89,9 @@ class State:
         if not self.average:
             yield
             return
-        parameters: list[Tensor] = [*self.task.parameters()]
+        parameters: list[Tensor] = [
+            p for name, p in self.task.named_parameters() if name in self.average
+        ]
         kept = [p.detach().clone() for p in parameters]
         with torch.no_grad():
             torch._foreach_copy_(parameters, list(self.average.values()))
@@ -102,7 +106,8 @@ class State:
         values = self.average or self.weights.masters
         with torch.no_grad():
             for name, parameter in task.named_parameters():
-                parameter.copy_(values[name])
+                if name not in self.fixed:
+                    parameter.copy_(values[name])
         return task
 
     def tensors(self) -> dict[str, Tensor]:
@@ -112,8 +117,10 @@ class State:
             for i, optimiser in enumerate(self.optimisers)
             for name, what, value in named_state(optimiser)
         }
-        if self.average:
+        if self.average or self.fixed:
             tensors |= {f"master/{n}": p.detach() for n, p in self.weights.masters.items()}
+        if self.fixed:  # the weights for inference are merged with the model's
+            tensors |= {f"average/{n}": p for n, p in self.average.items()}
         return {name: tensor.contiguous() for name, tensor in tensors.items()}
 
     def text(self) -> bytes:
@@ -134,12 +141,11 @@ class State:
 
     def _restore(self, task: Task, tensors: dict[str, Tensor]) -> None:
         parameters = dict(task.named_parameters())
-        masters = {n: tensors.pop(f"master/{n}", parameters[n]) for n in self.weights.masters}
         with torch.no_grad():
-            for name, master in self.weights.masters.items():
-                master.copy_(masters[name])
-            for name, average in self.average.items():
-                average.copy_(parameters[name])
+            for kind, group in (("master", self.weights.masters), ("average", self.average)):
+                for name, tensor in group.items():
+                    key = f"{kind}/{name}"
+                    tensor.copy_(tensors.pop(key) if key in tensors else parameters[name])
         self.weights.publish()
         for i, optimiser in enumerate(self.optimisers):
             states: dict[str, dict[str, Tensor]] = {}

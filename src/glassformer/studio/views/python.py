@@ -45,6 +45,8 @@ def _load_line(step: int | None, served: ServedModel) -> str:
         return f"model = toy({served.name!r}).model"
     if served.run is not None and step is not None:
         return f"model = gf.load({at_step(served.run, step).as_posix()!r})"
+    if served.adapter:
+        return f"model = gf.load({served.folder!r}, adapter={served.adapter!r}).merge_adapter()"
     return f"model = gf.load({served.folder!r})"
 
 

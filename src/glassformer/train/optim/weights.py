@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -21,11 +21,12 @@ BLOCK = re.compile(r"\.blocks\.(\d+)\.")
 class Weights:
     """The model computes in `dtype`; the master weights are kept in float32.
 
-    bfloat16 has 8 significant bits: a small update of a weight would be rounded away.
+    bfloat16 has 8 significant bits: a small update of a weight would be rounded away. Weights of a
+    model with an adapter are `fixed`: they are only computed with.
     """
 
-    def __init__(self, model: nn.Module, dtype: torch.dtype) -> None:
-        parameters = dict(model.named_parameters())
+    def __init__(self, model: nn.Module, dtype: torch.dtype, fixed: Collection[str] = ()) -> None:
+        parameters = {n: p for n, p in model.named_parameters() if n not in fixed}
         self.masters: dict[str, Tensor] = {
             name: p if dtype == torch.float32 else p.detach().float().clone()
             for name, p in parameters.items()

@@ -1,0 +1,146 @@
+"""Recipes with [adapter]: the adapter and a new head are trained, and PEFT opens the result."""
+
+from __future__ import annotations
+
+import json
+import signal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import peft
+import pytest
+import torch
+import transformers
+from harness import at_step, live, result, signal_self
+from safetensors.torch import load_file
+
+import glassformer as gf
+import tiny
+from glassformer.errors import ConfigError
+
+KINDS = ("causal_lm", "masked_lm", "translation", "classification")
+ADAPTER = {"rank": 3, "alpha": 6, "dropout": 0.1}
+
+
+def write_run(folder: Path, kind: str, adapter: dict[str, Any], **train: Any) -> Path:
+    """A small model, and a recipe that trains an adapter for it."""
+    first = tiny.write_recipe(folder / "first", "masked_lm" if kind == "classification" else kind)
+    gf.fit(first, out=folder / "base", changes={"train.steps": 1}).run(progress=False)
+    path = tiny.write_recipe(folder / "second", kind, train={"learning_rate": 0.01, **train})
+    text = path.read_text()
+    start, end = text.index("[tokenizer]"), text.index("[objective]")
+    lines = "".join(f"{name} = {tiny.as_toml(value)}\n" for name, value in adapter.items())
+    path.write_text(
+        f"init_from = {json.dumps(str(folder / 'base' / 'model'))}\n"
+        f"{text[:start]}{text[end:]}\n[adapter]\n{lines}"
+    )
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_the_adapter_and_a_new_head_are_trained(kind: str, tmp_path: Path) -> None:
+    recipe, base = write_run(tmp_path, kind, ADAPTER), tmp_path / "base" / "model"
+    model = gf.fit(recipe, out=tmp_path / "run").run(progress=False)
+    assert not (tmp_path / "run" / "model").exists()
+    tensors = load_file(tmp_path / "run" / "adapter" / "adapter_model.safetensors")
+    assert all(t.any() for name, t in tensors.items() if "lora_B" in name)
+    assert any("lora" not in name for name in tensors) == (kind == "classification")
+    before = gf.load(base).task.state_dict()
+    after = model.task.state_dict()
+    same = [n for n in before if n in after and n.startswith("backbone.")]
+    assert same and all(torch.equal(before[name], after[name]) for name in same)
+    assert model.active == "adapter"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_checkpoint_and_the_merged_model_compute_what_the_adapter_does(
+    kind: str, tmp_path: Path
+) -> None:
+    recipe = write_run(tmp_path, kind, {**ADAPTER, "merge": True, "dora": True})
+    merged = gf.fit(recipe, out=tmp_path / "run").run(progress=False)
+    run, base = tmp_path / "run", tmp_path / "base" / "model"
+    model = gf.load(base, adapter=run / "adapter")
+    assert merged.active is None
+    last = gf.load(max(run.glob("checkpoints/step-*")))
+    ids, given = [[5, 9, 7], [6, 8]], {}
+    if kind == "translation":
+        given = {"targets": [[5, 6], [7]]}
+    for other in (merged, last):
+        for a, b in zip(other.logits(ids, **given), model.logits(ids, **given), strict=True):
+            assert torch.allclose(a, b, atol=1e-5)
+    plain = gf.load(base)
+    if kind != "classification":
+        assert not torch.allclose(plain.logits(ids, **given)[0], model.logits(ids, **given)[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("causal_lm", "AutoModelForCausalLM"),
+        ("translation", "AutoModelForSeq2SeqLM"),
+        ("classification", "AutoModelForSequenceClassification"),
+    ],
+)
+def test_peft_opens_what_was_trained(kind: str, name: str, tmp_path: Path) -> None:
+    recipe = write_run(tmp_path, kind, ADAPTER)
+    model = gf.fit(recipe, out=tmp_path / "run").run(progress=False)
+    base, adapter = tmp_path / "base" / "model", tmp_path / "run" / "adapter"
+    options: dict[str, Any] = {}
+    if kind == "classification":
+        options["config"] = transformers.AutoConfig.from_pretrained(adapter)
+        assert [*options["config"].id2label.values()] == ["cat", "none"]
+    reference = getattr(transformers, name).from_pretrained(base, **options)
+    theirs = peft.PeftModel.from_pretrained(reference, adapter).eval()
+    ids = torch.tensor([[5, 9, 7, 6]])
+    given: dict[str, Any] = {}
+    if kind == "translation":
+        given, options = {"targets": [[5, 6]]}, {"decoder_input_ids": torch.tensor([[5, 6]])}
+    else:
+        options = {}
+    with torch.no_grad():
+        expected = theirs(input_ids=ids, **options).logits[0]
+    assert torch.allclose(model.logits(ids.tolist(), **given)[0], expected, atol=1e-5)
+
+
+SETTINGS: list[dict[str, Any]] = [{}, {"ema_decay": 0.9, "precision": "bfloat16"}]
+
+
+@pytest.mark.parametrize("train", SETTINGS, ids=["plain", "average"])
+@pytest.mark.parametrize("kind", ["causal_lm", "classification"])
+def test_a_killed_run_ends_as_if_nothing_had_happened(
+    kind: str, train: dict[str, Any], tmp_path: Path
+) -> None:
+    recipe = write_run(tmp_path, kind, ADAPTER, save_every=2, **train)
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    end = live("pretrain", recipe, "--out", whole)
+    assert end.status == 0, end.said
+    die = partial(at_step, 3, partial(signal_self, signal.SIGKILL))
+    assert live("pretrain", recipe, "--out", cut, mischief=die).status == -9
+    end = live("pretrain", recipe, "--out", cut)
+    assert end.status == 0, end.said
+    assert result(cut) == result(whole)
+    weights = "adapter/adapter_model.safetensors"
+    assert (cut / weights).read_bytes() == (whole / weights).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("adapter", "message"),
+    [
+        ({"targets": ["no_such_map"]}, "adapter.targets = 'no_such_map': no linear map"),
+        ({"targets": ["attention.query"]}, "are one map in this model's checkpoints"),
+        ({"rank": 0}, "adapter.rank"),
+        ({"lora_alpha": 8}, "did you mean"),
+    ],
+)
+def test_a_wrong_adapter_is_named(adapter: dict[str, Any], message: str, tmp_path: Path) -> None:
+    recipe = write_run(tmp_path, "causal_lm", adapter)
+    with pytest.raises(ConfigError) as error:
+        gf.fit(recipe, out=tmp_path / "run").run(progress=False)
+    assert message in str(error.value)
+
+
+def test_an_adapter_needs_a_model(tmp_path: Path) -> None:
+    recipe = tiny.write_recipe(tmp_path, "causal_lm")
+    with pytest.raises(ConfigError, match=r"\[adapter\] needs init_from"):
+        gf.fit(recipe, changes={"adapter.rank": 4})
