@@ -11,6 +11,9 @@ function insert(parent, child, order) {
   parent.insertBefore(child, later ?? null);
 }
 
+/** The part of a scroller's content that is in sight. */
+export const sightOf = ({ scrollLeft, scrollTop, clientWidth, clientHeight }) => ({ left: scrollLeft, top: scrollTop, width: clientWidth, height: clientHeight });
+
 /**
  * @param {HTMLElement} scroller around the grid
  * @param {object} of
@@ -73,12 +76,12 @@ export function grid(scroller, { label, rows, columns, column, names, heading, d
     insert(node, line.node, "ariaRowIndex");
   }
 
-  /** Shows what is in sight now. */
-  function view() {
-    const [x, y] = [scroller.scrollLeft - origin.left - AROUND, scroller.scrollTop - origin.top - AROUND];
+  /** Shows what is in sight: a part of the scroller's content. */
+  function view(sight) {
+    const [x, y] = [sight.left - origin.left - AROUND, sight.top - origin.top - AROUND];
     const from = Math.max(0, Math.floor((x - names) / column));
-    const to = Math.min(columns, Math.ceil((x + scroller.clientWidth + 2 * AROUND - names) / column));
-    const bottom = y + scroller.clientHeight + 2 * AROUND;
+    const to = Math.min(columns, Math.ceil((x + sight.width + 2 * AROUND - names) / column));
+    const bottom = y + sight.height + 2 * AROUND;
     for (const row of rows) {
       if (row === rows[0] || row === stop.row || (row.top + row.high > y && row.top < bottom)) fill(row, from, to);
       else if (lines.has(row)) {
@@ -99,13 +102,14 @@ export function grid(scroller, { label, rows, columns, column, names, heading, d
     if (row !== rows[0]) scroller.scrollTop += by(box.top - scroller.scrollTop - rows[0].high, box.bottom - scroller.scrollTop - scroller.clientHeight);
   }
 
-  /** Makes a cell the stop of the Tab key. */
+  /** Makes a cell the stop of the Tab key; it is there after the next `view`. */
   function setStop(row, c) {
     if (isStop(row, c)) return;
     const old = lines.get(stop.row)?.cells.get(stop.column);
     if (old) old.tabIndex = -1;
     stop = { row, column: c };
-    view();
+    const cell = lines.get(row)?.cells.get(c);
+    if (cell) cell.tabIndex = 0;
   }
 
   node.addEventListener("focusin", ({ target }) => {
@@ -132,7 +136,7 @@ export function grid(scroller, { label, rows, columns, column, names, heading, d
     focus(row, c) {
       setStop(row, c);
       reveal(row, c);
-      view();
+      view(sightOf(scroller));
       lines.get(row).cells.get(c).focus({ preventScroll: true });
     },
     /** The nearest cell in a direction that has something; null at the edge. */

@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import { action, el, number, share, swap, table, valued, visible } from "./dom.js";
+import { sightOf } from "./grid.js";
 import { headName } from "./head.js";
 import { whyMute } from "./layers.js";
 import { small } from "./map.js";
@@ -62,7 +63,7 @@ function build(app) {
   let scale = null;
   const player = sweep(scroller, () => towers, { change: () => swap(tools, ...toolbar(app, player, scale)), say: app.say });
 
-  scroller.addEventListener("scroll", () => { for (const each of towers) each.view(); });
+  scroller.addEventListener("scroll", () => look(scroller, towers));
   holder.addEventListener("click", (event) => chosenBy(event, (at) => app.update(selection(at))));
   holder.addEventListener("dblclick", (event) => chosenBy(event, (at) => opened(app, at)));
   holder.addEventListener("keydown", (event) => onKey(app, towers, event));
@@ -73,23 +74,25 @@ function build(app) {
     const { run, state, model: { family } } = app;
     const layers = run.stacks.map((stack) => folds(stack.layers, -1, state.layer) && state.layer);
     const key = JSON.stringify([run.run, layers, app.theme(), sizes]);
-    const anew = key !== drawn;
-    if (anew) {
+    if (key !== drawn) {
       drawn = key;
       player.stop();
       const focus = holder.contains(document.activeElement) && document.activeElement.dataset.at;
       const output = family === "encoder" ? "encoder" : "decoder";
       towers = flow.stacks.map((stack) => tower(scroller, {
-        ...sizes, stack, scale, tokens: run.tokens.queries[stack.name], means: pictures, chosen: state.layer, theme: app.theme(), predictions: run.predictions, sides: (name) => sides(run, name), sideOfOutput: output, guesses: stack.name === output ? known.guesses : null,
+        ...sizes, stack, scale, tokens: run.tokens.queries[stack.name], means: pictures, chosen: state.layer, theme: app.theme(), predictions: run.predictions, sides: (name) => sides(run, name), sideOfOutput: output, guesses: stack.name === output && known.run === run.run ? known.guesses : null,
         title: `${TITLES[stack.name]}: a column for each token, a row for each part of a layer`,
       }));
       holder.style.setProperty("--column", `${sizes.column}px`);
       holder.style.setProperty("--names", `${sizes.names}px`);
       holder.replaceChildren(...towers.map(({ standing }) => standing));
       for (const each of towers) each.measure();
+      const own = towers.find(({ name }) => name === sideOf(state.stack));
+      own.reveal(own.rowAt("block", state.layer), state.query); // before there are cells: they would be laid out
       if (focus) refocus(towers, focus);
     } else for (const each of towers) each.measure();
-    mark(state, towers, anew);
+    mark(state, towers);
+    look(scroller, towers);
   }
 
   /** The sizes of the drawing in CSS pixels: columns as wide, and layers as high, as the room allows. */
@@ -106,36 +109,39 @@ function build(app) {
     return { em, names, column, high: Math.max(LAYER.least * em, Math.min(LAYER.most * em, Math.floor(Math.min(...heights)))) };
   }
 
+  /** Keeps the lens' answer by layer; −1 is the embedding. */
+  function learn({ run }, { points, guesses }) {
+    if (known.run !== run) known = { run, guesses: Object.fromEntries(points.map(({ layer }, i) => [layer ?? -1, guesses[i]])) };
+    return known.guesses;
+  }
+
   async function show() {
     const { run, state, model: { predicts_tokens: able } } = app;
     const fresh = app.fresh();
     const side = sideOf(state.stack);
     const reads = side === "encoder" && run.stacks.length > 1; // it predicts nothing itself
+    const lens = able ? guessed(run).then((answer) => learn(run, answer)) : null;
     const asked = Promise.all([
-      attended(run, side, state.query), side === "decoder" && run.stacks.length > 1 ? attended(run, "cross", state.query) : null, small(run, state.stack), able ? guessed(run) : null]);
-    asked.catch(() => null); // what fails first is shown
+      attended(run, side, state.query), side === "decoder" && run.stacks.length > 1 ? attended(run, "cross", state.query) : null, small(run, state.stack), lens]);
+    asked.catch(() => null); // of several errors the first is shown
     const [flow, ...pictures] = await Promise.all([network(run).catch((error) => { if (error.status !== 400) throw error; return error; }), ...run.stacks.map(({ name }) => means(run, name))]);
     if (!fresh()) return;
     mute.textContent = flow instanceof api.Refused ? flow.message : whyMute(app, reads ? "decoder" : side);
     mute.hidden = !mute.textContent;
     [scroller.hidden, tools.hidden, right.hidden] = Array(3).fill(flow instanceof api.Refused);
     if (scroller.hidden) return app.say(mute.textContent);
-    if (known.run !== run.run) known = { run: run.run, guesses: null };
     scale = widths(flow.stacks);
     swap(tools, ...toolbar(app, player, scale));
     draw(flow, Object.fromEntries(run.stacks.map(({ name }, i) => [name, pictures[i]])), fitted(flow));
-    const [own, cross, heads, lens] = await asked;
+    const [own, cross, heads, guesses = null] = await asked;
     if (!fresh()) return;
-    if (lens && !known.guesses) {
-      known.guesses = Object.fromEntries(lens.points.map(({ layer }, i) => [layer ?? -1, lens.guesses[i]]));
-      towers.at(-1).guess(known.guesses);
-    }
+    towers.at(-1).guess(guesses);
     for (const each of holder.querySelectorAll(".ribbons")) each.remove();
-    const [below, above] = ribbons(holder, towers, { side, query: state.query, layer: state.layer }, { own: own.weights, cross: cross?.weights });
+    const [below, above] = ribbons(towers, { side, query: state.query, layer: state.layer }, { own: own.weights, cross: cross?.weights });
     below.shows = flow.stacks.map(({ name, points, norm }) => ({ name: `${name}, norms`, rows: points.map((each) => each.name), columns: run.tokens.queries[name].map(({ text }) => text), values: norm.flat() })); // for export
     holder.prepend(below);
     holder.append(above);
-    swap(right, chosenCard(app, flow, reads ? null : known.guesses), predictions(run, app.before, reads ? -1 : state.query, app.model), headsCard(app, heads));
+    swap(right, chosenCard(app, flow, reads ? null : guesses), predictions(run, app.before, reads ? -1 : state.query, app.model), headsCard(app, heads));
     app.say(right.querySelector("h2").textContent);
     return undefined;
   }
@@ -187,16 +193,19 @@ function refocus(towers, address) {
   if (row?.has(token)) at.focus(row, token);
 }
 
-/** Marks the chosen token and layer; each tower has one stop of the Tab key. New towers are scrolled to it. */
-function mark({ stack, layer, query }, towers, anew) {
+/** Shows what is in sight of all towers. */
+function look(scroller, towers) {
+  const sight = sightOf(scroller);
+  for (const each of towers) each.view(sight);
+}
+
+/** Marks the chosen token and layer; each tower has one stop of the Tab key. */
+function mark({ stack, layer, query }, towers) {
   for (const each of towers) {
     const own = each.name === sideOf(stack);
-    const row = own ? each.rowAt("block", layer) : each.rows[0];
-    if (!each.isFocused()) each.setStop(row, own ? query : 0);
-    if (anew && own) each.reveal(row, query);
+    if (!each.isFocused()) each.setStop(own ? each.rowAt("block", layer) : each.rows[0], own ? query : 0);
     each.choose(own ? layer : null, own ? query : null);
   }
-  for (const each of towers) each.view();
 }
 
 function toolbar({ theme }, player, scale) {

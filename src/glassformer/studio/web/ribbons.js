@@ -24,12 +24,11 @@ const across = (from, to, x) => `M${from.x} ${from.y}C${from.x} ${from.y + BEND}
 const ribbon = (kind, d, weight) => svg("path", { class: `ribbon ${kind}`, d, "stroke-width": (1 + (THICKEST - 1) * weight).toFixed(2), "stroke-opacity": (0.2 + 0.6 * weight).toFixed(3) });
 
 /**
- * @param {HTMLElement} holder of the towers
  * @param {object[]} towers
  * @param {{side: string, query: number, layer: number}} chosen
  * @param {{own: number[][], cross: number[][]|null}} weights of the chosen token in each layer
  */
-export function ribbons(holder, towers, { side, query, layer }, { own, cross }) {
+export function ribbons(towers, { side, query, layer }, { own, cross }) {
   const tower = towers.find(({ name }) => name === side);
   const paths = own.flatMap((weights, l) => {
     const row = tower.rowAt("attention", l);
@@ -41,10 +40,10 @@ export function ribbons(holder, towers, { side, query, layer }, { own, cross }) 
       return [ribbon("", curve({ x: from.x, y: from.top }, { x: to.x, y: to.bottom }), weight)];
     });
   });
-  return [picture(holder, "ribbons", paths), picture(holder, "ribbons crossings", cross ? crossings(towers, tower.place(tower.rowAt("cross", layer), query), cross[layer]) : [])];
+  return [picture("ribbons", paths), picture("ribbons crossings", cross ? crossings(towers, tower.place(tower.rowAt("cross", layer), query), cross[layer]) : [])];
 }
 
-const picture = ({ clientWidth: wide, clientHeight: high }, kind, paths) => svg("svg", { class: kind, "aria-hidden": "true", width: wide, height: high, viewBox: `0 0 ${wide} ${high}` }, ...paths);
+const picture = (kind, paths) => svg("svg", { class: kind, "aria-hidden": "true" }, ...paths);
 
 /** From the encoder's last row into a decoder's cell, by their weights. */
 function crossings([encoder, decoder], to, weights) {

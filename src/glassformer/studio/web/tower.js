@@ -58,7 +58,7 @@ export function thumbnail(bytes, rows, columns, size, theme, name) {
   canvas.style.width = `${canvas.width * fit}px`;
   canvas.style.height = `${canvas.height * fit}px`;
   const palette = words(colours(theme, true)); // a mean has small weights
-  const pen = canvas.getContext("2d");
+  const pen = canvas.getContext("2d", { willReadFrequently: true });
   const image = pen.createImageData(canvas.width, canvas.height);
   paint(new Uint32Array(image.data.buffer), canvas.width, bytes, rows.length, columns.length, 0, 0, scale, palette);
   pen.putImageData(image, 0, 0);
@@ -193,6 +193,7 @@ export function tower(scroller, what) {
     },
     /** Prints the lens' guesses on the rails. */
     guess(guesses) {
+      if (shown.guesses === guesses) return;
       shown.guesses = guesses;
       made.redress(printsGuess);
     },
