@@ -2,8 +2,9 @@
 
 import { el } from "./dom.js";
 
-const AROUND = 96; // CSS pixels beyond what is in sight
+const AROUND = 40; // CSS pixels beyond what is in sight
 const HEADING = -1; // the column of the rows' names
+let count = 0; // of rows' names, for their ids
 
 /** Inserts a child before those that come later by this property. */
 function insert(parent, child, order) {
@@ -27,7 +28,7 @@ export function grid(scroller, { label, rows, columns, column, names, heading, d
   const lines = new Map(); // row → {node, cells: column → node}
   const last = rows[rows.length - 1];
   const [width, height] = [names + columns * column, last.top + last.high];
-  const paper = el("div", { class: "paper", role: "presentation" }); // below the names, above cells that are scrolled away
+  const paper = el("div", { class: "names", role: "presentation" }); // of the rows: one element that stays beside the cells
   const node = el("div", { class: "tower", role: "grid", "aria-label": label, "aria-rowcount": rows.length, "aria-colcount": columns + 1 }, paper);
   const standing = el("div", { class: "standing" }, node);
   let origin = { left: 0, top: 0 }; // in the scroller
@@ -39,14 +40,22 @@ export function grid(scroller, { label, rows, columns, column, names, heading, d
   const isStop = (row, c) => row === stop.row && c === stop.column;
 
   function opened(row) {
-    const first = heading(row);
-    first.ariaColIndex = "1";
-    const line = { node: el("div", { class: `row ${row.kind}`, role: "row", "aria-rowindex": rows.indexOf(row) + 1 }, first), cells: new Map() };
-    line.node.style.height = `${row.high}px`;
-    if (row !== rows[0]) line.node.style.top = `${row.top}px`;
-    mark(line.node, row);
-    if (row.has(HEADING)) line.cells.set(HEADING, first.querySelector("[data-at]"));
+    const name = heading(row);
+    name.className = `name ${row.kind}`;
+    name.id = `row-name-${++count}`;
+    name.ariaColIndex = "1";
+    const first = row === rows[0];
+    const line = { name, node: el("div", { class: `row ${row.kind}`, role: "row", "aria-rowindex": rows.indexOf(row) + 1, "aria-owns": first ? null : name.id }), cells: new Map() };
+    for (const each of first ? [line.node] : [line.node, name]) Object.assign(each.style, { height: `${row.high}px`, top: `${row.top}px` });
+    (first ? line.node : paper).append(name);
+    if (row.has(HEADING)) line.cells.set(HEADING, name.querySelector("[data-at]"));
+    remarked(row, line);
     return line;
+  }
+
+  function remarked(row, { node: line, name, cells }) {
+    for (const each of [line, name]) mark(each, row);
+    for (const [c, cell] of cells) mark(cell, row, c);
   }
 
   /** Makes the cells of a row from one column to another, and drops the others. */
@@ -85,7 +94,9 @@ export function grid(scroller, { label, rows, columns, column, names, heading, d
     for (const row of rows) {
       if (row === rows[0] || row === stop.row || (row.top + row.high > y && row.top < bottom)) fill(row, from, to);
       else if (lines.has(row)) {
-        lines.get(row).node.remove();
+        const { node: line, name } = lines.get(row);
+        line.remove();
+        name.remove();
         lines.delete(row);
       }
     }
@@ -123,12 +134,7 @@ export function grid(scroller, { label, rows, columns, column, names, heading, d
     /** Where it stands in the scroller: to be called when the layout has changed. */
     measure() { origin = { left: standing.offsetLeft, top: standing.offsetTop }; },
     /** Marks all cells and rows again. */
-    remark() {
-      for (const [row, line] of lines) {
-        mark(line.node, row);
-        for (const [c, cell] of line.cells) mark(cell, row, c);
-      }
-    },
+    remark() { for (const [row, line] of lines) remarked(row, line); },
     /** Fills the cells of some rows again. */
     redress(changed) {
       for (const [row, { cells }] of lines) if (changed(row)) for (const [c, cell] of cells) if (c !== HEADING) dress(cell, row, c);

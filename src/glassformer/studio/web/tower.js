@@ -124,7 +124,7 @@ function heading(row, what) {
   const { stack, means, theme, sides, high } = what;
   const { part, layer, folded, pictured } = row;
   const name = el("span", { class: "part-name" }, layer < 0 ? null : el("b", { text: row.kind.includes("first") ? `L${layer}` : "" }), el("span", { text: row.title }));
-  const node = el("div", { class: "name", role: part === "token" ? "columnheader" : "rowheader" }, name);
+  const node = el("div", { role: part === "token" ? "columnheader" : "rowheader" }, name);
   if (!pictured) return node;
   const [, rows, columns] = means[pictured].shape;
   const area = rows * columns;
