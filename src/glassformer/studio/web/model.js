@@ -61,13 +61,25 @@ function build(app) {
   let drawn = ""; // what the towers show
   let known = { run: "", guesses: null }; // the lens, once it has come
   let scale = null;
-  const player = sweep(scroller, () => towers, { change: () => swap(tools, ...toolbar(app, player, scale)), say: app.say });
+  const player = sweep(scroller, () => towers, {
+    change() {
+      swap(tools, ...toolbar(app, player, scale));
+      look();
+    },
+    say: app.say,
+  });
 
-  scroller.addEventListener("scroll", () => look(scroller, towers));
+  scroller.addEventListener("scroll", () => look());
   holder.addEventListener("click", (event) => chosenBy(event, (at) => app.update(selection(at))));
   holder.addEventListener("dblclick", (event) => chosenBy(event, (at) => opened(app, at)));
   holder.addEventListener("keydown", (event) => onKey(app, towers, event));
   tips(holder, (event) => event.target.closest("[data-at]")?.ariaLabel);
+
+  /** Shows what is in sight; while the sweep plays, from top to bottom: no frame has to draw anything new. */
+  function look() {
+    const sight = sightOf(scroller);
+    for (const each of towers) each.view(player.plays() ? { ...sight, top: 0, height: Infinity } : sight);
+  }
 
   /** Builds the towers, unless they show this already. */
   function draw(flow, pictures, sizes) {
@@ -92,7 +104,7 @@ function build(app) {
       if (focus) refocus(towers, focus);
     } else for (const each of towers) each.measure();
     mark(state, towers);
-    look(scroller, towers);
+    look();
   }
 
   /** The sizes of the drawing in CSS pixels: columns as wide, and layers as high, as the room allows. */
@@ -191,12 +203,6 @@ function refocus(towers, address) {
   const at = towers.find(({ name }) => name === stack);
   const row = at?.rowAt(part, layer);
   if (row?.has(token)) at.focus(row, token);
-}
-
-/** Shows what is in sight of all towers. */
-function look(scroller, towers) {
-  const sight = sightOf(scroller);
-  for (const each of towers) each.view(sight);
 }
 
 /** Marks the chosen token and layer; each tower has one stop of the Tab key. */

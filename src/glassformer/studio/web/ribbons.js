@@ -99,10 +99,10 @@ export function sweep(scroller, towers, { change, say }) {
       scroller.scrollTop = (part * curtains.length % 1 || Number(part === 1)) * (scroller.scrollHeight - scroller.clientHeight);
       frame = requestAnimationFrame(follow);
     };
-    follow();
     running = () => { cancelAnimationFrame(frame); for (const fall of falls) fall.cancel(); };
     falls[falls.length - 1].finished.then(end, () => null);
     change();
+    follow();
   }
 
   /** Uncovers the next layer. */
@@ -123,6 +123,7 @@ export function sweep(scroller, towers, { change, say }) {
 
   return {
     act: () => { if (running) end(); else if (still.matches) next(); else play(); },
+    plays: () => running !== null,
     stop: () => { if (running || step >= 0) end(); },
     name: () => (still.matches ? (step < 0 ? "Step through" : "Next layer") : running ? "Stop" : "Play"),
   };

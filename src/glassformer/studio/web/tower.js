@@ -12,6 +12,7 @@ const FOLDED = 20; // CSS pixels: the height of a folded layer
 const SHARES = { attention: 0.42, cross: 0.42, mlp: 0.17, block: 0.41 }; // of an open layer's height; cross-attention adds its own
 const TALL = { token: 2.1, embedding: 1.7, out: 3.9 }; // rem: rows that every stack has
 const BEST = 3; // output probabilities of a token
+const SHORT = 3; // letters that fit any column; what may be cut off costs time in every frame
 const WIDEST = 0.62; // of a column: the widest rail
 
 /** What the parts of a layer are called. */
@@ -89,7 +90,7 @@ const printsGuess = ({ part }) => part === "block" || part === "embedding";
 function printed(guess, norm, palette) {
   if (!guess) return el("span", { class: "guess plain", text: number(norm) });
   const colour = palette[Math.round(255 * Math.min(1, guess.p))];
-  const node = el("span", { class: "guess", text: visible(guess.text) });
+  const node = el("span", { class: guess.text.length > SHORT ? "guess long" : "guess", text: visible(guess.text) });
   node.style.background = css(colour);
   node.style.color = ink(colour);
   return node;
