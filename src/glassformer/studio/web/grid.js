@@ -19,16 +19,17 @@ export const sightOf = ({ scrollLeft, scrollTop, clientWidth, clientHeight }) =>
  * @param {HTMLElement} scroller around the grid
  * @param {object} of
  * @param {{top: number, high: number, kind: string, has: (column: number) => boolean}[]} of.rows in CSS pixels; the first stays at the top
+ * @param {HTMLElement} of.beside a picture below the rows' names
  * @param {number} of.columns how many, each `column` wide, after `names` for the rows' names
  * @param {(row: object) => HTMLElement} of.heading of a row; what can be chosen in it has an address: data-at
  * @param {(node: HTMLElement, row: object, column: number) => void} of.dress fills a cell
  * @param {(node: HTMLElement, row: object, column?: number) => void} of.mark shows whether a cell, or a row, is chosen
  */
-export function grid(scroller, { label, rows, columns, column, names, heading, dress, mark }) {
+export function grid(scroller, { label, rows, beside, columns, column, names, heading, dress, mark }) {
   const lines = new Map(); // row → {node, cells: column → node}
   const last = rows[rows.length - 1];
   const [width, height] = [names + columns * column, last.top + last.high];
-  const paper = el("div", { class: "names", role: "presentation" }); // of the rows: one element that stays beside the cells
+  const paper = el("div", { class: "names", role: "presentation" }, beside); // of the rows: one element that stays beside the cells
   const node = el("div", { class: "tower", role: "grid", "aria-label": label, "aria-rowcount": rows.length, "aria-colcount": columns + 1 }, paper);
   const standing = el("div", { class: "standing" }, node);
   let origin = { left: 0, top: 0 }; // in the scroller

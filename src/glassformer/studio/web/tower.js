@@ -8,6 +8,7 @@ import { density, paint, weightOf } from "./picture.js";
 const OPEN = 8; // of a deeper stack only the chosen layer is open
 const BESIDE = 0.8; // of a layer's height: its picture may stand beside the names below it
 const THUMB = 28; // CSS pixels of a layer's attention, at most
+const BELOW = 2; // CSS pixels from a row's top to its picture
 const FOLDED = 20; // CSS pixels: the height of a folded layer
 const SHARES = { attention: 0.42, cross: 0.42, mlp: 0.17, block: 0.41 }; // of an open layer's height; cross-attention adds its own
 const TALL = { token: 2.1, embedding: 1.7, out: 3.9 }; // rem: rows that every stack has
@@ -122,19 +123,50 @@ function dressToken(node, row, t, { tokens }) {
 
 /** The heading of a row: its part, and for attention the picture of its layer, which opens it. */
 function heading(row, what) {
-  const { stack, means, theme, sides, high } = what;
+  const { stack } = what;
   const { part, layer, folded, pictured } = row;
   const name = el("span", { class: "part-name" }, layer < 0 ? null : el("b", { text: row.kind.includes("first") ? `L${layer}` : "" }), el("span", { text: row.title }));
   const node = el("div", { role: part === "token" ? "columnheader" : "rowheader" }, name);
   if (!pictured) return node;
-  const [, rows, columns] = means[pictured].shape;
-  const area = rows * columns;
-  const [asking, asked] = sides(pictured);
-  const room = folded ? FOLDED : high * (means.cross && pictured !== "encoder" ? SHARES[part] : BESIDE);
-  const picture = thumbnail(means[pictured].bytes.subarray(layer * area, (layer + 1) * area), labels(asking, rows), labels(asked, columns), Math.min(THUMB, room - 4), theme, `${pictured}, layer ${layer}, mean of its heads`);
   const shows = folded ? "attention" : part;
-  node.append(el("button", { type: "button", class: "thumb", tabindex: "-1", "data-at": `${stack.name}.${shows}.${layer}.-1`, "aria-label": `${PARTS[shows]} of layer ${layer}, mean of its heads` }, picture));
+  const button = el("button", { type: "button", class: "thumb", tabindex: "-1", "data-at": `${stack.name}.${shows}.${layer}.-1`, "aria-label": `${PARTS[shows]} of layer ${layer}, mean of its heads` });
+  const { wide, tall } = pictureSize(row, what);
+  Object.assign(button.style, { width: `${wide}px`, height: `${tall}px` });
+  node.append(button);
   return node;
+}
+
+/** The size of a layer's picture in CSS pixels. */
+function pictureSize({ part, folded, pictured }, { means, high }) {
+  const [, rows, columns] = means[pictured].shape;
+  const room = folded ? FOLDED : high * (means.cross && pictured !== "encoder" ? SHARES[part] : BESIDE);
+  const cell = Math.min(THUMB, room - 4) / Math.max(rows, columns);
+  return { cell, wide: cell * columns, tall: cell * rows };
+}
+
+/** The pictures of all layers' attention, each at its row: one canvas, because many are slow to show. For export it knows its numbers. */
+function pictures(placed, what) {
+  const { means, theme, sides } = what;
+  const [k, last] = [density(), placed[placed.length - 1]];
+  const canvas = el("canvas", { class: "thumbs", "aria-hidden": "true", width: THUMB * k, height: (last.top + last.high) * k });
+  Object.assign(canvas.style, { width: `${THUMB}px`, height: `${last.top + last.high}px` });
+  const [pen, one] = [canvas.getContext("2d"), el("canvas")];
+  const palette = words(colours(theme, true)); // a mean has small weights
+  canvas.shows = placed.filter(({ pictured }) => pictured).map((row) => {
+    const { bytes, shape: [, rows, columns] } = means[row.pictured];
+    const [asking, asked] = sides(row.pictured);
+    const layer = bytes.subarray(row.layer * rows * columns, (row.layer + 1) * rows * columns);
+    const { cell, wide, tall } = pictureSize(row, what);
+    const [left, top] = [(THUMB - wide) * k, (row.top + BELOW) * k];
+    const image = new ImageData(columns, rows);
+    paint(new Uint32Array(image.data.buffer), columns, layer, rows, columns, 0, 0, 1, palette);
+    [one.width, one.height] = [columns, rows];
+    one.getContext("2d").putImageData(image, 0, 0);
+    pen.imageSmoothingEnabled = cell * k < 1;
+    pen.drawImage(one, left, top, wide * k, tall * k);
+    return { name: `${row.pictured}, layer ${row.layer}, mean of its heads`, bytes: layer, rows: labels(asking, rows), columns: labels(asked, columns), palette, scale: cell * k, left, top, value: weightOf };
+  });
+  return canvas;
 }
 
 /** A layer's row: its name, and the stack whose attention is pictured beside it. */
@@ -183,7 +215,8 @@ export function tower(scroller, what) {
     node.classList.toggle("of-token", ofToken);
     node.ariaSelected = ofToken && ofLayer && row.part === "block" ? "true" : null;
   };
-  const made = grid(scroller, { label: title, rows: placed(shown), columns: tokens.length, column, names, heading: (row) => heading(row, shown), dress, mark });
+  const rows = placed(shown);
+  const made = grid(scroller, { label: title, rows, beside: pictures(rows, shown), columns: tokens.length, column, names, heading: (row) => heading(row, shown), dress, mark });
   return {
     ...made, name: stack.name,
     rowAt: (part, layer) => made.rows.find((row) => row.part === part && row.layer === layer),
