@@ -33,6 +33,7 @@ COMMENT = re.compile(
 )  # on lines of its own
 INDENT = re.compile(r"^ +", re.MULTILINE)
 UNSUPPORTED = re.compile(r"^(?:import|export)\b.*|</script|<!--", re.MULTILINE | re.IGNORECASE)
+DONE = "() => live.textContent && document.querySelector('#page').ariaBusy === 'false'"  # drawn
 DATA = '<script type="application/json" id="held">null</script>'  # where the responses go
 ResponseContent = BaseModel | Tensor | EncodedPicture
 

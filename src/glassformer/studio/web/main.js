@@ -21,6 +21,7 @@ import { positions } from "./positions.js";
 import { space } from "./space.js";
 import { read, write } from "./state.js";
 import { drops, showExport } from "./export.js";
+import { intoSight } from "./tokens.js";
 import { training } from "./training.js";
 import { translate } from "./translate.js";
 import { waiting } from "./waiting.js";
@@ -309,6 +310,7 @@ function bar() {
       button("A", "Large type", () => app.update({ large: !state.large }), String(state.large)),
       button("↓", "Export: picture, table, page, link, Python", app.export),
       button("?", "Shortcuts", app.help)));
+  intoSight(at("bar").querySelector("nav")); // in a narrow bar it scrolls
 }
 
 function ask() {
