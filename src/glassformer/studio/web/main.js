@@ -310,7 +310,8 @@ function bar() {
       button("A", "Large type", () => app.update({ large: !state.large }), String(state.large)),
       button("↓", "Export: picture, table, page, link, Python", app.export),
       button("?", "Shortcuts", app.help)));
-  intoSight(at("bar").querySelector("nav")); // in a narrow bar it scrolls
+  const nav = at("bar").querySelector("nav");
+  if (!nav.contains(document.activeElement)) intoSight(nav); // in a narrow bar it scrolls
 }
 
 function ask() {
