@@ -20,6 +20,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from glassformer.cli.studio import serve
 from glassformer.studio.app import create_app
+from glassformer.studio.standalone import DONE
 
 HOME = Path(__file__).parent / "live"
 MAX_BYTES = 400_000
@@ -33,7 +34,6 @@ PAGES: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "translate": ("translate", {"m": "gf-en-ru", "x": "She was tired."}),
 }  # fmt: skip
-DONE = "() => live.textContent && document.querySelector('#page').ariaBusy === 'false'"
 
 
 @contextmanager

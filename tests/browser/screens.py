@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from playwright.sync_api import Page
 
+from glassformer.studio.standalone import DONE
+
 PIXELS = """(selector) => {
   const canvas = document.querySelector(selector);
   const { data, width, height } = canvas.getContext("2d")
@@ -112,6 +114,4 @@ def settle(page: Page) -> None:
     """The page that the address names has all its parts."""
     name = re.search(r"#/(\w+)", page.url)
     page.locator(READY[name[1] if name else "model"]).first.wait_for()
-    page.wait_for_function(
-        "() => live.textContent && document.querySelector('#page').ariaBusy === 'false'"
-    )
+    page.wait_for_function(DONE)

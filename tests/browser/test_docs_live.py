@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from glassformer.studio.standalone import DONE
+
 LIVE = Path(__file__).parents[2] / "docs" / "live"
-DONE = "() => live.textContent && document.querySelector('#page').ariaBusy === 'false'"
 FRAME = '<iframe src="{}" title="glassformer" width="100%" height="720" loading="lazy"></iframe>'
 PLAYS = {  # what a visitor clicks, and what it shows
     "model.html": ("[data-at='encoder.token.-1.2']", ".chosen-part h2", "“keys”"),

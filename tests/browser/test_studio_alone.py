@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from screens import Server, drawn, painted, pixels, settle, table
 
 import glassformer as gf
-from glassformer.studio.standalone import WEB
+from glassformer.studio.standalone import script
 from glassformer.studio.toys import toy
 from sampling import mostly_slow
 
@@ -189,11 +189,10 @@ def test_what_was_left_out(
 ) -> None:
     """It is told, and switched off in the file; who leaves meanwhile takes what was there."""
     page = open_page("about:blank")
-    script = (WEB / "export.js").read_text()
-    assert "MOST = 1500;" in script
-    fewer = script.replace("MOST = 1500;", "MOST = 11;")
+    assert "MOST = 1500;" in script()
+    fewer = script().replace("MOST = 1500;", "MOST = 11;")
     page.route(
-        "**/export.js", lambda route: route.fulfill(body=fewer, content_type="text/javascript")
+        "**/studio.js", lambda route: route.fulfill(body=fewer, content_type="text/javascript")
     )
     page.goto(toys.address("head", m="toy-encoder", l=0, h=1, q=1))
     settle(page)

@@ -8,6 +8,8 @@ import pytest
 from playwright.sync_api import Page, expect
 from screens import Server, settle
 
+from glassformer.studio.standalone import DONE
+
 EVIL = "<img src=x onerror=alert(1)>"
 WIDE = "document.documentElement.scrollWidth > innerWidth"
 KEPT = "JSON.parse(localStorage.getItem('glassformer-lessons'))"
@@ -114,9 +116,7 @@ def begin(page: Page, lesson: str, shipped: Server) -> int:
 def arrived(page: Page) -> None:
     expect(page.locator(".verdict")).to_have_text("")
     expect(page).not_to_have_url(re.compile("find="))
-    page.wait_for_function(
-        "() => live.textContent && document.querySelector('#page').ariaBusy === 'false'"
-    )
+    page.wait_for_function(DONE)
     expect(page.get_by_role("alert")).to_be_hidden()
 
 

@@ -36,7 +36,7 @@ def test_every_number_is_the_servers(
     toys: Server, open_page: Callable[..., Page], name: str
 ) -> None:
     """Norms, what MLPs and attention add, guesses and output: to the shown digits."""
-    page = open_page(toys.address("model", m=toys.model(name)))
+    page = open_page(toys.address("model", m=toys.model(name)), width=1920, height=1400)
     settle(page)
     run, network = opened(page, toys)
     guesses = toys.json(f"runs/{run}/guesses")
@@ -124,7 +124,7 @@ def test_by_keyboard(toys: Server, open_page: Callable[..., Page]) -> None:
     page = open_page(toys.address("model", m="toy-translator"))
     settle(page)
     assert page.locator(".tower [tabindex='0']").count() == 2
-    page.locator("[data-stack=decoder] [tabindex='0']").focus()
+    page.locator("[data-at^='decoder.'][tabindex='0']").focus()
     at = page.evaluate("document.activeElement.dataset.at")
     assert at == "decoder.block.0.1"
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
@@ -182,7 +182,7 @@ def test_long_texts_scroll(strangers: Server, open_page: Callable[..., Page]) ->
     settle(page)
     assert not page.evaluate(WIDE)
     room = page.locator(".drawing .scroll").bounding_box()
-    chosen = page.locator("thead .of-token").bounding_box()
+    chosen = page.locator(".token-row .of-token").bounding_box()
     assert room and chosen and chosen["x"] + chosen["width"] <= room["x"] + room["width"] + 1
 
 
@@ -202,22 +202,54 @@ def test_deep_models_fold(toys: Server, open_page: Callable[..., Page]) -> None:
     """A folded layer is one row; the chosen one has all of its parts."""
     page = open_page(toys.address("model", m="toy-decoder"))
     settle(page)
-    made = """async ([stack, chosen]) => {
-      const { tower, widths } = await import("./tower.js");
-      const tokens = stack.norm[0].map((_, i) => ({ text: `t${i}`, special: false }));
-      const table = tower({ stack, tokens, guesses: null, means: {}, chosen,
-        predictions: { at: [] }, sideOfOutput: "", scale: widths([stack]),
-        theme: "light", title: "", high: 60 });
-      return [...table.tBodies[0].rows].map((row) => [row.dataset.layer, row.className]);
-    }"""
+    made = """async ([stack, chosen]) => (await import("./tower.js")).rowsOf(stack, chosen)"""
     (stack,) = deepened(opened(page, toys)[1], 30)["stacks"]
     rows = page.evaluate(made, [stack, 12])
     assert len(rows) == 1 + 29 + 3
-    assert [kind.split()[0] for layer, kind in rows if layer == "12"] == [
-        "attention", "mlp", "block",
-    ]  # fmt: skip
-    assert all("folded" in kind for layer, kind in rows if layer not in ("12", "-1"))
+    assert [row["part"] for row in rows if row["layer"] == 12] == ["attention", "mlp", "block"]
+    assert all(row["folded"] == (row["layer"] not in (12, -1)) for row in rows)
     assert len(page.evaluate(made, [opened(page, toys)[1]["stacks"][0], 0])) == 1 + 2 * 3
+
+
+def test_only_what_is_in_sight_is_drawn(strangers: Server, open_page: Callable[..., Page]) -> None:
+    """Scrolled, it is the rest; its numbers are the server's, and the stop of Tab stays."""
+    text = " ".join(["xyz"] * 60)
+    page = open_page(strangers.address("model", m=strangers.model("bert"), x=text, q=1))
+    settle(page)
+    grid = page.get_by_role("grid")
+    tokens = int(grid.get_attribute("aria-colcount") or 0) - 1
+    (stack,) = opened(page, strangers)[1]["stacks"]
+    assert tokens == len(stack["norm"][0]) > 60
+    cells = page.locator("[data-at^='encoder.embedding.']")
+    assert 5 < cells.count() < 30
+    stop = page.locator(".tower [tabindex='0']")
+    first = stop.get_attribute("data-at")
+    page.evaluate("document.querySelector('.drawing .scroll').scrollLeft = 1e6")
+    last = page.locator(f"[data-at='encoder.embedding.-1.{tokens - 1}']")
+    expect(last).to_have_attribute("aria-colindex", str(tokens + 1))
+    (norm,) = page.evaluate(DIGITS, [["number", stack["norm"][0][-1]]])
+    expect(last).to_have_attribute("aria-label", re.compile(f"norm {re.escape(norm)}"))
+    expect(page.locator("[data-at='encoder.embedding.-1.3']")).to_have_count(0)
+    expect(stop).to_have_count(1)
+    assert stop.get_attribute("data-at") == first
+    order = [int(each) for each in cells.evaluate_all("(all) => all.map((e) => e.ariaColIndex)")]
+    assert order == sorted(order)
+
+
+def test_arrows_go_beyond_what_is_in_sight(
+    strangers: Server, open_page: Callable[..., Page]
+) -> None:
+    text = " ".join(["xyz"] * 60)
+    page = open_page(strangers.address("model", m=strangers.model("bert"), x=text, q=0))
+    settle(page)
+    page.locator(".tower [tabindex='0']").focus()
+    row = page.evaluate("document.activeElement.dataset.at").rpartition(".")[0]
+    for _ in range(40):
+        page.keyboard.press("ArrowRight")
+    focused = page.locator(":focus")
+    expect(focused).to_have_attribute("data-at", f"{row}.40")
+    room, box = page.locator(".drawing .scroll").bounding_box(), focused.bounding_box()
+    assert room and box and room["x"] < box["x"] < room["x"] + room["width"]
 
 
 def test_a_trace_without_vectors_says_so(toys: Server, open_page: Callable[..., Page]) -> None:

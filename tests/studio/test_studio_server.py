@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import gzip
 import math
 import socket
 import threading
@@ -15,6 +16,7 @@ from glassformer.studio.app import create_app
 from glassformer.studio.jobs import JobQueue
 from glassformer.studio.runs import MAX_RUNS, RecordedRun
 from glassformer.studio.samples import ServedModel, model_ids
+from glassformer.studio.standalone import script, style
 from glassformer.studio.tokenization import tokens_from_pieces
 from glassformer.studio.views.generation import RecordedGeneration
 from glassformer.studio.views.shuffle import ShuffledRun
@@ -63,13 +65,39 @@ def test_what_another_site_asks_is_not_computed(client, monkeypatch, site):
     started, jobs = [], JobQueue.run
     monkeypatch.setattr(JobQueue, "run", lambda *given: started.append(1) or jobs(*given))
     client.headers = {"sec-fetch-site": site}
-    for path in ("/api/positions", "/api/runs/r1/lens", "/main.js"):
+    for path in ("/api/positions", "/api/runs/r1/lens", "/studio.js"):
         answer = client.get(path)
         assert answer.status_code != 403 if SITES[site] == 200 else answer.status_code == 403
         if SITES[site] == 403:
             assert answer.json()["error"] == "requests from other sites are refused"
     assert bool(started) == (SITES[site] == 200)
     assert client.get("/").status_code == 200  # a link to the page may be followed
+
+
+CODINGS = {
+    "gzip, deflate, br": True, "br, *": True, "gzip;q=0.2": True, "GZIP": True,
+    "": False, "identity": False, "br": False, "gzip;q=0, *": False, "*;q=0": False,
+    "gzip;q=many": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_files_are_compressed_for_those_who_read_gzip(client, coding):
+    """Once: the same bytes again. Without the header they are sent as they are."""
+    for path, content in (("/studio.js", script()), ("/studio.css", style())):
+        answer = client.get(path, headers={"accept-encoding": coding})
+        assert answer.headers["vary"] == "Accept-Encoding"
+        assert (answer.headers.get("content-encoding") == "gzip") == CODINGS[coding]
+        assert answer.text == content  # the client has unpacked it
+        sent = int(answer.headers["content-length"])
+        assert sent < len(content) / 3 if CODINGS[coding] else sent == len(content.encode())
+
+
+def test_a_file_is_compressed_once(client, monkeypatch):
+    packed = client.get("/studio.js", headers={"accept-encoding": "gzip"})
+    monkeypatch.setattr(gzip, "compress", None)
+    again = client.get("/studio.js", headers={"accept-encoding": "gzip"})
+    assert again.text == packed.text and again.headers["content-encoding"] == "gzip"
 
 
 def test_ids_of_models_are_their_names():

@@ -30,10 +30,15 @@ def shipped_runs() -> dict[str, Path]:
     return {path.name: path for path in folders if (path / "recipe.toml").is_file()}
 
 
+def loadable() -> dict[str, Path]:
+    """The folders of all shipped models by name, those of shipped training runs included."""
+    return {**{name: run / "model" for name, run in shipped_runs().items()}, **shipped()}
+
+
 def nearly(path: Path) -> str:
     """A hint for an error message: a shipped model of a similar name, one of the hub, or a
     neighbour; or empty."""
-    if near := difflib.get_close_matches(str(path), shipped(), 1, 0.8):
+    if near := difflib.get_close_matches(str(path), loadable(), 1, 0.8):
         return f"did you mean {near[0]}, which ships with the package?"
     owner = next((owner for owner, names in OWNERS.items() if str(path) in names.split()), None)
     if owner is not None:
@@ -52,4 +57,4 @@ def named(path: str | os.PathLike[str]) -> Path:
     if os.path.exists(path):  # noqa: PTH110
         return Path(path)
     # By the list of names: some file systems ignore case.
-    return shipped().get(path, Path(path))
+    return loadable().get(path, Path(path))

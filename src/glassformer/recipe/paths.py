@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel
 
 from glassformer.fields import PathField
-from glassformer.pretrained import named, shipped
+from glassformer.pretrained import loadable, named
 
 Change = Callable[[str, PathField], str]
 
@@ -70,7 +70,7 @@ def expanded(text: str | os.PathLike[str]) -> Path:
 
 def model_path(text: str, folder: Path | None = None) -> str:
     """The same of a model; the name of one that comes with the package stays."""
-    return text if named(text) == shipped().get(text) else str(full_path(text, folder))
+    return text if named(text) == loadable().get(text) else str(full_path(text, folder))
 
 
 def from_caller(text: str, field: PathField) -> str:

@@ -1,8 +1,8 @@
-"""The studio as one HTML file: its pages, with the API responses that they may request.
+"""The studio's script and style, each as one file; and the studio as one HTML file with both.
 
 The modules of web/ become one script, without comments: each is a function that returns its
-exports. The script's hash is in the file's Content-Security-Policy, so that nothing else can run
-in it.
+exports. The HTML file also has the API responses that its pages may request. The script's hash is
+in its Content-Security-Policy, so that nothing else can run in it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from glassformer.studio.views.encode import EncodedPicture
 
 WEB = Path(__file__).parent / "web"
 MAIN = "main"
+SHEETS = ("style", "pages", "model", "vectors", "drawer")  # later rules win
+SCRIPT_TAG = '<script type="module" src="studio.js"></script>'
+STYLE_TAG = '<link rel="stylesheet" href="studio.css">'
 IMPORT = re.compile(r'^import (?:\{ ([\w, ]+) \}|\* as (\w+)) from "\./(\w+)\.js";$', re.MULTILINE)
 EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|const|class) (\w+))", re.MULTILINE)
 COMMENT = re.compile(
@@ -30,7 +33,7 @@ COMMENT = re.compile(
 )  # on lines of its own
 INDENT = re.compile(r"^ +", re.MULTILINE)
 UNSUPPORTED = re.compile(r"^(?:import|export)\b.*|</script|<!--", re.MULTILINE | re.IGNORECASE)
-SHEET = re.compile(r'<link rel="stylesheet" href="(.*)">\n *')
+DONE = "() => live.textContent && document.querySelector('#page').ariaBusy === 'false'"  # drawn
 DATA = '<script type="application/json" id="held">null</script>'  # where the responses go
 ResponseContent = BaseModel | Tensor | EncodedPicture
 
@@ -64,24 +67,34 @@ def _function(name: str, source: str) -> str:
 
 
 @functools.cache
+def script() -> str:
+    """All modules of web/ as one."""
+    return bundle({path.stem: path.read_text("utf-8") for path in WEB.glob("*.js")}, MAIN)
+
+
+@functools.cache
+def style() -> str:
+    """All style sheets of web/ as one."""
+    return "".join((WEB / f"{name}.css").read_text("utf-8") for name in SHEETS)
+
+
+@functools.cache
 def template() -> str:
     """The page without any responses."""
     page = (WEB / "index.html").read_text("utf-8")
-    style = "\n" + "".join((WEB / name).read_text("utf-8") for name in SHEET.findall(page))
-    script = "\n" + bundle({path.stem: path.read_text("utf-8") for path in WEB.glob("*.js")}, MAIN)
+    code, rules = f"\n{script()}", f"\n{style()}"
     icon = base64.b64encode((WEB / "icon.svg").read_bytes()).decode()
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        f"default-src 'none'; script-src '{_hash(code)}'; style-src '{_hash(rules)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
     )
-    page = SHEET.sub("", page)
-    page = re.sub(r' *<link rel="modulepreload".*\n', "", page)
     for old, new in {
         '<meta charset="utf-8">': '<meta charset="utf-8">\n'
         f'  <meta http-equiv="Content-Security-Policy" content="{policy}">',
         'href="icon.svg"': f'href="data:image/svg+xml;base64,{icon}"',
-        '<script type="module" src="main.js"></script>': f"<style>{style}</style>",
-        "</body>": f'  {DATA}\n  <script type="module">{script}</script>\n</body>',
+        f"  {SCRIPT_TAG}\n": "",
+        STYLE_TAG: f"<style>{rules}</style>",
+        "</body>": f'  {DATA}\n  <script type="module">{code}</script>\n</body>',
     }.items():
         assert page.count(old) == 1, old  # noqa: S101 - our own page
         page = page.replace(old, new)

@@ -6,8 +6,8 @@ import { sides } from "./tokens.js";
 
 const same = (one, other) => one.toLowerCase() === other.toLowerCase();
 
-/** The likeliest words where the model answers: at the mask, or after the last token. */
-const answers = ({ predictions: { kind, at } }) => (kind === "masked" ? at[0] : at.at(-1))?.top ?? [];
+/** The likeliest words where the model answers: at the last mask, or after the last token. */
+const answers = ({ predictions: { at } }) => at.at(-1)?.top ?? [];
 
 /** Whether a word has become less likely; without a word, the answer before the change. */
 function fell({ before, run }, text) {

@@ -22,6 +22,7 @@ import { positions } from "./positions.js";
 import { space } from "./space.js";
 import { read, write } from "./state.js";
 import { drops, showExport } from "./export.js";
+import { intoSight } from "./tokens.js";
 import { toy } from "./toy.js";
 import { training } from "./training.js";
 import { translate } from "./translate.js";
@@ -318,6 +319,8 @@ function bar() {
       button("A", "Large type", () => app.update({ large: !state.large }), String(state.large)),
       button("↓", "Export: picture, table, page, link, Python", app.export),
       button("?", "Shortcuts", app.help)));
+  const nav = at("bar").querySelector("nav");
+  if (!nav.contains(document.activeElement)) intoSight(nav); // in a narrow bar it scrolls
 }
 
 function ask() {

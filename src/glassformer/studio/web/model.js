@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import { action, el, number, share, swap, table, valued, visible } from "./dom.js";
+import { sightOf } from "./grid.js";
 import { headName } from "./head.js";
 import { whyMute } from "./layers.js";
 import { small } from "./map.js";
@@ -16,6 +17,7 @@ const HEAD = 44; // CSS pixels of a head's picture
 const COLUMN = { least: 4, most: 8 }; // rem
 const LAYER = { least: 3.2, usual: 5, most: 7.5 }; // rem: the height of an open layer
 const ENDS = 9; // rem: tokens, embedding and output
+const NAMES = { wide: 9, narrow: 6 }; // rem: beside the rows
 const TITLES = { encoder: "Encoder", decoder: "Decoder" };
 const OPENS = { token: "lab", attention: "head", cross: "head", mlp: "numbers", embedding: "layers", block: "layers", out: "layers" };
 const LAST_STEP = 99; // of Numbers: the MLP's end
@@ -49,92 +51,109 @@ const sideOf = (stack) => (stack === "encoder" ? "encoder" : "decoder");
 
 function build(app) {
   const tools = el("div", { class: "tools" });
-  const towers = el("div", { class: "towers" });
+  const holder = el("div", { class: "towers" });
   const mute = el("p", { class: "quiet" });
-  const scroller = el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Drawing of the model" }, towers);
+  const scroller = el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Drawing of the model" }, holder);
   const centre = el("section", { class: "card drawing", "aria-label": "The whole model" }, mute, scroller);
   const right = el("div", { class: "right" });
   const node = el("div", { class: "page-model" }, tools, centre, right);
+  let towers = [];
   let drawn = ""; // what the towers show
   let known = { run: "", guesses: null }; // the lens, once it has come
-  const player = sweep(scroller, { change: () => swap(tools, ...toolbar(app, player, tools.scale)), say: app.say });
+  let scale = null;
+  const player = sweep(scroller, () => towers, {
+    change() {
+      swap(tools, ...toolbar(app, player, scale));
+      look();
+    },
+    say: app.say,
+  });
 
-  towers.addEventListener("click", (event) => chosenBy(event, (at) => app.update(selection(at))));
-  towers.addEventListener("dblclick", (event) => chosenBy(event, (at) => opened(app, at)));
-  towers.addEventListener("keydown", (event) => onKey(app, event));
-  tips(towers, (event) => event.target.closest("button")?.ariaLabel);
+  scroller.addEventListener("scroll", () => look());
+  holder.addEventListener("click", (event) => chosenBy(event, (at) => app.update(selection(at))));
+  holder.addEventListener("dblclick", (event) => chosenBy(event, (at) => opened(app, at)));
+  holder.addEventListener("keydown", (event) => onKey(app, towers, event));
+  tips(holder, (event) => event.target.closest("[data-at]")?.ariaLabel);
 
-  function draw(flow, pictures, guesses, high) {
-    const { run, state, model: { family } } = app;
-    const layers = run.stacks.map((stack) => folds(stack.layers, -1, state.layer) && state.layer);
-    const key = JSON.stringify([run.run, Boolean(guesses), layers, app.theme(), high]);
-    if (key === drawn) return;
-    drawn = key;
-    player.stop();
-    const scale = widths(flow.stacks);
-    const focus = towers.contains(document.activeElement) && document.activeElement.dataset.at;
-    towers.replaceChildren(...flow.stacks.map((stack) => {
-      const tokens = run.tokens.queries[stack.name];
-      return el("div", { class: "standing" }, tower({
-        stack, tokens, scale, high, means: pictures, chosen: state.layer, theme: app.theme(), predictions: run.predictions, sides: (name) => sides(run, name),
-        guesses: stack.name === (family === "encoder" ? "encoder" : "decoder") ? guesses : null,
-        sideOfOutput: family === "encoder" ? "encoder" : "decoder",
-        title: `${TITLES[stack.name]}: a column for each token, a row for each part of a layer`,
-      }));
-    }));
-    if (focus) towers.querySelector(`[data-at="${focus}"]`)?.focus({ preventScroll: true });
-    Object.assign(tools, { scale });
+  /** Shows what is in sight; while the sweep plays, from top to bottom: no frame has to draw anything new. */
+  function look() {
+    const sight = sightOf(scroller);
+    for (const each of towers) each.view(player.plays() ? { ...sight, top: 0, height: Infinity } : sight);
   }
 
-  /** Columns as wide as the room allows, and the height of a layer. */
+  /** Builds the towers, unless they show this already. */
+  function draw(flow, pictures, sizes) {
+    const { run, state, model: { family } } = app;
+    const layers = run.stacks.map((stack) => folds(stack.layers, -1, state.layer) && state.layer);
+    const key = JSON.stringify([run.run, layers, app.theme(), sizes]);
+    if (key !== drawn) {
+      drawn = key;
+      player.stop();
+      const focus = holder.contains(document.activeElement) && document.activeElement.dataset.at;
+      const output = family === "encoder" ? "encoder" : "decoder";
+      towers = flow.stacks.map((stack) => tower(scroller, {
+        ...sizes, stack, scale, tokens: run.tokens.queries[stack.name], means: pictures, chosen: state.layer, theme: app.theme(), predictions: run.predictions, sides: (name) => sides(run, name), sideOfOutput: output, guesses: stack.name === output && known.run === run.run ? known.guesses : null,
+        title: `${TITLES[stack.name]}: a column for each token, a row for each part of a layer`,
+      }));
+      holder.style.setProperty("--column", `${sizes.column}px`);
+      holder.style.setProperty("--names", `${sizes.names}px`);
+      holder.replaceChildren(...towers.map(({ standing }) => standing));
+      for (const each of towers) each.measure();
+      const own = towers.find(({ name }) => name === sideOf(state.stack));
+      own.reveal(own.rowAt("block", state.layer), state.query); // before there are cells: they would be laid out
+      if (focus) refocus(towers, focus);
+    } else for (const each of towers) each.measure();
+    mark(state, towers);
+    look();
+  }
+
+  /** The sizes of the drawing in CSS pixels: columns as wide, and layers as high, as the room allows. */
   function fitted(flow) {
     const em = parseFloat(getComputedStyle(document.documentElement).fontSize);
     const beside = matchMedia("(min-width: 960px)").matches;
     const counts = Object.values(app.run.tokens.queries).map((tokens) => tokens.length);
-    const names = parseFloat(getComputedStyle(towers).getPropertyValue("--names")) * em;
+    const names = NAMES[beside ? "wide" : "narrow"] * em;
     const count = beside ? counts.reduce((sum, each) => sum + each, 0) : Math.max(...counts);
     const left = scroller.clientWidth - (beside ? counts.length : 1) * names - (counts.length - 1) * 2 * em;
-    towers.style.setProperty("--column", `${Math.max(COLUMN.least * em, Math.min(COLUMN.most * em, Math.floor(left / count)))}px`);
-    if (!beside) return LAYER.usual * em; // the page scrolls
+    const column = Math.max(COLUMN.least * em, Math.min(COLUMN.most * em, Math.floor(left / count)));
+    if (!beside) return { em, names, column, high: LAYER.usual * em }; // the page scrolls
     const heights = flow.stacks.map((stack) => heightOf(stack, app.state.layer)).map(({ units, pixels }) => (scroller.clientHeight - ENDS * em - pixels) / Math.max(units, 1));
-    return Math.max(LAYER.least * em, Math.min(LAYER.most * em, Math.floor(Math.min(...heights))));
+    return { em, names, column, high: Math.max(LAYER.least * em, Math.min(LAYER.most * em, Math.floor(Math.min(...heights)))) };
+  }
+
+  /** Keeps the lens' answer by layer; −1 is the embedding. */
+  function learn({ run }, { points, guesses }) {
+    if (known.run !== run) known = { run, guesses: Object.fromEntries(points.map(({ layer }, i) => [layer ?? -1, guesses[i]])) };
+    return known.guesses;
   }
 
   async function show() {
-    const { run, state } = app;
+    const { run, state, model: { predicts_tokens: able } } = app;
     const fresh = app.fresh();
-    const flow = await network(run).catch((error) => { if (error.status !== 400) throw error; return error; });
+    const side = sideOf(state.stack);
+    const reads = side === "encoder" && run.stacks.length > 1; // it predicts nothing itself
+    const lens = able ? guessed(run).then((answer) => learn(run, answer)) : null;
+    const asked = Promise.all([
+      attended(run, side, state.query), side === "decoder" && run.stacks.length > 1 ? attended(run, "cross", state.query) : null, small(run, state.stack), lens]);
+    asked.catch(() => null); // of several errors the first is shown
+    const [flow, ...pictures] = await Promise.all([network(run).catch((error) => { if (error.status !== 400) throw error; return error; }), ...run.stacks.map(({ name }) => means(run, name))]);
     if (!fresh()) return;
-    mute.textContent = flow instanceof api.Refused ? flow.message : whyMute(app, sideOf(state.stack) === "encoder" && run.stacks.length > 1 ? "decoder" : sideOf(state.stack));
+    mute.textContent = flow instanceof api.Refused ? flow.message : whyMute(app, reads ? "decoder" : side);
     mute.hidden = !mute.textContent;
     [scroller.hidden, tools.hidden, right.hidden] = Array(3).fill(flow instanceof api.Refused);
     if (scroller.hidden) return app.say(mute.textContent);
-    const pictures = Object.fromEntries(await Promise.all(run.stacks.map(async ({ name }) => [name, await means(run, name)])));
+    scale = widths(flow.stacks);
+    swap(tools, ...toolbar(app, player, scale));
+    draw(flow, Object.fromEntries(run.stacks.map(({ name }, i) => [name, pictures[i]])), fitted(flow));
+    const [own, cross, heads, guesses = null] = await asked;
     if (!fresh()) return;
-    if (known.run !== run.run) known = { run: run.run, guesses: null };
-    const high = fitted(flow);
-    const first = drawn;
-    draw(flow, pictures, known.guesses, high);
-    if (!known.guesses && app.model.predicts_tokens) {
-      const { points, guesses } = await guessed(run);
-      if (!fresh()) return;
-      known.guesses = Object.fromEntries(points.map(({ layer }, i) => [layer ?? -1, guesses[i]]));
-      draw(flow, pictures, known.guesses, high);
-    }
-    mark(app, towers);
-    if (drawn !== first) reveal(scroller, towers);
-    swap(tools, ...toolbar(app, player, tools.scale));
-    const side = sideOf(state.stack);
-    const [own, cross, heads] = await Promise.all([
-      attended(run, side, state.query), side === "decoder" && run.stacks.length > 1 ? attended(run, "cross", state.query) : null, small(run, state.stack)]);
-    if (!fresh()) return;
-    for (const each of towers.querySelectorAll(".ribbons")) each.remove();
+    towers.at(-1).guess(guesses);
+    for (const each of holder.querySelectorAll(".ribbons")) each.remove();
     const [below, above] = ribbons(towers, { side, query: state.query, layer: state.layer }, { own: own.weights, cross: cross?.weights });
     below.shows = flow.stacks.map(({ name, points, norm }) => ({ name: `${name}, norms`, rows: points.map((each) => each.name), columns: run.tokens.queries[name].map(({ text }) => text), values: norm.flat() })); // for export
-    towers.prepend(below);
-    towers.append(above);
-    swap(right, chosenCard(app, flow, known.guesses),
-      predictions(run, app.before, side === "encoder" && run.stacks.length > 1 ? -1 : state.query, app.model), headsCard(app, heads));
+    holder.prepend(below);
+    holder.append(above);
+    swap(right, chosenCard(app, flow, reads ? null : guesses), predictions(run, app.before, reads ? -1 : state.query, app.model), headsCard(app, heads));
     app.say(right.querySelector("h2").textContent);
     return undefined;
   }
@@ -142,10 +161,16 @@ function build(app) {
   return { node, show };
 }
 
-/** A part of the drawing, from its address: stack.part.layer.token. */
+/** What an address names: stack.part.layer.token. */
+function parsed(address) {
+  const [stack, part, layer, token] = address.split(".");
+  return { stack, part, layer: Number(layer), token: Number(token) };
+}
+
+/** Calls `act` with the part of the drawing that an event is about. */
 function chosenBy(event, act) {
-  const [stack, part, layer, token] = event.target.closest("button")?.dataset.at?.split(".") ?? [];
-  return stack && act({ stack, part, layer: Number(layer), token: Number(token) });
+  const at = event.target.closest("[data-at]")?.dataset.at;
+  if (at) act(parsed(at));
 }
 
 /** The state in which a part is chosen. */
@@ -159,51 +184,34 @@ function opened(app, at) {
   app.update({ ...selection(at), page, side: at.stack, ...(page === "head" ? { view: "mean" } : page === "numbers" ? { step: LAST_STEP } : {}) });
 }
 
-function onKey(app, event) {
-  if (event.key === "Enter") {
-    event.preventDefault();
-    chosenBy(event, (at) => opened(app, at));
-    return;
-  }
+function onKey(app, towers, event) {
   const by = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-  const cell = event.target.closest("td, th");
-  if (!by || !cell) return;
+  const at = towers.find((each) => each.isFocused());
+  if (!at || !(by || ["Enter", " "].includes(event.key))) return;
   event.preventDefault();
-  const { rows } = cell.closest("table");
-  let [r, c] = [cell.parentElement.rowIndex + by[0], cell.cellIndex + by[1]];
-  while (rows[r]?.cells[c] && !rows[r].cells[c].querySelector("button")) [r, c] = [r + by[0], c + by[1]];
-  const next = rows[r]?.cells[c]?.querySelector("button");
-  if (!next) return;
-  event.target.tabIndex = -1;
-  next.tabIndex = 0;
-  next.focus();
+  if (event.key === "Enter") chosenBy(event, (part) => opened(app, part));
+  else if (event.key === " ") chosenBy(event, (part) => app.update(selection(part)));
+  else {
+    const next = at.next(...by);
+    if (next) at.focus(...next);
+  }
+}
+
+/** Gives the focus to the part of this address, if the towers still have it. */
+function refocus(towers, address) {
+  const { stack, part, layer, token } = parsed(address);
+  const at = towers.find(({ name }) => name === stack);
+  const row = at?.rowAt(part, layer);
+  if (row?.has(token)) at.focus(row, token);
 }
 
 /** Marks the chosen token and layer; each tower has one stop of the Tab key. */
-function mark({ state }, towers) {
-  const side = sideOf(state.stack);
-  for (const table of towers.querySelectorAll(".tower")) {
-    const own = table.dataset.stack === side;
-    for (const row of table.rows) {
-      row.classList.toggle("of-layer", own && row.dataset.layer === String(state.layer));
-      [...row.cells].forEach((cell, i) => cell.classList.toggle("of-token", own && i === state.query + 1));
-    }
-    for (const each of table.querySelectorAll("[tabindex='0']")) each.tabIndex = -1;
-    const at = own ? `${side}.block.${state.layer}.${state.query}` : `${table.dataset.stack}.token.-1.0`;
-    for (const each of table.querySelectorAll("[aria-selected]")) each.removeAttribute("aria-selected");
-    const stop = towers.contains(document.activeElement) && table.contains(document.activeElement) ? document.activeElement : table.querySelector(`[data-at="${at}"]`);
-    stop?.setAttribute("tabindex", "0");
-    if (own) table.querySelector(`[data-at="${at}"]`)?.parentElement.setAttribute("aria-selected", "true");
+function mark({ stack, layer, query }, towers) {
+  for (const each of towers) {
+    const own = each.name === sideOf(stack);
+    if (!each.isFocused()) each.setStop(own ? each.rowAt("block", layer) : each.rows[0], own ? query : 0);
+    each.choose(own ? layer : null, own ? query : null);
   }
-}
-
-/** Scrolls the drawing, so that the chosen token and layer are in sight. */
-function reveal(scroller, towers) {
-  const [token, layer] = [towers.querySelector("thead .of-token"), [...towers.querySelectorAll(".of-layer")].at(-1)];
-  const room = scroller.getBoundingClientRect();
-  const [right, bottom] = [token?.getBoundingClientRect().right ?? 0, layer?.getBoundingClientRect().bottom ?? 0];
-  if (right > room.right) scroller.scrollLeft += right - room.right;
-  if (bottom > room.bottom) scroller.scrollTop += bottom - room.bottom;
 }
 
 function toolbar({ theme }, player, scale) {
@@ -222,7 +230,7 @@ function chosenCard(app, flow, guesses) {
   const side = sideOf(stack);
   const { points, norm, added } = flow.stacks.find(({ name }) => name === side);
   const rows = points.map((point, i) => ({ ...point, norm: norm[i][query], added: added[i]?.[query] })).filter((point) => point.layer === layer);
-  const guess = side === "encoder" && run.stacks.length > 1 ? null : guesses?.[layer]?.[query];
+  const guess = guesses?.[layer]?.[query];
   const open = (page, title, change = {}) => (app.has(page) ? el("a", { class: "button", href: app.address({ ...state, ...change, page }), title, text: page[0].toUpperCase() + page.slice(1) }) : null);
   return el("section", { class: "card chosen-part", "aria-label": "The chosen token and layer" },
     el("h2", { text: `“${visible(run.tokens.queries[side][query].text)}” in layer ${layer}` }, run.stacks.length > 1 ? el("span", { class: "badge", text: side }) : null),

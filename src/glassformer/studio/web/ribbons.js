@@ -1,20 +1,17 @@
 // What the chosen token attends to, as ribbons between the rails; and the sweep through the drawing.
 
 import { svg } from "./charts.js";
+import { el } from "./dom.js";
 
 const LEAST = 0.02; // weights below are not drawn
 const THICKEST = 9; // CSS pixels
 const BEND = 40; // below the encoder
 const SWEEP = 3000; // milliseconds
 
-const still = matchMedia("(prefers-reduced-motion: reduce)");
+/** The rows below the tokens, those of one layer together. */
+const layers = ({ rows }) => [...Map.groupBy(rows.slice(1), ({ part, layer }) => (layer < 0 ? part : layer)).values()];
 
-/** Where an element is in the picture; `x` is its middle. */
-function placed(holder, node) {
-  const [room, box] = [holder.getBoundingClientRect(), node.getBoundingClientRect()];
-  const left = box.left - room.left;
-  return { x: left + box.width / 2, left, right: left + box.width, top: box.top - room.top, bottom: box.bottom - room.top };
-}
+const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 const curve = (from, to) => {
   const middle = (from.y + to.y) / 2;
@@ -27,32 +24,34 @@ const across = (from, to, x) => `M${from.x} ${from.y}C${from.x} ${from.y + BEND}
 const ribbon = (kind, d, weight) => svg("path", { class: `ribbon ${kind}`, d, "stroke-width": (1 + (THICKEST - 1) * weight).toFixed(2), "stroke-opacity": (0.2 + 0.6 * weight).toFixed(3) });
 
 /**
- * @param {HTMLElement} holder of the towers
+ * @param {object[]} towers
  * @param {{side: string, query: number, layer: number}} chosen
  * @param {{own: number[][], cross: number[][]|null}} weights of the chosen token in each layer
  */
-export function ribbons(holder, { side, query, layer }, { own, cross }) {
-  const at = (stack, part, l, t) => holder.querySelector(`[data-at="${stack}.${part}.${l}.${t}"]`);
-  const paths = own.flatMap((row, l) => row.flatMap((weight, t) => {
-    const [from, to] = [at(side, "attention", l, t), at(side, "attention", l, query)];
-    if (weight < LEAST || t === query || !from) return [];
-    const [a, b] = [placed(holder, from), placed(holder, to)];
-    return [ribbon("", curve({ x: a.x, y: a.top }, { x: b.x, y: b.bottom }), weight)];
-  }));
-  return [picture(holder, "ribbons", paths), picture(holder, "ribbons crossings", cross ? crossings(holder, at("decoder", "cross", layer, query), cross[layer]) : [])];
+export function ribbons(towers, { side, query, layer }, { own, cross }) {
+  const tower = towers.find(({ name }) => name === side);
+  const paths = own.flatMap((weights, l) => {
+    const row = tower.rowAt("attention", l);
+    if (!row) return []; // folded
+    const to = tower.place(row, query);
+    return weights.flatMap((weight, t) => {
+      if (weight < LEAST || t === query) return [];
+      const from = tower.place(row, t);
+      return [ribbon("", curve({ x: from.x, y: from.top }, { x: to.x, y: to.bottom }), weight)];
+    });
+  });
+  return [picture("ribbons", paths), picture("ribbons crossings", cross ? crossings(towers, tower.place(tower.rowAt("cross", layer), query), cross[layer]) : [])];
 }
 
-const picture = ({ clientWidth: wide, clientHeight: high }, kind, paths) => svg("svg", { class: kind, "aria-hidden": "true", width: wide, height: high, viewBox: `0 0 ${wide} ${high}` }, ...paths);
+const picture = (kind, paths) => svg("svg", { class: kind, "aria-hidden": "true" }, ...paths);
 
 /** From the encoder's last row into a decoder's cell, by their weights. */
-function crossings(holder, into, weights) {
-  const [first, second] = [...holder.querySelectorAll(".tower")].map((table) => placed(holder, table));
-  const { cells } = holder.querySelector("[data-stack=encoder] tbody tr:last-child");
-  const to = placed(holder, into);
+function crossings([encoder, decoder], to, weights) {
+  const [first, second] = [encoder.box(), decoder.box()];
   const end = { x: to.x, y: to.bottom - 3 }; // below the layer's picture
   return weights.flatMap((weight, t) => {
     if (weight < LEAST) return [];
-    const { x, bottom: y } = placed(holder, cells[t + 1]);
+    const { x, bottom: y } = encoder.place(encoder.rows.at(-1), t);
     const d = second.top > first.top ? curve({ x, y }, end) : across({ x, y }, end, (first.right + second.left) / 2);
     return [ribbon("crossing", d, weight)];
   });
@@ -62,21 +61,17 @@ function crossings(holder, into, weights) {
  * A curtain over what is not computed yet. It falls in three seconds, one tower after the other;
  * who wants no motion steps from layer to layer.
  */
-export function sweep(scroller, { change, say }) {
+export function sweep(scroller, towers, { change, say }) {
   let curtains = [];
   let running = null; // stops the sweep
   let step = -1;
 
-  const towers = () => [...scroller.querySelectorAll(".tower")];
-  const layers = (table) => [...Map.groupBy([...table.tBodies[0].rows], ({ dataset }) => dataset.layer ?? "out").values()];
-
   function cover() {
     clear();
-    curtains = towers().map((table) => {
-      const curtain = document.createElement("div");
-      curtain.className = "curtain";
-      curtain.style.top = `${table.tHead.offsetHeight}px`;
-      table.parentElement.append(curtain);
+    curtains = towers().map(({ rows, standing }) => {
+      const curtain = el("div", { class: "curtain" });
+      curtain.style.top = `${rows[0].high}px`;
+      standing.append(curtain);
       return curtain;
     });
   }
@@ -104,30 +99,31 @@ export function sweep(scroller, { change, say }) {
       scroller.scrollTop = (part * curtains.length % 1 || Number(part === 1)) * (scroller.scrollHeight - scroller.clientHeight);
       frame = requestAnimationFrame(follow);
     };
-    follow();
     running = () => { cancelAnimationFrame(frame); for (const fall of falls) fall.cancel(); };
     falls[falls.length - 1].finished.then(end, () => null);
     change();
+    follow();
   }
 
   /** Uncovers the next layer. */
   function next() {
-    const all = towers().flatMap((table, i) => layers(table).map((rows) => ({ rows, i })));
+    const all = towers().flatMap((tower, i) => layers(tower).map((rows) => ({ tower, rows, i })));
     step += 1;
     if (step >= all.length) return end();
     if (step === 0) cover();
-    const { rows, i } = all[step];
-    const last = rows[rows.length - 1];
+    const { tower, rows: [first, ...more], i } = all[step];
+    const last = more.at(-1) ?? first;
     curtains.forEach((curtain, n) => { curtain.hidden = n < i; });
-    curtains[i].style.top = `${last.offsetTop + last.offsetHeight}px`;
-    const { bottom } = placed(scroller, last);
+    curtains[i].style.top = `${last.top + last.high}px`;
+    const bottom = tower.place(last, 0).bottom - scroller.scrollTop;
     if (bottom > scroller.clientHeight || bottom < 0) scroller.scrollTop += bottom - scroller.clientHeight / 2;
-    say(rows[0].cells[0].textContent);
+    say(first.layer < 0 ? first.title : `Layer ${first.layer}`);
     return change();
   }
 
   return {
     act: () => { if (running) end(); else if (still.matches) next(); else play(); },
+    plays: () => running !== null,
     stop: () => { if (running || step >= 0) end(); },
     name: () => (still.matches ? (step < 0 ? "Step through" : "Next layer") : running ? "Stop" : "Play"),
   };
