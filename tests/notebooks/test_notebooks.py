@@ -74,7 +74,7 @@ WORKED = {  # what the lectures work out must be asserted, to the digit
 # fmt: on
 
 
-@pytest.mark.parametrize("path", mostly_slow(COURSE, keep=3), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", mostly_slow(COURSE, keep=4), ids=lambda path: path.stem)
 def test_every_cell_and_every_solution_runs(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
