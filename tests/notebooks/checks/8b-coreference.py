@@ -15,7 +15,7 @@ assert all(best >= mean for best, mean, _ in table.values())
 # %% 8b000008
 texts = list(cases(NOUNS, FORMS[0]))
 first_noun = sum(text.split()[1] == right for text, _, right, _ in texts)
-nearest = sum(text.split(",")[0].endswith(right) for text, _, right, _ in texts)
+nearest = sum(text.split(",")[0].endswith(f" {right}") for text, _, right, _ in texts)
 assert first_noun == nearest == len(texts) / 2  # order alone only guesses
 assert all(first[chosen[name]] == first.max() for name, (first, _) in judged.items())
 
