@@ -1,7 +1,7 @@
 """What 8b-coreference.ipynb must show, after the cell of each id."""
 
 # %% 8b000004
-for name, model in models.items():
+for model in models.values():
     for text, pronoun, right, rival in SENTENCES.values():
         tokens = model.tokenizer.encode(text).tokens
         for word in (pronoun, right, rival):
