@@ -16,25 +16,41 @@ from render import source_hash
 COURSE = sorted(HOME.glob("*.ipynb"))
 # fmt: off
 WORKED = {  # what the lectures work out must be asserted, to the digit
-    "1-one-head": ("[1, 2, 3, 5, 2, 4]", "[0, 0, 0.5, 0.5, 0]", "> 0.99", "< 1e-06"),
+    "1-one-head": (
+        "[1, 2, 3, 5, 2, 4]", "[0, 0, 0.5, 0.5, 0]", "> 0.99", "< 1e-06",
+        "[man, chicken]], 0.5)", "'never had positions']) > 0.9",
+    ),
     "2-where-weights-come-from": (
-        "37888", "[0.0, 0.64, 0.03, 0.02, 0.32]", "(100, 37)", "(100, 100)", "[0.07, 0.58, 0.35]",
+        "37888", "[-114.5, 129.7, -38.0, 68.4, 10.8]", "37 * 1024 ** 2",
+        "[0.0, 0.64, 0.03, 0.02, 0.32]", "(100, 37)", "(100, 100)", "[0.07, 0.58, 0.35]",
         "0.1 * v[0] + 0.3 * v[1] + 0.6 * v[2]", "0.5 * v[0] + 0.2 * v[1] + 0.3 * v[2]",
+    ),
+    "2b-reviews": (
+        "torch.allclose(b, share", "abs(share.sum() - 1)", "min(right.values()) > 0.6",
+        "all(claims.values())",
     ),
     "3-the-layer": (
         "[((2048, 512), (512, 2048)), ((512, 100), (100, 512))]",
         "torch.allclose(layer(x, ctx), y", "(100, 37)", "(100, 100)", "(100, 512)", "(512, 100)",
-        "(32000, 100)",
+        "(32000, 100)", "17400", "30000",
     ),
     "4-positions": (
         "place(0, 4) == [0, 1, 0, 1]",
         "place(1, 4) == [math.sin(1), math.cos(1), math.sin(0.01), math.cos(0.01)]",
-        "sinusoid(99, 100)", "< 0.00501", "step < leap / 3", "2 * math.pi",
+        "sinusoid(99, 100)", "< 0.00501", "step < leap / 3", "2 * math.pi", "-0.4849",
+    ),
+    "4b-rnn-cnn-attention": (
+        "(seen['CNN'][:16 - networks['CNN'].sees] == 0).all()", "near['CNN'][i] < 0.25",
+        "min(near['attention']) > 0.95",
     ),
     "5-bert": (
         "[4, 28, 41, 109, 108, 102, 177, 335]", "(12, 16)", "words + order",
         "[0] * cut + [1] * (len(read.ids) - cut)", "sum(e['losses'].values())",
         "reached['runs/village/model'] > reached['bert-tiny'] + 0.15", "all(claims.values())",
+    ),
+    "5b-finetuning": (
+        "table['two layers'][1] < table['gf-encoder'][1] == table['random'][1]",
+        "row['context'][answer.start:answer.end] == answer.text", "all(claims.values())",
     ),
     "6-gpt": (
         "abs(chances.sum() - 1)", "written[len(ids):len(ids) + len(said.ids)]",
@@ -49,11 +65,16 @@ WORKED = {  # what the lectures work out must be asserted, to the digit
         "scores['previous'], by_hand", "torch.allclose(mixed, flow[-1]", "answer < 0.0001",
         "decided.distances[-1].abs().max()", "attention.out'][it]", "all(claims.values())",
     ),
+    "8b-coreference": (
+        "''.join(pieces) == word.lower()", "first_noun == nearest == len(texts) / 2",
+        "first[chosen[name]] == first.max()", "torch.allclose(plain, pronoun_odds())",
+        "all(claims.values())",
+    ),
 }
 # fmt: on
 
 
-@pytest.mark.parametrize("path", mostly_slow(COURSE, keep=3), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", mostly_slow(COURSE, keep=4), ids=lambda path: path.stem)
 def test_every_cell_and_every_solution_runs(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

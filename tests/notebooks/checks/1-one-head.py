@@ -21,6 +21,10 @@ assert np.allclose(mixtures[1], [1 / 2, 1 / 2, 0, 0, 0])
 assert np.allclose(mixtures[4], [1 / 5, 2 / 5, 1 / 5, 0, 1 / 5])
 assert np.array_equal(X[1], X[4])  # and before mixing there was no difference
 
+# %% 1a000002
+assert np.array_equal(predicted[:, man], predicted[:, chicken])
+assert np.allclose(np.abs(missed[[1, 4]])[:, [man, chicken]], 0.5)
+
 # %% d8c6a557
 assert np.allclose(weights.sum(1), 1)
 assert (weights[allowed == 0] == 0).all()
@@ -54,6 +58,12 @@ for number, who in enumerate(("man", "woman")):
 assert said[1, words.index("man")] > 0.95
 assert said[4, words.index("chicken")] > 0.95
 assert np.allclose(toys.FIRST.bigrams(), pairs)
+
+# %% 1a000005
+for name in used:
+    assert min(used[name]["as trained"]) > 0.9
+    assert min(used[name]["never had positions"]) > 0.9  # words are enough
+assert min(used["second toy"]["trained, words alike"]) <= 0.5  # two answers, one text
 
 # %% 7f6d4f0d
 assert W["attention.query.weight"].shape == (20, 20)

@@ -11,6 +11,15 @@ for length in (1, 11, 37):
 assert [round(each, 2) for each in a.tolist()] == [0.0, 0.64, 0.03, 0.02, 0.32]
 assert abs(a.sum() - 1) < 1e-6
 
+# %% 2a000002
+assert torch.allclose(long_way, A @ x @ W_V.T, atol=1e-5)
+assert int((values != 0).sum()) == 5 * 4**2
+assert int((mixing != 0).sum()) == 5**2 * 4
+assert [each[1] for each in sparse.values()] == [37_888**2, 37 * 1024**2, 37**2 * 1024]
+
+# %% 2a000005
+assert [round(each, 1) for each in v.tolist()] == [-114.5, 129.7, -38.0, 68.4, 10.8]
+
 # %% 196ae35e
 assert right > 0.9
 

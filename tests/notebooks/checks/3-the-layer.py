@@ -64,3 +64,8 @@ assert table.per_head == 2 * 100 * 37 + 100 * 100
 # %% b764549a
 assert sum(shares.values()) == table.bare
 assert shares["embeddings"] == 3_200_000
+
+# %% 3a000002
+assert counted[37][0] == 17_400
+assert counted[100][0] == 30_000
+assert counted[100][1] - counted[37][1] == 12 * (30_000 - 17_400)  # six layers of two heads

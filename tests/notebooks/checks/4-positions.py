@@ -58,3 +58,11 @@ for position in ("none", "sinusoidal"):
     plt.tight_layout()
     same = torch.allclose(straight[order][:, order], shuffled, atol=1e-05)
     assert same == (position == "none")
+
+# %% 4a000002
+assert abs(1 / 10_000**0.5 - 0.01) < 1e-12
+assert place(1, 4)[2] == math.sin(1 / 10_000**0.5)
+assert abs(place(1, 4)[2] - math.sin(1 / 100_000**0.5)) > 0.006
+
+# %% 4a000003
+assert round(table[21, 11].item(), 4) == -0.4849
