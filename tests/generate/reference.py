@@ -12,7 +12,6 @@ from transformers import (
     BartConfig,
     GPT2Config,
     LlamaConfig,
-    M2M100Config,
     MarianConfig,
     MBartConfig,
     T5Config,
@@ -79,7 +78,6 @@ MODELS = {
         TRANSLATOR | {"decoder_attention_heads": 4, "decoder_ffn_dim": 41},
     ),
     "mbart": Case("MBartForConditionalGeneration", MBartConfig, TRANSLATOR),
-    "m2m100": Case("M2M100ForConditionalGeneration", M2M100Config, TRANSLATOR),
     "t5gemma": Case(
         "T5GemmaForConditionalGeneration",
         T5GemmaConfig,
@@ -101,7 +99,6 @@ OF_THE_FOLDER = {  # what such models have in their generation_config.json
     "bart": {"forced_bos_token_id": 3, "forced_eos_token_id": 2, "decoder_start_token_id": 2},
     "t5gemma": {"decoder_start_token_id": 2},
     "mbart": {"forced_bos_token_id": 3, "forced_eos_token_id": 2, "decoder_start_token_id": 2},
-    "m2m100": {"forced_bos_token_id": 3, "decoder_start_token_id": 2},
 }
 
 
