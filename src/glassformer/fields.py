@@ -1,4 +1,4 @@
-"""The fields of a recipe, group by group: [data], [tokenizer], [objective], [train]."""
+"""The fields of a recipe, by group: [data], [tokenizer], [objective], [train], [distributed]."""
 
 from __future__ import annotations
 
@@ -167,6 +167,13 @@ class TrainConfig(Strict):
     trackers: Annotated[tuple[TrackerName, ...], BeforeValidator(_one_or_more)] = ()
 
 
+class DistributedConfig(Strict):
+    # Several processes: none: each holds the whole model (DDP). full: each holds a share of the
+    # weights, gradients and optimiser's state (FSDP2). auto: full if the whole would fill more than
+    # half of a GPU's memory.
+    shard: Literal["auto", "none", "full"] = "auto"
+
+
 class RecipeFields(Protocol):
     """What an objective may read of a recipe."""
 
@@ -180,6 +187,8 @@ class RecipeFields(Protocol):
     def objective(self) -> ObjectiveConfig: ...
     @property
     def train(self) -> TrainConfig: ...
+    @property
+    def distributed(self) -> DistributedConfig: ...
     @property
     def init_from(self) -> str | None: ...
     @property

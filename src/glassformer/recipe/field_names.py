@@ -9,11 +9,17 @@ from functools import cache
 from pydantic import BaseModel
 
 from glassformer.config import ModelConfig
-from glassformer.fields import DataConfig, ObjectiveConfig, TokenizerConfig, TrainConfig
+from glassformer.fields import (
+    DataConfig,
+    DistributedConfig,
+    ObjectiveConfig,
+    TokenizerConfig,
+    TrainConfig,
+)
 
 GROUPS: dict[str, type[BaseModel]] = {
     "data": DataConfig, "tokenizer": TokenizerConfig, "model": ModelConfig,
-    "objective": ObjectiveConfig, "train": TrainConfig,
+    "objective": ObjectiveConfig, "train": TrainConfig, "distributed": DistributedConfig,
 }  # fmt: skip
 # What other libraries call a field.
 ELSEWHERE = {

@@ -16,6 +16,7 @@ from glassformer.errors import ConfigError, shown, with_article
 from glassformer.fields import (
     DataConfig,
     DataPath,
+    DistributedConfig,
     ModelPath,
     ObjectiveConfig,
     TokenizerConfig,
@@ -38,6 +39,7 @@ class Recipe(Named):
     model: Mapping[str, Any] = {}  # a preset and fields of ModelConfig that differ from it
     objective: ObjectiveConfig
     train: TrainConfig
+    distributed: DistributedConfig = DistributedConfig()
     root: DataPath | None = None  # where the data lies, if not beside this file
     # The initial model; it brings tokenizer and network, and only its dropout can be changed.
     init_from: ModelPath | None = None
