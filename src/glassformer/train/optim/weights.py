@@ -15,6 +15,7 @@ from glassformer.tasks import Task
 from glassformer.train.optim.adamw import AdamW
 from glassformer.train.optim.muon import Muon
 from glassformer.train.parallel.base import ParallelWeights
+from glassformer.train.parallel.matrices import MatrixExchange
 
 # Muon updates the matrices inside the blocks; AdamW updates tables, norms and biases.
 MATRIX = re.compile(r"\.blocks\.\d+\..*\.weight$")
@@ -30,6 +31,7 @@ class Weights:
 
     scale = 1  # of the loss before the backward pass
     outline: Task | None = None
+    exchange: MatrixExchange | None = None
 
     def __init__(self, model: nn.Module, dtype: torch.dtype) -> None:
         parameters = dict(model.named_parameters())
@@ -147,7 +149,7 @@ def optimisers(
             )
         )
     if matrices.groups:
-        results.append(Muon(list(matrices.groups.values()), lr=rate))
+        results.append(Muon(list(matrices.groups.values()), lr=rate, exchange=weights.exchange))
     return results
 
 

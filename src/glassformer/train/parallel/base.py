@@ -12,6 +12,7 @@ from torch import Tensor
 
 from glassformer.distributed import DistributedContext
 from glassformer.tasks import Task
+from glassformer.train.parallel.matrices import MatrixExchange
 
 
 class ParallelWeights(ABC):
@@ -24,6 +25,7 @@ class ParallelWeights(ABC):
     masters: dict[str, Tensor]  # those that this process updates
     copies: tuple[Tensor, ...] = ()
     outline: Task | None = None  # of sharded weights: the task without values
+    exchange: MatrixExchange | None = None  # of sharded weights: how to get whole matrices
 
     def __init__(self, task: Task, dtype: torch.dtype, world: DistributedContext) -> None:
         self.task, self.dtype, self.world = task, dtype, world

@@ -18,6 +18,7 @@ from glassformer.distributed import DistributedContext
 from glassformer.model.block import Block
 from glassformer.tasks import LossSum, Output, Task
 from glassformer.train.parallel.base import ParallelWeights
+from glassformer.train.parallel.matrices import MatrixExchange
 
 # FSDP2 looks for the tensors in a module's output, to gather weights before its backward pass.
 for kind in (LossSum, Output):
@@ -51,6 +52,7 @@ class ShardedWeights(ParallelWeights):
         # Optimisers update the local tensors, which the sharded parameters consist of.
         self.masters = {name: _local(p.detach()) for name, p in task.named_parameters()}
         self.shapes = {name: p.shape for name, p in task.named_parameters()}
+        self.exchange = MatrixExchange(self.masters, self.shapes, world)
 
     def losses(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return function
