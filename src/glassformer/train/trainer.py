@@ -84,7 +84,8 @@ class Trainer:
             yield from self._save()  # a state to roll back to
         while True:
             try:
-                yield from self._forward()
+                with self.world.reporting():
+                    yield from self._forward()
             except _Divergence as bad:
                 yield self._roll_back(bad)
             else:
@@ -169,6 +170,7 @@ class Trainer:
         if self.world.is_main:
             metrics = evaluator.metrics(task.to(self.world.device))
             values = torch.tensor([metrics[name] for name in evaluator.names], dtype=torch.float64)
+        self.world.wait()
         return dict(zip(evaluator.names, self.world.sum(values).tolist(), strict=True))
 
     def _evaluate(self) -> Evaluated:
