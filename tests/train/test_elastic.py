@@ -106,9 +106,7 @@ def test_the_commands_of_the_page(number: int, tmp_path: Path) -> None:
     hosts = 1 if "--standalone" in words else 2
     command = smallest(words, recipe, tmp_path / "run", free_port())
     agents = [
-        subprocess.Popen(
-            command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
-        )  # fmt: skip
+        subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=ONE_THREAD)
         for _ in range(hosts)
     ]
     for agent in agents:
@@ -179,8 +177,8 @@ class Host:
             "ip", "netns", "exec", name, sys.executable, "-m", "torch.distributed.run", "--nnodes",
             "1:2", "--nproc-per-node", "1", "--max-restarts", "20", "--rdzv-backend", "c10d",
             "--rdzv-endpoint", "10.77.0.1:29500", "--local-addr", f"10.77.0.{number + 1}",
-            "--rdzv-conf", "last_call_timeout=5", "-m", "glassformer", "pretrain", recipe, "--out",
-            out, *words,
+            "--rdzv-conf", f"last_call_timeout=5,is_host={1 - number}", "-m", "glassformer",
+            "pretrain", recipe, "--out", out, *words,
         ]  # fmt: skip
         with self.log.open("a") as file:
             words = [*map(str, command)]
