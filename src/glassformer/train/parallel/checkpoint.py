@@ -47,6 +47,21 @@ class PendingCheckpoint:
             self._future.result()
 
 
+class _Staged:
+    """Tensors that are in the host's memory already: torch would copy them once more."""
+
+    should_synchronize_after_execute = False
+
+    def stage(self, state_dict: dict[str, Any]) -> dict[str, Any]:
+        return state_dict
+
+    def synchronize_staging(self) -> None:
+        """Nothing to wait for."""
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+
 def write_sharded(
     weights: ShardedWeights, folder: Path, tensors: Mapping[str, Tensor], texts: Mapping[str, bytes]
 ) -> PendingCheckpoint:
@@ -67,7 +82,9 @@ def write_sharded(
     writer = dcp.HuggingFaceStorageWriter(
         str(beside / SHARDED), fqn_to_index_mapping=files, save_distributed=True
     )
-    saved = dcp.async_save(staged, storage_writer=writer, process_group=weights.host_group)
+    saved = dcp.async_save(
+        staged, storage_writer=writer, process_group=weights.host_group, async_stager=_Staged()
+    )
     assert isinstance(saved, Future)  # noqa: S101
     complete: Future[Any] = Future()
 

@@ -74,7 +74,8 @@ class ShardedWeights(ParallelWeights):
         if whole.shape != self.shapes[name]:  # a scalar, such as AdamW's number of steps
             return whole
         parts = whole.chunk(self.world.size)
-        return parts[self.world.rank] if self.world.rank < len(parts) else whole[:0]
+        share = parts[self.world.rank] if self.world.rank < len(parts) else whole[:0]
+        return share.clone()  # a view would keep the whole
 
     def refresh(self) -> None:
         """Weights that are still gathered are those of before."""
