@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from harness import damaged, live, metrics, signal_self, write_recipe
 from ranks import note_bytes, note_rows, noted_bytes, noted_rows, ranks, start
 from safetensors.torch import load_file
 
+import glassformer as gf
 from sampling import mostly_slow
 
 CASES = [
@@ -72,6 +74,15 @@ def test_four_then_two_then_three_processes(shard: str, tmp_path: Path) -> None:
     assert noted_rows(tmp_path / "rows-many") == noted_rows(tmp_path / "rows-one")
 
 
+def check_exported(checkpoint: Path, model: Path) -> None:
+    """A sharded checkpoint opens, and is saved as the model that the run exported from it."""
+    gf.load(checkpoint).save(checkpoint.parent.parent / "exported")
+    ours = load_file(checkpoint.parent.parent / "exported" / "model.safetensors")
+    theirs = load_file(model / "model.safetensors")
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
 def test_sharded_and_whole_checkpoints_follow_each_other(tmp_path: Path) -> None:
     """One process, two with shards, one again; and what is exported is the same model."""
     recipe = write_recipe(tmp_path, "encoder", micro_batches=2, steps=6, save_every=2)
@@ -85,6 +96,7 @@ def test_sharded_and_whole_checkpoints_follow_each_other(tmp_path: Path) -> None
             folder = out / "checkpoints" / "step-00000004"
             assert len([*(folder / "sharded").iterdir()]) > 2
             assert not (folder / "model.safetensors").exists()
+            check_exported(folder, out / "model")
         else:
             assert live(*words, "--out", out).status == 0
     check_losses(out, other, within=1e-5)

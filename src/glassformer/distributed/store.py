@@ -21,7 +21,7 @@ def open_store(rank: int, size: int) -> Any:
     The main process draws the prefix, and the others ask for it by names that nobody used before.
     """
     if size == 1:
-        return dist.HashStore()
+        return dist.HashStore()  # type: ignore[attr-defined]
     store, _, _ = next(rendezvous("env://", rank, size))
     if rank == 0:
         name = uuid.uuid4().hex

@@ -27,6 +27,7 @@ from pydantic import ConfigDict
 from glassformer.checkpoint import save_task
 from glassformer.checkpoint.folder import CONFIG, WEIGHTS, verify
 from glassformer.checkpoint.load import config_text
+from glassformer.checkpoint.sharded import is_sharded
 from glassformer.config import Count
 from glassformer.durable import append, remove, sweep, sync, write_whole, writing
 from glassformer.errors import CheckpointError, ConfigError, InputError
@@ -34,7 +35,6 @@ from glassformer.recipe.schema import Recipe, read_recipe
 from glassformer.recipe.toml import RECIPE
 from glassformer.safe_files import kind_of
 from glassformer.strictjson import parse_as
-from glassformer.train.parallel.names import is_sharded
 from glassformer.train.state import OPTIMISER, TRAINER, State, Steps, read_trainer_state
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt
 from torch import Tensor, nn
 
 from glassformer.checkpoint import load_task
+from glassformer.checkpoint.sharded import is_sharded
 from glassformer.config import Count
 from glassformer.distributed import DistributedContext
 from glassformer.errors import CheckpointError
@@ -26,7 +27,6 @@ from glassformer.tensor_files import open_tensors
 from glassformer.train.optim.weights import Weights, frozen, named_state, optimisers, restore
 from glassformer.train.parallel.base import ParallelWeights
 from glassformer.train.parallel.mode import Mode
-from glassformer.train.parallel.names import is_sharded
 
 OPTIMISER, TRAINER = "optimiser.safetensors", "trainer.json"
 Steps = Annotated[int, Field(ge=0, le=MOST_STEPS)]

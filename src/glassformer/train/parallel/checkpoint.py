@@ -25,11 +25,11 @@ from torch.distributed import checkpoint as dcp
 from torch.distributed.checkpoint.api import CheckpointException
 
 from glassformer.checkpoint.folder import MANIFEST, digests
+from glassformer.checkpoint.sharded import SHARDED
 from glassformer.durable import move, not_written, remove, sync
 from glassformer.errors import CheckpointError, GlassformerError
 from glassformer.train.optim.weights import Weights
 from glassformer.train.parallel.base import ParallelWeights
-from glassformer.train.parallel.names import SHARDED
 from glassformer.train.parallel.sharded import ShardedWeights
 
 FILES = 16  # of each process: one of them at a time is also in memory as bytes
