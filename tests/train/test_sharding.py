@@ -150,6 +150,31 @@ def test_four_shards_hold_a_quarter_each(tmp_path: Path) -> None:
     assert max(shares) <= 0.30 * whole, (shares, whole)
 
 
+def write_in_background() -> None:
+    """As on a GPU."""
+    from glassformer.train.parallel import checkpoint
+
+    checkpoint.in_background = lambda device: True
+
+
+def test_checkpoints_that_are_written_while_the_training_continues(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, micro_batches=2, steps=7, save_every=2)
+    words = ("--distributed.shard", "full")
+    check_ends(ranks(2, recipe, tmp_path / "at-once", *words))
+    check_ends(ranks(2, recipe, tmp_path / "later", *words, everywhere=write_in_background))
+    assert damaged(tmp_path / "later") == []
+    for step in (6, 7):
+        shares = [
+            {
+                file.name: file.read_bytes()
+                for file in (tmp_path / run / f"checkpoints/step-{step:08d}/sharded").iterdir()
+            }
+            for run in ("at-once", "later")
+        ]
+        assert len(shares[0]) > 2 and shares[0] == shares[1]
+    assert not [*(tmp_path / "later").rglob(".*.tmp*")]
+
+
 def die_in_step(step: int) -> None:
     from glassformer.train import trainer as session
 

@@ -55,12 +55,17 @@ class DistributedContext:
         if self.size == 1:
             return
         with self.reporting():
-            key, pause = f"wait/{next(self._waits)}", 0.001
-            self.store.add(key, 1)
-            while self.store.add(key, 0) < self.size:
-                time.sleep(pause)
-                pause = min(2 * pause, 0.25)
+            if self.store is not None:  # the group is not somebody else's
+                self._wait_in_store(f"wait/{next(self._waits)}")
             dist.barrier()  # the process with the store must not end before the others have read it
+
+    def _wait_in_store(self, key: str) -> None:
+        """Operations of the group have a timeout; this has none."""
+        pause = 0.001
+        self.store.add(key, 1)
+        while self.store.add(key, 0) < self.size:
+            time.sleep(pause)
+            pause = min(2 * pause, 0.25)
 
     def close(self) -> None:
         """Leave the process group."""

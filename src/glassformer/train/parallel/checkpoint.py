@@ -26,7 +26,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 
 from glassformer.checkpoint.folder import MANIFEST, digests
 from glassformer.checkpoint.sharded import SHARDED
-from glassformer.durable import move, not_written, remove, sync
+from glassformer.durable import move, not_written, remove, sync, writing
 from glassformer.errors import CheckpointError, GlassformerError
 from glassformer.train.optim.weights import Weights
 from glassformer.train.parallel.base import ParallelWeights
@@ -62,6 +62,11 @@ class _Staged:
         """Nothing to free."""
 
 
+def in_background(device: torch.device) -> bool:
+    """Whether the training continues while a checkpoint is written: a CPU would do both."""
+    return device.type != "cpu"
+
+
 def write_sharded(
     weights: ShardedWeights, folder: Path, tensors: Mapping[str, Tensor], texts: Mapping[str, bytes]
 ) -> PendingCheckpoint:
@@ -71,16 +76,18 @@ def write_sharded(
     world = weights.world
     if world.is_main:
         shutil.rmtree(beside, ignore_errors=True)
-        (beside / SHARDED).mkdir(parents=True)
+        with writing(folder, 0):
+            (beside / SHARDED).mkdir(parents=True)
     world.wait()
-    background = world.device.type != "cpu"
+    background = in_background(world.device)
     staged = {
-        key: weights.as_dtensor(_name(key), tensor.detach().cpu(), on_host=True)
+        key: weights.as_dtensor(
+            _name(key), tensor.detach().to("cpu", copy=background), on_host=True
+        )
         for key, tensor in tensors.items()
     }
-    files = {key: i * FILES // len(staged) + 1 for i, key in enumerate(sorted(staged))}
     writer = dcp.HuggingFaceStorageWriter(
-        str(beside / SHARDED), fqn_to_index_mapping=files, save_distributed=True
+        str(beside / SHARDED), fqn_to_index_mapping=_files(tensors), save_distributed=True
     )
     saved = dcp.async_save(
         staged, storage_writer=writer, process_group=weights.host_group, async_stager=_Staged()
@@ -102,6 +109,15 @@ def write_sharded(
     if not background:
         pending.finish()
     return pending
+
+
+def _files(tensors: Mapping[str, Tensor]) -> dict[str, int]:
+    """The number of the file of each tensor, from 1: files of about the same size."""
+    total, before, files = sum(tensor.nbytes for tensor in tensors.values()), 0, {}
+    for key, tensor in sorted(tensors.items()):
+        files[key] = min(FILES, before * FILES // max(1, total) + 1)
+        before += tensor.nbytes
+    return files
 
 
 def _complete(beside: Path, folder: Path, texts: Mapping[str, bytes]) -> None:
