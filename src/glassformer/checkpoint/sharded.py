@@ -56,12 +56,13 @@ def _places(metadata: Mapping[str, str] | None, source: str) -> dict[str, Any]:
     text = (metadata or {}).get(PLACES)
     if text is None:
         raise CheckpointError(f"{source}: {PLACES} is missing in its metadata")
-    return parse(text.encode(), f"{source}: {PLACES}")
+    places: dict[str, Any] = parse(text.encode(), f"{source}: {PLACES}")
+    return places
 
 
 def _target(whole: Tensor, share: Tensor, place: Any, source: str) -> Tensor:
     """The part of `whole` that a share belongs to."""
-    offsets = place.get(OFFSETS) if isinstance(place, dict) else None
+    offsets: Any = place.get(OFFSETS) if isinstance(place, dict) else None
     fits = (
         isinstance(offsets, list)
         and len(offsets) == whole.dim() == share.dim()
