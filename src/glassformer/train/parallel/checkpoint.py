@@ -21,8 +21,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed import checkpoint as dcp
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.hf_storage import (
+    HuggingFaceStorageReader,
+    HuggingFaceStorageWriter,
+)
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import async_save
 
 from glassformer.checkpoint.folder import MANIFEST, digests
 from glassformer.checkpoint.sharded import SHARDED
@@ -86,12 +91,13 @@ def write_sharded(
         )
         for key, tensor in tensors.items()
     }
-    writer = dcp.HuggingFaceStorageWriter(
+    writer = HuggingFaceStorageWriter(
         str(beside / SHARDED), fqn_to_index_mapping=_files(tensors), save_distributed=True
     )
-    saved = dcp.async_save(
-        staged, storage_writer=writer, process_group=weights.host_group, async_stager=_Staged()
-    )
+    saved = async_save(
+        staged, storage_writer=writer, process_group=weights.host_group,
+        async_stager=_Staged(),  # type: ignore[arg-type]
+    )  # fmt: skip
     assert isinstance(saved, Future)  # noqa: S101
     complete: Future[Any] = Future()
 
@@ -136,18 +142,19 @@ def _complete(beside: Path, folder: Path, texts: Mapping[str, bytes]) -> None:
 def read_sharded(folder: Path, weights: Weights | ParallelWeights) -> dict[str, Tensor]:
     """The tensors of a sharded checkpoint, or, if the weights are sharded, this process's shares of
     them."""
-    reader = dcp.HuggingFaceStorageReader(str(folder / SHARDED))
+    reader = HuggingFaceStorageReader(str(folder / SHARDED))
     with _one_line(folder):
         metadata = reader.read_metadata().state_dict_metadata
         targets: dict[str, Any] = {}
         for key, stored in metadata.items():
             name, size = _name(key), stored.size  # type: ignore[union-attr]
             share = torch.empty(weights.share(name, torch.empty(size, device="meta")).shape)
-            sharded = isinstance(weights, ShardedWeights)
-            targets[key] = weights.as_dtensor(name, share, on_host=True) if sharded else share
+            if isinstance(weights, ShardedWeights):
+                share = weights.as_dtensor(name, share, on_host=True)
+            targets[key] = share
         with warnings.catch_warnings():  # each process reads alone
             warnings.filterwarnings("ignore", "torch.distributed is disabled")
-            dcp.load(targets, storage_reader=reader, no_dist=True)
+            load(targets, storage_reader=reader, no_dist=True)
     return {
         key: tensor.to_local() if hasattr(tensor, "to_local") else tensor
         for key, tensor in targets.items()

@@ -31,7 +31,7 @@ class ShardedWeights(ParallelWeights):
 
     def __init__(self, task: Task, dtype: torch.dtype, world: DistributedContext) -> None:
         super().__init__(task, dtype, world)
-        self.outline = _outline(task)
+        self.outline: Task = _outline(task)
         self.mesh = init_device_mesh(world.device.type, (world.size,))
         self.host_mesh = init_device_mesh("cpu", (world.size,))
         # Checkpoints are written in the background: they need a group of their own.
@@ -114,4 +114,4 @@ def _local(tensor: Tensor) -> Tensor:
 def _outline(task: Task) -> Task:
     """A copy of the task whose parameters have shapes, but no values."""
     empty = {id(p): nn.Parameter(torch.empty_like(p, device="meta")) for p in task.parameters()}
-    return copy.deepcopy(task, empty)  # type: ignore[arg-type]
+    return copy.deepcopy(task, empty)
