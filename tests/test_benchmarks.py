@@ -126,3 +126,9 @@ def test_the_page_of_twelve_tasks_shows_the_programs_that_are_run(
         counts = [len([line for line in p.splitlines() if line]) for p in (task.ours, task.theirs)]
         row = rf"\| {re.escape(task.name)} \| {counts[0]} \| [\d.]+ \| {counts[1]} \| [\d.]+ \|"
         assert re.search(row, page), task.name
+
+
+@pytest.mark.slow
+def test_sharding_beside_a_plain_process() -> None:
+    output = run("sharding.py")["sharding.py"]
+    assert len(re.findall(r": plain [\d,]+ tokens/s, sharded [\d,]+ \([+-]", output)) == 2

@@ -1,5 +1,5 @@
-"""The fields of a recipe, group by group: [data], [tokenizer], [objective], [train],
-[adapter]."""
+"""The fields of a recipe, by group: [data], [tokenizer], [objective], [train], [adapter],
+[distributed]."""
 
 from __future__ import annotations
 
@@ -180,6 +180,13 @@ class AdapterConfig(Strict):
     merge: bool = False  # also write the model with the adapter merged into its weights
 
 
+class DistributedConfig(Strict):
+    # Several processes: none: each holds the whole model (DDP). full: each holds a share of the
+    # weights, gradients and optimiser's state (FSDP2). auto: full if the whole would fill more than
+    # half of a GPU's memory.
+    shard: Literal["auto", "none", "full"] = "auto"
+
+
 class RecipeFields(Protocol):
     """What an objective may read of a recipe."""
 
@@ -195,6 +202,8 @@ class RecipeFields(Protocol):
     def train(self) -> TrainConfig: ...
     @property
     def adapter(self) -> AdapterConfig | None: ...
+    @property
+    def distributed(self) -> DistributedConfig: ...
     @property
     def init_from(self) -> str | None: ...
     @property

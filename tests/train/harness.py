@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 Mischief = Callable[[], None]
 PRELOAD = [
     "glassformer.cli.main", "glassformer.train.build", "glassformer.train.setup", "torch._dynamo",
-    "harness", "torchmetrics.functional",
+    "harness", "torchmetrics.functional", "glassformer.train.parallel.replicated",
+    "glassformer.train.parallel.checkpoint",
 ]  # fmt: skip
 FAMILIES = ("decoder", "encoder", "seq2seq")
 TEXT = "the cat sat on a mat and saw one dog run far from its home by the sea"
@@ -365,7 +366,7 @@ def write_naively() -> None:
         for name, (tensors, metadata) in shards.items():
             save_file(tensors, path / name, metadata or None)
         if manifest:
-            (path / folder.MANIFEST).write_text(json.dumps(folder._digests(path)))
+            (path / folder.MANIFEST).write_text(json.dumps(folder.digests(path)))
 
     load.write_folder = write  # type: ignore[assignment]
 

@@ -12,33 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import End, Life, at_step, damaged, live, metrics, result, signal_self, write_recipe
-
-from ports import free_port
+from harness import at_step, damaged, live, metrics, result, signal_self, write_recipe
+from ranks import ranks
 
 CLOSE = 1e-6
 
 
-def as_rank(rank: int, port: int, mischief: Any) -> None:
-    """What torchrun tells its processes."""
-    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    os.environ.update(place, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2")
-    if mischief is not None:
-        mischief()
-
-
-def two(recipe: Path, out: Path, *words: object, mischief: Any = None) -> tuple[End, End]:
-    """Two ranks; `mischief` is for the second one."""
-    port = free_port()
-    ranks = [
-        Life(
-            "pretrain", recipe, "--out", out, *words,
-            mischief=partial(as_rank, rank, port, mischief if rank else None),
-        )
-        for rank in (0, 1)
-    ]  # fmt: skip
-    first, second = (life.end() for life in ranks)
-    return first, second
+two = partial(ranks, 2)
 
 
 def check_close(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:

@@ -194,7 +194,7 @@ def write_folder(
             # safetensors makes the file private to the user.
             (beside / name).chmod(0o666 & beside.stat().st_mode)
         if manifest:
-            (beside / MANIFEST).write_bytes(json.dumps(_digests(beside), indent=2).encode())
+            (beside / MANIFEST).write_bytes(json.dumps(digests(beside), indent=2).encode())
     with writing(folder, needed):
         _remove_stale(folder, {*texts, *shards}, side_files(folder) if was_model else ())
 
@@ -237,13 +237,13 @@ def verify(folder: Path, *required: str) -> None:
     data = read(folder, MANIFEST, MAX_BYTES)
     if data is None:
         raise CheckpointError(f"{folder}: {MANIFEST} is missing: this checkpoint is incomplete")
-    digests = parse(data, f"{folder / MANIFEST}")
-    weights = sorted(path.name for path in folder.glob("*.safetensors"))
+    manifest = parse(data, f"{folder / MANIFEST}")
+    weights = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*.safetensors"))
     sides = [name for name in side_files(folder) if locate(folder, name) is not None]
-    for name in (CONFIG, WEIGHTS, *required, *weights, *sides):
-        if name not in digests:
+    for name in (CONFIG, *required, *weights, *sides):
+        if name not in manifest:
             raise CheckpointError(f"{folder / MANIFEST}: {shown(name)} is missing in it")
-    for name, digest in digests.items():
+    for name, digest in manifest.items():
         path = locate(folder, name)
         if path is None:
             raise CheckpointError(f"{folder / name}: is missing")
@@ -253,7 +253,8 @@ def verify(folder: Path, *required: str) -> None:
             )
 
 
-def _digests(folder: Path) -> dict[str, str]:
+def digests(folder: Path) -> dict[str, str]:
+    """The sha256 of each file, by its path in the folder."""
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     return {file.relative_to(folder).as_posix(): _digest(file) for file in files}
 

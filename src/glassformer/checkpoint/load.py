@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -16,21 +17,26 @@ from glassformer.checkpoint.budget import check_sizes
 from glassformer.checkpoint.folder import (
     CONFIG,
     INDEX,
+    LARGER,
+    MAX_BYTES,
     WEIGHTS,
     Contents,
     open_config,
     open_folder,
+    side_files,
     write_folder,
 )
 from glassformer.checkpoint.gguf import GgufFile, is_gguf, open_gguf
 from glassformer.checkpoint.keys import Json
 from glassformer.checkpoint.rows import Link, check_known, links, pair
+from glassformer.checkpoint.sharded import is_sharded, read_weights
 from glassformer.checkpoint.tables import ARCHITECTURES
 from glassformer.checkpoint.vectors import about_vectors, is_vectors, open_vectors
 from glassformer.config import TRAITS, ModelConfig, TaskConfig, TaskKind
 from glassformer.errors import CheckpointError, ConfigError, shown
 from glassformer.precision import dtype_name
 from glassformer.pretrained import named
+from glassformer.safe_files import read
 from glassformer.tasks import Task, outline
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -86,6 +92,8 @@ def load_task(path: str | os.PathLike[str]) -> tuple[Task, Origin]:
     config, config_text = open_config(path)
     source = f"{path}/{CONFIG}"
     architecture = _architecture(config, source)  # before the weights: a better error
+    if is_sharded(Path(path)):
+        return _load_sharded(Path(path), config, architecture)
     contents = open_folder(path, config, config_text)
     task, names, tensors = _build(contents, architecture, source)
     layout = {s.name: (list(s.shapes), s.metadata) for s in contents.shards}
@@ -95,6 +103,23 @@ def load_task(path: str | os.PathLike[str]) -> tuple[Task, Origin]:
         task.backbone.token_embedding.dtype, rest, contents.files,
     )  # fmt: skip
     return task, origin
+
+
+def _load_sharded(folder: Path, config: Json, architecture: Architecture) -> tuple[Task, Origin]:
+    """A sharded checkpoint of a run; it is saved as a folder."""
+    task = outline(*architecture.read(config, f"{folder}/{CONFIG}"))
+    shapes = {name: tuple(p.shape) for name, p in task.named_parameters()}
+    weights = read_weights(folder, shapes)
+    check_finite(weights, folder)
+    for name, tensor in weights.items():
+        place, _, leaf = name.rpartition(".")
+        setattr(task.get_submodule(place), leaf, nn.Parameter(tensor))
+    files = {
+        name: data
+        for name in side_files(folder)
+        if (data := read(folder, name, LARGER.get(name, MAX_BYTES)))
+    }
+    return task.eval(), replace(new_origin(task, architecture.model_type), files=files)
 
 
 def save_task(

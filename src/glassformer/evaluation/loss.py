@@ -35,9 +35,14 @@ def loss_metrics(
     plan = rows.plan(0)
     batch_sums: dict[str, list[Tensor]] = {name: [torch.zeros(3)] for name in NAMES}
     predicts_tokens = task.spec.traits.predicts_tokens
-    for row in rows.stream(range(world.rank, len(plan), world.size), workers=1):
+    own = range(world.rank, len(plan), world.size)
+    # With sharded weights a forward pass needs all processes: one without a row repeats the first.
+    repeated = [0] * (-(-len(plan) // world.size) - len(own))
+    for number, row in enumerate(rows.stream([*own, *repeated], workers=1)):
         batch = row.batch.to(world.device)
         output = (task if call is None else call)(batch)
+        if number >= len(own):
+            continue
         for name, each in output.losses.items():
             correct = torch.zeros_like(each.count)
             if predicts_tokens:

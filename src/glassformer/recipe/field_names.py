@@ -12,6 +12,7 @@ from glassformer.config import ModelConfig
 from glassformer.fields import (
     AdapterConfig,
     DataConfig,
+    DistributedConfig,
     ObjectiveConfig,
     TokenizerConfig,
     TrainConfig,
@@ -20,6 +21,7 @@ from glassformer.fields import (
 GROUPS: dict[str, type[BaseModel]] = {
     "data": DataConfig, "tokenizer": TokenizerConfig, "model": ModelConfig,
     "objective": ObjectiveConfig, "train": TrainConfig, "adapter": AdapterConfig,
+    "distributed": DistributedConfig,
 }  # fmt: skip
 # What other libraries call a field.
 ELSEWHERE = {

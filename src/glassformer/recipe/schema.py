@@ -17,6 +17,7 @@ from glassformer.fields import (
     AdapterConfig,
     DataConfig,
     DataPath,
+    DistributedConfig,
     ModelPath,
     ObjectiveConfig,
     TokenizerConfig,
@@ -40,6 +41,7 @@ class Recipe(Named):
     objective: ObjectiveConfig
     train: TrainConfig
     adapter: AdapterConfig | None = None  # train LoRA beside the initial model, which stays
+    distributed: DistributedConfig = DistributedConfig()
     root: DataPath | None = None  # where the data lies, if not beside this file
     # The initial model; it brings tokenizer and network, and only its dropout can be changed.
     init_from: ModelPath | None = None

@@ -33,6 +33,7 @@ from glassformer.text.training import Purpose, tokenizer_files, train_tokenizer
 from glassformer.train.adapter import with_new_adapter
 from glassformer.train.batch_size import largest_batch, steps_of_epochs
 from glassformer.train.init_from import build_model, check_model
+from glassformer.train.parallel.mode import Mode, parallel_mode
 from glassformer.train.run_dir import RunDir, check_same, checkpoints
 from glassformer.train.source_files import source_files
 from glassformer.train.state import State
@@ -76,7 +77,11 @@ class Builder:
             for part in ("train", "valid"):
                 self._prepare(part, tokenizer)
         world.wait()
-        task = self._model(self.tokenizer, self.paths.log).to(world.device)
+        task = self._model(self.tokenizer, self.paths.log)
+        mode = parallel_mode(self.recipe.distributed, task, world)
+        self._check_mode(mode)
+        if mode != "sharded":  # sharding moves what stays
+            task = task.to(world.device)
         if self.recipe.adapter is not None:
             task = with_new_adapter(self.recipe, task, self.paths.source)
         if self.recipe.train.micro_batch_tokens == "auto":
@@ -91,7 +96,7 @@ class Builder:
         files = self.objective.model_files(self.recipe, self.files, task.width)
         run = RunDir(self.paths.out, files, {FINGERPRINT: self.tokenizer.fingerprint})
         losses = self.objective.losses(self.recipe, task, train.dataset)
-        state = State(task, self.recipe.train)
+        state = State(task, self.recipe.train, mode=mode, world=world)
         return Trainer(run, state, train, valid, world, losses=losses, evaluator=evaluator)
 
     def validation(self, world: DistributedContext) -> tuple[Task, PackedRows]:
@@ -136,6 +141,24 @@ class Builder:
             )
         check_same(self.recipe, self.paths.out)
         check_model(self.recipe, source)
+
+    def _check_mode(self, mode: Mode) -> None:
+        train, source = self.recipe.train, self.paths.source
+        if train.cuda_graphs and mode != "plain":
+            raise ConfigError(
+                f"{source}: train.cuda_graphs = true is for a single process that is not sharded: "
+                "write false"
+            )
+        if self.recipe.adapter is not None and mode != "plain":
+            raise ConfigError(
+                f"{source}: [adapter] is for a single process that is not sharded: start one, or "
+                "remove [adapter]"
+            )
+        if train.micro_batch_tokens == "auto" and mode == "sharded":
+            raise ConfigError(
+                f"{source}: train.micro_batch_tokens = 'auto' cannot be measured with distributed."
+                "shard = 'full': write a number"
+            )
 
     def _check_files(self, *parts: str) -> None:
         """A wrong path fails now, not when its turn comes."""

@@ -140,7 +140,7 @@ def _evaluation_seconds(trainer: Trainer) -> float:
 def memory(trainer: Trainer, recipe: Recipe) -> dict[str, int]:
     """Bytes of a step's tensors. Activations are a rough estimate: they depend on the kernels."""
     state, train = trainer.state, recipe.train
-    parameters = list(state.task.parameters())
+    parameters = state.weights.parameters  # of a sharded model, those of this process
     count = sum(p.numel() for p in parameters)
     moments_bytes = 0
     for optimiser in state.optimisers:
@@ -150,7 +150,7 @@ def memory(trainer: Trainer, recipe: Recipe) -> dict[str, int]:
     parts = {
         "weights": sum(p.numel() * p.element_size() for p in parameters),
         "masters": 4 * count if state.weights.copies else 0,
-        "gradients": 4 * count * min(2, train.micro_batches // trainer.world.size),
+        "gradients": 4 * count * (min(2, train.micro_batches) if trainer.world.size == 1 else 1),
         "optimiser": moments_bytes,
         "ema": 4 * count if state.average else 0,
         "activations": _activations(trainer, recipe),

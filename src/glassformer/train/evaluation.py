@@ -6,6 +6,7 @@ import itertools
 import math
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -113,9 +114,11 @@ def measure(
     translates = objective.sides == 2 and sentences != 0
     if translates:
         check_installed("BLEU (leave it out with --translate 0)", "metrics", "sacrebleu")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        closing(join(recipe.train.device)) as world,
+    ):
         builder = Builder(recipe, replace(paths, out=Path(folder)))
-        world = join(recipe.train.device)
         task, rows = builder.validation(world)
         task = task.to(compute_dtype(PRECISION[recipe.train.precision], task.device).dtype)
         passes = 2 if objective.labelled else 1  # labelled data is read again for its metrics

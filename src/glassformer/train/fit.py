@@ -65,7 +65,7 @@ class Run:
 def open_run(recipe: Recipe, paths: RunPaths) -> Iterator[Run]:
     """Lock the run's folder, prepare the data and build the model."""
     check_trackers(recipe.train.trackers)
-    world = join(recipe.train.device)
+    world = join(recipe.train.device, group=recipe.distributed.shard == "full")
     recipe = recipe.model_copy(update={"root": str(paths.root.absolute())})
     try:
         with locked(paths.out) if world.is_main else nullcontext():

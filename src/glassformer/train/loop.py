@@ -20,6 +20,7 @@ from glassformer.tasks import LossSum, Task
 from glassformer.train.cuda_graphs import CapturedGraphs
 from glassformer.train.optim.schedule import share
 from glassformer.train.optim.weights import Weights
+from glassformer.train.parallel.base import ParallelWeights
 from glassformer.train.state import State
 
 Losses = Callable[[Batch], Mapping[str, LossSum]]
@@ -93,6 +94,7 @@ def fit(
             first = block(step, progress.skipped) * progress.rows
             yield from range(first + world.rank, first + progress.rows, world.size)
 
+    losses = state.weights.losses(losses or losses_of(state.task))
     stream = rows.stream(row_numbers(), workers=train.workers)
     try:
         for _ in range(progress.step, train.steps):
@@ -130,20 +132,21 @@ def take_step(
         # Dropout, too, is a function of (seed, step, row): no random state has to be saved, and it
         # does not matter which process takes the row.
         world.seed(int(mix(train.seed, progress.step, i * world.size + world.rank)) >> 1)
-        forward_backward = partial(_forward_backward, weights, losses or losses_of(state.task))
+        forward_backward = partial(
+            _forward_backward, weights, losses or losses_of(state.task), last=i == len(rows) - 1
+        )
         if graphs is None:
             parts = forward_backward(row.batch.to(world.device), counts, first=i == 0)
         else:
             parts = graphs.run(forward_backward, row.batch, counts, first=i == 0)
         for name, part in parts.items():
             totals[name] = totals.get(name, 0) + part
-    world.sum(weights.gradient)
+    weights.lend()
     norm = weights.clip(train.max_grad_norm)
     rate = train.learning_rate * share(
         train.schedule, progress.step, steps=train.steps, warmup=train.warmup,
         decay=train.decay_fraction, final=train.min_lr_ratio,
     )  # fmt: skip
-    weights.lend()
     for optimiser in state.optimisers:
         for group in optimiser.param_groups:
             group["lr"] = rate * group["scale"]
@@ -159,13 +162,16 @@ def take_step(
 
 
 def _forward_backward(
-    weights: Weights, losses: Losses, batch: Batch, counts: Mapping[str, Any], *, first: bool
-) -> dict[str, Tensor]:
+    weights: Weights | ParallelWeights, losses: Losses, batch: Batch, counts: Mapping[str, Any], *,
+    first: bool, last: bool,
+) -> dict[str, Tensor]:  # fmt: skip
     """Forward and backward pass of one row; returns its part of each loss."""
-    with sdpa_kernel(PREFERRED, set_priority=True):
-        loss_sums = losses(batch)
-    parts = {name: each.total / counts[name] for name, each in loss_sums.items()}
-    reduce(torch.add, parts.values()).backward()
+    with weights.accumulating(last=last):
+        with sdpa_kernel(PREFERRED, set_priority=True):
+            loss_sums = losses(batch)
+        parts = {name: each.total / counts[name] for name, each in loss_sums.items()}
+        loss = reduce(torch.add, parts.values())
+        (loss if weights.scale == 1 else loss * weights.scale).backward()
     weights.collect(first=first)
     return {name: part.detach() for name, part in parts.items()}
 

@@ -20,14 +20,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 from pydantic import ConfigDict
 
 from glassformer.adapters import merged
 from glassformer.checkpoint import save_task
-from glassformer.checkpoint.folder import verify
+from glassformer.checkpoint.folder import CONFIG, WEIGHTS, verify
+from glassformer.checkpoint.load import config_text
+from glassformer.checkpoint.sharded import is_sharded
 from glassformer.config import Count
 from glassformer.durable import append, remove, sweep, sync, write_whole, writing
 from glassformer.errors import CheckpointError, ConfigError, InputError
@@ -36,6 +38,9 @@ from glassformer.recipe.toml import RECIPE
 from glassformer.safe_files import kind_of
 from glassformer.strictjson import parse_as
 from glassformer.train.state import OPTIMISER, TRAINER, State, Steps, read_trainer_state
+
+if TYPE_CHECKING:
+    from glassformer.train.parallel.checkpoint import PendingCheckpoint
 
 SUBFOLDERS = (
     "checkpoints",
@@ -101,7 +106,7 @@ def _check_place(path: Path, *expected: str) -> None:
 FREE = {
     "objective.on_truncate", "train.workers", "train.keep_checkpoints", "train.save_every",
     "train.patience", "train.evaluate_every", "train.device", "train.steps", "train.epochs",
-    "train.trackers", "train.cuda_graphs", "root", "adapter.merge",
+    "train.trackers", "train.cuda_graphs", "distributed.shard", "root", "adapter.merge",
 }  # fmt: skip
 
 
@@ -156,6 +161,7 @@ class RunDir:
         self.files, self.notes = files, notes  # of the tokenizer, for every checkpoint
         self.metrics = folder / "metrics.jsonl"
         self.checkpoints = folder / "checkpoints"
+        self._pending: PendingCheckpoint | None = None
 
     def save(self, state: State) -> Path:
         """Write a checkpoint atomically, and delete old ones."""
@@ -163,15 +169,37 @@ class RunDir:
         if self.metrics.exists():  # they must not end before the checkpoint's step
             with writing(self.metrics, 0):
                 sync(self.metrics)
+        files = {**self.files, TRAINER: state.text()}
+        if state.weights.outline is not None:
+            return self._save_shares(state, folder, files)
         if folder.exists():  # a damaged one
             remove(folder)
-        files = {**self.files, TRAINER: state.text()}
         save_task(
             merged(state.inference_task()), folder, files=files, notes=self.notes,
             beside={OPTIMISER: state.tensors()},
         )  # fmt: skip
         self.forget(state)
         return folder
+
+    def _save_shares(self, state: State, folder: Path, files: dict[str, bytes]) -> Path:
+        """All processes call it. On a GPU it only starts to write."""
+        from glassformer.train.parallel.checkpoint import write_sharded
+        from glassformer.train.parallel.sharded import ShardedWeights
+
+        weights = state.weights
+        assert isinstance(weights, ShardedWeights)  # noqa: S101
+        self.finish_saving()
+        texts = {**files, CONFIG: config_text(weights.outline, None, self.notes).encode()}
+        self._pending = write_sharded(weights, folder, state.shares(), texts)
+        if weights.world.is_main:
+            self.forget(state)
+        return folder
+
+    def finish_saving(self) -> None:
+        """Wait for a checkpoint that is being written in the background."""
+        if self._pending is not None:
+            self._pending.finish()
+            self._pending = None
 
     def forget(self, state: State) -> None:
         """Keep only the newest checkpoints and the best. Those after this step were damaged."""
@@ -188,10 +216,11 @@ class RunDir:
 
     def latest(self, log: Callable[[str], None] = lambda line: None) -> Path | None:
         """The newest complete checkpoint; damaged ones are reported to `log`."""
+        self.finish_saving()
         for step in reversed(self.steps()):
             folder = self.checkpoints / f"step-{step:08d}"
             try:
-                verify(folder, OPTIMISER, TRAINER)
+                check_complete(folder)
                 read_trainer_state(folder)
             except CheckpointError as error:
                 log(f"{error}; the checkpoint before it is used")
@@ -228,6 +257,11 @@ class RunDir:
         """Store what `bad_rows` returns."""
         record = json.dumps(asdict(SkippedRows(skipped, rollbacks)))
         write_whole(self.folder / "skipped.json", record.encode())
+
+
+def check_complete(folder: Path) -> None:
+    """CheckpointError if a file of a checkpoint is missing or damaged."""
+    verify(folder, TRAINER, *(() if is_sharded(folder) else (WEIGHTS, OPTIMISER)))
 
 
 def _step(line: bytes) -> float:

@@ -12,7 +12,6 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from glassformer.checkpoint import model_card, save_task
-from glassformer.checkpoint.folder import verify
 from glassformer.errors import CheckpointError, counted
 from glassformer.fields import TrainConfig
 from glassformer.model.block import Block
@@ -23,7 +22,8 @@ from glassformer.recipe.toml import RECIPE, as_toml
 from glassformer.tasks import Task
 from glassformer.train.adapter import result_name, write_result
 from glassformer.train.loop import losses_of
-from glassformer.train.state import OPTIMISER, PRECISION, TRAINER
+from glassformer.train.run_dir import check_complete
+from glassformer.train.state import PRECISION
 from glassformer.train.trainer import Trainer
 
 
@@ -46,13 +46,15 @@ def resume(trainer: Trainer, train: TrainConfig, log: Callable[[str], None]) -> 
         log(_where_it_resumes(trainer, train))
     if trainer.world.is_main:
         run_dir.rewind(state.progress.step if last is not None else -1)
-    if train.activation_checkpointing:
-        checkpoint_activations(state.task)
-    if train.compile:
+    if train.compile and state.weights.outline is not None:
+        compile_blocks(state.task)
+    elif train.compile:
         settings = {"fullgraph": True, "dynamic": False}
         losses = trainer.losses or losses_of(state.task)
         trainer.losses = torch.compile(losses, **settings)  # type: ignore[call-overload]
         trainer.call = torch.compile(state.task, **settings)  # type: ignore[call-overload]
+    if train.activation_checkpointing:
+        checkpoint_activations(state.task)
 
 
 def _where_it_resumes(trainer: Trainer, train: TrainConfig) -> str:
@@ -76,19 +78,29 @@ def checkpoint_activations(task: Task) -> None:
             module.forward = forward  # type: ignore[method-assign]
 
 
+def compile_blocks(task: Task) -> None:
+    """Of a sharded model each block is compiled: its weights are gathered between the blocks."""
+    for module in task.modules():
+        if isinstance(module, Block):
+            forward = torch.compile(module.forward, fullgraph=True, dynamic=False)
+            module.forward = forward  # type: ignore[method-assign]
+
+
 def finish(trainer: Trainer, recipe: Recipe) -> dict[str, Any]:
     """Write the model: the best weights if they were evaluated, else the last ones. Returns
     the folder, the step and the metrics."""
     state, run_dir = trainer.state, trainer.run_dir
     progress = state.progress
+    run_dir.finish_saving()
+    trainer.world.wait()
     if trainer.world.is_main:
         run_dir.forget(state)  # a run killed during its last save has not done so
     best = run_dir.checkpoints / f"step-{progress.best_step:08d}"
     if progress.best is not None and progress.best_step != progress.step and _is_complete(best):
         state.load(best)
     metrics = trainer.result()
+    task = state.inference_task()  # all processes take part, if it is sharded
     if trainer.world.is_main:
-        task = state.inference_task()
         card = model_card(task, recipe.name, dtype_name(task.backbone.token_embedding.dtype))
         trained = "\n" + training_card(trainer, recipe, metrics)
         files = {**run_dir.files, "README.md": (card + trained).encode()}
@@ -103,7 +115,7 @@ def finish(trainer: Trainer, recipe: Recipe) -> dict[str, Any]:
 
 def _is_complete(folder: Path) -> bool:
     try:
-        verify(folder, OPTIMISER, TRAINER)
+        check_complete(folder)
     except CheckpointError:
         return False
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,11 +12,13 @@ from typing import Annotated
 
 import torch
 from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.adapters import fixed_names
 from glassformer.checkpoint import load_task
+from glassformer.checkpoint.sharded import is_sharded
 from glassformer.config import Count
+from glassformer.distributed import DistributedContext
 from glassformer.errors import CheckpointError
 from glassformer.fields import MOST_STEPS, TrainConfig
 from glassformer.precision import compute_dtype
@@ -24,6 +26,8 @@ from glassformer.strictjson import parse_as
 from glassformer.tasks import Task
 from glassformer.tensor_files import open_tensors
 from glassformer.train.optim.weights import Weights, frozen, named_state, optimisers, restore
+from glassformer.train.parallel.base import ParallelWeights
+from glassformer.train.parallel.mode import Mode
 
 OPTIMISER, TRAINER = "optimiser.safetensors", "trainer.json"
 Steps = Annotated[int, Field(ge=0, le=MOST_STEPS)]
@@ -54,8 +58,9 @@ class State:
     """A task with its master weights, optimisers and progress."""
 
     def __init__(
-        self, task: Task, train: TrainConfig, progress: TrainerState | None = None
-    ) -> None:
+        self, task: Task, train: TrainConfig, progress: TrainerState | None = None, *,
+        mode: Mode = "plain", world: DistributedContext | None = None,
+    ) -> None:  # fmt: skip
         self.task, self.train = task, train
         self.progress = progress or TrainerState(rows=train.micro_batches)
         frozen_names = set(frozen([name for name, _ in task.named_parameters()], train.freeze))
@@ -63,7 +68,7 @@ class State:
         for name, parameter in task.named_parameters():
             parameter.requires_grad_(name not in frozen_names | self.fixed)
         self.compute = compute_dtype(PRECISION[train.precision], task.device)
-        self.weights = Weights(task, self.compute.dtype, self.fixed)
+        self.weights = _weights(task, self.compute.dtype, mode, world, self.fixed)
         self.optimisers = optimisers(self.weights, train)
         self.average: dict[str, Tensor] = {}
         if train.ema_decay:
@@ -78,32 +83,32 @@ class State:
         if self.average:
             torch._foreach_lerp_(self._averages, self._masters, 1 - self.train.ema_decay)
 
-    def finite(self) -> bool:
-        """Whether all weights are finite."""
-        checks = [p.isfinite().all() for p in self.weights.masters.values()]
-        return bool(torch.stack(checks).all())
-
     @contextmanager
     def averaged(self) -> Iterator[None]:
         """Within the context, the task computes with the averaged weights, if there are any."""
         if not self.average:
             yield
             return
-        parameters: list[Tensor] = [
-            p for name, p in self.task.named_parameters() if name in self.average
-        ]
+        parameters = self.weights.parameters
         kept = [p.detach().clone() for p in parameters]
         with torch.no_grad():
             torch._foreach_copy_(parameters, list(self.average.values()))
+            self.weights.refresh()
             yield
             torch._foreach_copy_(parameters, kept)
+            self.weights.refresh()
 
     def inference_task(self) -> Task:
-        """The task with its weights for inference: float32, averaged if train.ema_decay is set."""
+        """The task with its weights for inference: float32, averaged if train.ema_decay is set.
+
+        Sharded weights are gathered: all processes call this, and only the main one gets them.
+        """
+        values = self.average or self.weights.masters
+        if self.weights.outline is not None:
+            return _filled(self.weights.outline, self.weights.whole(values))
         if not self.average and not self.weights.copies:
             return self.task
         task = copy.deepcopy(self.task).float()
-        values = self.average or self.weights.masters
         with torch.no_grad():
             for name, parameter in task.named_parameters():
                 if name not in self.fixed:
@@ -127,25 +132,47 @@ class State:
         """The content of trainer.json."""
         return (json.dumps(asdict(self.progress), indent=2) + "\n").encode()
 
+    def shares(self) -> dict[str, Tensor]:
+        """All that a resumed run needs, of sharded weights: what this process has of it."""
+        averages = {f"average/{name}": tensor for name, tensor in self.average.items()}
+        masters = {f"master/{n}": p.detach() for n, p in self.weights.masters.items()}
+        return {**self.tensors(), **averages, **masters}
+
     def load(self, folder: Path) -> None:
         """Load a checkpoint into the same modules."""
-        task, _ = load_task(folder)
-        tensors = _optimiser_tensors(folder / OPTIMISER)
         progress = read_trainer_state(folder)
         try:
-            self._restore(task, tensors)
+            if is_sharded(folder):
+                self._restore(self._read_sharded(folder))
+            else:
+                self._restore(self._read(folder))
         except (KeyError, ValueError, RuntimeError, TypeError) as error:
             reason = " ".join(str(error).split())
             raise CheckpointError(f"{folder}: is not of this run's model: {reason}") from None
         self.progress = progress
 
-    def _restore(self, task: Task, tensors: dict[str, Tensor]) -> None:
-        parameters = dict(task.named_parameters())
+    def _read(self, folder: Path) -> dict[str, Tensor]:
+        """A model folder with an optimiser: this process's part of its tensors."""
+        task, _ = load_task(folder)
+        tensors = _optimiser_tensors(folder / OPTIMISER)
+        parameters = {name: p.detach() for name, p in task.named_parameters()}
+        for kind, names in (("master", self.weights.masters), ("average", self.average)):
+            for name in names:
+                key = f"{kind}/{name}"
+                if key not in tensors:
+                    tensors[key] = parameters[name]
+        return {key: self.weights.share(key.split("/")[1], t) for key, t in tensors.items()}
+
+    def _read_sharded(self, folder: Path) -> dict[str, Tensor]:
+        from glassformer.train.parallel.checkpoint import read_sharded
+
+        return read_sharded(folder, self.weights)
+
+    def _restore(self, tensors: dict[str, Tensor]) -> None:
         with torch.no_grad():
-            for kind, group in (("master", self.weights.masters), ("average", self.average)):
-                for name, tensor in group.items():
-                    key = f"{kind}/{name}"
-                    tensor.copy_(tensors.pop(key) if key in tensors else parameters[name])
+            for kind, targets in (("master", self.weights.masters), ("average", self.average)):
+                for name, target in targets.items():
+                    target.copy_(tensors.pop(f"{kind}/{name}"))
         self.weights.publish()
         for i, optimiser in enumerate(self.optimisers):
             states: dict[str, dict[str, Tensor]] = {}
@@ -155,6 +182,33 @@ class State:
                     device = self.weights.masters[name].device
                     states.setdefault(name, {})[what] = tensor.to(device)
             restore(optimiser, states)
+
+
+def _weights(
+    task: Task,
+    dtype: torch.dtype,
+    mode: Mode,
+    world: DistributedContext | None,
+    fixed: Collection[str],
+) -> Weights | ParallelWeights:
+    if mode == "plain" or world is None:
+        return Weights(task, dtype, fixed)
+    if mode == "replicated":  # imported where they are needed: they import torch's compiler
+        from glassformer.train.parallel.replicated import ReplicatedWeights
+
+        return ReplicatedWeights(task, dtype, world)
+    from glassformer.train.parallel.sharded import ShardedWeights
+
+    return ShardedWeights(task, dtype, world)
+
+
+def _filled(outline: Task, tensors: Mapping[str, Tensor]) -> Task:
+    """A copy of the task with these weights; those without a value stay empty."""
+    task = copy.deepcopy(outline)
+    for name, tensor in tensors.items():
+        place, _, leaf = name.rpartition(".")
+        setattr(task.get_submodule(place), leaf, nn.Parameter(tensor))
+    return task
 
 
 def read_trainer_state(folder: Path) -> TrainerState:

@@ -84,7 +84,8 @@ class Trainer:
             yield from self._save()  # a state to roll back to
         while True:
             try:
-                yield from self._forward()
+                with self.world.reporting():
+                    yield from self._forward()
             except _Divergence as bad:
                 yield self._roll_back(bad)
             else:
@@ -105,6 +106,7 @@ class Trainer:
             if save or (test and progress.best_step == progress.step):
                 yield from self._save()
             if stop_requested:
+                self.run_dir.finish_saving()
                 raise Interrupted(
                     f"{self.run_dir.folder}: saved after step {progress.step:,}: run the same "
                     "command to resume"
@@ -141,7 +143,7 @@ class Trainer:
             if self.world.is_main:
                 self.run_dir.log({"step": each.number, "loss": loss, "losses": each.losses,
                               "norm": norm, "rate": each.rate})  # fmt: skip
-        if wait and not self.state.finite():
+        if wait and not self.state.weights.finite():
             raise _Divergence(step.number, "a weight is NaN or infinite")
 
     def measure(self) -> dict[str, float]:
@@ -149,7 +151,8 @@ class Trainer:
         if self.valid is None:
             return {}
         with self.state.averaged():
-            metrics = loss_metrics(self.state.task, self.valid, self.world, self.call)
+            call = self.state.weights.call(self.call or self.state.task)
+            metrics = loss_metrics(self.state.task, self.valid, self.world, call)
             if self.evaluator is not None:
                 metrics |= self._evaluator_metrics(self.evaluator)
         return metrics
@@ -162,9 +165,12 @@ class Trainer:
     def _evaluator_metrics(self, evaluator: Evaluator) -> dict[str, float]:
         """Computed by the main process, and shared with all."""
         values = torch.zeros(len(evaluator.names), dtype=torch.float64)
+        sharded = self.state.weights.outline is not None
+        task = self.state.inference_task() if sharded else self.state.task
         if self.world.is_main:
-            metrics = evaluator.metrics(self.state.task)
+            metrics = evaluator.metrics(task.to(self.world.device))
             values = torch.tensor([metrics[name] for name in evaluator.names], dtype=torch.float64)
+        self.world.wait()
         return dict(zip(evaluator.names, self.world.sum(values).tolist(), strict=True))
 
     def _evaluate(self) -> Evaluated:
@@ -188,10 +194,12 @@ class Trainer:
 
     def _save(self) -> Iterator[Event]:
         self.world.wait()
-        if self.world.is_main:
-            self.state.progress.seconds += time.monotonic() - self._since
-            self._since = time.monotonic()
-            yield Saved(self.state.progress.step, self.run_dir.save(self.state))
+        self.state.progress.seconds += time.monotonic() - self._since
+        self._since = time.monotonic()
+        if self.world.is_main or self.state.weights.outline is not None:
+            folder = self.run_dir.save(self.state)
+            if self.world.is_main:
+                yield Saved(self.state.progress.step, folder)
         self.world.wait()
 
     def _roll_back(self, bad: _Divergence) -> RolledBack:

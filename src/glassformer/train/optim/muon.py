@@ -7,6 +7,7 @@ GPU that could update all of them at once waiting. The results are the same up t
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,10 +15,18 @@ from torch import Tensor
 
 from glassformer.precision import compute_dtype
 from glassformer.train.optim.adamw import SlimOptimizer
+from glassformer.train.parallel.matrices import MatrixExchange
 
 
 class Muon(SlimOptimizer, torch.optim.Muon):
-    """With Nesterov momentum; its learning rates are of the size of AdamW's."""
+    """With Nesterov momentum; its learning rates are of the size of AdamW's.
+
+    `exchange` brings together matrices whose rows are split over several processes.
+    """
+
+    def __init__(self, params: Any, *, exchange: MatrixExchange | None = None, **options: Any):
+        super().__init__(params, **options)
+        self.exchange = exchange
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
@@ -26,13 +35,14 @@ class Muon(SlimOptimizer, torch.optim.Muon):
             by_shape: dict[torch.Size, list[Tensor]] = {}
             for matrix in group["params"]:
                 if matrix.grad is not None:
-                    by_shape.setdefault(matrix.shape, []).append(matrix)
-            for matrices in by_shape.values():
-                self._update(matrices, group)
+                    shape = matrix.shape if self.exchange is None else self.exchange.shape(matrix)
+                    by_shape.setdefault(shape, []).append(matrix)
+            for shape, matrices in by_shape.items():
+                self._update(matrices, shape, group)
         return loss
 
-    def _update(self, matrices: list[Tensor], group: dict[str, Any]) -> None:
-        """Update matrices of one shape."""
+    def _update(self, matrices: list[Tensor], shape: torch.Size, group: dict[str, Any]) -> None:
+        """Update matrices of one shape, or a process's rows of them."""
         gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
         states = [self.state[matrix] for matrix in matrices]
         for state, gradient in zip(states, gradients, strict=True):
@@ -41,12 +51,16 @@ class Muon(SlimOptimizer, torch.optim.Muon):
         buffers = [state["momentum_buffer"] for state in states]
         torch._foreach_lerp_(buffers, gradients, 1 - group["momentum"])
         updates = torch._foreach_lerp(gradients, buffers, group["momentum"])
-        orthogonalised = orthogonal(
-            torch.stack(list(updates)), group["ns_coefficients"], group["ns_steps"]
+        newton_schulz = partial(
+            orthogonal, coefficients=group["ns_coefficients"], steps=group["ns_steps"]
         )
-        rate = group["lr"] * 0.2 * math.sqrt(max(matrices[0].shape))
+        if self.exchange is None:
+            orthogonalised = list(newton_schulz(torch.stack(list(updates))).float())
+        else:
+            orthogonalised = self.exchange.apply(newton_schulz, updates, shape)
+        rate = group["lr"] * 0.2 * math.sqrt(max(shape))
         torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
-        torch._foreach_add_(matrices, list(orthogonalised.float()), alpha=-rate)
+        torch._foreach_add_(matrices, orthogonalised, alpha=-rate)
 
 
 def orthogonal(matrices: Tensor, coefficients: tuple[float, float, float], steps: int) -> Tensor:

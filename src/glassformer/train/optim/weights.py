@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.fields import TrainConfig
+from glassformer.tasks import Task
 from glassformer.train.optim.adamw import AdamW
 from glassformer.train.optim.muon import Muon
+from glassformer.train.parallel.base import ParallelWeights
+from glassformer.train.parallel.matrices import MatrixExchange
 
 # Muon updates the matrices inside the blocks; AdamW updates tables, norms and biases.
 MATRIX = re.compile(r"\.blocks\.\d+\..*\.weight$")
@@ -19,11 +23,16 @@ BLOCK = re.compile(r"\.blocks\.(\d+)\.")
 
 
 class Weights:
-    """The model computes in `dtype`; the master weights are kept in float32.
+    """Those of a single process. The model computes in `dtype`; the master weights are kept in
+    float32.
 
     bfloat16 has 8 significant bits: a small update of a weight would be rounded away. Weights of a
     model with an adapter are `fixed`: they are only computed with.
     """
+
+    scale = 1  # of the loss before the backward pass
+    outline: Task | None = None
+    exchange: MatrixExchange | None = None
 
     def __init__(self, model: nn.Module, dtype: torch.dtype, fixed: Collection[str] = ()) -> None:
         parameters = {n: p for n, p in model.named_parameters() if n not in fixed}
@@ -37,7 +46,7 @@ class Weights:
         if dtype != torch.float32:
             self.copies += parameters.values()
         sizes = [p.numel() for p in self.masters.values()]
-        # One buffer for all gradients: summed over processes, measured and clipped at once.
+        # One buffer for all gradients: measured and clipped at once.
         self.parameters: list[Tensor] = list(parameters.values())
         device = self.parameters[0].device
         self.gradient = torch.zeros(sum(sizes), device=device)
@@ -47,6 +56,18 @@ class Weights:
     def _split(self, buffer: Tensor) -> list[Tensor]:
         parts = buffer.split([p.numel() for p in self.parameters])
         return [part.view_as(p) for part, p in zip(parts, self.parameters, strict=True)]
+
+    def losses(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The losses of a batch, as they are computed in training."""
+        return function
+
+    def call(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Another function of a batch, computed in the same precision."""
+        return function
+
+    def accumulating(self, *, last: bool) -> AbstractContextManager[object]:
+        """Around the forward and backward pass of a row; `last`: the step has no further row."""
+        return nullcontext()
 
     @torch.no_grad()
     def collect(self, *, first: bool) -> None:
@@ -84,6 +105,9 @@ class Weights:
         if self.copies:
             torch._foreach_copy_(self.copies, list(self.masters.values()))
 
+    def refresh(self) -> None:
+        """After a change of the parameters outside of a step."""
+
     @torch.no_grad()
     def clip(self, max_norm: float) -> Tensor:
         """Clip the gradient to `max_norm`; returns its norm before."""
@@ -91,8 +115,23 @@ class Weights:
         self.gradient.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
         return norm
 
+    def finite(self) -> bool:
+        """Whether all weights are finite."""
+        checks = [p.isfinite().all() for p in self.masters.values()]
+        return bool(torch.stack(checks).all())
 
-def optimisers(weights: Weights, train: TrainConfig) -> list[torch.optim.Optimizer]:
+    def share(self, name: str, whole: Tensor) -> Tensor:
+        """Of a whole tensor, what this process has of it: all."""
+        return whole
+
+    def whole(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The tensors of the whole model, from what this process has of them."""
+        return dict(values)
+
+
+def optimisers(
+    weights: Weights | ParallelWeights, train: TrainConfig
+) -> list[torch.optim.Optimizer]:
     """The optimisers of the recipe. Weight decay applies to matrices, not to norms and biases."""
     rate, matrices, others = train.learning_rate, _Groups(), _Groups()
     scales = rates(list(weights.masters), train.layerwise_lr_decay)
@@ -111,7 +150,7 @@ def optimisers(weights: Weights, train: TrainConfig) -> list[torch.optim.Optimiz
             )
         )
     if matrices.groups:
-        results.append(Muon(list(matrices.groups.values()), lr=rate))
+        results.append(Muon(list(matrices.groups.values()), lr=rate, exchange=weights.exchange))
     return results
 
 

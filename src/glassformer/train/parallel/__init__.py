@@ -1,0 +1,1 @@
+"""Weights of several processes: replicated by DDP, or sharded by FSDP2."""

@@ -1,0 +1,30 @@
+"""How the processes of a run share its model."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import nn
+
+from glassformer.distributed import DistributedContext
+from glassformer.fields import DistributedConfig
+
+Mode = Literal["plain", "replicated", "sharded"]
+BYTES = 16  # of a parameter in training: the weight, its gradient and AdamW's two averages
+MOST_REPLICATED = 0.5  # of a GPU's memory; activations need the remainder
+
+
+def parallel_mode(config: DistributedConfig, model: nn.Module, world: DistributedContext) -> Mode:
+    """plain: one process. replicated: each process has all weights. sharded: each has a share."""
+    if config.shard == "full":
+        return "sharded"
+    if world.size == 1:
+        return "plain"
+    full = config.shard == "auto" and world.device.type == "cuda" and _is_large(model, world.device)
+    return "sharded" if int(world.sum(torch.tensor(int(full)))) else "replicated"
+
+
+def _is_large(model: nn.Module, device: torch.device) -> bool:
+    memory = torch.cuda.get_device_properties(device).total_memory
+    return BYTES * sum(p.numel() for p in model.parameters()) > MOST_REPLICATED * memory
