@@ -6,6 +6,7 @@ see who ordered.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -107,7 +108,22 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def train(toy: Toy, model: OneHead, *, steps: int = 400) -> Iterator[float]:
+_training = threading.Lock()
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """One thread and random numbers from `seed`, for one training at a time: both belong to the
+    whole process."""
+    with _training, one_thread(), torch.random.fork_rng(devices=()):
+        torch.manual_seed(seed)
+        yield
+
+
+STEPS = 400
+
+
+def train(toy: Toy, model: OneHead, *, steps: int = STEPS) -> Iterator[float]:
     """Train to predict the next word; yields the loss of each step."""
     batch = Batch.of(toy.ids)
     labels = torch.tensor([word for text in toy.targets for word in text])
@@ -205,11 +221,14 @@ def conclusion(measured: Sequence[Cue]) -> str:
     positions = all(cue.no_words > 0.5 for cue in measured)
     words = all(cue.no_positions > 0.5 for cue in measured)
     if not all(cue.whole > 0.5 for cue in measured):
-        return "This head has not learnt the right words: train it longer."
+        return "This head has not learnt the right words: choose another seed."
     if words and positions:
         return "This head can use either: the words before or the position alone is enough."
     if words:
         return "This head uses the words before: without positions it is still right."
     if positions:
         return "This head uses the position: without the words before it is still right."
-    return "This head needs both: without positions, or without the words before, it errs."
+    return (
+        "This head needs both: without positions, or without the words before, it gets at least "
+        "one of these words wrong."
+    )

@@ -378,7 +378,7 @@ SNAPSHOTS = {
       - region "Words or position?"
       - region "A bigram table (T×V)"
       - region "The slide's W · X cannot work"
-      - region "What can"
+      - region "What works instead"
     """,
 }
 

@@ -192,7 +192,7 @@ def test_v_is_solved_from_the_printed_x_and_r():
     v = slides.pooling_vector()
     assert v.tolist() == pytest.approx([-114.5, 129.7, -38.0, 68.4, 10.8], abs=0.05)
     walk, solved, *_ = slides.pooling_sheets()
-    assert solved.rows == [["v", *v.tolist()]]
+    assert solved.rows == [["v", "−114.5", "129.7", "−38.0", "68.4", "10.8"]]  # as shown
     *words, mixture = walk.rows
     for (word, *numbers), printed, x in zip(words, slides.R, slides.X, strict=True):
         *own, r, exponent, a, shown = numbers

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from glassformer.bulk.shards import ShardResult, ShardWorker, WorkerSpec
+from glassformer.errors import InputError
 
 MOST_BLOCKS = 10_000  # Ray keeps a record of each
 
@@ -28,12 +29,17 @@ class ShardActor:
 def on_ray(spec: WorkerSpec, numbers: Sequence[int], actors: int) -> Iterator[ShardResult]:
     """The results of these shards. The work of an actor that is lost goes to another one."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would send them over the network
+    logging.getLogger("ray").setLevel(logging.ERROR)
     import ray
     import ray.data
 
     if not ray.is_initialized():  # joins the cluster of this host, or starts one of this host only
-        ray.init(log_to_driver=False, logging_level=logging.WARNING)
-    logging.getLogger("ray.data").setLevel(logging.WARNING)
+        try:
+            ray.init(log_to_driver=False, logging_level=logging.ERROR)
+        except Exception as error:  # Ray raises many kinds, and Exception itself
+            reason = " ".join(str(error).split())
+            raise InputError(f"--ray: Ray does not start here: {reason}") from None
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
     gpus = 1 if spec.device != "cpu" and ray.cluster_resources().get("GPU") else 0
     blocks = min(len(numbers), MOST_BLOCKS)

@@ -43,6 +43,13 @@ class JobMonitor:
         self.now = JobProgress(unit=unit, done=done, of=of)
 
 
+Report = Callable[[str, int, int], None]  # unit, done, of: as JobMonitor.report
+
+
+def silent(unit: str, done: int, of: int) -> None:
+    """For work that is not a job: nobody waits for its progress."""
+
+
 class JobQueue:
     """Runs at most `max_running` jobs at once; refuses more than `max_waiting` others (429)."""
 

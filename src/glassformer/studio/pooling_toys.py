@@ -1,4 +1,4 @@
-"""Hierarchical attention on a few film reviews, in the lecture's variants, trained in a second."""
+"""Hierarchical attention on a few film reviews, in the lecture's variants, trained in seconds."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from glassformer.config import ModelConfig, TaskConfig
 from glassformer.data.prepare import sentences
 from glassformer.loaded import Model
 from glassformer.model import Batch, Sequences
+from glassformer.studio.jobs import Report, silent
 from glassformer.tasks import Important, build_task
 from glassformer.tasks.label import Classification
 from glassformer.text import Tokenizer
-from glassformer.toys import one_thread
+from glassformer.toys import seeded
 
 UNKNOWN = "[UNK]"
 LABELS = ("negative", "positive")
@@ -78,17 +79,25 @@ def random_vectors() -> Tensor:  # (V, WIDTH)
     return torch.randn(len(reviews_tokenizer()), WIDTH, generator=torch.Generator().manual_seed(1))
 
 
-def train_variants(vectors: Tensor | None = None) -> list[Model]:
+def train_variants(vectors: Tensor | None = None, report: Report = silent) -> list[Model]:
     """All variants, on vectors that are trained with them, or on these, which stay as they are."""
-    return [train_variant(variant, vectors) for variant in VARIANTS]
+
+    def report_part(unit: str, done: int, of: int) -> None:
+        report(unit, len(models) * of + done, len(VARIANTS) * of)
+
+    models: list[Model] = []
+    for variant in VARIANTS:
+        models.append(train_variant(variant, vectors, report_part))
+    return models
 
 
-def train_variant(variant: Variant, vectors: Tensor | None = None) -> Model:
+def train_variant(
+    variant: Variant, vectors: Tensor | None = None, report: Report = silent
+) -> Model:
     """A classifier of reviews; with `vectors`, on these, which are not trained."""
     tokenizer = reviews_tokenizer()
     width = WIDTH if vectors is None else vectors.shape[1]
-    with one_thread(), torch.random.fork_rng(devices=()):
-        torch.manual_seed(0)
+    with seeded(0):
         config = ModelConfig(
             family="encoder", vocab_size=len(tokenizer), width=width, depth=0, heads=1,
             mlp_width=width, max_length=64, position="none", final_norm=False, init_std=0.1,
@@ -102,11 +111,11 @@ def train_variant(variant: Variant, vectors: Tensor | None = None) -> Model:
         if vectors is not None:
             table.data.copy_(vectors)
             table.requires_grad_(False)
-        _fit(task, tokenizer)
+        _fit(task, tokenizer, report)
     return Model(task, tokenizer).eval()
 
 
-def _fit(task: Classification, tokenizer: Tokenizer) -> None:
+def _fit(task: Classification, tokenizer: Tokenizer, report: Report) -> None:
     texts = [sentences(review) for _, review in REVIEWS]
     ids = [encoding.ids for each in texts for encoding in tokenizer.encode_all(each)]
     batch = replace(
@@ -115,7 +124,8 @@ def _fit(task: Classification, tokenizer: Tokenizer) -> None:
     )  # fmt: skip
     trained = [each for each in task.parameters() if each.requires_grad]
     optimiser = torch.optim.AdamW(trained, lr=0.02, weight_decay=0.1)
-    for _ in range(STEPS):
+    for step in range(STEPS):
+        report("step", step, STEPS)
         loss = task(batch).loss
         optimiser.zero_grad()
         loss.backward()

@@ -15,7 +15,7 @@ from glassformer.model import Batch
 from glassformer.studio.samples import ServedModel
 from glassformer.tasks import Task, build_task
 from glassformer.text import Tokenizer
-from glassformer.toys import one_thread
+from glassformer.toys import seeded
 
 UNKNOWN, FIRST, LAST, BLANK, START = "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<start>"
 SENTENCES = (
@@ -47,8 +47,7 @@ PAIRS = tuple(
 
 def toy(name: str) -> ServedModel:
     """Train the toy of this name (a key of TOYS); the result is always the same."""
-    with one_thread(), torch.random.fork_rng(devices=()):
-        torch.manual_seed(0)
+    with seeded(0):
         return TOYS[name]()
 
 

@@ -39,7 +39,10 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
     async def one_toy(request: Request, name: toy.ToyName, seed: int, text: int) -> Response:
         if not 0 <= seed < MAX_SEED:
             raise InputError(f"seed = {seed}: write a number from 0 to {MAX_SEED - 1}")
-        return as_json(await state.jobs.run(request, lambda _: toy.toy_sheets(name, seed, text)))
+        sheets = await state.jobs.run(
+            request, lambda monitor: toy.toy_sheets(name, seed, text, monitor.report)
+        )
+        return as_json(sheets)
 
     def vectors_of(id: str) -> torch.Tensor | None:
         if id in ("", RANDOM):
@@ -53,9 +56,9 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
             return "random_vectors()" if id else ""
         return f"toy_vectors(gf.load({tables[id].folder!r}))"
 
-    def variants(query: PoolingRequest) -> Pooling:
+    def variants(query: PoolingRequest, monitor: JobMonitor) -> Pooling:
         if query.vectors not in trained:
-            trained[query.vectors] = train_variants(vectors_of(query.vectors))
+            trained[query.vectors] = train_variants(vectors_of(query.vectors), monitor.report)
         return Pooling(
             variants=[
                 pooling.pooled(model, variant.name, variant.formula, query.text, query.word)
@@ -92,8 +95,10 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
     async def weigh(request: Request) -> Response:
         query = parse_body(PoolingRequest, await request.body())
 
-        def work(progress: JobMonitor) -> Pooling:
-            return variants(query) if query.model is None else of_model(query, query.model)
+        def work(monitor: JobMonitor) -> Pooling:
+            if query.model is None:
+                return variants(query, monitor)
+            return of_model(query, query.model)
 
         return as_json(await state.jobs.run(request, work))
 

@@ -21,7 +21,7 @@ MEDIA_TYPES = {
     ".svg": "image/svg+xml",
     ".png": "image/png",
 }
-COMPRESSED = functools.cache(functools.partial(gzip.compress, mtime=0))
+compressed = functools.cache(functools.partial(gzip.compress, mtime=0))
 
 
 def add_routes(app: FastAPI) -> None:
@@ -42,7 +42,7 @@ def _endpoint(content: bytes, media_type: str) -> Callable[[Request], Awaitable[
         if not accepts_gzip(request.headers.get("accept-encoding", "")):
             return Response(content, media_type=media_type, headers=headers)
         headers["Content-Encoding"] = "gzip"
-        return Response(COMPRESSED(content), media_type=media_type, headers=headers)
+        return Response(compressed(content), media_type=media_type, headers=headers)
 
     return respond
 

@@ -184,10 +184,11 @@ def _walk(
     own = slice(first, first + lengths[0])
     scores, weights = (tensors[each][own].double() for each in (SCORES[WORDS], WORDS))
     head = " (first head)" if scores.shape[1] > 1 else ""
+    whole = "sentence" if SENTENCES in tensors else "document"
     return [
         _score_sheet(important, x[chosen], f"“{texts[chosen]}”: v · x → r{head}"),
-        _weights_sheet("r → a, over its sentence", texts[own], scores, weights),
-        _mixture_sheet(x[own].double(), weights[:, 0], texts[own], chosen - first, head),
+        _weights_sheet(f"r → a, over its {whole}", texts[own], scores, weights),
+        _mixture_sheet(x[own].double(), weights[:, 0], texts[own], chosen - first, head, whole),
     ]
 
 
@@ -201,7 +202,9 @@ def _sentence_sheets(tensors: dict[str, Tensor], document: WindowedDocument) -> 
         for text, part in zip(document.texts, document.parts, strict=True)
         for _ in part.windows
     ]
-    return [_weights_sheet("sentences: r → a, over the document", texts, scores, weights)]
+    sheet = _weights_sheet("sentences: r → a, over the document", texts, scores, weights)
+    how = "A sentence's vector Σ a x first goes through tanh(W x + b); a second vector u scores it."
+    return [sheet.model_copy(update={"text": f"{how} {sheet.text}"})]
 
 
 def _score_sheet(important: Important, x: Tensor, title: str) -> Sheet:
@@ -237,14 +240,16 @@ def _weights_sheet(title: str, texts: list[str], scores: Tensor, weights: Tensor
     )
 
 
-def _mixture_sheet(x: Tensor, weights: Tensor, texts: list[str], at: int, head: str) -> Sheet:
-    """The vector of the sentence, and what the chosen word adds to it."""
+def _mixture_sheet(
+    x: Tensor, weights: Tensor, texts: list[str], at: int, head: str, whole: str
+) -> Sheet:
+    """The vector of the sentence or document, and what the chosen word adds to it."""
     mixture = weights @ x
     entries = sorted(mixture.abs().argsort(descending=True).tolist()[:ENTRIES])
     word = texts[at]
     return Sheet(
         title=f"a → mixture{head}",
-        text="Σ a x is the vector of the sentence; these are its largest entries.",
+        text=f"Σ a x is the vector of the {whole}; these are its largest entries.",
         columns=["entry", f"x of “{word}”", f"a x of “{word}”", "Σ a x"],
         rows=[
             [str(i), float(x[at, i]), float(weights[at] * x[at, i]), float(mixture[i])]

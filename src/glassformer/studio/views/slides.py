@@ -71,7 +71,7 @@ def pooling_sheets() -> list[Sheet]:
         "solution. Its numbers are large, and nearly cancel: the slide's numbers are "
         "illustrative, not a trained model's.",
         columns=["", *(f"v{i}" for i in range(1, 6))],
-        rows=[["v", *v.tolist()]],
+        rows=[["v", *(f"{entry:.1f}".replace("-", "−") for entry in v.tolist())]],
     )
     return [walk, solved, *parameter_sheets()]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -11,6 +10,7 @@ from torch.nn import functional as F
 
 from glassformer import toys
 from glassformer.errors import InputError
+from glassformer.studio.jobs import Report, silent
 from glassformer.studio.page_schemas import Sheet, ToySheets
 
 TOYS = {"first": toys.FIRST, "second": toys.SECOND}
@@ -18,23 +18,30 @@ ToyName = Literal["first", "second"]
 Cells = list[list[str | float | None]]
 
 
-@lru_cache(16)
-def trained(name: ToyName, seed: int) -> toys.OneHead:
+SEED = 4  # of the head that is compared with the slide's W · X
+KEPT = 16  # heads
+heads: dict[tuple[ToyName, int], toys.OneHead] = {}  # those trained last
+
+
+def trained(name: ToyName, seed: int, report: Report = silent) -> toys.OneHead:
     """The toy's head, trained from this seed as `glassformer demo` trains it."""
-    with toys.one_thread(), torch.random.fork_rng(devices=()):
-        torch.manual_seed(seed)
-        model = toys.OneHead(TOYS[name])
-        for _ in toys.train(TOYS[name], model):
-            pass
-    return model
+    if (name, seed) not in heads:
+        with toys.seeded(seed):
+            model = toys.OneHead(TOYS[name])
+            for step, _ in enumerate(toys.train(TOYS[name], model)):
+                report("step", step, toys.STEPS)
+        for oldest in list(heads)[: max(0, len(heads) + 1 - KEPT)]:
+            del heads[oldest]
+        heads[name, seed] = model
+    return heads[name, seed]
 
 
-def toy_sheets(name: ToyName, seed: int, text: int) -> ToySheets:
+def toy_sheets(name: ToyName, seed: int, text: int, report: Report = silent) -> ToySheets:
     """What the trained head predicts and attends to, and why a bigram table cannot."""
     toy = TOYS[name]
     if not 0 <= text < len(toy.texts):
         raise InputError(f"text {text}: this toy has texts 0 to {len(toy.texts) - 1}")
-    model = trained(name, seed)
+    model = trained(name, seed, report)
     trace = toys.look(toy, model, text)
     words, columns = list(toy.texts[text]), ["", *toy.words]
     predictions = trace["logits"].softmax(-1)
@@ -73,12 +80,12 @@ def toy_sheets(name: ToyName, seed: int, text: int) -> ToySheets:
                 text="The same row for the same word, wherever it stands.",
                 rows=_rows(words, toy.bigrams()[toy.ids[text]]),
             ),
-            *mixture_sheets(),
+            *mixture_sheets(report),
         ],
     )  # fmt: skip
 
 
-def mixture_sheets() -> list[Sheet]:
+def mixture_sheets(report: Report = silent) -> list[Sheet]:
     """The slide's W · X on the first toy: with X the bigram table it cannot work."""
     toy = toys.FIRST
     ids, words = toy.ids[0], list(toy.texts[0])
@@ -86,14 +93,14 @@ def mixture_sheets() -> list[Sheet]:
     targets = F.one_hot(torch.tensor(toy.targets[0]), len(toy.words)).float()
     one_hot = F.one_hot(torch.tensor(ids), len(toy.words)).float()
     nearest = toys.best_mixture(x, targets)
-    head = toys.look(toy, trained("first", 4))["logits"].softmax(-1)
+    head = toys.look(toy, trained("first", SEED, report))["logits"].softmax(-1)
     ways = {
         "bigram table, any W": nearest,
         "the words themselves, any W": toys.best_mixture(one_hot, targets),
         "the words themselves, W sees only earlier words": toys.best_mixture(
             one_hot, targets, causal=True
         ),
-        "a trained head: embeddings, learned q, k, v": head,
+        f"a trained head (seed {SEED}): embeddings, learned q, k, v": head,
     }
     the = [i for i, word in enumerate(words) if word == "the"]
     return [
@@ -105,10 +112,11 @@ def mixture_sheets() -> list[Sheet]:
             rows=_rows(words, nearest),
         ),
         Sheet(
-            title="What can", columns=["W mixes", *(f"error at “the” {i}" for i in (1, 2))],
+            title="What works instead",
+            columns=["W mixes", *(f"error at “the” {i}" for i in (1, 2))],
             text="Attention must mix what the words are (embeddings), not what a table says of "
-            "them. Without a mask that is enough. A causal head sees neither “man” nor "
-            "“chicken” yet: a learned map of the values must turn what came before into what "
+            "them. Without a mask that is enough. A causal head has not yet seen the word that it "
+            "must predict: a learned map of the values must turn what came before into what "
             "comes next.",
             rows=[
                 [name, *((mixed[i] - targets[i]).abs().max().item() for i in the)]

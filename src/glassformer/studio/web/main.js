@@ -90,7 +90,7 @@ const app = {
   zoom(by) { app.update({ zoom: Math.max(1, Math.min(48, Math.round(app.scale * 1.5 ** by + by / 2))) }); },
   pick(id) {
     const sample = app.models.find((each) => each.id === id)?.samples[0];
-    app.update({ model: id, off: [], units: [], pins: [], unit: "", stack: "", layer: 0, head: 0, step: 0, zoom: 0, dot: -1, point: -1, ...taking(sample ?? app.state) });
+    app.update({ model: id, off: [], units: [], pins: [], unit: "", stack: "", layer: 0, head: 0, step: 0, zoom: 0, dot: -1, point: -1, vectors: "", variant: 0, word: 0, ...taking(sample ?? app.state) });
   },
   example() {
     const { samples } = app.model;

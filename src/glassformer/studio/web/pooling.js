@@ -27,7 +27,7 @@ export const pooling = {
   id: "pooling",
   name: "Pooling",
   question: "Which words make up a document?",
-  lead: "A learned vector v scores every word: r = v · x. The softmax of the scores are weights a, and the document is Σ a x; or words make sentences, and sentences the document.",
+  lead: "A learned vector v scores every word: r = v · x. The softmax of the scores gives the weights a, and the document is Σ a x; or words make sentences, and sentences the document.",
   caveat: "A large weight says that a word's vector counts, not that the word alone decides: the label depends on the whole mixture.",
   build, formless: (app) => poolOf(app) !== "model",
   *along(app) {

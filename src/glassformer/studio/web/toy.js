@@ -12,7 +12,7 @@ export const toy = {
   id: "toy",
   name: "Toy",
   question: "What can one head do that a table cannot?",
-  lead: "The lecture's toys: the head is trained when you open the page. T words look at each other (T×T) to predict one of V words (T×V).",
+  lead: "The lecture's toys: the head is trained when you open the page. Each word looks at itself and at those before it (T×T) to predict one of V words (T×V).",
   caveat: "Another seed trains another head: it may use the words, the position, or both.",
   build, formless: () => true,
   *along({ state }) { for (const [name, line] of [["first", 0], ["second", 0], ["second", 1]]) yield () => sheetsOf({ ...state, toy: name, line }); },
