@@ -83,12 +83,12 @@ def train_variants(vectors: Tensor | None = None, report: Report = silent) -> li
     """All variants, on vectors that are trained with them, or on these, which stay as they are."""
 
     def report_part(unit: str, done: int, of: int) -> None:
-        report(unit, len(models) * of + done, len(VARIANTS) * of)
+        report(unit, len(trained) * of + done, len(VARIANTS) * of)
 
-    models: list[Model] = []
+    trained: list[Model] = []
     for variant in VARIANTS:
-        models.append(train_variant(variant, vectors, report_part))
-    return models
+        trained.append(train_variant(variant, vectors, report_part))
+    return trained
 
 
 def train_variant(

@@ -147,7 +147,9 @@ def record_run(model: Model, request: RunRequest, id: str, progress: JobMonitor)
     """Run a model on a request's text and record it; raises Cancelled once the client has left."""
     sizes = stack_sizes(model)
     if not sizes:
-        raise InputError("this model has no attention heads: the page Pooling shows it, or takes its vectors")
+        raise InputError(
+            "this model has no attention heads: the page Pooling shows it, or takes its vectors"
+        )
     depths = {size.name: size.layers for size in sizes if size.name != "cross"}
 
     def keep(name: str) -> bool:
