@@ -201,7 +201,7 @@ def test_what_was_left_out(
         assert page.evaluate(LEAVE)
     started.value.save_as(tmp_path / "part.html")
     told = page.get_by_role("dialog", name="Export").get_by_role("status")
-    expect(told).to_have_text(re.compile(r"without 38 of 49 answers"))
+    expect(told).to_have_text(re.compile(r"without 46 of 57 answers"))
     drawn(page, MAP)
     alone = open_file((tmp_path / "part.html").as_uri())
     drawn(alone, MATRIX, "0", "1")

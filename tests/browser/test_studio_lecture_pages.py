@@ -121,9 +121,10 @@ def test_a_toy_is_chosen_and_trained_again(toys: Server, open_page: Callable[...
     for path, act in (
         ("first/4/0", None), ("second/4/0", "g"), ("second/4/1", "j"), ("second/5/1", "r"),
     ):  # fmt: skip
-        if act:
-            page.keyboard.press(act)
         answer = toys.json(f"toy/{path}")
+        if act:
+            with page.expect_response(lambda response, path=path: path in response.url):
+                page.keyboard.press(act)
         expect(page.locator("#live")).to_have_text(answer["conclusion"])
         settle(page)
         for sheet in answer["sheets"]:

@@ -135,16 +135,12 @@ SNAPSHOTS = {
       - region "The whole model":
         - group "Drawing of the model":
           - grid /Encoder. a column for each token/:
-            - rowgroup:
-              - row:
-                - columnheader "encoder"
-                - 'columnheader "token 0: “[CLS]”"'
-            - rowgroup:
-              - row:
-                - rowheader "embedding"
-              - row:
-                - rowheader /L0 attention/:
-                  - button "attention of layer 0, mean of its heads"
+            - rowheader "embedding"
+            - rowheader /L0 attention/:
+              - button "attention of layer 0, mean of its heads"
+            - row:
+              - columnheader "encoder"
+              - 'columnheader "token 0: “[CLS]”"'
       - region "The chosen token and layer":
         - heading /.\\[MASK\\]. in layer 0/ [level=2]
         - table "What each part adds to the token's vector"

@@ -1,5 +1,6 @@
 """The command line as a user meets it: real processes, what they print and where."""
 
+import itertools
 import json
 import os
 import re
@@ -213,9 +214,13 @@ def test_demo_says_whether_its_heads_use_words_or_positions(demo):
     assert len(parts) == 2
     for part in parts:
         lines = part.splitlines()[2:]
-        rows = [[float(each) for each in line.split()[3:]] for line in lines if "→" in line]
-        assert [len(row) for row in rows[:2]] == [3, 3]
-        kept = [all(row[i] > 0.5 for row in rows[:2]) for i in (1, 2)]
+        rows = [
+            [float(each) for each in line.split()[3:]]
+            for line in itertools.takewhile(lambda line: not line.startswith("This head"), lines)
+            if "→" in line
+        ]
+        assert [len(row) for row in rows] == [3, 3]
+        kept = [all(row[i] > 0.5 for row in rows) for i in (1, 2)]
         sentence = next(line for line in lines if line.startswith("This head"))
         said = {(True, True): "either", (True, False): "the words", (False, True): "the position"}
         assert said.get(tuple(kept), "both") in sentence

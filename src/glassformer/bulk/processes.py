@@ -12,6 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from itertools import islice
 from multiprocessing import connection
+from multiprocessing.context import SpawnContext
 from typing import Any
 
 from glassformer.bulk.shards import ShardResult, ShardWorker, WorkerSpec
@@ -25,7 +26,7 @@ _worker: ShardWorker | None = None
 
 def in_processes(spec: WorkerSpec, numbers: Sequence[int], processes: int) -> Iterator[ShardResult]:
     """The results of these shards, in the order in which they are finished."""
-    context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+    context = SpawnContext()  # CUDA does not survive a fork
     before = {process.pid for process in multiprocessing.active_children()}
     count = min(processes, len(numbers))
     threads = max(1, (os.cpu_count() or 1) // count)

@@ -151,7 +151,7 @@ class Trainer:
         if self.valid is None:
             return {}
         with self.state.averaged():
-            call = self.state.weights.call(self.call or self.state.task)
+            call = self.state.weights.call(self.state.task if self.call is None else self.call)
             metrics = loss_metrics(self.state.task, self.valid, self.world, call)
             if self.evaluator is not None:
                 metrics |= self._evaluator_metrics(self.evaluator)
