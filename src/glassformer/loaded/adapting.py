@@ -50,8 +50,8 @@ class AdaptedModel(ModelBase, ABC):
             raise InputError(f"add_adapter: name = {shown(name)}: write a text")
         if is_int8(self.task):
             raise InputError(
-                "add_adapter: int8 weights take no adapter: load the model again, add and merge the "
-                "adapter, and call int8() last"
+                "add_adapter: int8 weights take no adapter: load the model again, add and merge "
+                "the adapter, and call int8() last"
             )
         name = name or Path(folder).resolve().name
         if name in self.adapters:
