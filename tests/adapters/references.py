@@ -77,7 +77,7 @@ CASES = [
 
 def answers(model: Any, case: AdapterCase) -> list[Tensor]:
     """Of PEFT's model, or of ours."""
-    given = kit.inputs(case.model)
+    inputs = kit.inputs(case.model)
     if isinstance(model, gf.Model):
-        return kit.our_answers(model, given)
-    return kit.reference_answers(model.base_model.model, given)
+        return kit.our_answers(model, inputs)
+    return kit.reference_answers(model.base_model.model, inputs)

@@ -59,6 +59,11 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> gf.Model:
     return with_two(CASES[0], tmp_path_factory.mktemp("encoder"))
 
 
+@pytest.fixture(scope="module")
+def decoder(tmp_path_factory: pytest.TempPathFactory) -> gf.Model:
+    return with_two(CASES[1], tmp_path_factory.mktemp("decoder"))
+
+
 @settings(max_examples=25)
 @given(
     texts=st.lists(
@@ -85,6 +90,13 @@ def test_the_model_stays_as_it_is(encoder: gf.Model, tmp_path: Path) -> None:
     assert torch.equal(gf.load(tmp_path / "copy").logits(ids)[0], before)
 
 
+def test_a_merged_model_moves_alone(encoder: gf.Model) -> None:
+    ids = [[5, 6, 7]]
+    before = encoder.logits(ids)[0]
+    encoder.with_adapter("a").merge_adapter().double()
+    assert torch.equal(encoder.logits(ids)[0], before)
+
+
 def test_moving_the_model_moves_its_adapters(encoder: gf.Model) -> None:
     adapted = encoder.with_adapter("a")
     ids = [[5, 6, 7]]
@@ -96,17 +108,35 @@ def test_moving_the_model_moves_its_adapters(encoder: gf.Model) -> None:
     encoder.float()
 
 
-def test_generated_texts_take_their_own_adapters(tmp_path: Path) -> None:
-    model = with_two(CASES[1], tmp_path)
+def test_generated_texts_take_their_own_adapters(decoder: gf.Model) -> None:
     prompts = [[5, 6, 7], [8, 9], [5, 6, 7], [10]]
     names = ["a", "b", "b", None]
-    together = model.generate(prompts, adapter=names, max_new_tokens=5, num_return_sequences=2,
-                              do_sample=True, seed=3)  # fmt: skip
+    together = decoder.generate(prompts, adapter=names, max_new_tokens=5, num_return_sequences=2,
+                                do_sample=True, seed=3)  # fmt: skip
     for i, (prompt, name) in enumerate(zip(prompts, names, strict=True)):
-        alone = model.generate([prompt], adapter=name, max_new_tokens=5, num_return_sequences=2,
-                               do_sample=True, seed=3)  # fmt: skip
+        alone = decoder.generate([prompt], adapter=name, max_new_tokens=5, num_return_sequences=2,
+                                 do_sample=True, seed=3)  # fmt: skip
         assert [text.ids for text in alone] == [t.ids for t in together[2 * i : 2 * i + 2]]
     assert together[0].ids != together[4].ids
+
+
+def test_none_is_the_base_model_in_every_call(decoder: gf.Model) -> None:
+    adapted, ids = decoder.with_adapter("a"), [[5, 6, 7]]
+    assert torch.equal(adapted.logits(ids, adapter=[None])[0], decoder.logits(ids)[0])
+    base, own, chosen = (
+        each.generate(ids, adapter=name, max_new_tokens=8)[0].ids
+        for each, name in ((decoder, None), (adapted, None), (adapted, [None]))
+    )
+    assert chosen == base != own
+
+
+def test_an_adapter_with_another_head_does_not_generate(decoder: gf.Model, tmp_path: Path) -> None:
+    labels = AdapterCase("gpt2", ["c_attn"], 2, {"fan_in_fan_out": True, "task_type": "SEQ_CLS"})
+    labels.adapted(tmp_path / "classifier").save_pretrained(tmp_path / "labels")
+    decoder.add_adapter(tmp_path / "labels")
+    with pytest.raises(InputError, match="cannot generate"):
+        decoder.generate([[5, 6]], adapter="labels")
+    del decoder.adapters["labels"]
 
 
 @pytest.mark.parametrize(
@@ -114,11 +144,36 @@ def test_generated_texts_take_their_own_adapters(tmp_path: Path) -> None:
     [
         ("c", "adapter = 'c': there is none of this name: write one of 'a', 'b'"),
         (["a"], "adapter: 1 names for 2 texts: write one for each"),
+        (5, "adapter: 5: give a name, or one for each text"),
+        ([5, "a"], "adapter: 5: give a name, or one for each text"),
+        ([["a"], None], r"adapter: \['a'\]: give a name, or one for each text"),
+        (b"a", "adapter: b'a': give a name, or one for each text"),
     ],
 )
 def test_a_wrong_choice_is_named(encoder: gf.Model, adapter: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
         encoder.logits([[5], [6]], adapter=adapter)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("adapter", [5, [5], [["a"]], {"a": 1}])
+def test_a_wrong_choice_for_generate_is_named(adapter: object, decoder: gf.Model) -> None:
+    with pytest.raises(InputError, match="give a name, or one for each text"):
+        decoder.generate([[5, 6]], adapter=adapter)  # type: ignore[arg-type]
+
+
+def test_int8_weights_take_no_adapter(tmp_path: Path) -> None:
+    model = with_two(AdapterCase("llama", ["q_proj"]), tmp_path)
+    with pytest.raises(
+        InputError, match=r"int8: adapters are attached \('a', 'b'\).+merge_adapter"
+    ):
+        model.int8()
+    ids = [[5, 6, 7]]
+    before = model.logits(ids)[0]
+    small = model.with_adapter("a").merge_adapter().int8()
+    assert not torch.equal(small.logits(ids)[0], before)
+    assert torch.equal(model.logits(ids)[0], before), "they share no module"
+    with pytest.raises(InputError, match="add_adapter: int8 weights take no adapter"):
+        small.add_adapter(tmp_path / "a")
 
 
 def test_an_unmerged_model_is_not_saved(encoder: gf.Model, tmp_path: Path) -> None:

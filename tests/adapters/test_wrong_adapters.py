@@ -63,6 +63,11 @@ def with_nan(tensor: Tensor) -> Tensor:
     return tensor
 
 
+def nan_and_unknown(adapter: Path) -> None:
+    put("lora_A.weight", with_nan)(adapter)
+    add("base_model.model.bert.x.weight", 5)(adapter)
+
+
 def only_pickle(adapter: Path) -> None:
     (adapter / WEIGHTS).rename(adapter / "adapter_model.bin")
 
@@ -111,6 +116,7 @@ WRONG: dict[str, tuple[Callable[[Path], None], str]] = {
     "name": (add("encoder.weight", 2), "its name must begin with 'base_model.model.'"),
     "map": (add("base_model.model.bert.x.lora_A.weight", 5, 24), "no linear map 'bert.x'"),
     "other": (add("base_model.model.bert.x.weight", 5), "is neither LoRA of a linear map nor"),
+    "names before weights": (nan_and_unknown, "is neither LoRA of a linear map nor"),
     "embedding": (
         add("base_model.model.bert.embeddings.word_embeddings.weight", 101, 24), "is neither LoRA"
     ),

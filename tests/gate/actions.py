@@ -21,8 +21,8 @@ from glassformer.studio.trace_upload import run_from_trace, uploaded_row
 Tell = Callable[[object], None]
 
 
-def open_and_read(folder: str | Path) -> gf.Model:
-    model = gf.load(folder)
+def open_and_read(folder: str | Path, adapter: str | None = None) -> gf.Model:
+    model = gf.load(folder, adapter=adapter)
     if model.tokenizer is not None:
         for found in model.tokenizer.encode_all(TEXTS):
             model.tokenizer.decode(found.ids)
@@ -46,11 +46,14 @@ def open_trace(path: Path) -> None:
 FILES = {"gguf": (change_gguf, open_gguf), "trace": (change_trace, open_trace)}
 
 
-def load(watch: Watch, tell: Tell, folder: str, then: str = "", cwd: str = "/") -> None:
-    """As a user would: load, read a text, and perhaps save."""
+def load(
+    watch: Watch, tell: Tell, folder: str, then: str = "", cwd: str = "/",
+    adapter: str | None = None,
+) -> None:  # fmt: skip
+    """As a user would: load, perhaps with an adapter, read a text, and perhaps save."""
     os.chdir(cwd)
     with watch.below(folder):
-        model = open_and_read(folder)
+        model = open_and_read(folder, adapter)
     if then:
         with watch.below(Path(then).parent, writes=True):
             model.save(then)

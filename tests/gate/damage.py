@@ -90,9 +90,11 @@ def split(folder: Path, name: str = WEIGHTS) -> tuple[dict[str, Any], bytes]:
     return json.loads(data[8 : 8 + size]), data[8 + size :]
 
 
-def join(folder: Path, text: bytes, data: bytes, length: int | None = None) -> None:
+def join(
+    folder: Path, text: bytes, data: bytes, length: int | None = None, name: str = WEIGHTS
+) -> None:
     size = len(text) if length is None else length
-    (folder / WEIGHTS).write_bytes(size.to_bytes(8, "little") + text + data)
+    (folder / name).write_bytes(size.to_bytes(8, "little") + text + data)
 
 
 def index(names: dict[str, Any] | None, *words: str, also: Damage | None = None) -> Case:

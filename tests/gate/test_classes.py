@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from folders import ALIKE, THEIRS
-from gate import config_cases, file_cases, text_cases, weight_cases
+from gate import adapter_cases, config_cases, file_cases, text_cases, weight_cases
 from gate.damage import Case
 from gate.harness import MOST_MB, MOST_SECONDS, Harness, Verdict
+from gate.wholes import BERT
 
 CLASSES = {
     **config_cases.CLASSES, **weight_cases.CLASSES, **text_cases.CLASSES, **file_cases.CLASSES,
@@ -54,6 +55,27 @@ def test_a_malformed_folder_gets_one_line(
     case.damage(folder)
     given = folder / case.path
     check_refused(harness.run("load", folder=str(given)), str(given), *case.words)
+
+
+@pytest.mark.parametrize("name", adapter_cases.ADAPTERS)
+def test_a_malformed_adapter_gets_one_line(
+    name: str, harness: Harness, whole: dict[str, Path], tmp_path: Path
+) -> None:
+    case = adapter_cases.ADAPTERS[name]
+    folder = Path(shutil.copytree(whole[case.base], tmp_path / "model"))
+    adapter = adapter_cases.write_good(folder)
+    case.damage(adapter)
+    verdict = harness.run("load", folder=str(folder), adapter=str(adapter))
+    check_refused(verdict, str(adapter), *case.words)
+    assert not (folder / "canary").exists()
+
+
+def test_a_good_adapter_loads(harness: Harness, whole: dict[str, Path], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(whole[BERT], tmp_path / "model"))
+    adapter = adapter_cases.write_good(folder)
+    verdict = harness.run("load", folder=str(folder), adapter=str(adapter))
+    assert verdict.end == "loads", verdict
+    check_calm(verdict)
 
 
 def test_there_is_a_whole_folder_of_every_architecture(whole: dict[str, Path]) -> None:

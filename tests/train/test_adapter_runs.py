@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from safetensors.torch import load_file
 
 import glassformer as gf
 import tiny
-from glassformer.errors import ConfigError
+from glassformer.errors import CheckpointError, ConfigError
 
 KINDS = ("causal_lm", "masked_lm", "translation", "classification")
 ADAPTER = {"rank": 3, "alpha": 6, "dropout": 0.1}
@@ -51,6 +52,13 @@ def test_only_the_adapter_and_a_new_head_are_trained(kind: str, tmp_path: Path) 
     same = [n for n in before if n in after and n.startswith("backbone.")]
     assert same and all(torch.equal(before[name], after[name]) for name in same)
     assert model.active == "adapter"
+    card = (tmp_path / "run" / "adapter" / "README.md").read_text("utf-8")
+    (line,) = re.findall(r"^model = (gf\.load\(.+\))$", card, re.MULTILINE)
+    loaded = eval(line, {"gf": gf})
+    assert loaded.task.spec == model.task.spec and loaded.active == "adapter"
+    with pytest.raises(CheckpointError) as error:
+        gf.load(tmp_path / "run")
+    assert f"with adapter = {tmp_path / 'run' / 'adapter'} (--adapter" in str(error.value)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -63,15 +71,14 @@ def test_a_checkpoint_and_the_merged_model_compute_what_the_adapter_does(
     model = gf.load(base, adapter=run / "adapter")
     assert merged.active is None
     last = gf.load(max(run.glob("checkpoints/step-*")))
-    ids, given = [[5, 9, 7], [6, 8]], {}
-    if kind == "translation":
-        given = {"targets": [[5, 6], [7]]}
+    ids = [[5, 9, 7], [6, 8]]
+    more = {"targets": [[5, 6], [7]]} if kind == "translation" else {}
     for other in (merged, last):
-        for a, b in zip(other.logits(ids, **given), model.logits(ids, **given), strict=True):
+        for a, b in zip(other.logits(ids, **more), model.logits(ids, **more), strict=True):
             assert torch.allclose(a, b, atol=1e-5)
     plain = gf.load(base)
     if kind != "classification":
-        assert not torch.allclose(plain.logits(ids, **given)[0], model.logits(ids, **given)[0])
+        assert not torch.allclose(plain.logits(ids, **more)[0], model.logits(ids, **more)[0])
 
 
 @pytest.mark.parametrize(
@@ -93,14 +100,14 @@ def test_peft_opens_what_was_trained(kind: str, name: str, tmp_path: Path) -> No
     reference = getattr(transformers, name).from_pretrained(base, **options)
     theirs = peft.PeftModel.from_pretrained(reference, adapter).eval()
     ids = torch.tensor([[5, 9, 7, 6]])
-    given: dict[str, Any] = {}
+    more: dict[str, Any] = {}
     if kind == "translation":
-        given, options = {"targets": [[5, 6]]}, {"decoder_input_ids": torch.tensor([[5, 6]])}
+        more, options = {"targets": [[5, 6]]}, {"decoder_input_ids": torch.tensor([[5, 6]])}
     else:
         options = {}
     with torch.no_grad():
         expected = theirs(input_ids=ids, **options).logits[0]
-    assert torch.allclose(model.logits(ids.tolist(), **given)[0], expected, atol=1e-5)
+    assert torch.allclose(model.logits(ids.tolist(), **more)[0], expected, atol=1e-5)
 
 
 SETTINGS: list[dict[str, Any]] = [{}, {"ema_decay": 0.9, "precision": "bfloat16"}]

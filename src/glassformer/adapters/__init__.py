@@ -8,10 +8,10 @@ from glassformer.adapters.adapter import (
     new_adapter,
     peft_fields,
 )
-from glassformer.adapters.peft import adapter_tensors, open_adapter, read_adapter, write_adapter
+from glassformer.adapters.peft import read_adapter, write_adapter
 from glassformer.adapters.routing import routed
 
 __all__ = [
-    "Adapter", "adapter_tensors", "fixed_names", "head_names", "merged", "new_adapter",
-    "open_adapter", "peft_fields", "read_adapter", "routed", "write_adapter",
+    "Adapter", "fixed_names", "head_names", "merged", "new_adapter", "peft_fields", "read_adapter",
+    "routed", "write_adapter",
 ]  # fmt: skip

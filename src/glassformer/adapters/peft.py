@@ -20,9 +20,11 @@ from glassformer.adapters.adapter import Adapter
 from glassformer.adapters.lora import AdaptedLinear, Lora
 from glassformer.adapters.maps import CheckpointMap, linear_maps, names_of
 from glassformer.checkpoint import Origin, config_text
+from glassformer.checkpoint.architecture import MAX_LABELS
 from glassformer.checkpoint.folder import ADAPTER_CONFIG, CONFIG, MAX_BYTES, write_folder
 from glassformer.checkpoint.keys import Json
 from glassformer.checkpoint.load import FLOATS, check_finite, new_origin
+from glassformer.checkpoint.rows import Link, Row
 from glassformer.config import TRAITS, TaskConfig, TaskKind
 from glassformer.errors import CheckpointError, shown
 from glassformer.precision import dtype_name
@@ -118,13 +120,17 @@ def read_adapter(path: str | os.PathLike[str], task: Task, origin: Origin | None
             chosen.setdefault(maps[match[1]].name, (maps[match[1]], {}))[1][match[2]] = name
     for each, parts in chosen.values():
         _check_shapes(file, each, parts, base)
+    links = _head_links(file, rest, base, origin)
     tensors = _tensors(file)
     loras = [
         _lora(file, each, {kind: tensors[name] for kind, name in parts.items()})
         for each, parts in chosen.values()
     ]
     weight = task.backbone.token_embedding
-    saved = _saved(file, {name: tensors[name] for name in rest}, base, origin)
+    shapes = _shapes(base)
+    saved: dict[str, Tensor] = {}  # the head's weights in the file, by our names
+    for name, link in links.items():
+        saved |= link.to_ours(tensors[name], shapes)
     head = _head(file, saved, base, task, origin) if saved or base is not task else {}
     adapter = Adapter(
         [each for each, _ in chosen.values()], loras, spec, config=file.config, head=head,
@@ -254,15 +260,15 @@ def _spec(folder: Path, file: AdapterFile, task: Task, origin: Origin) -> TaskCo
             f"{file.source}: task_type = {shown(file.config.get('task_type'))}: a "
             f"{architecture.model_type} model has no such head"
         )
-    count = next(
-        (
-            file.shapes[name][0]
-            for row in head.rows
-            if str(row.ours).startswith("labels.linear.")
-            and (name := row.theirs.replace("*", "weight")) in file.shapes
-        ),
-        len(task.spec.labels),
-    )
+    count = len(task.spec.labels)
+    for name in (row.theirs.replace("*", "weight") for row in head.rows if _is_labels(row)):
+        if name in file.shapes:
+            count = next(iter(file.shapes[name]), 0)
+            if not 0 < count <= MAX_LABELS:
+                raise CheckpointError(
+                    f"{file.source}: tensor {shown(PREFIX + name)} has shape "
+                    f"{list(file.shapes[name])}: its rows are labels: write 1 to {MAX_LABELS:,}"
+                )
     if kind == task.spec.kind and len(task.spec.labels) == count:
         return task.spec
     fields = dict(head.fields)
@@ -271,6 +277,10 @@ def _spec(folder: Path, file: AdapterFile, task: Task, origin: Origin) -> TaskCo
     if head.pool is not None:
         fields["pool"] = next(iter(head.pool[1].values()))
     return TaskConfig(kind=kind, **fields)
+
+
+def _is_labels(row: Row) -> bool:
+    return str(row.ours).startswith("labels.linear.")
 
 
 def _check_shapes(
@@ -326,32 +336,33 @@ def _tensors(file: AdapterFile) -> dict[str, Tensor]:
     return tensors
 
 
-def _saved(
-    file: AdapterFile, tensors: Mapping[str, Tensor], base: Task, origin: Origin
-) -> dict[str, Tensor]:
-    """The head's weights in the file, by our names."""
-    prefix = origin.architecture.prefix
-    shapes = {name: tuple(t.shape) for name, t in base.named_parameters()}
+def _shapes(task: Task) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(parameter.shape) for name, parameter in task.named_parameters()}
+
+
+def _head_links(
+    file: AdapterFile, tensors: Collection[str], base: Task, origin: Origin
+) -> dict[str, Link]:
+    """Which weights of the head these tensors of the file are; their shapes fit."""
+    prefix, shapes = origin.architecture.prefix, _shapes(base)
     links = {
         name: link
         for theirs, link in names_of(base, origin).items()
         for name in _spelt(theirs, prefix)
         if not link.ours[0].startswith("backbone.")
     }
-    saved: dict[str, Tensor] = {}
-    for name, tensor in tensors.items():
+    for name in tensors:
         if name not in links:
             raise CheckpointError(
                 f"{file.source}: tensor {shown(PREFIX + name)} is neither LoRA of a linear map nor "
                 "a weight of the model's head"
             )
-        if tuple(tensor.shape) != links[name].shape(shapes):
+        if file.shapes[name] != links[name].shape(shapes):
             raise CheckpointError(
-                f"{file.source}: tensor {shown(PREFIX + name)} has shape {list(tensor.shape)}, and "
-                f"the model needs {list(links[name].shape(shapes))}"
+                f"{file.source}: tensor {shown(PREFIX + name)} has shape {list(file.shapes[name])}"
+                f", and the model needs {list(links[name].shape(shapes))}"
             )
-        saved |= links[name].to_ours(tensor, shapes)
-    return saved
+    return {name: links[name] for name in tensors}
 
 
 def _head(
@@ -363,8 +374,7 @@ def _head(
     links = names_of(new, origin)
     for theirs, link in links.items():  # of another head, that the model's file has
         if theirs in origin.carried:
-            shapes = {name: tuple(t.shape) for name, t in new.named_parameters()}
-            own = {**link.to_ours(origin.carried[theirs], shapes), **own}
+            own = {**link.to_ours(origin.carried[theirs], _shapes(new)), **own}
     for name, parameter in list(new.named_parameters()):
         if name.startswith("backbone."):
             continue

@@ -106,13 +106,14 @@ def open_config(path: str | os.PathLike[str]) -> tuple[Json, str]:
     folder = Path(path)
     _check_folder(folder)
     data = read(folder, CONFIG, MAX_BYTES)
-    if is_adapter(folder):
-        raise CheckpointError(
-            f"{folder}: this is an adapter: load the model that it was trained on, with "
-            "adapter = this folder (--adapter on the command line)"
-        )
     if data is None and os.path.isfile(folder / "model" / CONFIG):  # noqa: PTH113 - never raises
         raise CheckpointError(f"{folder}: this is the folder of a run: use {folder / 'model'}")
+    for adapter in (folder, folder / "adapter") if data is None else (folder,):  # of a run
+        if is_adapter(adapter):
+            raise CheckpointError(
+                f"{adapter}: this is an adapter: load the model that it was trained on, with "
+                f"adapter = {adapter} (--adapter on the command line)"
+            )
     if data is None:
         raise CheckpointError(f"{folder}: {CONFIG} is missing: this is not a model folder")
     return parse(data, f"{folder / CONFIG}"), data.decode("utf-8")

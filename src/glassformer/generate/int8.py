@@ -85,7 +85,12 @@ def to_int8(task: Task) -> None:
                 setattr(module, name, Int8LMHead(child, task.backbone.token_embedding))
 
 
+def is_int8(task: Task) -> bool:
+    """Whether `to_int8` has rounded its weights."""
+    return any(isinstance(module, Int8Linear) for module in task.modules())
+
+
 def check_not_int8(task: Task) -> None:
     """InputError if the weights are int8: they cannot be saved."""
-    if any(isinstance(module, Int8Linear) for module in task.modules()):
+    if is_int8(task):
         raise InputError("int8 weights cannot be saved: save the model before calling int8()")

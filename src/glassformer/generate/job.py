@@ -129,12 +129,12 @@ def generate(job: GenerationJob) -> list[Generation]:
 
 
 def by_adapter(
-    job: GenerationJob, names: Sequence[str | None], chosen: Callable[[str | None], Task]
+    job: GenerationJob, names: Sequence[str | None], with_adapter: Callable[[str | None], Task]
 ) -> list[Generation]:
     """As `generate`, each prompt with the adapter of this name, or without one.
 
     Args:
-        chosen: the task with an adapter
+        with_adapter: the task with the adapter of a name, or the base model for None
     """
     if len(names) != len(job.prompts):
         raise InputError(
@@ -143,9 +143,12 @@ def by_adapter(
         )
     texts: dict[int, list[Generation]] = {}
     for name in dict.fromkeys(names):
+        task = with_adapter(name)
+        if not isinstance(task, CausalLM):
+            raise wrong_kind(task, "generate")
         places = [i for i, each in enumerate(names) if each == name]
         part = replace(
-            job, task=chosen(name), prompts=[job.prompts[i] for i in places],
+            job, task=task, prompts=[job.prompts[i] for i in places],
             sources=None if job.sources is None else [job.sources[i] for i in places],
         )  # fmt: skip
         generated = generate(part)

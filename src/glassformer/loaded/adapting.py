@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from abc import ABC
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
+from torch import nn
 
 from glassformer.adapters import Adapter, merged, read_adapter, routed, write_adapter
 from glassformer.checkpoint import Origin
 from glassformer.checkpoint.load import new_origin
 from glassformer.errors import InputError, shown
+from glassformer.generate.int8 import is_int8
 from glassformer.loaded.base import ModelBase
 from glassformer.tasks import Task
-from glassformer.text import Tokenizer
+from glassformer.text import Tokenizer, is_one, items_of
 
+NAMES = "a name, or one for each text"
 AdapterChoice = str | Sequence[str | None] | None
 
 
@@ -44,6 +48,11 @@ class AdaptedModel(ModelBase, ABC):
         """
         if name is not None and (not isinstance(name, str) or not name):
             raise InputError(f"add_adapter: name = {shown(name)}: write a text")
+        if is_int8(self.task):
+            raise InputError(
+                "add_adapter: int8 weights take no adapter: load the model again, add and merge "
+                "the adapter, and call int8() last"
+            )
         name = name or Path(folder).resolve().name
         if name in self.adapters:
             raise InputError(f"add_adapter: there is an adapter {name!r}: choose another name")
@@ -78,7 +87,7 @@ class AdaptedModel(ModelBase, ABC):
             >>> model.save("polite-encoder")
         """
         adapter = self._active("merge_adapter")
-        task = merged(self.task)
+        task = _own_modules(merged(self.task))
         self.origin = _origin(task, self.origin, new_head=bool(adapter.head))
         if self.origin is not None:
             _round(task, self.origin)
@@ -124,13 +133,17 @@ class AdaptedModel(ModelBase, ABC):
         """
         if adapter is None:
             return self.task
-        if isinstance(adapter, str):
-            return self._adapter(adapter).apply_to(self._base)
-        names = list(adapter)
+        if is_one(adapter):
+            return self._with(str(adapter))
+        names = adapter_names(adapter)
         used = [name for name in dict.fromkeys(names) if name is not None]
         adapters = [self._adapter(name) for name in used]
         numbers = [None if name is None else used.index(name) for name in names]
         return routed(self._base, adapters, numbers, head=head)
+
+    def _with(self, name: str | None) -> Task:
+        """The task with one adapter; without a name, the base model."""
+        return self._base if name is None else self._adapter(name).apply_to(self._base)
 
     @property
     def _base(self) -> Task:
@@ -152,6 +165,15 @@ class AdaptedModel(ModelBase, ABC):
         return self._adapter(self.active)
 
 
+def adapter_names(adapter: Any) -> list[str | None]:
+    """The names for each text; InputError if these are none."""
+    names = items_of(adapter, "adapter", NAMES)
+    for name in names:
+        if name is not None and not isinstance(name, str):
+            raise InputError(f"adapter: {shown(name)}: give {NAMES}")
+    return names
+
+
 def _origin(task: Task, origin: Origin | None, *, new_head: bool) -> Origin | None:
     """Where to write the merged model: as the folder it came from, unless its head is another.
 
@@ -167,9 +189,20 @@ def _origin(task: Task, origin: Origin | None, *, new_head: bool) -> Origin | No
     return replace(fresh, files=files, stored=stored)
 
 
+def _own_modules(task: Task) -> Task:
+    """A copy that shares the memory of the weights, but no module and no parameter.
+
+    So moving it, or rounding it to int8, leaves the model without the adapter as it is.
+    """
+    own: dict[int, Any] = {
+        id(p): nn.Parameter(p.detach(), p.requires_grad) for p in task.parameters()
+    }
+    return copy.deepcopy(task, own)
+
+
 @torch.no_grad()
 def _round(task: Task, origin: Origin) -> None:
     """To the precision of the file, which `save` writes."""
     for name, parameter in task.named_parameters():
         if name in origin.stored:
-            parameter.copy_(parameter.to(origin.stored[name]))
+            parameter.data = parameter.to(origin.stored[name]).to(parameter.dtype)

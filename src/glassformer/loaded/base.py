@@ -136,6 +136,12 @@ class ModelBase(nn.Module, ABC):
             >>> small = gf.load("gf-decoder").int8()
         """
         self._check_merged("int8")
+        if self.adapters:
+            raise InputError(
+                f"int8: adapters are attached ({', '.join(map(repr, self.adapters))}), which need "
+                "the exact weights: call with_adapter(name).merge_adapter() first, or load the "
+                "model without them"
+            )
         to_int8(self.task)
         return self
 

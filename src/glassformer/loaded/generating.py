@@ -12,8 +12,9 @@ from glassformer.generate.engine import Engine
 from glassformer.generate.generation import Generation
 from glassformer.generate.job import GenerationJob, by_adapter, generate, prepare, stream
 from glassformer.generate.settings import GenerationOptions
-from glassformer.loaded.adapting import AdaptedModel, AdapterChoice
+from glassformer.loaded.adapting import AdaptedModel, AdapterChoice, adapter_names
 from glassformer.tasks import Ids
+from glassformer.text import is_one
 from glassformer.text.chat import Message
 
 
@@ -33,7 +34,7 @@ class GeneratingModel(AdaptedModel, ABC):
                 texts
             engine: from `engine`, to be used for many calls
             adapter: the name of an adapter, or one for each prompt; prompts with the same adapter
-                are generated at once
+                are generated at once, and None is the model without one
             settings: those of transformers, such as max_new_tokens, temperature, top_p, num_beams:
                 the fields of `generate.settings.Settings`
 
@@ -47,8 +48,9 @@ class GeneratingModel(AdaptedModel, ABC):
         job = self._job(prompts, settings, batch_size, engine)
         if adapter is None:
             return generate(job)
-        names = [adapter] * len(job.prompts) if isinstance(adapter, str) else list(adapter)
-        return by_adapter(job, names, self.chosen)
+        one = is_one(adapter)
+        names = [str(adapter)] * len(job.prompts) if one else adapter_names(adapter)
+        return by_adapter(job, names, self._with)
 
     def engine(
         self, texts: int, tokens: int, *, source_tokens: int = 0, compiled: bool = False

@@ -50,7 +50,7 @@ def write_result(
     assert settings is not None  # noqa: S101
     write_adapter(
         folder / ADAPTER, task, layout(recipe, task), peft_fields(settings), head_names(task),
-        base, {"README.md": (_card(recipe) + trained).encode()},
+        base, {"README.md": (_card(recipe, folder / ADAPTER) + trained).encode()},
     )  # fmt: skip
     if settings.merge:
         model = load(base, adapter=folder / ADAPTER).merge_adapter()
@@ -63,21 +63,24 @@ def layout(recipe: Recipe, task: Task) -> Origin:
     return new_origin(task, None if kind is None else str(kind))
 
 
-def _card(recipe: Recipe) -> str:
+def _card(recipe: Recipe, folder: Path) -> str:
     """The README.md of an adapter folder, up to its training."""
-    base = Path(str(recipe.init_from)).name
+    base, adapter = (
+        json.dumps(str(each), ensure_ascii=False) for each in (recipe.init_from, folder)
+    )
+    name = Path(str(recipe.init_from)).name
     return f"""---
 library_name: peft
-base_model: {json.dumps(base, ensure_ascii=False)}
+base_model: {json.dumps(name, ensure_ascii=False)}
 ---
 
 # {recipe.name}
 
-A LoRA adapter for the model {base}. The folder is in PEFT's layout: `peft` opens it, too.
+A LoRA adapter for the model {name}. The folder is in PEFT's layout: `peft` opens it, too.
 
 ```python
 import glassformer as gf
 
-model = gf.load({json.dumps(base, ensure_ascii=False)}, adapter={json.dumps(recipe.name)})
+model = gf.load({base}, adapter={adapter})
 ```
 """
