@@ -56,7 +56,7 @@ def open_shares(folder: Path) -> list[Share]:
         places = _places(header.metadata, str(each))
         for key, shape in header.shapes.items():
             kind, _, parameter = key.partition("/")
-            if kind in KINDS and math.prod(shape):  # others are of the optimiser
+            if kind in KINDS and all(shape):  # others are of the optimiser
                 start = _start(places.get(key), shape, f"{each}: tensor {shown(key)}")
                 kinds[kind].append(Share(parameter, start, shape, path, key))
     return next((shares for shares in kinds.values() if shares), [])
