@@ -47,13 +47,13 @@ def note_rows(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     take_step = loop.take_step
 
-    def noted(state: Any, rows: Any, world: Any, *given: Any) -> Any:
+    def noted(state: Any, rows: Any, world: Any, *arguments: Any) -> Any:
         with (folder / str(world.rank)).open("a") as file:
             for row in rows:
                 parts = (row.batch.tokens, row.batch.labels)
                 digest = hashlib.sha256(b"".join(part.numpy().tobytes() for part in parts))
                 file.write(f"{state.progress.step} {digest.hexdigest()}\n")
-        return take_step(state, rows, world, *given)
+        return take_step(state, rows, world, *arguments)
 
     loop.take_step = noted
 

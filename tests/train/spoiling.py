@@ -19,9 +19,9 @@ def spoil(bad: list[Tokens], how: str) -> None:
 
     def losses_of(task: Any) -> Any:
         def losses(batch: Any) -> Any:
-            found = dict(made(task)(batch))
+            sums = dict(made(task)(batch))
             if batch.tokens.tolist() in bad:
-                total = found["labels"].total
+                total = sums["labels"].total
                 nothing = next(task.parameters()).sum() * 0
                 spoilt = {
                     "nan": total * float("nan"),
@@ -29,8 +29,8 @@ def spoil(bad: list[Tokens], how: str) -> None:
                     "gradient": total + nothing.sqrt(),  # the loss is fine, its slope is not
                     "spike": total * 1e4,
                 }[how]
-                found["labels"] = LossSum(spoilt, found["labels"].count)
-            return found
+                sums["labels"] = LossSum(spoilt, sums["labels"].count)
+            return sums
 
         return losses
 
@@ -38,5 +38,5 @@ def spoil(bad: list[Tokens], how: str) -> None:
 
 
 def rows_of(recipe: Path, out: Path, *blocks: int) -> list[Tokens]:
-    given = session(recipe, out)
-    return [given.rows[block].batch.tokens.tolist() for block in blocks]
+    rows = session(recipe, out).rows
+    return [rows[block].batch.tokens.tolist() for block in blocks]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,14 @@ import torch
 from harness import damaged, live, metrics, signal_self, write_recipe
 from ranks import note_bytes, note_rows, noted_bytes, noted_rows, ranks, start
 from safetensors.torch import load_file
+from spoiling import Tokens, rows_of, spoil
 
 import glassformer as gf
+from glassformer.data.run_paths import RunPaths
+from glassformer.distributed import DistributedContext
+from glassformer.errors import ConfigError
+from glassformer.recipe.schema import read_recipe
+from glassformer.train.build import Builder
 from sampling import mostly_slow
 
 CASES = [
@@ -27,9 +34,9 @@ CASES = [
 
 
 def check_losses(out: Path, expected: Path, *, within: float) -> None:
-    found, others = metrics(out), metrics(expected)
-    assert [each["step"] for each in found] == [each["step"] for each in others]
-    for one, other in zip(found, others, strict=True):
+    ours, others = metrics(out), metrics(expected)
+    assert [each["step"] for each in ours] == [each["step"] for each in others]
+    for one, other in zip(ours, others, strict=True):
         if "loss" in other:
             assert one["loss"] == pytest.approx(other["loss"], rel=within)
         else:
@@ -176,13 +183,71 @@ def test_checkpoints_that_are_written_while_the_training_continues(tmp_path: Pat
     assert not [*(tmp_path / "later").rglob(".*.tmp*")]
 
 
+def complete_slowly(noted: Path) -> None:
+    """The main process needs a while to complete a checkpoint. Before, it writes down which
+    checkpoints there are."""
+    from glassformer.train.parallel import checkpoint
+
+    write_in_background()
+    complete = checkpoint._complete
+
+    def slow(beside: Path, folder: Path, texts: Any) -> None:
+        time.sleep(1)
+        names = sorted(path.name for path in folder.parent.glob("step-*"))
+        with noted.open("a") as file:
+            file.write(json.dumps([folder.name, names]) + "\n")
+        complete(beside, folder, texts)
+
+    checkpoint._complete = slow
+
+
+def measure(noted: Path) -> None:
+    """The first evaluation is better than the second, and the third is the best."""
+    from glassformer.train import trainer
+
+    complete_slowly(noted)
+    losses = iter([2.0, 3.0, 1.0])
+    trainer.loss_metrics = lambda *arguments: {"loss": next(losses)}
+
+
+def test_the_best_checkpoint_is_kept_until_a_better_one_is_complete(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, steps=6, save_every=2, evaluate_every=2, keep_checkpoints=1)
+    noted = tmp_path / "noted"
+    end = live("pretrain", recipe, "--out", tmp_path / "run", "--distributed.shard", "full",
+               mischief=partial(measure, noted))  # fmt: skip
+    assert end.status == 0, end.said
+    existing = dict(json.loads(line) for line in noted.read_text().splitlines())
+    assert existing["step-00000006"] == ["step-00000002", "step-00000004"]
+    assert [path.name for path in tmp_path.glob("run/checkpoints/*")] == ["step-00000006"]
+
+
+def spoil_and_complete_slowly(bad: list[Tokens], noted: Path) -> None:
+    spoil(bad, "nan")
+    complete_slowly(noted)
+
+
+def test_all_processes_roll_back_to_the_same_checkpoint(tmp_path: Path) -> None:
+    """The step after a save is bad, while the main process completes the checkpoint."""
+    recipe = write_recipe(
+        tmp_path, micro_batches=2, steps=6, save_every=3, evaluate_every=100, dropout=False
+    )
+    bad = rows_of(recipe, tmp_path / "look", 7)
+    spoiling = partial(spoil_and_complete_slowly, bad, tmp_path / "noted")
+    ends = ranks(2, recipe, tmp_path / "run", "--distributed.shard", "full", everywhere=spoiling)
+    check_ends(ends)
+    assert "rolled back to step 3" in ends[0].said, ends[0].said
+    one = live("pretrain", recipe, "--out", tmp_path / "one", mischief=partial(spoil, bad, "nan"))
+    assert one.status == 0 and "rolled back to step 3" in one.said, one.said
+    check_losses(tmp_path / "run", tmp_path / "one", within=1e-5)
+
+
 def die_in_step(step: int) -> None:
     from glassformer.train import trainer as session
 
     fit = session.fit
 
-    def counted(*given: Any) -> Any:
-        for done in fit(*given):
+    def counted(*arguments: Any) -> Any:
+        for done in fit(*arguments):
             if done.number == step:
                 signal_self(9)
             yield done
@@ -217,6 +282,13 @@ def test_what_cannot_be_sharded(settings: dict[str, Any], words: str, tmp_path: 
     recipe = write_recipe(tmp_path, **settings)
     end = live("pretrain", recipe, "--out", tmp_path / "run", "--distributed.shard", "full")
     assert end.status == 2 and words in end.said, end.said
+
+
+def test_mps_cannot_be_sharded(tmp_path: Path) -> None:
+    recipe = read_recipe(write_recipe(tmp_path), {"distributed.shard": "full"})
+    world = DistributedContext(0, 1, torch.device("mps"))
+    with pytest.raises(ConfigError, match="cannot use mps: write cpu or cuda"):
+        Builder(recipe, RunPaths(tmp_path, tmp_path / "run", "recipe.toml")).trainer(world)
 
 
 def test_an_incomplete_sharded_checkpoint_is_not_used(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from glassformer.checkpoint.folder import (
 from glassformer.checkpoint.gguf import GgufFile, is_gguf, open_gguf
 from glassformer.checkpoint.keys import Json
 from glassformer.checkpoint.rows import Link, check_known, links, pair
-from glassformer.checkpoint.sharded import is_sharded, read_weights
+from glassformer.checkpoint.sharded import elements, is_sharded, open_shares, read_weights
 from glassformer.checkpoint.tables import ARCHITECTURES
 from glassformer.checkpoint.vectors import about_vectors, is_vectors, open_vectors
 from glassformer.config import TRAITS, ModelConfig, TaskConfig, TaskKind
@@ -107,9 +107,17 @@ def load_task(path: str | os.PathLike[str]) -> tuple[Task, Origin]:
 
 def _load_sharded(folder: Path, config: Json, architecture: Architecture) -> tuple[Task, Origin]:
     """A sharded checkpoint of a run; it is saved as a folder."""
-    task = outline(*architecture.read(config, f"{folder}/{CONFIG}"))
-    shapes = {name: tuple(p.shape) for name, p in task.named_parameters()}
-    weights = read_weights(folder, shapes)
+    source = f"{folder}/{CONFIG}"
+    model_config, task_config = architecture.read(config, source)
+    shares = open_shares(folder)
+    counts = elements(shares)
+    shapes = {name: (count,) for name, count in counts.items()}  # of what is stored, as one row
+    size = torch.float32.itemsize * sum(counts.values())
+    check_sizes(model_config, task_config, architecture.spelling, shapes, size, source)
+    task = outline(model_config, task_config)
+    weights = read_weights(
+        folder, shares, {name: tuple(p.shape) for name, p in task.named_parameters()}
+    )
     check_finite(weights, folder)
     for name, tensor in weights.items():
         place, _, leaf = name.rpartition(".")

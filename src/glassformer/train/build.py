@@ -79,7 +79,7 @@ class Builder:
         world.wait()
         task = self._model(self.tokenizer, self.paths.log)
         mode = parallel_mode(self.recipe.distributed, task, world)
-        self._check_mode(mode)
+        self._check_mode(mode, world)
         if mode != "sharded":  # sharding moves what stays
             task = task.to(world.device)
         if self.recipe.adapter is not None:
@@ -142,8 +142,13 @@ class Builder:
         check_same(self.recipe, self.paths.out)
         check_model(self.recipe, source)
 
-    def _check_mode(self, mode: Mode) -> None:
+    def _check_mode(self, mode: Mode, world: DistributedContext) -> None:
         train, source = self.recipe.train, self.paths.source
+        if mode == "sharded" and world.device.type == "mps":
+            raise ConfigError(
+                f"{source}: train.device = {train.device!r}: distributed.shard = 'full' cannot "
+                "use mps: write cpu or cuda"
+            )
         if train.cuda_graphs and mode != "plain":
             raise ConfigError(
                 f"{source}: train.cuda_graphs = true is for a single process that is not sharded: "

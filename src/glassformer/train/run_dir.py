@@ -18,7 +18,8 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,14 @@ from glassformer.recipe.schema import Recipe, read_recipe
 from glassformer.recipe.toml import RECIPE
 from glassformer.safe_files import kind_of
 from glassformer.strictjson import parse_as
-from glassformer.train.state import OPTIMISER, TRAINER, State, Steps, read_trainer_state
+from glassformer.train.state import (
+    OPTIMISER,
+    TRAINER,
+    State,
+    Steps,
+    TrainerState,
+    read_trainer_state,
+)
 
 if TYPE_CHECKING:
     from glassformer.train.parallel.checkpoint import PendingCheckpoint
@@ -178,7 +186,7 @@ class RunDir:
             merged(state.inference_task()), folder, files=files, notes=self.notes,
             beside={OPTIMISER: state.tensors()},
         )  # fmt: skip
-        self.forget(state)
+        self.forget(state.progress, state.train.keep_checkpoints)
         return folder
 
     def _save_shares(self, state: State, folder: Path, files: dict[str, bytes]) -> Path:
@@ -190,9 +198,9 @@ class RunDir:
         assert isinstance(weights, ShardedWeights)  # noqa: S101
         self.finish_saving()
         texts = {**files, CONFIG: config_text(weights.outline, None, self.notes).encode()}
-        self._pending = write_sharded(weights, folder, state.shares(), texts)
-        if weights.world.is_main:
-            self.forget(state)
+        # The progress as it is now: the training may continue before the checkpoint is complete.
+        forget = partial(self.forget, replace(state.progress), state.train.keep_checkpoints)
+        self._pending = write_sharded(weights, folder, state.shares(), texts, forget)
         return folder
 
     def finish_saving(self) -> None:
@@ -201,10 +209,11 @@ class RunDir:
             self._pending.finish()
             self._pending = None
 
-    def forget(self, state: State) -> None:
-        """Keep only the newest checkpoints and the best. Those after this step were damaged."""
-        progress, steps = state.progress, self.steps()
-        kept = [step for step in steps if step <= progress.step][-state.train.keep_checkpoints :]
+    def forget(self, progress: TrainerState, count: int) -> None:
+        """Keep only the newest `count` checkpoints and the best. Those after this step were
+        damaged."""
+        steps = self.steps()
+        kept = [step for step in steps if step <= progress.step][-count:]
         if progress.best is not None:
             kept.append(progress.best_step)
         for step in set(steps) - set(kept):
@@ -216,7 +225,6 @@ class RunDir:
 
     def latest(self, log: Callable[[str], None] = lambda line: None) -> Path | None:
         """The newest complete checkpoint; damaged ones are reported to `log`."""
-        self.finish_saving()
         for step in reversed(self.steps()):
             folder = self.checkpoints / f"step-{step:08d}"
             try:

@@ -91,10 +91,10 @@ def finish(trainer: Trainer, recipe: Recipe) -> dict[str, Any]:
     the folder, the step and the metrics."""
     state, run_dir = trainer.state, trainer.run_dir
     progress = state.progress
-    run_dir.finish_saving()
-    trainer.world.wait()
+    trainer.finish_saving()
     if trainer.world.is_main:
-        run_dir.forget(state)  # a run killed during its last save has not done so
+        # A run killed during its last save has not done so.
+        run_dir.forget(progress, state.train.keep_checkpoints)
     best = run_dir.checkpoints / f"step-{progress.best_step:08d}"
     if progress.best is not None and progress.best_step != progress.step and _is_complete(best):
         state.load(best)

@@ -105,6 +105,9 @@ class State:
         """
         values = self.average or self.weights.masters
         if self.weights.outline is not None:
+            from glassformer.train.parallel.sharded import ShardedWeights
+
+            assert isinstance(self.weights, ShardedWeights)  # noqa: S101
             return _filled(self.weights.outline, self.weights.whole(values))
         if not self.average and not self.weights.copies:
             return self.task

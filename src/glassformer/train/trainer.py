@@ -47,6 +47,9 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Saved:
+    """A checkpoint. A sharded run on GPUs may still be writing it: `folder` appears when it is
+    complete."""
+
     step: int
     folder: Path
 
@@ -106,7 +109,7 @@ class Trainer:
             if save or (test and progress.best_step == progress.step):
                 yield from self._save()
             if stop_requested:
-                self.run_dir.finish_saving()
+                self.finish_saving()
                 raise Interrupted(
                     f"{self.run_dir.folder}: saved after step {progress.step:,}: run the same "
                     "command to resume"
@@ -202,8 +205,15 @@ class Trainer:
                 yield Saved(self.state.progress.step, folder)
         self.world.wait()
 
+    def finish_saving(self) -> None:
+        """Wait for a checkpoint that is being written, in all processes: the main one completes
+        it after the others have written their shares."""
+        self.run_dir.finish_saving()
+        self.world.wait()
+
     def _roll_back(self, bad: _Divergence) -> RolledBack:
         """Return to the last checkpoint and skip the rows of the bad step."""
+        self.finish_saving()
         progress = self.state.progress
         skipped = [*progress.skipped, block(bad.step - 1, progress.skipped)]
         rollbacks = progress.rollbacks + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -123,10 +123,6 @@ class Weights:
     def share(self, name: str, whole: Tensor) -> Tensor:
         """Of a whole tensor, what this process has of it: all."""
         return whole
-
-    def whole(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The tensors of the whole model, from what this process has of them."""
-        return dict(values)
 
 
 def optimisers(

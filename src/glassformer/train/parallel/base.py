@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -97,7 +97,3 @@ class ParallelWeights(ABC):
         """Whether all weights of all processes are finite."""
         wrong = [(~p.isfinite()).sum() for p in self.masters.values()]
         return int(self.world.sum(torch.stack(wrong).sum())) == 0
-
-    def whole(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The tensors of the whole model, from what each process has of them."""
-        return dict(values)

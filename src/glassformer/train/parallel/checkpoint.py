@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,10 +73,15 @@ def in_background(device: torch.device) -> bool:
 
 
 def write_sharded(
-    weights: ShardedWeights, folder: Path, tensors: Mapping[str, Tensor], texts: Mapping[str, bytes]
+    weights: ShardedWeights,
+    folder: Path,
+    tensors: Mapping[str, Tensor],
+    texts: Mapping[str, bytes],
+    after: Callable[[], None],
 ) -> PendingCheckpoint:
     """Start to write a checkpoint of these shares; all processes call it. On a GPU it is written
-    while the training continues, from a copy in the host's memory."""
+    while the training continues, from a copy in the host's memory. The main process calls `after`
+    when it is complete."""
     beside = folder.with_name(f".{folder.name}.tmp-sharded")
     world = weights.world
     if world.is_main:
@@ -106,6 +111,7 @@ def write_sharded(
             future.result()
             if world.is_main:
                 _complete(beside, folder, texts)
+                after()
             complete.set_result(None)
         except BaseException as error:
             complete.set_exception(error)
