@@ -78,7 +78,6 @@ def _check_options(task: str, options: Mapping[str, Any], known: Collection[str]
 
 def _embed(model: ModelSpec, options: Mapping[str, Any], pairs: bool) -> TextFunction:
     loaded = _load(model)
-
     _check_options("embed", options, _keywords(loaded.embed))
 
     def apply(texts: Sequence[Any]) -> list[Cells]:
