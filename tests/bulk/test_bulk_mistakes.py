@@ -12,6 +12,10 @@ import pytest
 from bulkjobs import outputs
 
 from commands import glassformer, refused
+from glassformer.bulk import map_files
+from glassformer.bulk.ray_cluster import ShardActor, result_of
+from glassformer.bulk.shards import WorkerSpec
+from glassformer.errors import ConfigError, InputError
 
 ROWS = [{"text": "a cat"}, {"text": "the end"}, {"text": "a dog ran"}]
 
@@ -99,6 +103,41 @@ def test_wrong_options(job: list[str], tmp_path: Path) -> None:
     (tmp_path / "empty.txt").touch()
     assert "no row" in refused(*new[:2], tmp_path / "empty.txt", *new[3:6])
     assert not [*tmp_path.glob("new/part-*")]
+
+
+def test_an_unknown_device_is_one_line(job: list[str], tmp_path: Path) -> None:
+    words = ["map", "embed", job[2], str(tmp_path / "new"), *job[4:], "--device", "gpu"]
+    line = refused(*words, code=2)
+    assert line == "glassformer: --device 'gpu': write auto, cpu, cuda or mps\n"
+
+
+@pytest.mark.parametrize("task", ["embed", "tokenize"])
+def test_an_unknown_option_is_named(task: str, job: list[str], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"map {task}: 'pool' is not an option"):
+        map_files(task, job[2], tmp_path / "new", model=job[5], columns=["text"], pool="mean")
+
+
+def test_a_name_of_the_hub_is_looked_up(
+    job: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    new = [*job[:3], str(tmp_path / "new"), "--model", "an-owner/a-name", *job[6:]]
+    assert "an-owner/a-name: no such folder, and the hub did not provide it" in refused(*new)
+
+
+def test_an_error_of_a_ray_actor_is_raised_as_it_is(job: list[str], tmp_path: Path) -> None:
+    """The actor's own call, without a cluster: rows of its results travel through Ray."""
+    source, out, model = Path(job[2]), tmp_path / "out", Path(job[5])
+    (row,) = rows_of(ShardActor(WorkerSpec(source, out, model, "cpu"))({"item": [1]}))
+    assert result_of(row).number == 1
+    (out / "_manifest.json").unlink()
+    (row,) = rows_of(ShardActor(WorkerSpec(source, out, model, "cpu"))({"item": [0]}))
+    with pytest.raises(InputError, match="there is no job in this folder"):
+        result_of(row)
+
+
+def rows_of(columns: dict[str, list[object]]) -> list[dict[str, object]]:
+    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
 
 def test_two_processes_do_not_write_to_one_folder(job: list[str], tmp_path: Path) -> None:

@@ -81,3 +81,16 @@ def test_the_command_starts_a_cluster_of_this_machine(tmp_path: Path) -> None:
     assert process.returncode == 0, process.stderr[-4_000:]
     assert process.stdout == f"{tmp_path / 'ray'}: 2,000 rows in 4 shards\n"
     assert outputs(tmp_path / "ray") == outputs(tmp_path / "one")
+
+
+def test_an_error_of_an_actor_is_one_line(tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "rows.jsonl", 10)
+    command = [sys.executable, "-m", "glassformer", "map", "embed", str(source)]
+    command += [str(tmp_path / "ray"), "--model", MODEL, "--column", "text", "--ray"]
+    process = subprocess.run(
+        [*command, "--device", "gpu"], capture_output=True, text=True, env=environment(tmp_path)
+    )
+    assert process.returncode == 2, process.stderr[-4_000:]
+    lines = [x for x in process.stderr.splitlines() if x.startswith("glassformer: ")]
+    assert lines == ["glassformer: --device 'gpu': write auto, cpu, cuda or mps"]
+    assert "Traceback" not in process.stderr

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow
+import pyarrow.json
 import pyarrow.parquet
 import pytest
+import torch
 from bulkjobs import outputs
 
 import glassformer as gf
+from commands import glassformer, refused
 from glassformer.bulk.shards import GROUP_ROWS
 from glassformer.errors import GlassformerError
 from speakers import LONG, bert
@@ -93,6 +96,65 @@ def test_generate_samples_the_same_texts_again(tmp_path: Path) -> None:
     assert error["file"] == "x.txt" and error["row"] == 2 and "shorten it" in error["message"]
 
 
+def test_an_empty_row_has_the_columns_of_the_others(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("A cat\n\n")
+    options = {"max_new_tokens": 2, "logprobs": True}
+    full, empty = mapped("generate", tmp_path / "x.txt", tmp_path / "a", "gf-decoder", **options)
+    assert len(full["logprobs"]) == 2 and empty.keys() == full.keys()
+    assert empty["logprobs"] is None
+
+
+def test_settings_of_zero_and_false_are_kept(tmp_path: Path) -> None:
+    source = tmp_path / "x.txt"
+    source.write_text("A cat\n")
+
+    def written(task: str, model: str, *options: str) -> dict[str, Any]:
+        out = tmp_path / "-".join(options)
+        glassformer("map", task, source, out, "--model", model, "--device", "cpu", *options)
+        kept: dict[str, Any] = json.loads((out / "_manifest.json").read_text())["job"]["options"]
+        return kept
+
+    assert written("generate", "gf-decoder", "--top-k", "0") == {"top_k": 0}
+    assert written("generate", "gf-decoder", "--no-do-sample") == {"do_sample": False}
+    options = written("translate", "gf-en-ru", "--length-penalty", "0")
+    assert options == {"length_penalty": 0.0, "n_best": 1}
+    words = ["map", "generate", source, tmp_path / "none", "--model", "gf-decoder"]
+    assert "temperature = 0" in refused(*words, "--temperature", "0", code=2)
+
+
+def test_the_environment_of_a_distributed_job_does_not_matter(
+    text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two processes, of which the second never comes."""
+    place = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    for name, value in place.items():
+        monkeypatch.setenv(name, value)
+    rows = mapped("embed", text_file, tmp_path / "out", "gf-encoder")
+    assert len(rows) == len(TEXTS) and not torch.distributed.is_initialized()
+    glassformer("embed", "gf-encoder", "a cat", "--device", "cpu")
+    assert not torch.distributed.is_initialized()
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_a_new_column_has_one_name_in_all_rows_of_a_file(form: str, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    with_ids, without = {"text": "a cat", "ids": "x"}, {"text": "the end"}
+    for name, rows in {"a": [with_ids, without], "b": [without, with_ids, without]}.items():
+        (source / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out = tmp_path / "out"
+    call = {"columns": ["text"], "format": form, "shard_rows": 1}
+    summary = gf.map_files("tokenize", source, out, model="gf-encoder", **call)
+    assert (summary.rows, summary.errors) == (4, 1)
+    files = sorted(out.glob("part-*"))
+    read = pyarrow.parquet.read_table if form == "parquet" else pyarrow.json.read_json
+    new = [read(file).column_names[-1] for file in files if file.stat().st_size]
+    assert new[:2] == ["predicted_ids"] * 2 and set(new[2:]) == {"ids"}
+    (errors,) = (out / "_errors").iterdir()
+    error = json.loads(errors.read_text())
+    assert (error["file"], error["row"]) == ("b.jsonl", 2) and "'ids'" in error["message"]
+
+
 def test_tokenize_reads_every_format_of_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     (folder / "deep").mkdir(parents=True)
@@ -162,6 +224,14 @@ def test_parquet_of_json_has_the_columns_of_the_first_row(tmp_path: Path) -> Non
     errors = (out / "_errors" / "part-00000.jsonl").read_text().splitlines()
     assert [json.loads(line)["row"] for line in errors] == [3, 4, 5]
     assert "'m'" in errors[0] and "int64" in errors[1]
+
+
+def test_the_type_of_a_field_is_that_of_its_first_value(tmp_path: Path) -> None:
+    rows = [{"text": "a", "title": None}, {"text": "b"}, {"text": "c", "title": "T"}]
+    source, out = tmp_path / "x.jsonl", tmp_path / "out.parquet"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    gf.map_files("tokenize", source, out, model="gf-encoder", columns=["text"], shard_rows=1)
+    assert pyarrow.parquet.read_table(out)["title"].to_pylist() == [None, None, "T"]
 
 
 def test_warnings_are_counted(tmp_path: Path) -> None:

@@ -6,12 +6,16 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any
 
 from glassformer.bulk.shards import ShardResult, ShardWorker, WorkerSpec
-from glassformer.errors import InputError
+from glassformer.errors import CheckpointError, ConfigError, GlassformerError, InputError
 
 MOST_BLOCKS = 10_000  # Ray keeps a record of each
+KINDS: dict[str, type[GlassformerError]] = {
+    kind.__name__: kind for kind in (CheckpointError, ConfigError, InputError)
+}
 
 
 class ShardActor:
@@ -19,11 +23,32 @@ class ShardActor:
     from the input and written to the output on the actor's host."""
 
     def __init__(self, spec: WorkerSpec) -> None:
-        self.worker = ShardWorker(spec)
+        self.spec = spec
+
+    @cached_property
+    def worker(self) -> ShardWorker:
+        return ShardWorker(self.spec)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        results = [asdict(self.worker.run(int(number))) for number in batch["item"]]
-        return {name: [each[name] for each in results] for name in results[0]}
+        rows = [self._row(int(number)) for number in batch["item"]]
+        return {name: [row[name] for row in rows] for name in rows[0]}
+
+    def _row(self, number: int) -> dict[str, Any]:
+        """The fields of a `ShardResult`, and the kind and the line of an error: Ray would raise it
+        as one of its own, with a traceback."""
+        try:
+            return {**asdict(self.worker.run(number)), "kind": "", "line": ""}
+        except GlassformerError as error:
+            failed = ShardResult(number, errors=0, warnings=0, first_warning="")
+            return {**asdict(failed), "kind": type(error).__name__, "line": str(error)}
+
+
+def result_of(row: dict[str, Any]) -> ShardResult:
+    """The result in a row of `ShardActor`; raises the error, if it has one."""
+    kind, line = row.pop("kind"), row.pop("line")
+    if line:
+        raise KINDS.get(kind, GlassformerError)(line)
+    return ShardResult(**row)
 
 
 def on_ray(spec: WorkerSpec, numbers: Sequence[int], actors: int) -> Iterator[ShardResult]:
@@ -32,13 +57,13 @@ def on_ray(spec: WorkerSpec, numbers: Sequence[int], actors: int) -> Iterator[Sh
     logging.getLogger("ray").setLevel(logging.ERROR)
     import ray
     import ray.data
+    import ray.exceptions
 
     if not ray.is_initialized():  # joins the cluster of this host, or starts one of this host only
         try:
             ray.init(log_to_driver=False, logging_level=logging.ERROR)
         except Exception as error:  # Ray raises many kinds, and Exception itself
-            reason = " ".join(str(error).split())
-            raise InputError(f"--ray: Ray does not start here: {reason}") from None
+            raise _in_one_line("Ray does not start here", error) from None
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
     gpus = 1 if spec.device != "cpu" and ray.cluster_resources().get("GPU") else 0
@@ -47,5 +72,12 @@ def on_ray(spec: WorkerSpec, numbers: Sequence[int], actors: int) -> Iterator[Sh
         ShardActor, fn_constructor_args=(spec,), batch_size=1,
         compute=ray.data.ActorPoolStrategy(size=min(actors, blocks)), num_cpus=1, num_gpus=gpus,
     )  # fmt: skip
-    for row in results.iter_rows():
-        yield ShardResult(**row)
+    try:
+        for row in results.iter_rows():
+            yield result_of(row)
+    except ray.exceptions.RayError as error:
+        raise _in_one_line("the job has failed", error) from None
+
+
+def _in_one_line(what: str, error: Exception) -> InputError:
+    return InputError(f"--ray: {what}: {' '.join(str(error).split())}")

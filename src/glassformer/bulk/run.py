@@ -131,8 +131,9 @@ def _resumed(output: Path, job: BulkJob, model: Path, source: Path) -> BulkManif
 def _model_folder(task: str, model: str | Path) -> Path:
     if task not in TASKS:
         raise ConfigError(f"map {task}: write one of {', '.join(TASKS)}")
-    if task == "tokenize":  # without torch
-        return named(model).absolute()
+    here = named(model)
+    if task == "tokenize" and here.exists():  # without torch
+        return here.absolute()
     from glassformer.checkpoint import find, is_gguf
 
     return (Path(model) if is_gguf(model) else find(model)).absolute()

@@ -12,7 +12,7 @@ from typing import Any
 
 from glassformer.bulk.manifest import ERRORS, InputShard, named_files, read_manifest
 from glassformer.bulk.tasks import ModelSpec, TextFunction, apply_to_rows, text_function
-from glassformer.bulk.writers import RowWriter, open_writer, with_cells
+from glassformer.bulk.writers import RowWriter, open_writer
 from glassformer.data.fingerprints import difference
 from glassformer.data.parts import read_part
 from glassformer.data.readers.tables import Row
@@ -37,7 +37,6 @@ class WorkerSpec:
 @dataclass(frozen=True)
 class ShardResult:
     number: int
-    rows: int  # that were written
     errors: int  # rows in the side file
     warnings: int
     first_warning: str
@@ -72,9 +71,8 @@ class ShardWorker:
         shard, name = self.manifest.shards[number], self.manifest.output(number)
         file = self.files[shard.file]
         if changed := difference([self.known[shard.file]], {shard.file: file}):
-            raise InputError(f"{changed} while it was read: begin again with another output folder")
+            raise InputError(f"{changed} while it was read: run it with a new output folder")
         errors: list[dict[str, Any]] = []
-        written = 0
         with (
             warnings.catch_warnings(record=True) as caught,
             replacing(self.spec.output / name, name=f"_{secrets.token_hex(4)}") as stream,
@@ -83,14 +81,13 @@ class ShardWorker:
             writer = open_writer(self.job, stream, file)
             for rows in self._computed(shard, file, errors, writer):
                 writer.write(rows)
-                written += len(rows)
             writer.close()
             if errors:  # before the output is renamed, which says that the shard is finished
                 lines = (json.dumps(each, ensure_ascii=False) for each in errors)
                 side = self.spec.output / ERRORS / f"{Path(name).stem}.jsonl"
                 write_whole(side, "".join(f"{line}\n" for line in lines).encode())
         first = str(caught[0].message) if caught else ""
-        return ShardResult(number, written, len(errors), len(caught), first)
+        return ShardResult(number, len(errors), len(caught), first)
 
     def _computed(
         self, shard: InputShard, file: Path, errors: list[dict[str, Any]], writer: RowWriter
@@ -104,10 +101,11 @@ class ShardWorker:
             results = _results(self.function, [each.text for each in group])
             rows = []
             for each, cells in zip(group, results, strict=True):
-                if isinstance(cells, InputError):
-                    skip(each.number, cells)
+                row = cells if isinstance(cells, InputError) else writer.joined(each.row, cells)
+                if isinstance(row, InputError):
+                    skip(each.number, row)
                 else:
-                    rows.append(with_cells(each.row, cells))
+                    rows.append(row)
             yield rows
 
     def _groups(

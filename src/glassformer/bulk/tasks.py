@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.data.table_files import VECTOR, Cells
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError, InputError, shown
 
 if TYPE_CHECKING:
     from glassformer.loaded import Model
@@ -48,10 +49,10 @@ class BulkTask:
 def _load(model: ModelSpec) -> Model:
     import torch
 
-    from glassformer.distributed import join
+    from glassformer.distributed import resolve_device
     from glassformer.loaded import load
 
-    device = join(model.device, "--device").device
+    device = resolve_device(model.device, "--device")
     if device.type == "cuda" and model.process is not None:
         device = torch.device("cuda", model.process % torch.cuda.device_count())
     return load(model.path, device=device, dtype=model.dtype)
@@ -61,8 +62,23 @@ def _probe(pairs: bool) -> list[Any]:
     return [(PROBE, PROBE) if pairs else PROBE]
 
 
+def _keywords(call: Callable[..., Any]) -> set[str]:
+    """The options of a model's call, less those that a bulk job decides."""
+    parameters = inspect.signature(call).parameters.values()
+    names = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
+    return names - {"adapter", "progress", "to_numpy"}
+
+
+def _check_options(task: str, options: Mapping[str, Any], known: Collection[str]) -> None:
+    for name in options:
+        if name not in known:
+            instead = f"write one of {', '.join(sorted(known))}" if known else "it has none"
+            raise ConfigError(f"map {task}: {shown(name)} is not an option of it: {instead}")
+
+
 def _embed(model: ModelSpec, options: Mapping[str, Any], pairs: bool) -> TextFunction:
     loaded = _load(model)
+    _check_options("embed", options, _keywords(loaded.embed))
 
     def apply(texts: Sequence[Any]) -> list[Cells]:
         vectors = loaded.embed(texts, **options)
@@ -74,6 +90,7 @@ def _embed(model: ModelSpec, options: Mapping[str, Any], pairs: bool) -> TextFun
 
 def _classify(model: ModelSpec, options: Mapping[str, Any], pairs: bool) -> TextFunction:
     loaded = _load(model)
+    _check_options("classify", options, _keywords(loaded.classify))
 
     def apply(texts: Sequence[Any]) -> list[Cells]:
         return [each.cells(loaded.task.spec) for each in loaded.classify(texts, **options)]
@@ -82,6 +99,7 @@ def _classify(model: ModelSpec, options: Mapping[str, Any], pairs: bool) -> Text
 
 
 def _tag(model: ModelSpec, options: Mapping[str, Any], pairs: bool) -> TextFunction:
+    _check_options("tag", options, {"words"})
     loaded, by_spaces = _load(model), options.get("words", False)
 
     def apply(texts: Sequence[str]) -> list[Cells]:
@@ -115,13 +133,13 @@ def _generate(model: ModelSpec, options: Mapping[str, Any], pairs: bool) -> Text
     def job(texts: Sequence[str]) -> Any:
         return prepare(loaded.task, loaded.tokenizer, loaded.origin, list(texts), settings)
 
+    fields = {"generated_text": "text", "stopped": "stopped"}
+    fields |= {"logprobs": "logprobs"} if settings.get("logprobs") else {}
+
     def cells(generations: Sequence[Any]) -> Cells:
         columns = {
-            "generated_text": [each.text for each in generations],
-            "stopped": [each.stopped for each in generations],
+            name: [getattr(each, field) for each in generations] for name, field in fields.items()
         }
-        if settings.get("logprobs"):
-            columns["logprobs"] = [each.logprobs for each in generations]
         return columns if count > 1 else {name: each[0] for name, each in columns.items()}
 
     def apply(texts: Sequence[str]) -> list[Cells]:
@@ -129,12 +147,13 @@ def _generate(model: ModelSpec, options: Mapping[str, Any], pairs: bool) -> Text
         return [cells(generations[i : i + count]) for i in range(0, len(generations), count)]
 
     job([PROBE])
-    return TextFunction(apply, {"generated_text": None, "stopped": None})
+    return TextFunction(apply, dict.fromkeys(fields))
 
 
 def _tokenize(model: ModelSpec, options: Mapping[str, Any], pairs: bool) -> TextFunction:
     from glassformer.text.folder import open_tokenizer
 
+    _check_options("tokenize", options, ())
     tokenizer = open_tokenizer(model.path)
     return TextFunction(lambda texts: [{IDS: each.ids} for each in tokenizer.encode_all(texts)])
 
@@ -153,10 +172,7 @@ def text_function(
     task: str, model: ModelSpec, options: Mapping[str, Any], *, pairs: bool
 ) -> TextFunction:
     """Load the model and try the options: a wrong one is an error of the job, not of its rows."""
-    try:
-        return TASKS[task].build(model, options, pairs)
-    except TypeError as error:  # an option that the call does not have
-        raise ConfigError(f"map {task}: {error}") from None
+    return TASKS[task].build(model, options, pairs)
 
 
 def apply_to_rows(function: TextFunction, texts: Sequence[Any]) -> list[Cells | InputError]:

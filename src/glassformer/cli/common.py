@@ -107,17 +107,15 @@ def open_model(
     adapter: Path | None = None,
 ) -> Model:  # fmt: skip
     """Load a model onto the device of --device, and merge the adapter of --adapter into it."""
-    if device not in ("auto", "cpu", "cuda", "mps"):
-        raise ConfigError(f"--device {device!r}: write auto, cpu, cuda or mps")
     if " " in name and not expanded(name).exists():
         raise ConfigError(f"{name!r} is not a model: write the model first, then the text")
     import torch
 
-    from glassformer.distributed import join
+    from glassformer.distributed import resolve_device
     from glassformer.loaded import load
 
     precision = None if dtype is None else getattr(torch, dtype)
-    place = join(device, "--device").device
+    place = resolve_device(device, "--device")
     model = load(name, device=place, dtype=precision, adapter=adapter)
     model = model if adapter is None else model.merge_adapter()
     return model.int8() if int8 else model

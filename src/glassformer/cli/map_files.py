@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -58,18 +59,25 @@ class MapOptions:
     dtype: Precision | None = typer.Option(None, help="Precision; the model's, if not given.")
     as_json: bool = typer.Option(False, "--json", help="Print JSON.")
 
-    def run(self, task: str, **options: Any) -> None:
-        """Run the task to its end, and print what was written."""
+    def run(
+        self, task: str, settings: Mapping[str, Any] | None = None, **flags: bool | int | str | None
+    ) -> None:
+        """Run the task to its end, and print what was written.
+
+        `settings` are those of generation that were written; `flags` are the command's own.
+        """
         from glassformer.bulk import map_files
 
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        written = {name: value for name, value in options.items() if value not in (None, False)}
+        written = {
+            name: value for name, value in flags.items() if value is not None and value is not False
+        }
         try:
             summary = map_files(
                 task, self.inputs, self.output, model=self.model, columns=self.column or (),
                 format=self.format, shard_rows=self.shard_rows, encoding=self.encoding,
                 device=self.device, dtype=self.dtype, processes=self.processes, ray=self.ray,
-                progress=True, **written,
+                progress=True, **written, **(settings or {}),
             )  # fmt: skip
         except KeyboardInterrupt:
             line = f"{self.output}: interrupted: run the same command to resume"
@@ -139,7 +147,7 @@ def translate(
 ) -> None:
     """The column translation."""
     own = {"source": source, "target": target, "scores": scores, "align": align}
-    options.run("translate", **own, n_best=n_best, **settings)
+    options.run("translate", settings, **own, n_best=n_best)
 
 
 @app.command()
@@ -149,7 +157,7 @@ def translate(
 def generate(options: MapOptions, **settings: Any) -> None:
     r"""The columns generated_text and stopped. In --stop, \n is a new line."""
     unescape_stop(settings)
-    options.run("generate", **settings)
+    options.run("generate", settings)
 
 
 @app.command()

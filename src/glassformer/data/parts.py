@@ -103,9 +103,9 @@ def read_part(
     yield from _numbered(errors)
 
 
-def first_row(file: Path, columns: Sequence[str], encoding: str = UTF8) -> Row | None:
-    """The first row of a file that can be read."""
-    return next((row for _, row in _read(file, WHOLE, columns, encoding, lambda _: None)), None)
+def read_rows(file: Path, columns: Sequence[str], encoding: str = UTF8) -> Iterator[Row]:
+    """The rows of a file, but for those that cannot be read."""
+    return (row for _, row in _read(file, WHOLE, columns, encoding, lambda _: None))
 
 
 def _numbered(errors: list[InputError]) -> Iterator[tuple[int, InputError]]:

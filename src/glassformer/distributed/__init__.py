@@ -19,6 +19,7 @@ from glassformer.distributed.heartbeat import Heartbeat
 from glassformer.distributed.store import open_store
 from glassformer.errors import CheckpointError, ConfigError, GlassformerError
 
+DEVICES = ("auto", "cpu", "cuda", "mps")
 TIMEOUT = timedelta(minutes=10)  # of an operation in which all processes are alive
 
 
@@ -97,7 +98,7 @@ def join(
     """Join the processes that torchrun started, if any; `group`: form a group even of one process.
     `option` names the device's setting in an error message."""
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    resolved = _device(device, option)
+    resolved = resolve_device(device, option)
     if (size == 1 and not group) or dist.is_initialized():
         return DistributedContext(rank, size, resolved)
     backend = "cpu:gloo,cuda:nccl" if resolved.type == "cuda" else "gloo"
@@ -116,7 +117,13 @@ def join(
     return DistributedContext(rank, size, resolved, store, heartbeat)
 
 
-def _device(name: str, option: str) -> torch.device:
+def resolve_device(name: str, option: str) -> torch.device:
+    """The device of this process; ConfigError if there is none of this name.
+
+    `option` names the device's setting in an error message.
+    """
+    if name not in DEVICES:
+        raise ConfigError(f"{option} {name!r}: write {', '.join(DEVICES[:-1])} or {DEVICES[-1]}")
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if name == "auto":
         name = next((kind for kind, usable in available.items() if usable), "cpu")
