@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from playwright.sync_api import Page
-from screens import Bytes, Server, drawn, nearest_bytes, painted, pixels, table
+from screens import Bytes, Server, drawn, nearest_bytes, painted, pixels, settle, table
 
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
 MODELS = [("toys", "toy encoder"), ("toys", "toy translator"), ("folders", "bert"),
@@ -97,6 +97,8 @@ def test_head(
         scale = found.shape[1] // weights.shape[1]
         assert np.array_equal(found, painted(table(page, "dark"), weights, scale))
         page.keyboard.press("w")
+    settle(page)  # all heads, as lines
+    page.keyboard.press("w")
     drawn(page, MATRIX, stack, "raw")  # and round again
 
 
