@@ -1,13 +1,12 @@
 """A preset against the config.json that its authors published."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from glassformer.checkpoint import ARCHITECTURES
 from glassformer.presets import PRESETS
 
 
-def check_published(name: str, config: Mapping[str, Any]) -> None:
+def check_published(name: str, config: dict[str, Any]) -> None:
     """Only attention's dropout is ours: the fast kernel has none."""
     preset = PRESETS[name]
     model, task = ARCHITECTURES[config["model_type"]].read(config, name)
