@@ -13,6 +13,8 @@ LISTS = ("tolist", "to_list", "to_pylist")  # of numpy, torch and pandas; polars
 
 def plain(value: Any) -> Any:
     """Python's own str, int, list or tuple for those of other libraries."""
+    if type(value) in (int, str):  # by far the most frequent
+        return value
     if isinstance(value, str):
         return str(value)
     for name in LISTS:
