@@ -38,6 +38,7 @@ def bounds_of(q, k, queries, keys, before, after):
     return spans(*rows, before, after), spans(*columns, after, before)
 
 
+@pytest.mark.filterwarnings("ignore:TensorFloat32")  # float32 is to be exact here
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("dtype", LIMITS, ids=str)
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -185,7 +186,7 @@ def test_a_step_of_decoding(name: str, dtype: torch.dtype, monkeypatch) -> None:
     ours = attend(*fast, ones, texts, replace(how, masks={})).cpu().double()
     assert calls  # not torch's kernel
     assert (ours - right).norm() <= LIMITS[dtype] * right.norm()
-    fewer = Sequences.of([max(1, n - 1) for n in lengths], device="cuda")
+    fewer = Sequences.of([max(1, n // 2) for n in lengths], device="cuda")
     wrong = attend(*fast, ones, fewer, replace(how, masks={})).cpu().double()
     assert (wrong - right).norm() > 5 * LIMITS[dtype] * right.norm()
 
