@@ -114,3 +114,19 @@ def given_all(model, prompt, ids):
         logits = model.logits([prompt], targets=[[*start, *ids[:-1]]])[0]
     chances = logits.log_softmax(-1)
     return [row[token].item() for row, token in zip(chances, ids, strict=True)]
+
+
+def test_a_padding_token_within_a_text_has_a_position(tmp_path):
+    """transformers' M2M100 takes the positions from the ids and skips padding tokens.
+
+    From embeddings it counts every token, as we do: our texts contain no padding.
+    """
+    models = pair("m2m_100", tmp_path)
+    source, target = torch.tensor([[5, 6, 7]]), torch.tensor([[2, 5, 0, 7, 9]])
+    embeddings = models.theirs.get_decoder().embed_tokens(target)
+    own = models.ours.logits(source.tolist(), targets=target.tolist())[0]
+    with torch.no_grad():
+        counted = models.theirs(source, decoder_inputs_embeds=embeddings).logits[0]
+        skipped = models.theirs(source, decoder_input_ids=target).logits[0]
+    assert (own - counted).abs().max() < 5e-5
+    assert (own - skipped).abs().amax(-1)[2:].min() > 0.1
