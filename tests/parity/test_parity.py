@@ -37,6 +37,7 @@ from parity import (
     umt5,
     xlm_roberta,
 )
+from sampling import mostly_slow
 
 ALL = (
     albert, bart, bert, deberta, distilbert, electra, gemma2, gemma3, gpt2, gpt_neox, llama,
@@ -46,9 +47,9 @@ ALL = (
 CLASSES = [case for each in ALL for case in each.CASES]
 VARIANTS = [case for each in ALL for case in each.VARIANTS]
 CONTROLS = [
-    pytest.param(each.CASES[0], control, marks=pytest.mark.slow if i else ())
+    param
     for each in ALL
-    for i, control in enumerate(each.CONTROLS)
+    for param in mostly_slow((each.CASES[0], control) for control in each.CONTROLS)
 ]
 # `make test` runs a class, a variant and a wrong config of each architecture, and BERT's heads;
 # `make test-all` runs everything.
