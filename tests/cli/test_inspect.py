@@ -9,6 +9,7 @@ import pytest
 import folders
 import glassformer as gf
 from commands import glassformer, refused
+from gate.wholes import TOKENIZERS
 from glassformer import glass
 from speakers import bert
 
@@ -82,6 +83,15 @@ def test_a_classifier_gives_its_labels(tmp_path: Path) -> None:
     assert found["labels"] == pytest.approx(expected.scores)
     said = glassformer("inspect", tmp_path / "model", TEXT)
     assert all(label in said for label in expected.scores)
+
+
+def test_an_encoder_decoder_gives_its_labels(tmp_path: Path) -> None:
+    name = "BartForSequenceClassification"
+    folder = folders.write(name, tmp_path / "model")
+    (folder / "tokenizer.json").write_text(json.dumps(TOKENIZERS[name]))
+    found = json.loads(glassformer("inspect", folder, "the cat", "--json"))
+    (expected,) = gf.load(folder).classify(["the cat"])
+    assert found["labels"] == pytest.approx(expected.scores)
 
 
 STRANGERS = {

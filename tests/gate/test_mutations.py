@@ -25,9 +25,8 @@ def check(harness: Harness, home: Path, first: int, base: Path | str = "") -> in
     return verdict.result["loads"]
 
 
-@pytest.mark.parametrize("first", range(0, 400, 200))
-def test_four_hundred(first: int, harness: Harness, tmp_path: Path) -> None:
-    loads = sum(check(harness, tmp_path, seed) for seed in range(first, first + 200, AT_ONCE))
+def test_two_hundred(harness: Harness, tmp_path: Path) -> None:
+    loads = sum(check(harness, tmp_path, seed) for seed in range(0, 200, AT_ONCE))
     assert 0 < loads < 100  # most damage shows; some is to what nobody reads
 
 

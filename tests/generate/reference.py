@@ -12,6 +12,7 @@ from transformers import (
     BartConfig,
     GPT2Config,
     LlamaConfig,
+    M2M100Config,
     MarianConfig,
     MBartConfig,
     T5Config,
@@ -78,6 +79,9 @@ MODELS = {
         TRANSLATOR | {"decoder_attention_heads": 4, "decoder_ffn_dim": 41},
     ),
     "mbart": Case("MBartForConditionalGeneration", MBartConfig, TRANSLATOR),
+    "m2m_100": Case(
+        "M2M100ForConditionalGeneration", M2M100Config, TRANSLATOR | {"decoder_ffn_dim": 41}
+    ),
     "t5gemma": Case(
         "T5GemmaForConditionalGeneration",
         T5GemmaConfig,
@@ -98,6 +102,8 @@ OF_THE_FOLDER = {  # what such models have in their generation_config.json
     "marian": {"bad_words_ids": [[0]], "forced_eos_token_id": 1},
     "bart": {"forced_bos_token_id": 3, "forced_eos_token_id": 2, "decoder_start_token_id": 2},
     "t5gemma": {"decoder_start_token_id": 2},
+    # For transformers a padding token within a text has no position: test_same_texts.py shows it.
+    "m2m_100": {"bad_words_ids": [[0]], "decoder_start_token_id": 2},
     "mbart": {"forced_bos_token_id": 3, "forced_eos_token_id": 2, "decoder_start_token_id": 2},
 }
 

@@ -110,6 +110,7 @@ def test_error_rate():
     assert error_rate([[(0, 0), (0, 1)], [(1, 0)]], [gold, gold]) == pytest.approx(1 - 2 / 5)
 
 
+@pytest.mark.slow
 def test_the_benchmark_runs():
     script = Path(__file__).parents[2] / "benchmarks" / "align.py"
     run = subprocess.run(

@@ -23,7 +23,7 @@ def models(request, tmp_path_factory):
     return pair(request.param, tmp_path_factory.mktemp(request.param))
 
 
-def several(models, kind, count=6):
+def several(models, kind, count=3):
     draw = random.Random(f"batch {kind}")
     found = [MAKE[kind](draw, models.common) | {"logprobs": True} for _ in range(count)]
     return [each | {"max_new_tokens": each["max_new_tokens"] + 3} for each in found]
@@ -102,7 +102,7 @@ def test_cached_equals_uncached(models, kind, monkeypatch):
 def test_joined_later_is_as_good_as_alone(models, kind, engine):
     """Three slots, seven texts that come one by one while others are being written."""
     texts = prompts(7, seed=5)
-    for settings in several(models, kind, 3):
+    for settings in several(models, kind):
         settings |= {"max_new_tokens": 9}
         expected = alone(models.ours, texts, settings)
         job = prepare(models.ours.task, None, models.ours.origin, texts, settings)

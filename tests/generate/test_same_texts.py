@@ -35,9 +35,11 @@ def ours(models, prompt, settings):
     return [list(each.ids) for each in found], [each.score for each in found]
 
 
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 5])
 @pytest.mark.parametrize("kind", CASES)
-def test_the_same_texts(models, kind):
-    for number, (prompt, settings) in enumerate(cases(models, kind)):
+def test_the_same_texts(models, kind, every):
+    """Of all cases; of every fifth in `make test`."""
+    for number, (prompt, settings) in list(enumerate(cases(models, kind)))[::every]:
         texts, scores = theirs(models.theirs, prompt, settings)
         if len(texts) < settings.get("num_return_sequences", 1):
             texts, scores = f"allow only {len(texts)}", None
@@ -64,6 +66,7 @@ WITHOUT = {  # what a setting is compared with; None leaves it out
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_every_setting_matters(models):
     """A setting that were not followed would be seen in at least one case."""
     seen = set()
@@ -85,9 +88,9 @@ def test_a_small_difference_in_the_weights_is_noticed(models):
     with torch.no_grad():
         words = other.ours.task.backbone.token_embedding
         words += 0.1 * torch.randn(words.shape)
-    tried = list(cases(models, "beam"))[:30]
+    tried = list(cases(models, "beam"))[:12]
     different = [ours(other, *case)[0] != theirs(models.theirs, *case)[0] for case in tried]
-    assert sum(different) > 10
+    assert sum(different) > 4
 
 
 def test_logprobs_are_the_models_own(models):
@@ -114,3 +117,19 @@ def given_all(model, prompt, ids):
         logits = model.logits([prompt], targets=[[*start, *ids[:-1]]])[0]
     chances = logits.log_softmax(-1)
     return [row[token].item() for row, token in zip(chances, ids, strict=True)]
+
+
+def test_a_padding_token_within_a_text_has_a_position(tmp_path):
+    """transformers' M2M100 takes the positions from the ids and skips padding tokens.
+
+    From embeddings it counts every token, as we do: our texts contain no padding.
+    """
+    models = pair("m2m_100", tmp_path)
+    source, target = torch.tensor([[5, 6, 7]]), torch.tensor([[2, 5, 0, 7, 9]])
+    embeddings = models.theirs.get_decoder().embed_tokens(target)
+    own = models.ours.logits(source.tolist(), targets=target.tolist())[0]
+    with torch.no_grad():
+        counted = models.theirs(source, decoder_inputs_embeds=embeddings).logits[0]
+        skipped = models.theirs(source, decoder_input_ids=target).logits[0]
+    assert (own - counted).abs().max() < 5e-5
+    assert (own - skipped).abs().amax(-1)[2:].min() > 0.1

@@ -1,6 +1,7 @@
 """Every architecture gives the numbers of transformers, and would be caught if it did not."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,7 @@ from parity import (
     umt5,
     xlm_roberta,
 )
+from sampling import mostly_slow
 
 ALL = (
     albert, bart, bert, deberta, distilbert, electra, gemma2, gemma3, gpt2, gpt_neox, llama,
@@ -44,14 +46,18 @@ ALL = (
 )  # fmt: skip
 CLASSES = [case for each in ALL for case in each.CASES]
 VARIANTS = [case for each in ALL for case in each.VARIANTS]
-CONTROLS = [(each.CASES[0], control) for each in ALL for control in each.CONTROLS]
-# Compiling takes seconds: one of each family here, with windows, shared heads and a relative bias;
-# tests/test_compile.py has three more; all of them are in test-all.
-SOME = {id(each.CASES[0]) for each in (modernbert, llama, t5)}
-COMPILED = [
-    pytest.param(case, marks=() if id(case) in SOME else pytest.mark.slow)
-    for case in (*CLASSES, *VARIANTS)
+CONTROLS = [
+    param
+    for each in ALL
+    for param in mostly_slow((each.CASES[0], control) for control in each.CONTROLS)
 ]
+# `make test` runs a class, a variant and a wrong config of each architecture, and BERT's heads;
+# `make test-all` runs everything.
+QUICK = {id(case) for each in ALL for case in (*each.CASES[:1], *each.VARIANTS[:1])}
+QUICK |= {id(case) for case in bert.CASES}
+# In float64 and compiled: one of each family, with windows, shared heads and a relative bias;
+# tests/test_compile.py has three more.
+SOME = {id(each.CASES[0]) for each in (modernbert, llama, t5)}
 WRITERS = [
     each.CASES[0]
     for each in (
@@ -61,17 +67,24 @@ WRITERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", [*CLASSES, *VARIANTS], ids=str)
+def quick(cases: list[Case], some: set[int]) -> list[Any]:
+    """The others are slow."""
+    return [
+        pytest.param(case, marks=() if id(case) in some else pytest.mark.slow) for case in cases
+    ]
+
+
+@pytest.mark.parametrize("case", quick([*CLASSES, *VARIANTS], QUICK), ids=str)
 def test_parity(case: Case, tmp_path: Path) -> None:
     check_parity(case, tmp_path)
 
 
-@pytest.mark.parametrize("case", COMPILED, ids=str)
+@pytest.mark.parametrize("case", quick([*CLASSES, *VARIANTS], SOME), ids=str)
 def test_parity_compiled(case: Case, tmp_path: Path) -> None:
     check_compiled(case, tmp_path)
 
 
-@pytest.mark.parametrize("case", CLASSES, ids=str)
+@pytest.mark.parametrize("case", quick(CLASSES, SOME), ids=str)
 def test_parity_in_float64(case: Case, tmp_path: Path) -> None:
     check_double(case, tmp_path)
 

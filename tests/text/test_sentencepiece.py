@@ -62,13 +62,14 @@ def some_texts(count: int) -> list[str]:
     return [" ".join(choose.choices(WORDS, k=choose.randint(0, 12))) for _ in range(count)]
 
 
+@pytest.mark.parametrize("count", [500, pytest.param(5_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", MODELS)
-def test_pieces_ids_and_texts(name: str) -> None:
+def test_pieces_ids_and_texts(name: str, count: int) -> None:
     data = train(f"{ENGLISH}\n{RUSSIAN}\n{OTHERS}", **MODELS[name])
     right = sentencepiece.SentencePieceProcessor(model_proto=data)
     ours = Tokenizer.from_files({"tokenizer.model": data})
     assert ours is not None
-    texts = some_texts(5000)
+    texts = some_texts(count)
     expected = right.encode(texts)
     assert [encoding.ids for encoding in ours.encode_all(texts)] == expected
     assert ours.ids(texts) == expected

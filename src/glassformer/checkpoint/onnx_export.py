@@ -61,10 +61,10 @@ def export_onnx(
 
 def write_graph(graph: PaddedGraph, path: Path) -> None:
     """Trace the graph and write it, with the weights of a large one in a file beside it."""
-    config, task = graph.task.backbone.config, graph.task
+    config = graph.task.backbone.config
     shape = (3, min(5, config.max_length))
     examples = [  # none of them twice: torch would take them for one input
-        torch.ones(*shape, task.width) if name.endswith("states") else torch.ones(shape).long()
+        torch.ones(*shape, config.width) if name.endswith("states") else torch.ones(shape).long()
         for name in graph.inputs
     ]
     try:

@@ -1,8 +1,8 @@
 """A task as a function of padded texts, as the ONNX files of the field are.
 
-The inputs are `input_ids` and `attention_mask` (and `token_type_ids` of models with segments), each
-(B, T). Padding may stand on either side: each row is first moved to the left, so that a token's
-position is the number of tokens before it.
+The inputs are `input_ids` and `attention_mask`, and `token_type_ids` of models with more than one
+segment, each (B, T). Padding may stand on either side: each row is first moved to the left, so that
+a token's position is the number of tokens before it.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class PaddedTask(PaddedGraph):
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
-        kinds = ("token_type_ids",) if task.backbone.config.segments else ()
+        kinds = ("token_type_ids",) if task.backbone.config.segments > 1 else ()
         self.inputs = ("input_ids", "attention_mask", *kinds)
         self.shapes = ({0: TEXTS, 1: TOKENS},) * len(self.inputs)
 

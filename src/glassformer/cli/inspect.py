@@ -31,7 +31,7 @@ class Inspection:
     """A recorded run of a model, and what of it to show."""
 
     model: Model
-    what: Any  # the input of `record`
+    text: Any  # or token ids; a pair, if there are two
     trace: Trace
     stack: str
     layer: int
@@ -130,7 +130,8 @@ def _record(
         return not name.endswith(".scores")  # as large as the weights, and not shown
 
     if model.task.backbone.config.family == "seq2seq":
-        source = check_length(model, tokenize(model, text).ids)
+        tokenized = tokenize(model, text)
+        source = check_length(model, tokenized.ids)
         what: Any = source, check_length(model, _target(model, source, second))
     else:
         tokenized = tokenize(model, text, second)
@@ -141,7 +142,7 @@ def _record(
     layer = len(attentions(trace, stack)) - 1 if layer is None else layer
     place(trace, stack, layer, head)
     token = int(word) if word is not None and re.fullmatch(r"[0-9]{1,9}", word) else word
-    return Inspection(model, what, trace, stack, layer, head, token, top_k)
+    return Inspection(model, tokenized.inputs, trace, stack, layer, head, token, top_k)
 
 
 def _target(model: Model, source: list[int], text: str | None) -> list[int]:
@@ -190,7 +191,7 @@ def _predicted(view: Inspection) -> list[int] | None:
 
 
 def _labels(view: Inspection) -> dict[str, float]:
-    return view.model.classify([view.what], top_k=view.top_k)[0].scores
+    return view.model.classify([view.text], top_k=view.top_k)[0].scores
 
 
 def _as_json(view: Inspection, lens: bool) -> dict[str, Any]:

@@ -13,7 +13,7 @@ def check_kind(task: Task, call: str) -> None:
     if call in ("embed", "word"):  # any single stack gives vectors
         if task.backbone.config.family == "seq2seq":
             raise InputError(
-                f"{call}: a translation model has no single stack: load another kind of model"
+                f"{call}: an encoder-decoder has two stacks: load an encoder or a decoder"
             )
     elif call == "rank":
         if task.spec.kind != "classification" or len(task.spec.labels) != 1:
