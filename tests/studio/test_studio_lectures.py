@@ -324,6 +324,22 @@ def test_the_span_of_an_answer_is_that_of_answer(open_studio, tmp_path):
     assert alone["predictions"]["kind"] == "none"
 
 
+def test_no_answer_starts_or_ends_with_white_space_alone(open_studio, tmp_path):
+    """Tokens of white space are no answers, in the studio as in `model.answer`."""
+    model, _ = speakers.bytewise("RobertaForQuestionAnswering", tmp_path / "qa")
+    client = open_studio([ServedModel("qa", model, folder="qa")])
+    question, context = "who?", "a   cat \n sat   on  a mat"
+    body = {"model": "qa", "text": question, "second": context}
+    shown = client.post("/api/runs", json=body).json()["predictions"]
+    places = model.tokenizer.encode((question, context)).spans
+    spans = [(places[each["start"]][0], places[each["end"]][1]) for each in shown["spans"]]
+    best = model.answer(question, context, top_k=5)
+    assert [context[start:end].strip() for start, end in spans] == [each.text for each in best]
+    assert [each["p"] for each in shown["spans"]] == pytest.approx([each.score for each in best])
+    blank = client.post("/api/runs", json=body | {"second": "   "}).json()["predictions"]
+    assert blank["kind"] == "span" and blank["spans"] == []
+
+
 def test_the_next_sentence_is_that_of_follows(open_studio, tmp_path):
     model, _ = speakers.bert("BertForPreTraining", tmp_path / "bert", **speakers.LONG)
     client = open_studio([ServedModel("bert", model, folder="bert")])
