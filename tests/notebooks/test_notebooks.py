@@ -18,7 +18,7 @@ COURSE = sorted(HOME.glob("*.ipynb"))
 WORKED = {  # what the lectures work out must be asserted, to the digit
     "1-one-head": (
         "[1, 2, 3, 5, 2, 4]", "[0, 0, 0.5, 0.5, 0]", "> 0.99", "< 1e-06",
-        "[man, chicken]], 0.5)", "'never had positions']) > 0.9",
+        "[man, chicken]], 0.5)", "cue in unplaced[name])) > 0.9",
     ),
     "2-where-weights-come-from": (
         "37888", "[-114.5, 129.7, -38.0, 68.4, 10.8]", "37 * 1024 ** 2",
