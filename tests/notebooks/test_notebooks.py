@@ -50,7 +50,8 @@ WORKED = {  # what the lectures work out must be asserted, to the digit
     ),
     "5b-finetuning": (
         "table['two layers'][1] < table['gf-encoder'][1] == table['random'][1]",
-        "row['context'][answer.start:answer.end] == answer.text", "all(claims.values())",
+        "(answer.start, answer.end) == (read.spans[i][0], read.spans[j][1])",
+        "pair_right > max(always, by_sharing) + 0.03", "all(claims.values())",
     ),
     "6-gpt": (
         "abs(chances.sum() - 1)", "written[len(ids):len(ids) + len(said.ids)]",

@@ -66,7 +66,7 @@ for name in used:
 assert min(cue.no_words for cue in used["second toy"]) <= 0.5  # two answers, one text
 
 # %% 1a000007
-for name, counted in conclusions.items():
+for counted in conclusions.values():
     assert sum(counted.values()) == len(seeds)
     assert not any("not learnt" in sentence for sentence in counted)
 assert not any("position" in each or "either" in each for each in conclusions["second toy"])
