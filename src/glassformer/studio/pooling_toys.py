@@ -94,6 +94,14 @@ def train_variants(vectors: Tensor | None = None, report: Report = silent) -> li
     return trained
 
 
+def reviews_right(model: Model) -> int:
+    """How many of the reviews a trained variant labels correctly."""
+    guesses = model.classify([review for _, review in REVIEWS])
+    return sum(
+        guess.label == LABELS[label] for guess, (label, _) in zip(guesses, REVIEWS, strict=True)
+    )
+
+
 def train_variant(
     variant: Variant, vectors: Tensor | None = None, report: Report = silent
 ) -> Model:
