@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from cells import HOME, checks_of, read, run_here, run_in_jupyter, with_checks, with_data
 
-from sampling import mostly_slow
-
 sys.path.insert(0, str(HOME))
 from render import source_hash
 
@@ -75,7 +73,7 @@ WORKED = {  # what the lectures work out must be asserted, to the digit
 # fmt: on
 
 
-@pytest.mark.parametrize("path", mostly_slow(COURSE, keep=4), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", COURSE, ids=lambda path: path.stem)
 def test_every_cell_and_every_solution_runs(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
