@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
+import lzma
+import os
 import re
 from functools import cache
 from pathlib import Path
@@ -12,11 +14,18 @@ import pytest
 
 from glassformer import pretrained
 from glassformer.cli.main import app
+from glassformer.config import TaskConfig
 from glassformer.presets import PRESETS
+from glassformer.sizes import measure
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "glassformer"
 PAGE = (ROOT / "docs" / "lecturers.md").read_text(encoding="utf-8")
+CORPORA = {  # of gf-encoder, and their files
+    "novels": "english_novels/novels.txt.xz",
+    "Tatoeba": "tatoeba_mono/tatoeba.en.txt.xz",
+    "WordNet": "wordnet_glosses/glosses.tsv.xz",
+}
 COLUMNS = ["what", "computed in", "tested in", "taught in", "shown in"]
 NOTEBOOK = re.compile(r"`([\w-]+)`: (.+)")
 STUDIO = re.compile(r"studio: `(\w+)`")
@@ -84,9 +93,33 @@ def test_the_training_corpora_stand_beside_ours() -> None:
     assert "| English Wikipedia (BERT) | 2,500 million |" in text
     assert "| BooksCorpus (BERT) | 800 million |" in text
     card = (Path(pretrained.__file__).parent / "gf-encoder" / "README.md").read_text()
-    for ours in ("novels", "Tatoeba", "WordNet"):
-        assert re.search(rf"^\| .*{ours}.* \(gf-encoder\) \| [\d.]+ million \|$", text, re.M)
-        assert ours in card
+    assert all(name in card for name in CORPORA)
+    theirs, ours = 2_500 + 800, sum(map(_millions, CORPORA))
+    assert "A hundred times less" in text and 95 < theirs / ours < 105
+    count = re.search(r"An encoder with ([\d,]+) parameters", card)
+    assert count is not None and "a fourteenth of BERT-base's parameters" in text
+    bert = measure(PRESETS["bert-base-uncased"].model, TaskConfig())
+    assert round(sum(part.count for part in bert.parts) / int(count[1].replace(",", ""))) == 14
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CORPORA)
+def test_the_words_of_our_corpora_are_counted(name: str) -> None:
+    path = Path(os.environ.get("GLASSFORMER_DATA", "nowhere"), CORPORA[name])
+    if not path.is_file():
+        pytest.skip("GLASSFORMER_DATA names no folder with this corpus")
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        words = sum(len(line.split()) for line in file)
+    assert _millions(name) == pytest.approx(words / 1e6, abs=0.05)
+
+
+def _millions(name: str) -> float:
+    """The number of words that the course states for one of our corpora."""
+    row = re.search(
+        rf"^\| .*{name}.* \(gf-encoder\) \| ([\d.]+) million \|$", _text("5-bert"), re.M
+    )
+    assert row is not None, name
+    return float(row[1])
 
 
 def _defined(path: Path, scope: str) -> bool:

@@ -158,6 +158,7 @@ def test_words_or_position_is_measured(trained, name):
         (1.0, 0.9, 0.1, "uses the words"), (1.0, 0.1, 0.9, "uses the position"),
         (1.0, 0.9, 0.9, "can use either"), (1.0, 0.1, 0.1, "needs both"),
         (0.4, 0.9, 0.9, "has not learnt"),
+        (1.0, 0.51, 0.9, "uses the position: the right words keep a probability of at least 0.51"),
     ],
 )  # fmt: skip
 def test_the_conclusion_is_that_of_the_numbers(whole, no_positions, no_words, says):

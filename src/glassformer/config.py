@@ -86,8 +86,8 @@ DECODER_SIZES = ("depth", "width", "heads", "key_heads", "head_width", "mlp_widt
 def _fill_head_width(filled: dict[str, Any], side: str = "") -> None:
     """The width of a head, if none is given: the heads of a layer share the layer's width."""
     width, heads = filled.get(f"{side}width"), filled.get(f"{side}heads")
-    given = filled.get(f"{side}head_width") is not None
-    if given or type(width) is not int or type(heads) is not int or heads < 1:
+    has_width = filled.get(f"{side}head_width") is not None
+    if has_width or type(width) is not int or type(heads) is not int or heads < 1:
         return
     if width % heads:
         raise ValueError(

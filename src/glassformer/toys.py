@@ -215,20 +215,25 @@ def _cue(toy: Toy, model: OneHead, text: int, place: int) -> Cue:
     )
 
 
+ENOUGH = 0.75  # well above one half, so that a tie is not taken for knowledge
+
+
 def conclusion(measured: Sequence[Cue]) -> str:
-    """One sentence: which of the two the head used. A cue is enough if the right word is still
-    likelier than not at every ambiguous place."""
-    positions = all(cue.no_words > 0.5 for cue in measured)
-    words = all(cue.no_positions > 0.5 for cue in measured)
-    if not all(cue.whole > 0.5 for cue in measured):
+    """One sentence: which of the two the head used, and what it keeps without the other. A cue is
+    enough if each right word keeps a probability of at least `ENOUGH`."""
+    whole, words, positions = (
+        min(values)
+        for values in zip(*((c.whole, c.no_positions, c.no_words) for c in measured), strict=True)
+    )
+    if whole < ENOUGH:
         return "This head has not learnt the right words: choose another seed."
-    if words and positions:
-        return "This head can use either: the words before or the position alone is enough."
-    if words:
-        return "This head uses the words before: without positions it is still right."
-    if positions:
-        return "This head uses the position: without the words before it is still right."
+    verdict = {
+        (True, True): "can use either",
+        (True, False): "uses the words before",
+        (False, True): "uses the position",
+        (False, False): "needs both",
+    }[words >= ENOUGH, positions >= ENOUGH]
     return (
-        "This head needs both: without positions, or without the words before, it gets at least "
-        "one of these words wrong."
+        f"This head {verdict}: the right words keep a probability of at least {words:.2f} without "
+        f"positions and {positions:.2f} without the words before."
     )

@@ -220,10 +220,11 @@ def test_demo_says_whether_its_heads_use_words_or_positions(demo):
             if "→" in line
         ]
         assert [len(row) for row in rows] == [3, 3]
-        kept = [all(row[i] > 0.5 for row in rows) for i in (1, 2)]
+        kept = [all(row[i] >= 0.75 for row in rows) for i in (1, 2)]
         sentence = next(line for line in lines if line.startswith("This head"))
         said = {(True, True): "either", (True, False): "the words", (False, True): "the position"}
         assert said.get(tuple(kept), "both") in sentence
+        assert all(f"{min(row[i] for row in rows):.2f} without" in sentence for i in (1, 2))
 
 
 def test_demo_shows_its_progress_on_stderr_only(demo):

@@ -122,19 +122,21 @@ def open_model(
 
 
 def inputs(
-    given: Sequence[str] | None, file: Path | None, columns: Sequence[str] | None = None, *,
+    arguments: Sequence[str] | None, file: Path | None, columns: Sequence[str] | None = None, *,
     pair: bool = False, single_document: bool = False, encoding: str = UTF8,
 ) -> DataTable:  # fmt: skip
     """The texts of a command, or pairs of texts: its arguments, lines, or columns of a table."""
     if columns:
-        if file is None or given:
+        if file is None or arguments:
             raise ConfigError(f"--column {columns[0]} is for a table: write --file, and no text")
         if pair and len(columns) == 1:
             raise ConfigError("--pair: write --column twice, once for each text of a pair")
         return read_table(file, columns, encoding)
     if pair:
-        return table_of(pairs(given, file, encoding))
-    read = [t for text in given or () for t in texts(text, None, single_document=single_document)]
+        return table_of(pairs(arguments, file, encoding))
+    read = [
+        t for text in arguments or () for t in texts(text, None, single_document=single_document)
+    ]
     if file is None and read:
         return table_of(read)
     if read:
@@ -168,19 +170,19 @@ def texts(
 
 
 def pairs(
-    given: Sequence[str] | None, file: Path | None, encoding: str = UTF8
+    arguments: Sequence[str] | None, file: Path | None, encoding: str = UTF8
 ) -> list[tuple[str, str]]:
     """Two texts, or lines with a tab between two texts; an empty line is a pair of empty ones."""
-    if given and len(given) > 1:
-        if len(given) > 2 or "-" in given or file is not None:
+    if arguments and len(arguments) > 1:
+        if len(arguments) > 2 or "-" in arguments or file is not None:
             raise ConfigError("give two texts, or - for stdin, or --file: one of them")
-        return [(given[0], given[1])]
-    if given and file is None and given[0] != "-":
+        return [(arguments[0], arguments[1])]
+    if arguments and file is None and arguments[0] != "-":
         raise ConfigError("a pair has two texts: write the second one, too")
     if file is not None and kind(file) == ".tsv":  # two columns, whatever their names
         rows = [line for _, line in read_lines(file, stop, encoding)]
     else:
-        rows = texts(given[0] if given else None, file, encoding=encoding)
+        rows = texts(arguments[0] if arguments else None, file, encoding=encoding)
     for number, line in enumerate(rows, 1):
         if line.strip() and line.count("\t") != 1:
             raise InputError(

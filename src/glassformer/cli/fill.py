@@ -41,8 +41,8 @@ def run(
     task, tokenizer = open_model(model, device, adapter=adapter).able("fill")
     blanks_of = table.apply(lambda texts: fill(task, tokenizer, texts, top_k=top_k))
     console = Console(highlight=False)
-    for masked, found in zip(table.texts, blanks_of, strict=True):
-        blanks = found or []
+    for masked, row_blanks in zip(table.texts, blanks_of, strict=True):
+        blanks = row_blanks or []
         best = filled(masked, blanks)
         if as_json:
             row = {"text": masked, "filled": best, "blanks": [asdict(blank) for blank in blanks]}

@@ -27,8 +27,8 @@ def run(
         results = table.apply(
             lambda texts: sorted(loaded.rank(query, texts), key=lambda each: each.index)
         )
-    found = [(place, each) for place, each in enumerate(results) if each is not None]
-    best = sorted(found, key=lambda row: -row[1].score)
+    ranked = [(place, each) for place, each in enumerate(results) if each is not None]
+    best = sorted(ranked, key=lambda row: -row[1].score)
     if options.out is not None:
         ranks = {place: number for number, (place, _) in enumerate(best, 1)}
         cells = [

@@ -64,8 +64,8 @@ def _of_columns(value: Mapping[str, Any], name: str) -> list[Row]:
     columns = {key: list(column) for key, column in lists.items()}
     sizes = {key: len(column) for key, column in columns.items()}
     if len(set(sizes.values())) > 1:
-        found = ", ".join(f"{key} {size}" for key, size in sizes.items())
-        raise InputError(f"{name}: columns of different lengths ({found}): make them equal")
+        lengths = ", ".join(f"{key} {size}" for key, size in sizes.items())
+        raise InputError(f"{name}: columns of different lengths ({lengths}): make them equal")
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 

@@ -102,7 +102,8 @@ def _answers(
     spans, totals, nothing = windowed.encoding.spans, [], math.inf
     for window, scores in zip(windowed.windows, parts, strict=True):
         inside = spans[window.start : window.end]
-        sums = _sums(context, inside, scores[window.lead : window.lead + len(inside)], search)
+        own = scores[window.lead : window.lead + len(inside)]
+        sums = span_logits(own, [context[a:b] for a, b in inside], search.max_tokens)
         totals.append(sums.flatten().logsumexp(0))
         nothing = min(nothing, float(scores[0].sum()))
         best, places = sums.flatten().topk(min(search.top_k, sums.numel()))
@@ -127,13 +128,16 @@ def _answers(
     ]
 
 
-def _sums(
-    context: str, inside: Sequence[tuple[int, int]], scores: Tensor, search: Search
-) -> Tensor:
-    """Logits of start + end, (T, L): of the spans of 1 … L tokens from token i; −∞ if invalid."""
-    space = torch.tensor([not context[start:end].strip() for start, end in inside])
+def span_logits(
+    scores: Tensor, pieces: Sequence[str], max_tokens: int
+) -> Tensor:  # (T, 2) → (T, L)
+    """Logits of start + end of the spans of 1 … L tokens from token i; −∞ if invalid.
+
+    `pieces` are the characters of each token: no span starts or ends with white space alone.
+    """
+    space = torch.tensor([not piece.strip() for piece in pieces], device=scores.device)
     starts, ends = scores.masked_fill(space[:, None], -math.inf).unbind(-1)
-    longest = min(search.max_tokens, len(inside))
+    longest = min(max_tokens, len(pieces))
     return starts[:, None] + F.pad(ends, (0, longest - 1), value=-math.inf).unfold(0, longest, 1)
 
 

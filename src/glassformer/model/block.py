@@ -102,8 +102,8 @@ class Block(nn.Module):
             mixed = self.attention(self.attention_norm(x, ctx), ctx)
             y = see(self, "attention_sum", x + drop(self.attention_out_norm(mixed, ctx)))
             if self.cross is not None and self.cross_norm is not None:
-                found = self.cross(self.cross_norm(y, ctx), ctx)
-                y = see(self, "cross_sum", y + drop(self.cross_out_norm(found, ctx)))
+                crossed = self.cross(self.cross_norm(y, ctx), ctx)
+                y = see(self, "cross_sum", y + drop(self.cross_out_norm(crossed, ctx)))
             added = self.mlp(self.mlp_norm(x if self.parallel else y, ctx), ctx)
             return see(self, "out", y + drop(self.mlp_out_norm(added, ctx)))
 

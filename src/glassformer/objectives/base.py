@@ -126,9 +126,9 @@ class Objective(ABC):
     def check_initial(self, recipe: RecipeFields) -> None:  # noqa: B027
         """As `check`, once the initial model can be looked at."""
 
-    def keeps_head(self, recipe: RecipeFields, head: TaskConfig, wanted: TaskConfig) -> bool:
+    def keeps_head(self, recipe: RecipeFields, head: TaskConfig, target: TaskConfig) -> bool:
         """Whether the head of the initial model is the one to train on."""
-        return (head.kind, head.labels) == (wanted.kind, wanted.labels)
+        return (head.kind, head.labels) == (target.kind, target.labels)
 
     def wrap(self, recipe: RecipeFields, task: Task, files: Mapping[str, bytes]) -> Task:
         """The task that is trained; `files` are those beside the model."""

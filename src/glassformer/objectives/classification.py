@@ -278,9 +278,9 @@ class ClassificationObjective(TableObjective):
             f"objective.pool = {pool!r}: in the layout of this model it is {usual}: leave it out"
         )
 
-    def keeps_head(self, recipe: RecipeFields, head: TaskConfig, wanted: TaskConfig) -> bool:
+    def keeps_head(self, recipe: RecipeFields, head: TaskConfig, target: TaskConfig) -> bool:
         pool = recipe.objective.pool
-        return super().keeps_head(recipe, head, wanted) and pool in (None, head.pool)
+        return super().keeps_head(recipe, head, target) and pool in (None, head.pool)
 
     def wrap(self, recipe: RecipeFields, task: Task, files: Any) -> Task:
         several = recipe.data.label_separator is not None  # the same head: the data decides

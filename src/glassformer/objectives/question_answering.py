@@ -179,14 +179,14 @@ def _paragraph(row: Row, number: int, where: str) -> dict[str, Any]:
         starts = [None] * len(texts)
     if not isinstance(context, str) or len(texts) != len(starts):
         raise InputError(f"{where}: give a context, and for each answer its text and its start")
-    found = []
+    located = []
     for text, start in zip(texts, starts, strict=True):
         at = context.find(str(text)) if start is None else start
         if at < 0:
             raise InputError(f"{where}: the context does not have the answer {shown(text)}")
-        found.append({"text": text, "answer_start": at})
-    asked = {"id": str(row.get("id", number)), "question": question, "answers": found}
-    return {"context": context, "qas": [asked | {"is_impossible": not found}]}
+        located.append({"text": text, "answer_start": at})
+    asked = {"id": str(row.get("id", number)), "question": question, "answers": located}
+    return {"context": context, "qas": [asked | {"is_impossible": not located}]}
 
 
 OBJECTIVE = QuestionAnsweringObjective()

@@ -25,8 +25,9 @@ LABELS = ("negative", "positive")
 JUDGEMENTS = (
     *((label, f"I {word} the {what}!") for label, word in enumerate(("hated", "loved"))
       for what in ("movie", "film")),
-    *((label, f"The {what} was {word}.") for label, words in enumerate((("dull", "boring"),
-      ("great", "wonderful"))) for word in words for what in ("story", "music", "end", "plot")),
+    *((label ^ negated, f"The {what} was {'not ' * negated}{word}.") for negated in (0, 1)
+      for label, words in enumerate((("dull", "boring"), ("great", "wonderful")))
+      for word in words for what in ("story", "music", "end", "plot")),
 )  # fmt: skip
 OTHERS = (
     "We saw it on a rainy night.", "The room was full.", "It was late.", "My friends came too.",
@@ -41,9 +42,11 @@ def _review(number: int, judgement: str) -> str:
     return " ".join([*around[: number % 3], judgement, *around[number % 3 :]])
 
 
-REVIEWS = tuple(
-    (label, _review(number, judgement))
-    for number, (label, judgement) in enumerate((*JUDGEMENTS, *JUDGEMENTS))
+# Each judgement among other sentences, and alone. With “not”, two words of a sentence decide: two
+# heads can attend to one each, and a single vector v gives most weight to one of them.
+REVIEWS = (
+    *((label, _review(number, each)) for number, (label, each) in enumerate(JUDGEMENTS)),
+    *JUDGEMENTS,
 )
 WIDTH, MAPPED, STEPS = 8, 8, 200
 
@@ -89,6 +92,14 @@ def train_variants(vectors: Tensor | None = None, report: Report = silent) -> li
     for variant in VARIANTS:
         trained.append(train_variant(variant, vectors, report_part))
     return trained
+
+
+def reviews_right(model: Model) -> int:
+    """How many of the reviews a trained variant labels correctly."""
+    guesses = model.classify([review for _, review in REVIEWS])
+    return sum(
+        guess.label == LABELS[label] for guess, (label, _) in zip(guesses, REVIEWS, strict=True)
+    )
 
 
 def train_variant(

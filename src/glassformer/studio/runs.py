@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -140,7 +140,7 @@ class RunInput:
     ids: list[int]  # of the positions that have predictions
     edit: Edit
     complete: bool = True
-    second: Sequence[int] = ()  # the places of the second text's tokens
+    second: Mapping[int, str] | None = None  # its tokens' characters, by their place
 
 
 def record_run(model: Model, request: RunRequest, id: str, progress: JobMonitor) -> RecordedRun:

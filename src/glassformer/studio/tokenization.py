@@ -25,7 +25,7 @@ class TokenizedText:
     ids: list[int]
     tokens: list[Token]
     inputs: Text | list[int]  # as `record` takes it
-    second: list[int] = field(default_factory=list)  # the places of the second text's tokens
+    second: dict[int, str] = field(default_factory=dict)  # its tokens' characters, by their place
 
 
 def mask_token(tokenizer: Tokenizer | None) -> str | None:
@@ -50,12 +50,13 @@ def tokenize(model: Model, text: str, second: str | None = None) -> TokenizedTex
     if not encoding.ids:
         raise InputError(f"the tokenizer finds no token in {shown(text)}: write a text")
     tokens = _tokens(model.tokenizer, encoding, (text, second or ""))
-    places = [
-        i
-        for i, (of, special) in enumerate(zip(encoding.texts, encoding.special, strict=True))
-        if of == 1 and not special
-    ]
-    return TokenizedText(encoding.ids, tokens, inputs, places)
+    rows = enumerate(zip(encoding.texts, encoding.special, encoding.spans, strict=True))
+    characters = {
+        i: (second or "")[start:end]
+        for i, (home, special, (start, end)) in rows
+        if home == 1 and not special
+    }
+    return TokenizedText(encoding.ids, tokens, inputs, characters)
 
 
 def tokenize_target(model: Model, text: str) -> list[int]:

@@ -61,9 +61,15 @@ assert np.allclose(toys.FIRST.bigrams(), pairs)
 
 # %% 1a000005
 for name in used:
-    assert min(used[name]["as trained"]) > 0.9
-    assert min(used[name]["never had positions"]) > 0.9  # words are enough
-assert min(used["second toy"]["trained, words alike"]) <= 0.5  # two answers, one text
+    assert min(cue.whole for cue in used[name]) > 0.9
+    assert min(cue.whole for cue in unplaced[name]) > 0.9  # words are enough
+assert min(cue.no_words for cue in used["second toy"]) <= 0.5  # two answers, one text
+
+# %% 1a000007
+for counted in conclusions.values():
+    assert sum(counted.values()) == len(seeds)
+    assert not any("not learnt" in sentence for sentence in counted)
+assert not any("position" in each or "either" in each for each in conclusions["second toy"])
 
 # %% 7f6d4f0d
 assert W["attention.query.weight"].shape == (20, 20)

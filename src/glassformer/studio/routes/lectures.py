@@ -12,7 +12,13 @@ from glassformer.loaded import Model
 from glassformer.studio.guard import no_model
 from glassformer.studio.jobs import JobMonitor
 from glassformer.studio.page_schemas import Pooling, PoolingRequest, Sheet, Sheets
-from glassformer.studio.pooling_toys import VARIANTS, random_vectors, train_variants
+from glassformer.studio.pooling_toys import (
+    REVIEWS,
+    VARIANTS,
+    random_vectors,
+    reviews_right,
+    train_variants,
+)
 from glassformer.studio.routes.responses import as_json, parse_body
 from glassformer.studio.samples import ServedModel
 from glassformer.studio.state import StudioState
@@ -25,7 +31,8 @@ MAX_SEED = 1 << 31
 
 def add_routes(app: FastAPI, state: StudioState) -> None:
     tables = {id: each for id, each in state.models.items() if pooling.is_table(each.model)}
-    trained: dict[str, list[Model]] = {}  # the variants, by the id of their vectors
+    # The variants and how many reviews each has right, by the id of their vectors.
+    trained: dict[str, list[tuple[Model, int]]] = {}
 
     @app.get("/api/slides/pooling")
     async def printed_pooling() -> Response:
@@ -58,11 +65,18 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
 
     def variants(query: PoolingRequest, monitor: JobMonitor) -> Pooling:
         if query.vectors not in trained:
-            trained[query.vectors] = train_variants(vectors_of(query.vectors), monitor.report)
+            models = train_variants(vectors_of(query.vectors), monitor.report)
+            trained[query.vectors] = [(model, reviews_right(model)) for model in models]
+        formulas = [
+            f"{variant.formula}; {right} of {len(REVIEWS)} reviews right"
+            for variant, (_, right) in zip(VARIANTS, trained[query.vectors], strict=True)
+        ]
         return Pooling(
             variants=[
-                pooling.pooled(model, variant.name, variant.formula, query.text, query.word)
-                for variant, model in zip(VARIANTS, trained[query.vectors], strict=True)
+                pooling.pooled(model, variant.name, formula, query.text, query.word)
+                for variant, formula, (model, _) in zip(
+                    VARIANTS, formulas, trained[query.vectors], strict=True
+                )
             ],
             vectors=[("", "trained with it"), (RANDOM, "random, fixed"), *_names(tables)],
             python=variants_code(query.text, vectors_code(query.vectors)),

@@ -32,11 +32,11 @@ from glassformer.studio.views.measures import MEASURES, measures
 ABLATION = "ablation"
 
 
-def find_head(run: RecordedRun, sought: str, progress: JobMonitor) -> FoundHead:
-    """Raises InputError if this run has nothing of what is sought."""
-    prefix, colon, rest = sought.partition(":")
+def find_head(run: RecordedRun, search: str, progress: JobMonitor) -> FoundHead:
+    """Raises InputError if this run has no head for this search."""
+    prefix, colon, rest = search.partition(":")
     named = [stack for stack in run.row.stacks if colon and stack.name == prefix]
-    what, stacks = (rest, named) if named else (sought, run.row.stacks)
+    what, stacks = (rest, named) if named else (search, run.row.stacks)
     if what == ABLATION:
         candidates = _by_ablation(run, stacks, progress)
     elif what in {measure.id for measure in MEASURES}:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from glassformer.glass import Prediction, Trace
 from glassformer.glass import predictions as token_predictions
-from glassformer.inference.answer import Search
+from glassformer.inference.answer import Search, span_logits
 from glassformer.inference.classify import SCORES
 from glassformer.loaded import Model
 from glassformer.precision import widen
@@ -27,13 +27,13 @@ def predictions(
     ids: Sequence[int],
     text: str | None,
     *,
-    second: Sequence[int] = (),
+    second: Mapping[int, str] | None = None,
 ) -> Predictions:
     """Predictions at each mask, at each token, for the whole text or of a span, depending on the
     task; and whether the second text of a pair follows the first, if the model predicts that.
 
     `ids` are the model's input tokens (of a translation, the decoder's); `text` is the translation;
-    `second` are the places of the second text's tokens.
+    `second` has the characters of each token of the second text, by its place.
     """
     made = _predictions(model, trace, ids, text, second)
     if not second or NEXT_SENTENCE not in trace:
@@ -42,7 +42,11 @@ def predictions(
 
 
 def _predictions(
-    model: Model, trace: Trace, ids: Sequence[int], text: str | None, second: Sequence[int]
+    model: Model,
+    trace: Trace,
+    ids: Sequence[int],
+    text: str | None,
+    second: Mapping[int, str] | None,
 ) -> Predictions:
     predicts = model.task.spec.traits.predicts
     if predicts == "masked_tokens":
@@ -66,19 +70,20 @@ def _predictions(
     return Predictions(kind="none")
 
 
-def answer_spans(logits: Tensor, places: Sequence[int]) -> Predictions:  # (T, 2)
+def answer_spans(logits: Tensor, tokens: Mapping[int, str]) -> Predictions:  # (T, 2)
     """The likeliest spans of these tokens, as `model.answer` ranks them, and the probabilities of
-    their starts and ends."""
-    scores = widen(logits).double()[list(places)]  # (S, 2)
+    each token as a start and as an end. `tokens` has the characters of each, by its place."""
+    places = list(tokens)
+    scores = widen(logits).double()[places]  # (S, 2)
     shares = torch.zeros_like(widen(logits).double())
-    shares[list(places)] = scores.softmax(0)
-    sums = scores[:, :1] + scores[:, 1]  # (S, S): from a start (row) to an end
-    allowed = torch.ones_like(sums).triu().tril(Search.max_tokens - 1).bool()
-    chances = sums.masked_fill(~allowed, -math.inf).flatten().softmax(0)
-    best, order = chances.topk(min(TOP, int(allowed.sum())))
+    shares[places] = scores.softmax(0)
+    sums = span_logits(scores, list(tokens.values()), Search.max_tokens)  # (S, L)
+    valid = int(sums.isfinite().sum())
+    best, order = sums.flatten().softmax(0).topk(min(TOP, valid))
     spans = [
-        AnswerSpan(start=places[i // len(places)], end=places[i % len(places)], p=p)
+        AnswerSpan(start=places[first], end=places[first + further], p=p)
         for i, p in zip(order.tolist(), best.tolist(), strict=True)
+        for first, further in [divmod(i, sums.shape[1])]
     ]
     starts, ends = shares.T.tolist()
     return Predictions(kind="span", spans=spans, starts=starts, ends=ends)

@@ -38,19 +38,19 @@ def product(
     run: RecordedRun, stack: StackName, layer: int, head: int, query: int, name: str, row: int
 ) -> MatrixProduct:
     """W x + b, and how its entry `row` comes about."""
-    found = linear_map(run, stack, layer, head, query, name)
-    rows = found.weight.shape[0]
+    matrix = linear_map(run, stack, layer, head, query, name)
+    rows = matrix.weight.shape[0]
     if row < 0:
         raise InputError(f"row {row}: {name} has rows 0 to {rows - 1}")
     row = min(row, rows - 1)  # an entry that is chosen in a longer vector
     return MatrixProduct(
         rows=rows,
         row=row,
-        x=significant(found.x, DIGITS),
-        y=significant(F.linear(found.x, found.weight, found.bias), DIGITS),
-        weights=significant(found.weight[row], DIGITS),
-        bias=None if found.bias is None else float(found.bias[row]),
-        key=found.key,
+        x=significant(matrix.x, DIGITS),
+        y=significant(F.linear(matrix.x, matrix.weight, matrix.bias), DIGITS),
+        weights=significant(matrix.weight[row], DIGITS),
+        bias=None if matrix.bias is None else float(matrix.bias[row]),
+        key=matrix.key,
     )
 
 
@@ -72,7 +72,7 @@ def linear_map(
     at_name, at = head_place(run, stack, layer, head, query)
     steps = head_steps(at)
     operand = next(
-        (found for step in steps for each in step.formulas if (found := _operand(each, name))), None
+        (part for step in steps for each in step.formulas if (part := _operand(each, name))), None
     )
     if operand is None:
         raise InputError(f"{name}: there is no such matrix in the formulas of this head")
@@ -101,7 +101,7 @@ def _operand(formula: JsonValue, name: str) -> JsonValue:
         return None
     if formula[:2] == ["of", name]:
         return formula[2]
-    return next((found for each in formula if (found := _operand(each, name))), None)
+    return next((part for each in formula if (part := _operand(each, name))), None)
 
 
 def _module(at: HeadPlace, name: str) -> nn.Linear:

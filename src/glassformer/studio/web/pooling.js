@@ -6,7 +6,7 @@ import { sheet } from "./sheets.js";
 import { strip } from "./tokens.js";
 
 const TABS = [["slides", "the slides' numbers"], ["variants", "variants, trained here"], ["model", "this model"]];
-const REVIEW = "We saw it on a rainy night. I loved the movie! The room was full.";
+const REVIEW = "We saw it on a rainy night. The plot was not dull. The room was full.";
 
 const MOST = 60; // words whose numbers are exported
 const wordsOf = ([{ sentences }]) => sentences.flatMap(({ words }) => words);
