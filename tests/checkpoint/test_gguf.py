@@ -70,6 +70,7 @@ def theirs(path: Path) -> Any:
         return reference.eval(), transformers.AutoTokenizer.from_pretrained(**where)
 
 
+@pytest.mark.slow
 def test_smollm2_says_what_transformers_says(model: gf.Model, theirs: Any) -> None:
     reference, _ = theirs
     inputs = {"ids": [model.tokenizer.encode(prompt).ids for prompt in PROMPTS]}
@@ -106,6 +107,7 @@ def test_smollm2_goes_on_sensibly(model: gf.Model) -> None:
     assert [model.tokenizer.decode(line) for line in outputs] == list(PROMPTS.values())
 
 
+@pytest.mark.slow
 def test_smollm2_is_cut_as_its_own_tokenizer_cuts(model: gf.Model, theirs: Any) -> None:
     """transformers knows the merges; that digits are cut out first, which it does not, is added."""
     backend = tokenizers.Tokenizer.from_str(theirs[1].backend_tokenizer.to_str())

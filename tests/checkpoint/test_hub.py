@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import folders
+from sampling import mostly_slow
 
 NOBODY = "http://127.0.0.1:9"  # answers there
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -109,7 +110,7 @@ def test_a_name_is_fetched_once_and_then_opened_offline(
     assert (again.returncode, again.stdout) == (0, "1\n"), again.stderr
 
 
-@pytest.mark.parametrize("more", [{"HF_HUB_OFFLINE": "1"}, {}], ids=["offline", "unreachable"])
+@pytest.mark.parametrize("more", mostly_slow([{"HF_HUB_OFFLINE": "1"}, {}]), ids=str)
 def test_offline_one_line_says_what_to_do(more: dict[str, str], tmp_path: Path) -> None:
     done = load("someone/small", home=tmp_path / "home", endpoint=NOBODY, **more)
     assert done.stdout.startswith("someone/small: no such folder, and the hub did not provide it")

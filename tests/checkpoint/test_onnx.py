@@ -40,6 +40,7 @@ from parity import (
     t5gemma,
     umt5,
 )
+from sampling import mostly_slow
 
 DEPTHS = {"num_hidden_layers", "encoder_layers", "decoder_layers"}
 SMALL = [
@@ -108,7 +109,7 @@ def check_same(case: Case, folder: Path) -> None:
         assert kit.difference(answers(folder / "onnx", given, left=False), ours) <= 1e-4
 
 
-@pytest.mark.parametrize("case", SMALL, ids=str)
+@pytest.mark.parametrize("case", mostly_slow(SMALL), ids=str)
 def test_onnxruntime_says_the_same(case: Case, tmp_path: Path) -> None:
     check_same(case, tmp_path)
 
@@ -174,6 +175,7 @@ def test_what_cannot_be_written_is_one_line(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_model_in_the_folder_stays(small: Path, tmp_path: Path) -> None:
     """ONNX files may stand beside the weights."""
     before = (small / "model.safetensors").read_bytes()

@@ -227,6 +227,7 @@ def test_a_computed_table_may_be_long_but_not_without_end(
     refusal(folder, "max_position_embeddings", f"{(longest + 1) * width:,}")
 
 
+@pytest.mark.slow
 def test_what_is_said_of_a_pickle_helps(whole: dict[str, Path], tmp_path: Path) -> None:
     """The line of the error, run as it stands, makes a folder that opens."""
     old = folders.copy(whole[CLASSIFY], tmp_path / "old")

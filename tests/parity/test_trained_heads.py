@@ -82,6 +82,7 @@ def test_other_encoders_are_trained_and_agree(preset, fields, tmp_path):
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_tuned_minilm_agrees(tmp_path):
     """Some real steps from real weights, by the short form."""
     name, text = labelled("classification", 60)
@@ -99,14 +100,16 @@ def test_a_tuned_minilm_agrees(tmp_path):
         torch.testing.assert_close(scores, other, rtol=0, atol=1e-5)
 
 
-def test_several_labels_agree(tmp_path):
-    """Learnt with any number of labels a text; transformers knows it, and has the same loss."""
+@pytest.mark.parametrize("steps", [3, pytest.param(300, marks=pytest.mark.slow)])
+def test_several_labels_agree(steps, tmp_path):
+    """With any number of labels a text: transformers knows it, and has the same loss."""
     rows = [line.split("\t")[0] for line in labelled("classification", 600)[1].splitlines()[1:]]
     told = [(row, [word for word in ("cat", "sea") if word in row.split()]) for row in rows]
     recipe = write_recipe(
         tmp_path, "classification", data={"label_separator": "|"},
-        train={"steps": 300, "micro_batch_tokens": 1024, "learning_rate": 0.01, "warmup": 20,
-               "evaluate_every": 100, "save_every": 300, "weight_decay": 0.0},
+        train={"steps": steps, "micro_batch_tokens": 1024, "learning_rate": 0.01,
+               "warmup": steps // 15, "evaluate_every": steps // 3, "save_every": steps,
+               "weight_decay": 0.0},
     )  # fmt: skip
     recipe.write_text(recipe.read_text() + "\n[model.dropout]\nembedding = 0\nresidual = 0\n")
     table = "".join(f"{row}\t{'|'.join(names)}\n" for row, names in told)
@@ -115,7 +118,8 @@ def test_several_labels_agree(tmp_path):
     assert "→ (none)" in dry or "→ cat" in dry
     said = glassformer("pretrain", recipe, "--out", tmp_path / "run", "--json")
     valid = json.loads(said)["valid"]
-    assert valid["micro_f1"] > 0.95 and valid["exact_match"] > 0.95
+    learnt = steps == 300
+    assert not learnt or min(valid["micro_f1"], valid["exact_match"]) > 0.95
     found = json.loads(glassformer("evaluate", tmp_path / "run/model", recipe, "--json"))
     assert {name: found[name] for name in valid} == valid
     glassformer("export", tmp_path / "run/model", tmp_path / "out")
@@ -132,7 +136,7 @@ def test_several_labels_agree(tmp_path):
     (mine,) = model.classify(text)
     scores = torch.tensor([mine.scores[label] for label in model.task.spec.labels])
     torch.testing.assert_close(scores, other.logits[0].sigmoid(), rtol=0, atol=1e-5)
-    assert scores[0] > 0.5 > scores[1]
+    assert not learnt or scores[0] > 0.5 > scores[1]
 
 
 def test_what_the_scores_of_a_head_mean_is_said_by_the_data(tmp_path):
