@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import time
@@ -83,6 +84,7 @@ class DistributedContext:
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, CheckpointError) as error:
+            _keep_group()
             dead = [] if self.heartbeat is None else self.heartbeat.dead()
             if not dead:
                 raise
@@ -90,6 +92,13 @@ class DistributedContext:
             raise GlassformerError(
                 f"{', '.join(dead)} has ended; see its output for the reason ({reason:.200})"
             ) from None
+
+
+def _keep_group() -> None:
+    """Never free the group of an operation that failed. Whoever frees it waits for its threads, and
+    may hold the interpreter's lock, which these threads need to free the operation."""
+    if dist.is_initialized():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(dist.group.WORLD))
 
 
 def join(
