@@ -16,6 +16,8 @@ import pytest
 from harness import at_step, damaged, live, metrics, result, signal_self, steps, write_recipe
 from ranks import ranks
 
+from sampling import mostly_slow
+
 CLOSE = 1e-6
 
 
@@ -41,7 +43,7 @@ def facts(run: Path, step: int) -> dict[str, Any]:
 
 # With dropout: it is a row's own, whoever takes the row. The part for testing is one row:
 # the second process has nothing to evaluate.
-@pytest.mark.parametrize("family", ["decoder", "encoder", "seq2seq"])
+@pytest.mark.parametrize("family", mostly_slow(["seq2seq", "encoder", "decoder"]))
 def test_two_processes_learn_the_same(family: str, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, family, micro_batches=4, valid=1)
     assert live("pretrain", recipe, "--out", tmp_path / "one").status == 0
