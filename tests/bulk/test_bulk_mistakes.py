@@ -119,7 +119,7 @@ def test_a_device_that_is_missing_is_refused_before_a_worker_starts(
     job: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
-    monkeypatch.setattr("glassformer.bulk.run.in_processes", lambda *arguments: 1 / 0)
+    monkeypatch.setattr("glassformer.bulk.run.shards_in_processes", lambda *arguments: 1 / 0)
     words = ["map", "embed", job[2], str(tmp_path / "new"), *job[4:], "--processes", "2"]
     line = refused(*words, "--device", "mps", code=2)
     assert line == "glassformer: --device 'mps': this machine has none: write auto or cpu\n"

@@ -23,7 +23,7 @@ from glassformer.bulk.manifest import (
     read_manifest,
     write_manifest,
 )
-from glassformer.bulk.processes import in_processes
+from glassformer.bulk.processes import shards_in_processes
 from glassformer.bulk.shards import ShardResult, ShardWorker, WorkerSpec
 from glassformer.bulk.tasks import TASKS
 from glassformer.bulk.writers import FORMATS, JSONL, PARQUET
@@ -235,7 +235,7 @@ def _engine(
 
         return on_ray(spec, numbers, processes)
     if processes > 1:
-        return in_processes(spec, numbers, processes)
+        return shards_in_processes(spec, numbers, processes)
     worker = ShardWorker(spec)
     return map(worker.run, numbers)
 

@@ -243,8 +243,7 @@ class Builder:
         folder, settings = self._tokenizer_folder, self.recipe.tokenizer
         family = self.objective.family
         made_from = folder / "made_from.json"
-        data = self.recipe.data.model_dump(mode="json")
-        key = [family, data, settings.model_dump()]
+        key = [family, self.recipe.data.key(), settings.model_dump()]
         if folder != self.paths.out / "tokenizer" or self._is_trained(made_from, key):
             return self.tokenizer
         self.paths.report("training a tokenizer", None)
@@ -322,7 +321,7 @@ class Builder:
             self.objective.read(self.recipe, paths, part), tokenizer, paths.out / "data" / part,
             files=source_files(data, paths, part), again=not checkpoints(paths.out),
             kind=self.objective.store_kind(self.recipe, paths),
-            sources=[json.dumps([part, data.model_dump()])], labels=paths.labels,
+            sources=[json.dumps([part, data.key()])], labels=paths.labels, workers=data.workers,
         )  # fmt: skip
         for progress in steps:
             paths.report(f"preparing {part}" if progress.characters else part, progress)
