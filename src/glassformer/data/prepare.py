@@ -10,6 +10,7 @@ from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from glassformer.data.encoding_processes import encode_in_processes
 from glassformer.data.fingerprints import difference, fingerprints
 from glassformer.data.label_alignment import (
     Document,
@@ -145,8 +146,6 @@ def _encoded(
 ) -> Iterator[EncodedChunk]:
     if workers == 1:
         return map(encoder, unread)
-    from glassformer.data.encoding_processes import encode_in_processes
-
     return encode_in_processes(unread, encoder, workers)
 
 
