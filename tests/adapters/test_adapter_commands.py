@@ -72,6 +72,7 @@ def test_embed_with_an_adapter(folders: Folders, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_studio_serves_the_model_and_the_adapted_one(folders: Folders) -> None:
     base, adapter = folders
     port = free_port()

@@ -16,8 +16,6 @@ import pytest
 from harness import at_step, damaged, live, metrics, result, signal_self, steps, write_recipe
 from ranks import ranks
 
-from sampling import mostly_slow
-
 CLOSE = 1e-6
 
 
@@ -43,7 +41,8 @@ def facts(run: Path, step: int) -> dict[str, Any]:
 
 # With dropout: it is a row's own, whoever takes the row. The part for testing is one row:
 # the second process has nothing to evaluate.
-@pytest.mark.parametrize("family", mostly_slow(["seq2seq", "encoder", "decoder"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["seq2seq", "encoder", "decoder"])
 def test_two_processes_learn_the_same(family: str, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, family, micro_batches=4, valid=1)
     assert live("pretrain", recipe, "--out", tmp_path / "one").status == 0
@@ -64,6 +63,7 @@ def test_other_batches_would_be_seen(tmp_path: Path) -> None:
         check_close(metrics(tmp_path / "other"), metrics(tmp_path / "one"))
 
 
+@pytest.mark.slow
 def test_a_run_may_change_its_number_of_processes(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, micro_batches=2)
     live("pretrain", recipe, "--out", tmp_path / "one")
