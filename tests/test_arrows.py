@@ -43,7 +43,16 @@ HOUSE = (
     {"fields"},
     {"config"},
     {"tensor_files"},
-    {"strictjson", "durable", "safe_files", "pretrained", "precision", "distributed", "progress"},
+    {
+        "strictjson",
+        "durable",
+        "safe_files",
+        "pretrained",
+        "precision",
+        "distributed",
+        "processes",
+        "progress",
+    },
     {"strict"},
     {"errors", "version"},
 )

@@ -3,6 +3,7 @@
 import importlib.util
 
 MAX_LINE, MAX_SHOWN = 1_000, 80  # characters
+DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
 class GlassformerError(Exception):
@@ -31,6 +32,13 @@ class CheckpointError(GlassformerError):
 
 class InputError(GlassformerError):
     """A text, or a list of token ids, that the model cannot read."""
+
+
+def check_device_name(name: str, option: str) -> None:
+    """ConfigError if no device has this name; `option` is how the user has set it."""
+    *names, last = DEVICES
+    if name not in DEVICES:
+        raise ConfigError(f"{option} {name!r}: write {', '.join(names)} or {last}")
 
 
 def check_installed(feature: str, extra: str, *packages: str) -> None:

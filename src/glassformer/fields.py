@@ -55,6 +55,7 @@ class DataConfig(SourceConfig):
     label_separator: str | None = Field(default=None, min_length=1)  # several labels per text: a|b
     # The column of CoNLL files; the last one (or upos) if not given.
     tag: ColumnNumber | str | None = None
+    workers: Annotated[int, Field(ge=1, le=1_000)] = 1  # processes that encode the text
     skip_bad: bool = False  # count and log unusable rows and files, do not stop
     fold: str | None = None  # hold out part 3/10 …
     fold_by: Literal["text", "name"] = "text"  # … chosen by hash, or by file name in each label
@@ -63,6 +64,10 @@ class DataConfig(SourceConfig):
     def sources(self) -> tuple[SourceConfig, ...]:
         """All training sources."""
         return (self, *self.more)
+
+    def key(self) -> dict[str, Any]:
+        """The fields that decide which ids are written."""
+        return self.model_dump(mode="json", exclude={"workers"})
 
     @property
     def splits(self) -> bool:

@@ -46,6 +46,20 @@ def test_classify_with_an_adapter(folders: Folders) -> None:
     assert row["scores"] != pytest.approx(plain["scores"], abs=1e-3)
 
 
+def test_map_with_an_adapter(folders: Folders, tmp_path: Path) -> None:
+    base, adapter = folders
+    (tmp_path / "x.txt").write_text("the cat\nwho was on the mat\n")
+    words = ("map", "classify", tmp_path / "x.txt", tmp_path / "out", "--model", base)
+    glassformer(*words, "--adapter", adapter, "--device", "cpu")
+    lines = (tmp_path / "out" / "part-00000.jsonl").read_text().splitlines()
+    expected = gf.load(base, adapter=adapter).classify(["the cat", "who was on the mat"])
+    for line, each in zip(lines, expected, strict=True):
+        assert json.loads(line)["probability"] == pytest.approx(each.score, abs=1e-5)
+    assert "another job began in this folder (the model has changed" in refused(*words, code=2)
+    words = ("map", "tokenize", *words[2:], "--adapter", adapter)
+    assert "does not change token ids" in refused(*words, code=2)
+
+
 def test_embed_with_an_adapter(folders: Folders, tmp_path: Path) -> None:
     base, adapter = folders
     row = json.loads(glassformer("embed", base, "the cat", "--json", "--adapter", adapter))
@@ -58,6 +72,7 @@ def test_embed_with_an_adapter(folders: Folders, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_studio_serves_the_model_and_the_adapted_one(folders: Folders) -> None:
     base, adapter = folders
     port = free_port()

@@ -63,6 +63,7 @@ def wait_for(what: object) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_one_line_and_a_killed_parent_takes_its_workers_along(
     tmp_path: Path,
 ) -> None:

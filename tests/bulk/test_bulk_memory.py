@@ -12,6 +12,7 @@ import pytest
 from bulkjobs import write_rows
 
 from glassformer.data.readers.tables import rows
+from sampling import mostly_slow
 
 PEAK = """
 import resource, sys
@@ -34,7 +35,7 @@ def peak(task: str, source: Path, model: object, shard_rows: int, form: str = "j
     return int(process.stdout)
 
 
-@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+@pytest.mark.parametrize("form", mostly_slow(["jsonl", "parquet"]))
 def test_memory_does_not_grow_with_the_input(form: str, tmp_path: Path) -> None:
     """Beyond a shard: from three of them on, all buffers have been full."""
     small = write_rows(tmp_path / "small.jsonl", 3_000)

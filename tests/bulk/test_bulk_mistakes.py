@@ -13,6 +13,7 @@ from bulkjobs import outputs
 
 from commands import glassformer, refused
 from glassformer.bulk import map_files
+from glassformer.bulk.manifest import ModelFolders
 from glassformer.bulk.ray_cluster import ShardActor, result_of
 from glassformer.bulk.shards import WorkerSpec
 from glassformer.errors import ConfigError, InputError
@@ -109,6 +110,20 @@ def test_an_unknown_device_is_one_line(job: list[str], tmp_path: Path) -> None:
     words = ["map", "embed", job[2], str(tmp_path / "new"), *job[4:], "--device", "gpu"]
     line = refused(*words, code=2)
     assert line == "glassformer: --device 'gpu': write auto, cpu, cuda or mps\n"
+    words[1] = "tokenize"
+    assert refused(*words, code=2) == line
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_device_that_is_missing_is_refused_before_a_worker_starts(
+    job: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
+    monkeypatch.setattr("glassformer.bulk.run.shards_in_processes", lambda *arguments: 1 / 0)
+    words = ["map", "embed", job[2], str(tmp_path / "new"), *job[4:], "--processes", "2"]
+    line = refused(*words, "--device", "mps", code=2)
+    assert line == "glassformer: --device 'mps': this machine has none: write auto or cpu\n"
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("task", ["embed", "tokenize"])
@@ -128,10 +143,10 @@ def test_a_name_of_the_hub_is_looked_up(
 def test_an_error_of_a_ray_actor_is_raised_as_it_is(job: list[str], tmp_path: Path) -> None:
     """The actor's own call, without a cluster: rows of its results travel through Ray."""
     source, out, model = Path(job[2]), tmp_path / "out", Path(job[5])
-    (row,) = rows_of(ShardActor(WorkerSpec(source, out, model, "cpu"))({"item": [1]}))
+    (row,) = rows_of(ShardActor(WorkerSpec(source, out, ModelFolders(model), "cpu"))({"item": [1]}))
     assert result_of(row).number == 1
     (out / "_manifest.json").unlink()
-    (row,) = rows_of(ShardActor(WorkerSpec(source, out, model, "cpu"))({"item": [0]}))
+    (row,) = rows_of(ShardActor(WorkerSpec(source, out, ModelFolders(model), "cpu"))({"item": [0]}))
     with pytest.raises(InputError, match="there is no job in this folder"):
         result_of(row)
 

@@ -83,7 +83,7 @@ def test_the_command_starts_a_cluster_of_this_machine(tmp_path: Path) -> None:
     assert outputs(tmp_path / "ray") == outputs(tmp_path / "one")
 
 
-def test_an_error_of_an_actor_is_one_line(tmp_path: Path) -> None:
+def test_a_wrong_device_is_one_line(tmp_path: Path) -> None:
     source = write_rows(tmp_path / "rows.jsonl", 10)
     command = [sys.executable, "-m", "glassformer", "map", "embed", str(source)]
     command += [str(tmp_path / "ray"), "--model", MODEL, "--column", "text", "--ray"]

@@ -17,6 +17,7 @@ import glassformer as gf
 from commands import glassformer, refused
 from glassformer.bulk.shards import GROUP_ROWS
 from glassformer.errors import GlassformerError
+from sampling import mostly_slow
 from speakers import LONG, bert
 
 TEXTS = ["the cat sat", "who was on the mat", "", "paris", "the cat was on the mat ."]
@@ -172,13 +173,14 @@ def test_tokenize_reads_every_format_of_a_folder(tmp_path: Path) -> None:
     assert [each["file"] for each in shards] == ["a.jsonl", "b.csv", "c.tsv", "deep/d.parquet"]
 
 
-def test_the_output_does_not_depend_on_the_processes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("task", mostly_slow(["tokenize", "embed"]))
+def test_the_output_does_not_depend_on_the_processes(task: str, tmp_path: Path) -> None:
     bert("BertModel", tmp_path / "m", **LONG)
     source = tmp_path / "x.txt"
     source.write_text("".join(f"{TEXTS[i % 5]} the cat\n" for i in range(2 * GROUP_ROWS + 9)))
     for processes in (1, 2):
         gf.map_files(
-            "embed", source, tmp_path / f"{processes}", model=tmp_path / "m", device="cpu",
+            task, source, tmp_path / f"{processes}", model=tmp_path / "m", device="cpu",
             shard_rows=GROUP_ROWS + 3, processes=processes,
         )  # fmt: skip
     one, two = outputs(tmp_path / "1"), outputs(tmp_path / "2")

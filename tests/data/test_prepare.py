@@ -1,5 +1,7 @@
 """From text to ids: the same whether it was broken off or not, in memory that does not grow."""
 
+import multiprocessing
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -8,8 +10,9 @@ from tokenizers import normalizers
 from glassformer.data import prepare as module
 from glassformer.data.prepare import Progress, chunks, encode, parts, prepare, sentences
 from glassformer.data.store import META, Store, read_meta
-from glassformer.errors import InputError
+from glassformer.errors import GlassformerError, InputError
 from glassformer.text import Tokenizer
+from sampling import mostly_slow
 from stores import RUSSIAN, TEXTS, bpe, chars, translation, unigram, wordpiece
 
 PAIRS = list(zip(TEXTS, RUSSIAN * 2, strict=True))
@@ -210,3 +213,39 @@ def test_no_text_at_all_is_refused(tmp_path):
 def test_a_character_that_the_tokenizer_does_not_know_is_one_line(tmp_path):
     with pytest.raises(InputError, match="does not know '☃', as in 'The cat sat on a ☃ mat': t"):
         run([*TEXTS, "The cat sat on a ☃ mat"], chars(), tmp_path, kind="text")
+
+
+# several processes
+
+
+@pytest.mark.parametrize("case", mostly_slow(CASES))
+def test_the_number_of_workers_changes_no_byte(case, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "CHUNK", 60)
+    tokenizer, kind, documents = CASES[case]
+    for workers in (1, 2, 3):
+        settings = {"kind": kind, "shard": 100, "workers": workers}
+        progress = run(documents, tokenizer, tmp_path / str(workers), **settings)
+        assert len(progress) > 3 and len(read_meta(tmp_path / str(workers)).documents) > 1
+    assert files(tmp_path / "1") == files(tmp_path / "2") == files(tmp_path / "3")
+
+
+def test_a_killed_worker_is_one_line_and_the_same_call_resumes(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "CHUNK", 60)
+    documents, settings = TEXTS * 20, {"kind": "text", "shard": 100, "workers": 2}
+    steps = prepare(documents, bpe(), tmp_path / "killed", **settings)
+    while not (tmp_path / "killed" / META).exists():
+        next(steps)
+    multiprocessing.active_children()[0].kill()
+    with pytest.raises(GlassformerError, match=r"a worker process has ended.*to resume") as error:
+        list(steps)
+    assert "\n" not in str(error.value)
+    assert not read_meta(tmp_path / "killed").done
+    for folder in ("killed", "whole"):
+        run(documents, bpe(), tmp_path / folder, kind="text", shard=100)
+    ours, whole = (Store(tmp_path / each)["tokens"].row.tolist() for each in ("killed", "whole"))
+    assert ours == whole
+
+
+def test_what_a_worker_cannot_encode_is_named(tmp_path):
+    with pytest.raises(InputError, match="the tokenizer does not know '☃'"):
+        run(["the cat ☃"], chars(), tmp_path, kind="text", workers=2)

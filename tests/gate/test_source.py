@@ -46,6 +46,7 @@ ALLOWED = {
     # A chat template that the user has handed over, in a sandbox: run in a process with limits.
     PACKAGE / "text/jinja_child.py": {"jinja2"},
     PACKAGE / "studio/memory.py": {"ctypes"},  # a call of the C library that is loaded already
+    PACKAGE / "distributed/__init__.py": {"ctypes"},  # a call of the interpreter itself
 }
 
 

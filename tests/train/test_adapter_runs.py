@@ -13,12 +13,15 @@ import peft
 import pytest
 import torch
 import transformers
-from harness import at_step, live, result, signal_self
+from harness import at_step, live, metrics, result, signal_self
+from ranks import ranks
 from safetensors.torch import load_file
 
 import glassformer as gf
 import tiny
+from commands import glassformer
 from glassformer.errors import CheckpointError, ConfigError
+from sampling import mostly_slow
 
 KINDS = ("causal_lm", "masked_lm", "translation", "classification")
 ADAPTER = {"rank": 3, "alpha": 6, "dropout": 0.1}
@@ -145,6 +148,43 @@ def test_a_wrong_adapter_is_named(adapter: dict[str, Any], message: str, tmp_pat
     with pytest.raises(ConfigError) as error:
         gf.fit(recipe, out=tmp_path / "run").run(progress=False)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("kind", mostly_slow(["classification", "causal_lm", "translation"]))
+def test_two_processes_train_the_same_adapter(kind: str, tmp_path: Path) -> None:
+    recipe = write_run(tmp_path, kind, ADAPTER, micro_batches=2, ema_decay=0.5, save_every=2)
+    two = tmp_path / "two"
+    for steps in (3, 6):  # and resumed
+        ends = ranks(2, recipe, two, "--train.steps", steps, "--train.schedule", "constant")
+        assert [end.status for end in ends] == [0, 0], ends
+    words = ("--train.steps", 6, "--train.schedule", "constant")
+    assert live("pretrain", recipe, "--out", tmp_path / "constant", *words).status == 0
+    losses = [
+        [each["loss"] for each in metrics(out) if "loss" in each]
+        for out in (two, tmp_path / "constant")
+    ]
+    assert len(losses[0]) == 6 and losses[0] == pytest.approx(losses[1], rel=1e-6)
+    ours, theirs = (
+        load_file(out / "adapter" / "adapter_model.safetensors")
+        for out in (two, tmp_path / "constant")
+    )
+    assert ours.keys() == theirs.keys()
+    assert all(torch.allclose(ours[name], theirs[name], atol=1e-5) for name in theirs)
+
+
+def test_a_run_is_evaluated_with_its_adapter(tmp_path: Path) -> None:
+    recipe = write_run(tmp_path, "classification", ADAPTER)
+    gf.fit(recipe, out=tmp_path / "run").run(progress=False)
+    base, adapter = tmp_path / "base" / "model", tmp_path / "run" / "adapter"
+    measured = json.loads(glassformer("evaluate", base, recipe, "--adapter", adapter, "--json"))
+    last = [each["valid"] for each in metrics(tmp_path / "run") if "valid" in each]
+    assert measured["loss"] == pytest.approx(min(each["loss"] for each in last), rel=1e-5)
+
+
+def test_an_adapter_is_not_sharded(tmp_path: Path) -> None:
+    recipe = write_run(tmp_path, "causal_lm", ADAPTER)
+    end = live("pretrain", recipe, "--out", tmp_path / "run", "--distributed.shard", "full")
+    assert end.status == 2 and "distributed.shard = 'full' cannot train an adapter" in end.said
 
 
 def test_an_adapter_needs_a_model(tmp_path: Path) -> None:

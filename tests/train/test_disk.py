@@ -56,7 +56,7 @@ def check_failing(recipe: Path, number: int, error: int, expected: dict[str, Any
     logged, saved = steps(out)
     assert logged - saved <= 1, "a checkpoint that had been written is gone"
     assert not [*out.rglob(".*.tmp-*")], "half a file is left"
-    if number % 5 == 0:
+    if number % 2 == 0:
         assert live("pretrain", recipe, "--out", out).status == 0
         assert result(out) == expected
     shutil.rmtree(out)
@@ -79,7 +79,7 @@ def fails(tmp_path: Path, first: int, every: int, error: int) -> int:
 
 @pytest.mark.parametrize("error", mostly_slow(ERRORS), ids=IDS)
 def test_a_write_that_fails(error: int, tmp_path: Path) -> None:
-    assert fails(tmp_path, error % 9, 9, error) > 60
+    assert fails(tmp_path, error % 37, 37, error) > 60
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_files_that_cannot_grow(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, steps=4, save_every=2)
     assert live("pretrain", recipe, "--out", tmp_path / "whole").status == 0
     expected = result(tmp_path / "whole")
-    for size in (2_000, 6_000, 12_000, 20_000):
+    for size in (2_000, 12_000):
         out = tmp_path / f"limit-{size}"
         end = live("pretrain", recipe, "--out", out, mischief=partial(limit_files, size))
         check_one_line(end)
@@ -133,6 +133,7 @@ def small_disk(folder: Path, size: int, keep: Path) -> None:
     Finalize(None, shutil.copytree, args=(folder, keep), exitpriority=0)
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
     """See QUARANTINES.md: without leave to mount a disk this cannot be tried."""
     recipe = write_recipe(tmp_path, steps=6, save_every=2)

@@ -7,12 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import at_step, damaged, live, metrics, result, signal_self, write_recipe
+from harness import at_step, damaged, live, metrics, result, signal_self, steps, write_recipe
 from ranks import ranks
 
 CLOSE = 1e-6
@@ -40,7 +41,8 @@ def facts(run: Path, step: int) -> dict[str, Any]:
 
 # With dropout: it is a row's own, whoever takes the row. The part for testing is one row:
 # the second process has nothing to evaluate.
-@pytest.mark.parametrize("family", ["decoder", "encoder", "seq2seq"])
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["seq2seq", "encoder", "decoder"])
 def test_two_processes_learn_the_same(family: str, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, family, micro_batches=4, valid=1)
     assert live("pretrain", recipe, "--out", tmp_path / "one").status == 0
@@ -61,6 +63,7 @@ def test_other_batches_would_be_seen(tmp_path: Path) -> None:
         check_close(metrics(tmp_path / "other"), metrics(tmp_path / "one"))
 
 
+@pytest.mark.slow
 def test_a_run_may_change_its_number_of_processes(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, micro_batches=2)
     live("pretrain", recipe, "--out", tmp_path / "one")
@@ -86,7 +89,8 @@ def stop_in_step(step: int) -> None:
 
     def counted(*given: Any) -> Any:
         for done in fit(*given):
-            if done.number == step:
+            if done.number == step:  # from the scheduler, and once more from torchrun
+                signal_self(signal.SIGTERM)
                 signal_self(signal.SIGTERM)
             yield done
 
@@ -126,6 +130,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_torchrun_starts_again_by_itself(tmp_path: Path) -> None:
     """Real torchrun; its second process kills itself in step 5, once."""
     recipe = write_recipe(tmp_path, micro_batches=2)
@@ -158,3 +163,28 @@ def test_the_command_of_the_readme(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert live("pretrain", recipe, "--out", tmp_path / "one").status == 0
     check_close(metrics(tmp_path / "run"), metrics(tmp_path / "one"))
+
+
+@pytest.mark.slow
+def test_torchrun_passes_a_signal_on_that_its_processes_have_had(tmp_path: Path) -> None:
+    """As when a job scheduler signals all processes of a job, torchrun among them."""
+    recipe = write_recipe(
+        tmp_path, micro_batches=2, steps=100_000, save_every=100_000, evaluate_every=100_000
+    )
+    out = tmp_path / "run"
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone",
+        "-m", "glassformer", "pretrain", str(recipe), "--out", str(out),
+    ]  # fmt: skip
+    agent = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while steps(out)[0] < 3:
+        assert agent.poll() is None
+        time.sleep(0.1)
+    children = Path(f"/proc/{agent.pid}/task/{agent.pid}/children").read_text().split()
+    assert len(children) == 2
+    for pid in (*children, agent.pid):
+        os.kill(int(pid), signal.SIGINT)
+    _, said = agent.communicate(timeout=120)
+    last = steps(out)
+    assert f"saved after step {last[0]:,}" in said and last[0] == last[1], said
+    assert "ended by a second signal" not in said and damaged(out) == []

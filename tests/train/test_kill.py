@@ -114,12 +114,9 @@ def settings(case: tuple[Any, ...]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-# Each family and each value of a setting once; all of them in `make test-all`.
-SOME = [("decoder", "bfloat16", 1, 2), ("encoder", "float32", 4, 2), ("seq2seq", "bfloat16", 4, 0)]
-
-
-@pytest.mark.parametrize("case", SOME, ids=str)
-def test_kills_leave_no_trace(case: tuple[Any, ...], tmp_path: Path) -> None:
+def test_kills_leave_no_trace(tmp_path: Path) -> None:
+    """Of one run; all families and settings in `make test-all`."""
+    case = ("encoder", "bfloat16", 4, 2)
     recipe = write_recipe(tmp_path, case[0], **settings(case))
     kills = check(recipe, 5, CASES.index(case))
     assert kills["inside"] >= 1
@@ -149,11 +146,12 @@ def test_what_a_kill_would_leave_at_every_write(family: str, tmp_path: Path) -> 
         assert damaged(folder) == [], folder.name
         assert steps(folder)[1] >= newest, f"{folder.name}: a checkpoint was lost"
         newest = steps(folder)[1]
-        if i % 30 == 29:
+        if i % 60 == 59:
             assert live("pretrain", recipe, "--out", folder).status == 0
             assert result(folder) == expected, folder.name
 
 
+@pytest.mark.slow
 def test_a_naive_writer_would_be_seen(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, save_every=EVERY)
     killer = Killer(recipe, 0, naive=True)

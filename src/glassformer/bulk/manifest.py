@@ -74,6 +74,20 @@ class BulkManifest:
         return [i for i in range(len(self.shards)) if self.output(i) not in names]
 
 
+@dataclass(frozen=True)
+class ModelFolders:
+    """The weights that compute."""
+
+    model: Path
+    adapter: Path | None = None
+
+    def files(self) -> dict[str, Path]:
+        files = named_files(self.model)
+        if self.adapter is not None:
+            files |= {f"adapter/{n}": file for n, file in named_files(self.adapter).items()}
+        return files
+
+
 def named_files(path: Path) -> dict[str, Path]:
     """The file, or the files of a folder, by their names in it."""
     files = find_files(path)
@@ -82,7 +96,7 @@ def named_files(path: Path) -> dict[str, Path]:
     }
 
 
-def plan(job: BulkJob, model: Path, source: Path) -> BulkManifest:
+def plan(job: BulkJob, model: ModelFolders, source: Path) -> BulkManifest:
     """Read all input once: fingerprints, and where each shard begins."""
     files = named_files(source)
     inputs = fingerprints(files)
@@ -95,7 +109,7 @@ def plan(job: BulkJob, model: Path, source: Path) -> BulkManifest:
         raise InputError(f"{source}: there is no row in it")
     if len(shards) > MOST_SHARDS:
         raise ConfigError(f"{len(shards):,} shards: write a larger number than {job.shard_rows:,}")
-    return BulkManifest(VERSION, job, fingerprints(named_files(model)), inputs, shards)
+    return BulkManifest(VERSION, job, fingerprints(model.files()), inputs, shards)
 
 
 def write_manifest(manifest: BulkManifest, output: Path) -> None:
@@ -112,15 +126,15 @@ def read_manifest(output: Path) -> BulkManifest | None:
 
 
 def check_same(
-    manifest: BulkManifest, job: BulkJob, model: Path, source: Path, output: Path
+    manifest: BulkManifest, job: BulkJob, model: ModelFolders, source: Path, output: Path
 ) -> None:
     """ConfigError that says what has changed, if this is not the job that began in the folder."""
     for name, before, now in _differences(manifest.job, job):
         raise _another_job(output, f"{name} was {shown(before)} and is {shown(now)}")
-    for what, known, path in (
-        ("model", manifest.model, model), ("input", manifest.inputs, source),
+    for what, known, files in (
+        ("model", manifest.model, model.files()), ("input", manifest.inputs, named_files(source)),
     ):  # fmt: skip
-        if changed := difference(known, named_files(path)):
+        if changed := difference(known, files):
             raise _another_job(output, f"the {what} has changed: {changed}")
 
 

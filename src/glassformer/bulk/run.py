@@ -16,20 +16,21 @@ from glassformer.bulk.manifest import (
     MANIFEST,
     BulkJob,
     BulkManifest,
+    ModelFolders,
     as_json,
     check_same,
     plan,
     read_manifest,
     write_manifest,
 )
-from glassformer.bulk.processes import in_processes
+from glassformer.bulk.processes import shards_in_processes
 from glassformer.bulk.shards import ShardResult, ShardWorker, WorkerSpec
 from glassformer.bulk.tasks import TASKS
 from glassformer.bulk.writers import FORMATS, JSONL, PARQUET
 from glassformer.data.readers import arrow
 from glassformer.data.readers.files import UTF8, check_encoding
 from glassformer.durable import remove, sweep, writing
-from glassformer.errors import ConfigError, InputError, check_installed, counted
+from glassformer.errors import ConfigError, InputError, check_device_name, check_installed, counted
 from glassformer.pretrained import named
 from glassformer.progress import progress_bar
 from glassformer.safe_files import kind_of
@@ -55,7 +56,7 @@ def map_files(
     task: str, inputs: str | Path, output: str | Path, *, model: str | Path,
     columns: Sequence[str] = (), format: str | None = None, shard_rows: int | None = None,
     encoding: str = UTF8, device: str = "auto", dtype: str | None = None, processes: int = 1,
-    ray: bool = False, progress: bool = False, **options: Any,
+    ray: bool = False, progress: bool = False, adapter: str | Path | None = None, **options: Any,
 ) -> BulkSummary:  # fmt: skip
     """Compute something for each row of a file, or of all files of a folder, however large.
 
@@ -77,6 +78,7 @@ def map_files(
         processes: how many hold the model and compute; each has a GPU of its own, if there are
         ray: let them be actors of a Ray cluster, on any of its hosts
         progress: show a progress bar
+        adapter: a folder with an adapter in PEFT's layout, merged into the model's weights
         options: those of the model's call of this name, such as prompt_name of `embed`
 
     Examples:
@@ -87,19 +89,20 @@ def map_files(
         (2, ['part-00000.jsonl'])
     """
     source, output = Path(inputs).absolute(), Path(output).absolute()
-    folder = _model_folder(task, model)
+    weights = ModelFolders(_model_folder(task, model), _adapter_folder(task, adapter))
+    _check_device(task, device, ray=ray)
     job = _job(task, output, columns, format, shard_rows, encoding, dtype, options)
     _check_place(source, output, processes)
     if ray:
         check_installed("--ray", "ray", "ray", "pandas", "pyarrow")
     began = time.monotonic()
     with _locked(output):
-        manifest = _resumed(output, job, folder, source)
+        manifest = _resumed(output, job, weights, source)
         if manifest is None:
             remove(output / ERRORS)
-            manifest = plan(job, folder, source)
+            manifest = plan(job, weights, source)
             write_manifest(manifest, output)
-        spec = WorkerSpec(source, output, folder, device)
+        spec = WorkerSpec(source, output, weights, device)
         numbers = manifest.unfinished(output)
         results = _engine(spec, numbers, processes, ray)
         done, warnings, first = 0, 0, ""
@@ -114,7 +117,7 @@ def map_files(
     )
 
 
-def _resumed(output: Path, job: BulkJob, model: Path, source: Path) -> BulkManifest | None:
+def _resumed(output: Path, job: BulkJob, model: ModelFolders, source: Path) -> BulkManifest | None:
     """The manifest of the job that began in the folder; None if none has written anything."""
     manifest = read_manifest(output)
     if manifest is None:
@@ -137,6 +140,26 @@ def _model_folder(task: str, model: str | Path) -> Path:
     from glassformer.checkpoint import find, is_gguf
 
     return (Path(model) if is_gguf(model) else find(model)).absolute()
+
+
+def _adapter_folder(task: str, adapter: str | Path | None) -> Path | None:
+    if adapter is None:
+        return None
+    if task == "tokenize":
+        raise ConfigError(f"--adapter {adapter}: it does not change token ids: leave it out")
+    folder = Path(adapter).absolute()
+    if not folder.is_dir():
+        raise ConfigError(f"--adapter {adapter}: there is no such folder")
+    return folder
+
+
+def _check_device(task: str, device: str, *, ray: bool) -> None:
+    """ConfigError before a worker starts. The hosts of a Ray cluster may have other devices."""
+    check_device_name(device, "--device")
+    if task != "tokenize" and not ray:  # tokenizing needs neither a device nor torch
+        from glassformer.distributed import check_device
+
+        check_device(device, "--device")
 
 
 def _job(
@@ -212,7 +235,7 @@ def _engine(
 
         return on_ray(spec, numbers, processes)
     if processes > 1:
-        return in_processes(spec, numbers, processes)
+        return shards_in_processes(spec, numbers, processes)
     worker = ShardWorker(spec)
     return map(worker.run, numbers)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.bulk.manifest import ERRORS, InputShard, named_files, read_manifest
+from glassformer.bulk.manifest import ERRORS, InputShard, ModelFolders, named_files, read_manifest
 from glassformer.bulk.tasks import ModelSpec, TextFunction, apply_to_rows, text_function
 from glassformer.bulk.writers import RowWriter, open_writer
 from glassformer.data.fingerprints import difference
@@ -29,7 +29,7 @@ class WorkerSpec:
 
     source: Path
     output: Path
-    model: Path
+    model: ModelFolders
     device: str
     process: int | None = None  # the number of this process, where several share the GPUs
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from glassformer.bulk.manifest import ModelFolders
 from glassformer.data.table_files import VECTOR, Cells
 from glassformer.errors import ConfigError, InputError, shown
 
@@ -22,7 +22,7 @@ IDS = "ids"
 class ModelSpec:
     """Which model computes, and where."""
 
-    path: Path
+    folders: ModelFolders
     device: str  # auto, cpu, cuda or mps
     dtype: str | None
     process: int | None = None  # the number of this process, where several share the GPUs
@@ -55,7 +55,9 @@ def _load(model: ModelSpec) -> Model:
     device = resolve_device(model.device, "--device")
     if device.type == "cuda" and model.process is not None:
         device = torch.device("cuda", model.process % torch.cuda.device_count())
-    return load(model.path, device=device, dtype=model.dtype)
+    adapter = model.folders.adapter
+    loaded = load(model.folders.model, device=device, dtype=model.dtype, adapter=adapter)
+    return loaded if adapter is None else loaded.merge_adapter()
 
 
 def _probe(pairs: bool) -> list[Any]:
@@ -154,7 +156,7 @@ def _tokenize(model: ModelSpec, options: Mapping[str, Any], pairs: bool) -> Text
     from glassformer.text.folder import open_tokenizer
 
     _check_options("tokenize", options, ())
-    tokenizer = open_tokenizer(model.path)
+    tokenizer = open_tokenizer(model.folders.model)
     return TextFunction(lambda texts: [{IDS: each.ids} for each in tokenizer.encode_all(texts)])
 
 

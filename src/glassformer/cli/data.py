@@ -48,6 +48,7 @@ def prepare(
     kind: Kind = KIND,
     field: str = FIELD,
     encoding: str = ENCODING,
+    workers: int = typer.Option(1, min=1, max=1_000, help="Processes that encode the text."),
     as_json: bool = JSON,
 ) -> None:
     """Write text as token ids, for data.train of a recipe.
@@ -67,7 +68,8 @@ def prepare(
     texts = read_corpus(data, kind.value, field, encoding)
     try:
         with ReadingProgress(texts, corpus_bytes(data, kind.value)) as progress:
-            for _ in run(progress, opened, out, kind=kind.value, sources=named, files=files):
+            options = {"sources": named, "files": files, "workers": workers}
+            for _ in run(progress, opened, out, kind=kind.value, **options):
                 pass
     except KeyboardInterrupt:
         typer.echo(f"glassformer: {out}: interrupted: run the same command to resume", err=True)

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from rich.table import Table
 
-from glassformer.cli.common import grid, listing, safe
+from glassformer.cli.common import ADAPTER, grid, listing, safe
 from glassformer.cli.console import Console
 from glassformer.cli.display import Display
 from glassformer.cli.plot import check_picture, new_figure, save
@@ -33,6 +33,7 @@ def run(
     figure: Path | None = typer.Option(
         None, help="Draw the confusion matrix of labelled data: a .png or .svg file."
     ),
+    adapter: Path | None = ADAPTER,
     as_json: bool = JSON,
 ) -> None:
     """Measure a model on the validation data of a recipe: loss, perplexity, accuracy; precision,
@@ -48,6 +49,7 @@ def run(
         metrics = evaluate(
             model, recipe, data=data, changes=changes, sentences=translate, num_beams=num_beams,
             length_penalty=length_penalty, per_document=per_document, report=display.report,
+            adapter=adapter,
         )  # fmt: skip
     if figure is not None:
         if "confusion" not in metrics:

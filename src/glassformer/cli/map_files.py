@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from glassformer.cli.common import COLUMN, DEVICE, ENCODING, Precision, with_paths
+from glassformer.cli.common import ADAPTER, COLUMN, DEVICE, ENCODING, Precision, with_paths
 from glassformer.cli.data import INTERRUPTED
 from glassformer.cli.embed import POOL, PROMPT, PROMPT_NAME, Pool
 from glassformer.cli.generate import unescape_stop
@@ -55,6 +55,7 @@ class MapOptions:
     processes: int = typer.Option(1, min=1, help="How many hold the model and compute.")
     ray: bool = typer.Option(False, "--ray", help="Let them run in a Ray cluster, on any host.")
     encoding: str = ENCODING
+    adapter: Path | None = ADAPTER
     device: str = DEVICE
     dtype: Precision | None = typer.Option(None, help="Precision; the model's, if not given.")
     as_json: bool = typer.Option(False, "--json", help="Print JSON.")
@@ -77,7 +78,7 @@ class MapOptions:
                 task, self.inputs, self.output, model=self.model, columns=self.column or (),
                 format=self.format, shard_rows=self.shard_rows, encoding=self.encoding,
                 device=self.device, dtype=self.dtype, processes=self.processes, ray=self.ray,
-                progress=True, **written, **(settings or {}),
+                progress=True, adapter=self.adapter, **written, **(settings or {}),
             )  # fmt: skip
         except KeyboardInterrupt:
             line = f"{self.output}: interrupted: run the same command to resume"
@@ -97,7 +98,7 @@ class MapOptions:
         typer.echo(f"{self.output}: {', '.join(parts)}")
 
 
-mapped = with_fields(MapOptions, ("encoding", "device", "dtype", "as_json"))
+mapped = with_fields(MapOptions, ("encoding", "adapter", "device", "dtype", "as_json"))
 
 
 @app.command()

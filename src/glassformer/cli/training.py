@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +14,7 @@ import typer
 
 from glassformer.catalog import RUNS
 from glassformer.cli.display import Display
+from glassformer.cli.stop_signals import StopSignals
 from glassformer.errors import ConfigError
 from glassformer.recipe.field_names import field_names, hint
 from glassformer.recipe.paths import full_path
@@ -33,10 +33,6 @@ ALSO = {
     "skip_bad": "data.skip_bad",
 }
 FLAGS = ("skip_bad",)  # take no value
-# Signals that ask a run to stop; Windows has a third one, for processes in the background.
-STOPS = [
-    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGBREAK") if hasattr(signal, name)
-]
 RECIPE = typer.Argument(help="A recipe: a TOML file, or a run's folder.", metavar="RECIPE")
 DATA = typer.Option(None, "--data", help=f"Where the recipe's data lies (or set {ROOT}).")
 OUT = typer.Option(None, "--out", help="The run's folder; runs/NAME by default.")
@@ -163,8 +159,7 @@ def opened(recipe: Recipe, paths: RunPaths) -> Iterator[tuple[Run, Display]]:
     from glassformer.train.fit import open_run
     from glassformer.train.trainer import Interrupted
 
-    for name in STOPS:
-        signal.signal(name, signal.default_int_handler)
+    StopSignals(paths.out)
     with Display(quiet=int(os.environ.get("RANK", 0)) != 0) as display:
         try:
             with open_run(recipe, replace(paths, report=display.report)) as run:
@@ -175,11 +170,9 @@ def opened(recipe: Recipe, paths: RunPaths) -> Iterator[tuple[Run, Display]]:
 
 
 def follow(run: Run, display: Display) -> None:
-    """Train to the end, and show every event; the first signal asks the run to stop."""
-    signals: list[int] = []
-    for name in STOPS:
-        signal.signal(name, lambda n, _: signals.append(n) if not signals else os._exit(75))
-    run.trainer.stop = lambda: bool(signals)
+    """Train to the end, and show every event; a signal asks the run to save and stop."""
+    signals = StopSignals(run.trainer.run_dir.folder, training=True)
+    run.trainer.stop = lambda: signals.stop_requested
     for number, event in enumerate(run.events()):
         if number == 0:
             display.begin(run)

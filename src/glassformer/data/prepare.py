@@ -10,6 +10,7 @@ from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from glassformer.data.encoding_processes import encode_in_processes
 from glassformer.data.fingerprints import difference, fingerprints
 from glassformer.data.label_alignment import (
     Document,
@@ -63,16 +64,39 @@ class Progress:
     share: float | None = None  # of all the work, if it is known
 
 
+@dataclass(frozen=True)
+class EncodedChunk:
+    """The ids of some documents, by column, and the size of their texts."""
+
+    documents: list[dict[str, Sequence[int]]]
+    characters: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class ChunkEncoder:
+    """How documents become ids."""
+
+    tokenizer: Tokenizer
+    kind: StoreKind
+    end: tuple[int, ...]  # appended to plain texts
+
+    def __call__(self, chunk: list[Document]) -> EncodedChunk:
+        ids = list(encode(chunk, self.tokenizer, self.kind, self.end))
+        return EncodedChunk(ids, sum(map(_size, chunk)), sum(map(text_bytes, chunk)))
+
+
 def prepare(
     documents: Iterable[Document], tokenizer: Tokenizer, folder: Path, *, kind: StoreKind,
     sources: Sequence[str] = (), files: Mapping[str, Path] | None = None, shard: int = SHARD,
-    again: bool = False, labels: Sequence[str] = (),
+    again: bool = False, labels: Sequence[str] = (), workers: int = 1,
 ) -> Iterator[Progress]:  # fmt: skip
     """Write the store and yield the progress; shards finished before an interruption are reused.
 
     `files` are those that the documents come from: they must not change until the store is done,
     nor before it is reused. With `again`, a store made from other data is replaced. `labels` are
-    the names of the documents' classes.
+    the names of the documents' classes. `workers` processes encode: the store is the same, byte for
+    byte, whatever their number.
     """
     end = end_of_text(tokenizer, SpecialTokenTemplate.of(tokenizer)) if kind == "text" else ()
     expected = Meta(
@@ -101,19 +125,28 @@ def prepare(
     if meta.done:
         yield Progress(done, characters, tokens)
         return
-    for chunk in chunks(islice(documents, done, None)):
-        for document in encode(chunk, tokenizer, kind, end):
+    unread = chunks(islice(documents, done, None))
+    for chunk in _encoded(unread, ChunkEncoder(tokenizer, kind, end), workers):
+        for document in chunk.documents:
             tokens += sum(len(ids) for name, ids in document.items() if name not in OTHERS)
             writer.add(document)
-        done, characters = done + len(chunk), characters + sum(map(_size, chunk))
+        done, characters = done + len(chunk.documents), characters + chunk.characters
         if writer.size >= shard:
             writer.close_shard()
-        read += sum(map(text_bytes, chunk))
+        read += chunk.bytes
         share = min(1.0, read / total) if total else None
         yield Progress(done, characters, tokens, share)
     if done == 0:
         raise InputError(f"{', '.join(map(str, sources)) or folder}: there is no text in it")
     writer.close_shard(done=True)
+
+
+def _encoded(
+    unread: Iterator[list[Document]], encoder: ChunkEncoder, workers: int
+) -> Iterator[EncodedChunk]:
+    if workers == 1:
+        return map(encoder, unread)
+    return encode_in_processes(unread, encoder, workers)
 
 
 def _check_same(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import time
@@ -17,9 +18,8 @@ from torch import Tensor
 
 from glassformer.distributed.heartbeat import Heartbeat
 from glassformer.distributed.store import open_store
-from glassformer.errors import CheckpointError, ConfigError, GlassformerError
+from glassformer.errors import CheckpointError, ConfigError, GlassformerError, check_device_name
 
-DEVICES = ("auto", "cpu", "cuda", "mps")
 TIMEOUT = timedelta(minutes=10)  # of an operation in which all processes are alive
 
 
@@ -83,6 +83,7 @@ class DistributedContext:
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, CheckpointError) as error:
+            _keep_group()
             dead = [] if self.heartbeat is None else self.heartbeat.dead()
             if not dead:
                 raise
@@ -90,6 +91,13 @@ class DistributedContext:
             raise GlassformerError(
                 f"{', '.join(dead)} has ended; see its output for the reason ({reason:.200})"
             ) from None
+
+
+def _keep_group() -> None:
+    """Never free the group of an operation that failed. Whoever frees it waits for its threads, and
+    may hold the interpreter's lock, which these threads need to free the operation."""
+    if dist.is_initialized():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(dist.group.WORLD))
 
 
 def join(
@@ -117,18 +125,23 @@ def join(
     return DistributedContext(rank, size, resolved, store, heartbeat)
 
 
-def resolve_device(name: str, option: str) -> torch.device:
-    """The device of this process; ConfigError if there is none of this name.
+def check_device(name: str, option: str) -> str:
+    """The kind of device that this name stands for; ConfigError if this machine has none.
 
     `option` names the device's setting in an error message.
     """
-    if name not in DEVICES:
-        raise ConfigError(f"{option} {name!r}: write {', '.join(DEVICES[:-1])} or {DEVICES[-1]}")
+    check_device_name(name, option)
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if name == "auto":
-        name = next((kind for kind, usable in available.items() if usable), "cpu")
-    elif not available.get(name, True):
+        return next((kind for kind, usable in available.items() if usable), "cpu")
+    if not available.get(name, True):
         raise ConfigError(f"{option} {name!r}: this machine has none: write auto or cpu")
+    return name
+
+
+def resolve_device(name: str, option: str) -> torch.device:
+    """The device of this process, as `check_device`."""
+    name = check_device(name, option)
     if name == "cuda":
         number = int(os.environ.get("LOCAL_RANK", 0))
         torch.cuda.set_device(number)

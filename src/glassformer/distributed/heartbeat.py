@@ -35,14 +35,15 @@ class Heartbeat:
     def dead(self) -> list[str]:
         """The processes that do not beat, by number and place; takes a few seconds."""
         try:
+            socket.create_connection(_address(), PROBE).close()  # cloning would wait for minutes
             store = self.store.clone()
             before = self._counts(store)
             time.sleep(PROBE)
             after = self._counts(store)
             ranks = [r for r in range(self.size) if r != self.rank and before[r] == after[r]]
             return [f"process {r} of {self.size} ({_where(store, r)})" for r in ranks]
-        except RuntimeError:  # the store is gone with its process
-            return [f"the process with the store, at {_address()},"]
+        except (RuntimeError, OSError):  # the store is gone with its process
+            return [_store_process()]
 
     def _counts(self, store: Any) -> list[int]:
         return [int(store.add(f"beat/{rank}", 0)) for rank in range(self.size)]
@@ -56,7 +57,7 @@ class Heartbeat:
                 now = self._counts(self.store)
             except RuntimeError:
                 if time.monotonic() - answered > SILENCE:
-                    self._end(f"the process with the store, at {_address()},")
+                    self._end(_store_process())
                 continue
             answered = time.monotonic()
             for rank, count in enumerate(now):
@@ -79,5 +80,9 @@ def _where(store: Any, rank: int) -> str:
     return str(store.get(key).decode()) if store.check([key]) else "not started"
 
 
-def _address() -> str:
-    return f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+def _address() -> tuple[str, int]:
+    return os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+
+
+def _store_process() -> str:
+    return "the process with the store, at {}:{},".format(*_address())

@@ -78,11 +78,12 @@ class Builder:
                 self._prepare(part, tokenizer)
         world.wait()
         task = self._model(self.tokenizer, self.paths.log)
-        mode = parallel_mode(self.recipe.distributed, task, world)
+        adapted = self.recipe.adapter is not None
+        mode = parallel_mode(self.recipe.distributed, task, world, adapted=adapted)
         self._check_mode(mode, world)
         if mode != "sharded":  # sharding moves what stays
             task = task.to(world.device)
-        if self.recipe.adapter is not None:
+        if adapted:
             task = with_new_adapter(self.recipe, task, self.paths.source)
         if self.recipe.train.micro_batch_tokens == "auto":
             tokens = largest_batch(self.recipe, self.objective, task, self.paths.out, world)
@@ -154,9 +155,9 @@ class Builder:
                 f"{source}: train.cuda_graphs = true is for a single process that is not sharded: "
                 "write false"
             )
-        if self.recipe.adapter is not None and mode != "plain":
+        if self.recipe.adapter is not None and mode == "sharded":
             raise ConfigError(
-                f"{source}: [adapter] is for a single process that is not sharded: start one, or "
+                f"{source}: distributed.shard = 'full' cannot train an adapter: write none, or "
                 "remove [adapter]"
             )
         if train.micro_batch_tokens == "auto" and mode == "sharded":
@@ -243,8 +244,7 @@ class Builder:
         folder, settings = self._tokenizer_folder, self.recipe.tokenizer
         family = self.objective.family
         made_from = folder / "made_from.json"
-        data = self.recipe.data.model_dump(mode="json")
-        key = [family, data, settings.model_dump()]
+        key = [family, self.recipe.data.key(), settings.model_dump()]
         if folder != self.paths.out / "tokenizer" or self._is_trained(made_from, key):
             return self.tokenizer
         self.paths.report("training a tokenizer", None)
@@ -322,7 +322,7 @@ class Builder:
             self.objective.read(self.recipe, paths, part), tokenizer, paths.out / "data" / part,
             files=source_files(data, paths, part), again=not checkpoints(paths.out),
             kind=self.objective.store_kind(self.recipe, paths),
-            sources=[json.dumps([part, data.model_dump()])], labels=paths.labels,
+            sources=[json.dumps([part, data.key()])], labels=paths.labels, workers=data.workers,
         )  # fmt: skip
         for progress in steps:
             paths.report(f"preparing {part}" if progress.characters else part, progress)

@@ -19,6 +19,7 @@ from glassformer.errors import ConfigError, check_installed
 from glassformer.evaluation.loss import by_document, loss_metrics, perplexity
 from glassformer.evaluation.translation import TranslationEvaluator
 from glassformer.fields import TokenizerConfig
+from glassformer.loaded import load
 from glassformer.model import Batch
 from glassformer.objectives import objective_of
 from glassformer.objectives.labelled import LabelledEvaluator
@@ -45,6 +46,7 @@ def evaluate(
     length_penalty: float = 1.0,
     per_document: bool = False,
     report: Report | None = None,
+    adapter: str | Path | None = None,
 ) -> dict[str, Any]:
     """Loss and metrics of a model on the validation data of a recipe.
 
@@ -54,7 +56,16 @@ def evaluate(
     per_document: also the metrics of each document (causal_lm only). report: called with
     lines about skipped texts. Of labelled data the result also has `classes`, the precision, recall
     and F1 of each class, and `confusion`: rows are true classes, columns are predicted ones.
+    adapter: a folder with an adapter in PEFT's layout, merged into the model's weights.
     """
+    if adapter is not None:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            load(model, adapter=adapter).merge_adapter().save(folder)
+            return evaluate(
+                folder, recipe, data=data, changes=changes, sentences=sentences,
+                num_beams=num_beams, length_penalty=length_penalty, per_document=per_document,
+                report=report,
+            )  # fmt: skip
     path = Path(recipe)
     resolved = recipe_for(read_recipe(path, changes or {}), str(model))
     if per_document and not objective_of(resolved).per_document:

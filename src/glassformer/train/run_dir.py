@@ -115,6 +115,7 @@ FREE = {
     "objective.on_truncate", "train.workers", "train.keep_checkpoints", "train.save_every",
     "train.patience", "train.evaluate_every", "train.device", "train.steps", "train.epochs",
     "train.trackers", "train.cuda_graphs", "distributed.shard", "root", "adapter.merge",
+    "data.workers",
 }  # fmt: skip
 
 

@@ -199,7 +199,7 @@ def _weights(
     if mode == "replicated":  # imported where they are needed: they import torch's compiler
         from glassformer.train.parallel.replicated import ReplicatedWeights
 
-        return ReplicatedWeights(task, dtype, world)
+        return ReplicatedWeights(task, dtype, world, fixed)
     from glassformer.train.parallel.sharded import ShardedWeights
 
     return ShardedWeights(task, dtype, world)

@@ -15,13 +15,19 @@ BYTES = 16  # of a parameter in training: the weight, its gradient and AdamW's t
 MOST_REPLICATED = 0.5  # of a GPU's memory; activations need the remainder
 
 
-def parallel_mode(config: DistributedConfig, model: nn.Module, world: DistributedContext) -> Mode:
-    """plain: one process. replicated: each process has all weights. sharded: each has a share."""
+def parallel_mode(
+    config: DistributedConfig, model: nn.Module, world: DistributedContext, *, adapted: bool
+) -> Mode:
+    """plain: one process. replicated: each process has all weights. sharded: each has a share.
+
+    A model with an adapter needs no room for gradients: "auto" never shards it.
+    """
     if config.shard == "full":
         return "sharded"
     if world.size == 1:
         return "plain"
-    full = config.shard == "auto" and world.device.type == "cuda" and _is_large(model, world.device)
+    shardable = config.shard == "auto" and world.device.type == "cuda" and not adapted
+    full = shardable and _is_large(model, world.device)
     return "sharded" if int(world.sum(torch.tensor(int(full)))) else "replicated"
 
 

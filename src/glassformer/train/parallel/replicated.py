@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -17,9 +17,15 @@ from glassformer.train.parallel.base import ParallelWeights
 
 
 class ReplicatedWeights(ParallelWeights):
-    def __init__(self, task: Task, dtype: torch.dtype, world: DistributedContext) -> None:
+    def __init__(
+        self,
+        task: Task,
+        dtype: torch.dtype,
+        world: DistributedContext,
+        fixed: Collection[str] = (),
+    ) -> None:
         super().__init__(task, dtype, world)
-        self.masters = dict(task.named_parameters())
+        self.masters = {n: p for n, p in task.named_parameters() if n not in fixed}
         self._replica: DistributedDataParallel | None = None
 
     def losses(self, function: Callable[..., Any]) -> Callable[..., Any]:
