@@ -68,13 +68,13 @@ def _kept(output: Any) -> list[Any]:
 
 
 def _small(png: str) -> str:
-    """The picture in 64 colours, and no wider than a page."""
+    """The picture in 128 colours, and no wider than a page."""
     from PIL import Image
 
     image = Image.open(io.BytesIO(base64.b64decode(png))).convert("RGB")
     image.thumbnail((WIDEST, WIDEST))
     content = io.BytesIO()
-    image.quantize(64).save(content, "png", optimize=True)
+    image.quantize(128).save(content, "png", optimize=True)
     return base64.b64encode(content.getvalue()).decode()
 
 
