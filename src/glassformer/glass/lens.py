@@ -68,9 +68,9 @@ def lens(
         at: the numbers of the tokens to read; all, if not given
         on_progress: called before each point with how many are done, and of how many
     """
-    task, places = _language_model(model), range(len(trace.tokens)) if at is None else at
+    task, places = language_model(model), range(len(trace.tokens)) if at is None else at
     tokens = [trace.tokens[i] for i in places]
-    points, by_point = stream(trace, _side(task), inside=inside), {}
+    points, by_point = stream(trace, output_side(task), inside=inside), {}
     for done, (name, vectors) in enumerate(points.items()):
         if on_progress is not None:
             on_progress(done, len(points))
@@ -106,8 +106,8 @@ def decided(
         inside: also between the parts of a block
         on_progress: called before each point with how many are done, and of how many
     """
-    task = _language_model(model)
-    points = stream(trace, _side(task), inside=inside)
+    task = language_model(model)
+    points = stream(trace, output_side(task), inside=inside)
     *_, last = points.values()
     end = widen(_lm_logits(task, model, last)).log_softmax(-1)  # (T, V)
     words = end.argmax(-1)
@@ -128,22 +128,22 @@ def decided(
     )
 
 
-def _language_model(model: nn.Module) -> MaskedLM | CausalLM:
+def language_model(model: nn.Module) -> MaskedLM | CausalLM:
     task = _task(model)
     if not isinstance(task, MaskedLM | CausalLM):
         raise InputError(
-            f"lens: a {task.spec.kind} model has no language model head: load one that has"
+            f"a {task.spec.kind} model has no language model head: load one that has"
         )
     return task
 
 
-def _side(task: Task) -> str:
+def output_side(task: Task) -> str:
     return "encoder" if task.backbone.config.family == "encoder" else "decoder"
 
 
 def _lm_logits(task: MaskedLM | CausalLM, model: nn.Module, vectors: Tensor) -> Tensor:
     """The logits of vectors (n, C), as if they came out of the last layer."""
-    norm = modules(model)[_side(task)].norm
+    norm = modules(model)[output_side(task)].norm
     x = vectors.to(task.backbone.token_embedding)
     return task.lm_logits(norm(x, Look()) if isinstance(norm, nn.Module) else x, Look())
 

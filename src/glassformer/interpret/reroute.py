@@ -1,0 +1,47 @@
+"""A model that computes something else in the place of a stack's blocks.
+
+Embedding, final norm and head stay the model's own, and so do the weights: nothing is copied but
+the modules that hold the stack.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import TypeAlias, TypeVar
+
+from torch import Tensor, nn
+
+from glassformer.model.context import Context
+from glassformer.tasks import Task
+
+M = TypeVar("M", bound=nn.Module)
+T = TypeVar("T", bound=Task)
+Layers: TypeAlias = Callable[[Tensor, Context], Tensor]  # from the embedding to the last block
+
+
+class _Computed(nn.Module):
+    def __init__(self, layers: Layers) -> None:
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, x: Tensor, ctx: Context) -> Tensor:
+        return self.layers(x, ctx)
+
+
+def rerouted(task: T, stacks: Mapping[str, Layers]) -> T:
+    """The task with these functions in the place of the blocks of "encoder" or "decoder"."""
+    changed = _shallow(task)
+    changed.backbone = _shallow(task.backbone)
+    for name, layers in stacks.items():
+        stack = _shallow(getattr(task.backbone, name))
+        stack.blocks = nn.ModuleList([_Computed(layers)])
+        setattr(changed.backbone, name, stack)
+    return changed
+
+
+def _shallow(module: M) -> M:
+    """The same parameters and submodules, in a module whose submodules can be exchanged."""
+    other = copy.copy(module)
+    other.__dict__["_modules"] = dict(module._modules)
+    return other
