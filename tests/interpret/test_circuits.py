@@ -33,7 +33,7 @@ def pair(model: gf.Model):
 def test_the_split_pass_computes_what_the_model_computes(name: str) -> None:
     model = hot(name)
     question, _ = ask_pair(model, *pair(model), 4, 31, position=2)
-    assert abs(float(SplitPass(question).run()) - question.value()) <= 1e-9
+    assert abs(SplitPass(question).run().item() - question.value()) <= 1e-9
 
 
 @pytest.fixture(scope="module", params=["encoder", "decoder", "seq2seq"])

@@ -74,7 +74,7 @@ def lens(
     for done, (name, vectors) in enumerate(points.items()):
         if on_progress is not None:
             on_progress(done, len(points))
-        logits = _lm_logits(task, model, vectors[list(places)])
+        logits = stream_logits(task, model, vectors[list(places)])
         by_point[name] = _best(task, model, tokens, logits, top_k)
     return by_point
 
@@ -109,13 +109,13 @@ def decided(
     task = language_model(model)
     points = stream(trace, output_side(task), inside=inside)
     *_, last = points.values()
-    end = widen(_lm_logits(task, model, last)).log_softmax(-1)  # (T, V)
+    end = widen(stream_logits(task, model, last)).log_softmax(-1)  # (T, V)
     words = end.argmax(-1)
     probabilities, distances = [], []
     for done, vectors in enumerate(points.values()):
         if on_progress is not None:
             on_progress(done, len(points))
-        here = widen(_lm_logits(task, model, vectors)).log_softmax(-1)
+        here = widen(stream_logits(task, model, vectors)).log_softmax(-1)
         probabilities.append(here.gather(1, words[:, None])[:, 0].exp())
         distances.append((end.exp() * (end - here)).sum(-1).clamp(min=0) / math.log(2))
     name = _names(task, model)
@@ -141,7 +141,7 @@ def output_side(task: Task) -> str:
     return "encoder" if task.backbone.config.family == "encoder" else "decoder"
 
 
-def _lm_logits(task: MaskedLM | CausalLM, model: nn.Module, vectors: Tensor) -> Tensor:
+def stream_logits(task: MaskedLM | CausalLM, model: nn.Module, vectors: Tensor) -> Tensor:
     """The logits of vectors (n, C), as if they came out of the last layer."""
     norm = modules(model)[output_side(task)].norm
     x = vectors.to(task.backbone.token_embedding)
