@@ -131,9 +131,7 @@ def decided(
 def language_model(model: nn.Module) -> MaskedLM | CausalLM:
     task = _task(model)
     if not isinstance(task, MaskedLM | CausalLM):
-        raise InputError(
-            f"a {task.spec.kind} model has no language model head: load one that has"
-        )
+        raise InputError(f"a {task.spec.kind} model has no language model head: load one that has")
     return task
 
 
