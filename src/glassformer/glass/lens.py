@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -135,7 +136,8 @@ def language_model(model: nn.Module) -> MaskedLM | CausalLM:
     return task
 
 
-def output_side(task: Task) -> str:
+def output_side(task: Task) -> Literal["encoder", "decoder"]:
+    """The stack that predicts."""
     return "encoder" if task.backbone.config.family == "encoder" else "decoder"
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.glass.lens import output_side
-from glassformer.glass.recorder import Recorder
+from glassformer.glass.recorder import Edit, Recorder
 from glassformer.interpret.question import Question, ask
 from glassformer.loaded import Model
 from glassformer.model import Attention, Block, Norm
@@ -77,11 +77,11 @@ def direct_logit_attribution(
 
 
 @torch.no_grad()
-def attribute(question: Question) -> LogitAttribution:
-    """The same for a question."""
+def attribute(question: Question, *, edit: Edit | None = None) -> LogitAttribution:
+    """The same for a question; `edit` is that of `record`."""
     task, stack = question.task, output_side(question.task)
     kept = ("mixed", "out", "sum")
-    recorder = Recorder(question.model, keep=lambda name: name.endswith(kept))
+    recorder = Recorder(question.model, keep=lambda name: name.endswith(kept), edit=edit)
     logits = question.model(question.batch, visitor=recorder).logits[question.position]
     rows = {name: tensor[question.position].double() for name, tensor in recorder.tensors.items()
             if name.startswith(f"{stack}.")}  # fmt: skip
