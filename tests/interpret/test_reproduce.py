@@ -22,5 +22,6 @@ def test_induction_needs_two_layers(seed: int) -> None:
     assert all(row.holds for row in induction(seed=seed))
 
 
+@pytest.mark.slow
 def test_without_training_there_is_no_induction() -> None:
     assert not any(row.holds for row in induction(steps=1))

@@ -114,9 +114,11 @@ def explain_patch(
         "clean": result.clean, "corrupted": result.corrupted, "recovered": shares.tolist(),
     }  # fmt: skip
     by_head = "head" in site.value
-    names = [f"head {i}" for i in range(shares.shape[1])] if by_head else result.tokens[0]
+    names = (
+        [f"head {i}" for i in range(shares.shape[1])] if by_head else map(visible, result.tokens[0])
+    )
     titles = ("token" if not by_head else "", *(f"layer {i}" for i in range(len(shares))))
-    body = [(visible(name), *column) for name, column in zip(names, shares.T.tolist(), strict=True)]
+    body = [(name, *column) for name, column in zip(names, shares.T.tolist(), strict=True)]
     first, second = map(visible, result.words)
     lines = [
         f"logit({first}) − logit({second}): clean {result.clean:.4f}, "
