@@ -231,7 +231,7 @@ def _value_zeroing(question: Question) -> dict[str, Tensor]:
     def computed(x: Tensor, ctx: Context) -> Tensor:
         for layer, block in enumerate(body.blocks):
             here = replace(ctx, visitor=_ZeroValues(block.attention))
-            out = block(base[layer].repeat(len(base[layer]), 1), body._at(layer, here))
+            out = block(base[layer].repeat(len(base[layer]), 1), body.at(layer, here))
             out = out.unflatten(0, (len(base[layer]), -1))  # (without j, i, C)
             turned = 1 - torch.cosine_similarity(out, base[layer + 1], dim=-1)
             layers.append(turned.T.clamp(min=0))  # (i, j)

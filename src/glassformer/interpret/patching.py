@@ -176,7 +176,7 @@ def _patched(
         x = base[stack][layer].repeat(count, 1)
         for number in range(layer, len(body.blocks)):
             here = replace(ctx, visitor=patch if number == layer else None)
-            x = body.blocks[number](x, body._at(number, here))
+            x = body.blocks[number](x, body.at(number, here))
         return x
 
     patch = _Patch(body.blocks[layer], TENSORS[site], lambda old: _mixed(old, source, cells))

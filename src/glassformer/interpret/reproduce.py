@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,6 +11,8 @@ from torch.nn import functional as F
 
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.glass import head_scores, heads_off
+from glassformer.interpret.gpt2_effects import greater_than, indirect_objects
+from glassformer.interpret.reproduced import ReproducedEffect
 from glassformer.loaded import Model, load, record
 from glassformer.model import Batch
 from glassformer.tasks import build_task
@@ -28,17 +29,6 @@ MASKED = (
     "In the evening they sat by the [MASK] and told stories.",
     "The river was wide, and nobody [MASK] how deep it was.",
 )
-
-
-@dataclass(frozen=True)
-class ReproducedEffect:
-    """One figure of a paper, and ours."""
-
-    effect: str
-    paper: str
-    published: str
-    ours: str
-    holds: bool  # the sign and order of the paper
 
 
 def neighbour_heads() -> list[ReproducedEffect]:
@@ -186,13 +176,23 @@ def _prefix_score(model: Model) -> float:
     return float(torch.stack(scores).mean(0).max())
 
 
-EFFECTS: dict[str, Callable[..., list[ReproducedEffect]]] = {
+EFFECTS: dict[str, Callable[[], list[ReproducedEffect]]] = {
     "heads": neighbour_heads,
     "permuted": permuted_attention,
     "induction": induction,
 }
+GPT2_EFFECTS: dict[str, Callable[[Model], list[ReproducedEffect]]] = {
+    "indirect_objects": indirect_objects,
+    "greater_than": greater_than,
+}
 
 
-def reproduce(names: Sequence[str]) -> list[ReproducedEffect]:
-    """The effects of these names, one after the other."""
-    return [row for name in names for row in EFFECTS[name]()]
+def reproduce(names: Sequence[str], gpt2: Model | None = None) -> list[ReproducedEffect]:
+    """The effects of these names, one after the other; some need `gpt2`."""
+    rows: list[ReproducedEffect] = []
+    for name in names:
+        if name in EFFECTS:
+            rows += EFFECTS[name]()
+        elif gpt2 is not None:
+            rows += GPT2_EFFECTS[name](gpt2)
+    return rows

@@ -141,7 +141,7 @@ class SplitPass:
         size = self._count(name, body)
         streams = self._read(name, start[None], start.new_zeros(size, 1, 1))  # (R, T, C)
         for layer in range(len(body.blocks)):
-            streams = self._block(name, body.blocks[layer], streams, body._at(layer, ctx))
+            streams = self._block(name, body.blocks[layer], streams, body.at(layer, ctx))
         if name == "encoder" and len(self.question.source_tokens):
             self.memories = streams if body.norm is None else body.norm(streams, Look())
             return x
