@@ -103,9 +103,9 @@ def explain_patch(
     from glassformer.interpret.patching import patching_sweep
 
     opened = open_model(model, device)
-    pair = (_input(opened, each, target) for each in (text, corrupted))
+    clean, changed = (_input(opened, each, target) for each in (text, corrupted))
     result = patching_sweep(
-        opened, *pair, answer, other, site=site.value, stack=stack, position=position
+        opened, clean, changed, answer, other, site=site.value, stack=stack, position=position
     )
     shares = result.recovered
     report = {
@@ -141,8 +141,8 @@ def explain_circuit(
     from glassformer.interpret.circuits import edge_effects
 
     opened = open_model(model, device)
-    pair = (_input(opened, each, target) for each in (text, corrupted))
-    effects = edge_effects(opened, *pair, answer, other, position=position, steps=steps)
+    clean, changed = (_input(opened, each, target) for each in (text, corrupted))
+    effects = edge_effects(opened, clean, changed, answer, other, position=position, steps=steps)
     circuit = effects.circuit(edges)
     if dot is not None:
         dot.write_text(circuit.dot(), encoding="utf-8")

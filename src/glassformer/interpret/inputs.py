@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, InputError
-from glassformer.glass.lens import output_side
+from glassformer.glass.lens import language_model, output_side
 from glassformer.glass.measures import rollout
 from glassformer.interpret.patching import recorded, streams
 from glassformer.interpret.question import Question, ask
@@ -84,7 +84,7 @@ class InputAttribution:
             torch.manual_seed(seed)
             task = build_task(model.config, model.task.spec, device=model.device)
         untrained = Model(task, model.tokenizer).eval()
-        asked = replace(self.question, model=untrained, task=untrained.task)
+        asked = replace(self.question, model=untrained, task=language_model(untrained))
         other = attribute_input(asked, self.method, steps=self.steps)
         return rank_correlation(*(torch.cat([*each.scores.values()]) for each in (self, other)))
 
@@ -205,7 +205,9 @@ def _attention_rollout(question: Question) -> dict[str, Tensor]:
     kept = recorded(question, "*.weights")
 
     stack = output_side(question.task)
-    own = {stack: rollout(_named(kept, stack, "attention"))[-1][question.position]}
+    own: dict[str, Tensor] = {
+        stack: rollout(_named(kept, stack, "attention"))[-1][question.position]
+    }
     if not question.source_tokens:
         return own
     cross = _named(kept, stack, "cross").mean((0, 1))[question.position]  # (S,)
@@ -258,4 +260,5 @@ class _ZeroValues:
             return value
         length = int(len(value) ** 0.5)
         rest = 1 - torch.eye(length).to(value)
-        return (value.unflatten(0, (length, length)) * rest[:, :, None, None]).flatten(0, 1)
+        zeroed: Tensor = value.unflatten(0, (length, length)) * rest[:, :, None, None]
+        return zeroed.flatten(0, 1)

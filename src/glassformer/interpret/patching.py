@@ -23,7 +23,7 @@ from glassformer.errors import ConfigError, InputError
 from glassformer.glass.lens import output_side
 from glassformer.glass.recorder import Recorder
 from glassformer.interpret.question import Question, ask_pair
-from glassformer.interpret.reroute import Layers, rerouted
+from glassformer.interpret.reroute import Layers, blocks_of, rerouted, stacks_of
 from glassformer.loaded import Model
 from glassformer.model import Block
 from glassformer.model.context import Context
@@ -102,7 +102,7 @@ def sweep(
     stack = stack or output_side(clean.task)
     body = checked_stack(clean, site, stack)
     source, base = activations(clean, site, stack), streams(corrupted)
-    length, heads = len(corrupted.side(stack)), body.blocks[0].attention.heads
+    length, heads = len(corrupted.side(stack)), blocks_of(body)[0].attention.heads
     whole = "head" in site and not by_token
     places = [None] if whole else list(range(length))
     numbers = list(range(heads)) if "head" in site else [None]
@@ -136,7 +136,7 @@ def checked_stack(question: Question, site: str, stack: str) -> Stack:
     body = getattr(question.task.backbone, stack, None)
     if not isinstance(body, Stack):
         raise ConfigError(f"stack = {stack!r}: this model has {output_side(question.task)!r}")
-    if site.startswith("cross") and body.blocks[0].cross is None:
+    if site.startswith("cross") and blocks_of(body)[0].cross is None:
         raise ConfigError(f"site = {site!r}: this {stack} has no cross-attention")
     return body
 
@@ -152,10 +152,9 @@ def activations(question: Question, site: Site, stack: str) -> list[Tensor]:
 def streams(question: Question) -> dict[str, list[Tensor]]:
     """What each block reads, by stack, and last what the last one writes. (T, C) each."""
     tensors, by_stack = recorded(question, "*.embedding.out", "*.blocks.*.out"), {}
-    for name in ("encoder", "decoder"):
-        if isinstance(body := getattr(question.task.backbone, name, None), Stack):
-            blocks = [tensors[f"{name}.blocks.{layer}.out"] for layer in range(len(body.blocks))]
-            by_stack[name] = [tensors[f"{name}.embedding.out"], *blocks]
+    for name, body in stacks_of(question.task).items():
+        blocks = [tensors[f"{name}.blocks.{layer}.out"] for layer in range(len(body.blocks))]
+        by_stack[name] = [tensors[f"{name}.embedding.out"], *blocks]
     return by_stack
 
 
@@ -209,7 +208,8 @@ def _mixed(old: Tensor, source: Tensor, cells: list[Cell]) -> Tensor:
         at = slice(None) if place is None else place
         index = at if head is None else (at, head)
         row[index] = source[index].to(row)
-    return new.flatten(0, 1)
+    patched: Tensor = new.flatten(0, 1)
+    return patched
 
 
 def _chunks(cells: list[Cell], size: int) -> Iterator[list[Cell]]:

@@ -11,6 +11,7 @@ import os
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -53,10 +54,8 @@ class Probe:
     def load(cls, path: str | os.PathLike[str]) -> Probe:
         """Read a file that `save` wrote."""
         tensors, about = load_tensors(path, FORMAT, {"weight": 2, "bias": 1})
-        labels, numbers = (
-            about.get("labels"),
-            [about.get("accuracy"), about.get("control_accuracy")],
-        )
+        labels: Any = about.get("labels")
+        numbers: list[Any] = [about.get("accuracy"), about.get("control_accuracy")]
         right = isinstance(labels, list) and len(labels) == len(tensors["bias"])
         if not right or not all(isinstance(number, float) for number in numbers):
             raise InputError(f"{path}: its labels do not fit its weights: save the probe again")
@@ -116,10 +115,10 @@ def _fit(
         optimizer.zero_grad()
         error = F.cross_entropy(rows[train] @ weight.T + bias, labels[train])
         error = error + decay * weight.square().mean() * weight.shape[1]
-        error.backward()  # type: ignore[no-untyped-call]
+        error.backward()
         return error
 
-    optimizer.step(loss)  # type: ignore[no-untyped-call]
+    optimizer.step(loss)
     with torch.no_grad():
         best = (rows[valid] @ weight.T + bias).argmax(-1)
         accuracy = float((best == labels[valid]).float().mean())

@@ -109,10 +109,10 @@ def ask_pair(
         other = there.answer if there.answer != first else there.other
     one = ask(model, clean, answer, other, position=position)
     _, tokens, source = record_batch(one.task, model.tokenizer, corrupted)
-    for here, there in ((one.tokens, tokens), (one.source_tokens, source)):
-        if len(here) != len(there):
+    for old, new in ((one.tokens, tokens), (one.source_tokens, source)):
+        if len(old) != len(new):
             raise InputError(
-                f"the texts have {len(here)} and {len(there)} tokens: write two that have the same "
+                f"the texts have {len(old)} and {len(new)} tokens: write two that have the same "
                 "number of tokens"
             )
     return one, ask(model, corrupted, one.answer, one.other, position=one.position)

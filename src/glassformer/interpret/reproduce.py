@@ -13,6 +13,7 @@ from glassformer.config import ModelConfig, TaskConfig
 from glassformer.glass import head_scores, heads_off
 from glassformer.interpret.gpt2_effects import greater_than, indirect_objects
 from glassformer.interpret.reproduced import ReproducedEffect
+from glassformer.interpret.reroute import blocks_of, stacks_of
 from glassformer.loaded import Model, load, record
 from glassformer.model import Batch
 from glassformer.tasks import build_task
@@ -126,8 +127,8 @@ def _attention_only(depth: int, seed: int) -> Model:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = Model(build_task(config, TaskConfig(kind="causal_lm")))
-    for block in model.task.backbone.decoder.blocks:  # an MLP that adds nothing
-        for parameter in block.mlp.parameters():
+    for block in blocks_of(stacks_of(model.task)["decoder"]):
+        for parameter in block.mlp.parameters():  # an MLP that adds nothing
             parameter.data.zero_()
             parameter.requires_grad_(False)
     return model
@@ -151,7 +152,7 @@ def _train(model: Model, steps: int, seed: int, on_step: Callable[[int], None] |
         logits = model(Batch.of(texts.tolist())).logits.unflatten(0, texts.shape)
         loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), texts[:, 1:].flatten())
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         if on_step is not None:
             on_step(step)

@@ -12,12 +12,25 @@ from typing import TypeAlias, TypeVar
 
 from torch import Tensor, nn
 
+from glassformer.model import Block
 from glassformer.model.context import Context
+from glassformer.model.stack import Stack
 from glassformer.tasks import Task
 
 M = TypeVar("M", bound=nn.Module)
 T = TypeVar("T", bound=Task)
 Layers: TypeAlias = Callable[[Tensor, Context], Tensor]  # from the embedding to the last block
+
+
+def stacks_of(task: Task) -> dict[str, Stack]:
+    """The stacks of a model by their names, in the order of computation."""
+    children = dict(task.backbone.named_children())
+    return {name: body for name, body in children.items() if isinstance(body, Stack)}
+
+
+def blocks_of(stack: Stack) -> list[Block]:
+    """The blocks of a stack; a shared one is there for each layer."""
+    return [block for block in stack.blocks if isinstance(block, Block)]
 
 
 class _Computed(nn.Module):

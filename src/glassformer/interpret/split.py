@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.interpret.question import Question
-from glassformer.interpret.reroute import Layers, rerouted
+from glassformer.interpret.reroute import Layers, blocks_of, rerouted, stacks_of
 from glassformer.model import Attention, Block, Look, Sequences
 from glassformer.model.context import Context
 from glassformer.model.stack import Stack
@@ -71,31 +72,28 @@ Outputs = dict[str, Tensor]  # (U, T, C) for each stack
 
 def graphs(question: Question) -> dict[str, StackGraph]:
     """The graph of each stack of the model."""
-    backbone, built = question.task.backbone, {}
-    for name in ("encoder", "decoder"):
-        body = getattr(backbone, name, None)
-        if isinstance(body, Stack):
-            inner = [
-                node for layer in range(len(body.blocks)) for node in _nodes(body, name, layer)
-            ]
-            built[name] = StackGraph([Node(name, -1, "embedding"), *inner], list(inner))
+    stacks, built = stacks_of(question.task), {}
+    for name, body in stacks.items():
+        inner = list(_nodes(body, name))
+        built[name] = StackGraph([Node(name, -1, "embedding"), *inner], list(inner))
     last = list(built)[-1]
-    built[last].readers.append(Node(last, len(getattr(backbone, last).blocks), "logits"))
+    built[last].readers.append(Node(last, len(stacks[last].blocks), "logits"))
     if len(built) == 2:
         crossing = [node for node in built["decoder"].writers if node.kind == "cross_head"]
         built["encoder"].readers.extend(crossing)
     return built
 
 
-def _nodes(body: Stack, stack: str, layer: int) -> Iterator[Node]:
-    block = body.blocks[layer]
-    heads = [Node(stack, layer, "head", head) for head in range(block.attention.heads)]
-    mlp = Node(stack, layer, "mlp")
-    yield from [mlp, *heads] if block.parallel else heads
-    if block.cross is not None:
-        yield from (Node(stack, layer, "cross_head", head) for head in range(block.cross.heads))
-    if not block.parallel:
-        yield mlp
+def _nodes(body: Stack, stack: str) -> Iterator[Node]:
+    """The heads and MLPs of a stack, in the order of computation."""
+    for layer, block in enumerate(blocks_of(body)):
+        heads = [Node(stack, layer, "head", head) for head in range(block.attention.heads)]
+        mlp = Node(stack, layer, "mlp")
+        yield from [mlp, *heads] if block.parallel else heads
+        if block.cross is not None:
+            yield from (Node(stack, layer, "cross_head", head) for head in range(block.cross.heads))
+        if not block.parallel:
+            yield mlp
 
 
 class SplitPass:
@@ -119,15 +117,14 @@ class SplitPass:
 
     def run(self) -> Tensor:
         """logit(answer) − logit(other)."""
-        question, heads = self.question, 1
-        stacks: dict[str, Layers] = {}
-        for name, body in question.task.backbone.named_children():
-            if isinstance(body, Stack):
-                heads = max(heads, body.blocks[0].attention.heads)
-                stacks[name] = lambda x, ctx, name=name, body=body: self._layers(name, body, x, ctx)
+        question, stacks = self.question, stacks_of(self.question.task)
+        layers: dict[str, Layers] = {
+            name: partial(self._layers, name, body) for name, body in stacks.items()
+        }
+        heads = max(blocks_of(body)[0].attention.heads for body in stacks.values())
         at = torch.tensor([question.position], device=question.batch.tokens.device)
         batch = replace(question.copies(heads), label_positions=at)
-        return question.difference(rerouted(question.task, stacks)(batch).logits)[0]
+        return question.difference(rerouted(question.task, layers)(batch).logits)[0]
 
     @property
     def outputs(self) -> Outputs:
@@ -138,21 +135,14 @@ class SplitPass:
         start = x[: len(self.question.side(name))]  # one of the equal texts
         start = self.embeddings.get(name, start)
         self.written[name] = []
-        size = self._count(name, body)
+        size = len(graphs(self.question)[name].readers)
         streams = self._read(name, start[None], start.new_zeros(size, 1, 1))  # (R, T, C)
-        for layer in range(len(body.blocks)):
-            streams = self._block(name, body.blocks[layer], streams, body.at(layer, ctx))
+        for layer, block in enumerate(blocks_of(body)):
+            streams = self._block(name, block, streams, body.at(layer, ctx))
         if name == "encoder" and len(self.question.source_tokens):
             self.memories = streams if body.norm is None else body.norm(streams, Look())
             return x
         return streams[0]
-
-    def _count(self, name: str, body: Stack) -> int:
-        inner = sum(1 for layer in range(len(body.blocks)) for _ in _nodes(body, name, layer))
-        if name == "encoder" and self.question.source_tokens:
-            blocks = self.question.task.backbone.decoder.blocks
-            return inner + sum(block.cross.heads for block in blocks)
-        return inner + 1
 
     def _read(self, name: str, written: Tensor, streams: Tensor) -> Tensor:
         """Σ over nodes that wrote (U, T, C), as each of the last readers reads it: (R, T, C)."""
@@ -185,7 +175,8 @@ class SplitPass:
                 streams = rest + out_norm(added, Look())
                 streams = norm(streams, Look()) if block.post else streams
         added, rest = self._mlp(name, block, streams)
-        return block.mlp_norm(rest + added, Look()) if block.post else rest + added
+        whole: Tensor = rest + added
+        return block.mlp_norm(whole, Look()) if block.post else whole
 
     def _mlp(self, name: str, block: Block, streams: Tensor) -> tuple[Tensor, Tensor]:
         """What the MLP adds to the stream of each later reader, and those streams."""

@@ -18,4 +18,5 @@ def _ranks(values: Tensor) -> Tensor:
     """The place of each number among all; equal numbers share the mean of their places."""
     _, group, counts = values.flatten().double().unique(return_inverse=True, return_counts=True)
     last = counts.cumsum(0).double()
-    return (last - (counts - 1) / 2)[group]
+    ranks: Tensor = (last - (counts - 1) / 2)[group]
+    return ranks
