@@ -165,7 +165,8 @@ class SplitPass:
             added, rest = self._mlp(name, block, streams)
             heads, rest = self._heads(name, block.attention, block.attention_norm, rest, ctx, False)
             attended = self._read(name, heads, rest) + _bias(block.attention, rest)
-            return rest + added[-len(rest) :] + block.attention_out_norm(attended, Look())
+            attended = block.attention_out_norm(attended, Look())
+            return rest + added[-len(rest) :] + attended
         for part in ("attention", "cross"):
             module, norm = getattr(block, part), getattr(block, f"{part}_norm")
             if module is not None:
@@ -175,8 +176,8 @@ class SplitPass:
                 streams = rest + out_norm(added, Look())
                 streams = norm(streams, Look()) if block.post else streams
         added, rest = self._mlp(name, block, streams)
-        whole: Tensor = rest + added
-        return block.mlp_norm(whole, Look()) if block.post else whole
+        whole: Tensor = block.mlp_norm(rest + added, Look()) if block.post else rest + added
+        return whole
 
     def _mlp(self, name: str, block: Block, streams: Tensor) -> tuple[Tensor, Tensor]:
         """What the MLP adds to the stream of each later reader, and those streams."""
