@@ -26,6 +26,7 @@ from sources import FILES, PACKAGE, imports, room
 HOUSE = (
     {"cli"},
     {"studio"},
+    {"interpret"},
     {"train"},
     {"recipe"},
     {"objectives"},

@@ -66,10 +66,11 @@ def named_commands(page: Path) -> list[list[str]]:
     return [each.split()[1:] for each in re.findall(r"`(glassformer [^`]+)`", page.read_text())]
 
 
-def test_every_formula_stands_beside_its_line() -> None:
-    hook, page = script("pages"), (DOCS / "lecturers.md").read_text()
+@pytest.mark.parametrize(("name", "lines", "formulas"), [("lecturers", 40, 25), ("causes", 6, -1)])
+def test_every_formula_stands_beside_its_line(name: str, lines: int, formulas: int) -> None:
+    hook, page = script("pages"), (DOCS / f"{name}.md").read_text()
     listings = hook.CODE.findall(page)
-    assert len(listings) > 40 and len(hook.MATH.findall(page)) > 25
+    assert len(listings) > lines and len(hook.MATH.findall(page)) > formulas
     assert page.count("```python ") == len(listings)
     for file, scope, code in listings:
         line = hook.find(file, scope, code)

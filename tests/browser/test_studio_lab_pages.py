@@ -51,6 +51,25 @@ def test_the_picture_of_the_lab(toys: Server, open_page: Callable[..., Page], th
     assert_painted(page, MATRIX, signed(page, theme), values)
 
 
+def test_every_patch_at_once(toys: Server, open_page: Callable[..., Page]) -> None:
+    """The heat map of the sweep has its true colours, and a click applies that patch."""
+    texts = {"x": "I sat by the river bank.", "from": "I ate by the river bank."}
+    page = open_page(toys.address("lab", m=toys.model("toy encoder"), **texts))
+    settle(page)
+    page.get_by_role("button", name="Try every patch").click()
+    path, _ = drawn(page, ".sweep canvas")
+    found = toys.json(path)
+    shares = np.array(found["recovered"]).T.clip(-1, 1)
+    values = (128 + np.floor(127 * shares + 0.5)).astype(np.uint8)
+    seen = pixels(page, ".sweep canvas")
+    rows, columns = values.shape
+    picked = signed(page)[values]
+    high, wide = seen.shape[0] // rows, seen.shape[1] // columns
+    assert np.array_equal(seen[high // 2 :: high, wide // 2 :: wide][:rows, :columns, :3], picked)
+    page.locator(".sweep .matrix-pane").click(position={"x": 3, "y": 3})
+    expect(page.locator(".changes li")).to_contain_text("encoder: after layer 0, token 0")
+
+
 def test_changes_are_made_and_undone(toys: Server, open_page: Callable[..., Page]) -> None:
     """Masked, swapped, patched, off: said before and after, in Python, and back again."""
     page = open_page(toys.address("lab", q=2))

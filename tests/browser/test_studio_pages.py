@@ -193,6 +193,25 @@ def test_layers(toys: Server, open_page: Callable[..., Page], name: str) -> None
     assert bits == [f"{row[at]:.2f}" for row in found["kl"]]
 
 
+def test_what_adds_to_the_logit(toys: Server, open_page: Callable[..., Page]) -> None:
+    """Bars as long as the numbers, and a click on a head opens it."""
+    page = open_page(toys.address("layers", m=toys.model("toy translator"), q=2))
+    run = drawn(page, LENS)[0]
+    found = toys.json(f"runs/{run}/parts/2")
+    page.get_by_role("button", name="by part").click()
+    expect(page.locator(".adding tbody th").first).to_have_text(found["parts"][0]["name"])
+    shares = page.locator(".adding .bar").evaluate_all(
+        "(bars) => bars.map((bar) => +bar.style.getPropertyValue('--p')"
+        " * (bar.classList.contains('minus') ? -1 : 1))"
+    )
+    values = [part["value"] for part in found["parts"]]
+    assert shares == pytest.approx([value / abs(values[0]) for value in values], abs=1e-6)
+    heads = [part for part in found["parts"] if part["head"] is not None]
+    page.get_by_role("link", name=heads[0]["name"], exact=True).click()
+    drawn(page, LOOKING)
+    assert f"in={heads[0]['stack']}" in page.url
+
+
 def test_two_sentences(toys: Server, open_page: Callable[..., Page]) -> None:
     """The two banks: the other sentence is written beside, and stands in the address."""
     model = toys.model("toy encoder")

@@ -38,6 +38,21 @@ def traced(served, number, row):
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
+def test_the_parts_of_a_logit(served, client, run, number):
+    row = run(number)
+    _, trace = traced(served, number, row)
+    found = read(client, f"runs/{row['run']}/parts/1")
+    best = trace["logits"][1].topk(2).values
+    assert found["difference"] == pytest.approx(float(best[0] - best[1]), abs=1e-4)
+    assert sum(part["value"] for part in found["parts"]) == pytest.approx(
+        found["difference"], abs=1e-4
+    )
+    stacks = {part["stack"] for part in found["parts"]} - {None}
+    assert stacks == [{"encoder"}, {"decoder"}, {"decoder", "cross"}][number]
+    assert client.get(f"/api/runs/{row['run']}/parts/99").status_code == 400
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
 def test_the_lens_at_every_point(served, client, run, number):
     """By hand: final norm, head, softmax; bits as Σ p log2(p / q)."""
     row = run(number)

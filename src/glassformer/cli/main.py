@@ -19,6 +19,7 @@ from glassformer.cli import (
     doctor,
     embed,
     evaluate,
+    explain,
     export,
     fill,
     generate,
@@ -31,6 +32,7 @@ from glassformer.cli import (
     publish,
     rank,
     recipe,
+    reproduce,
     studio,
     tag,
     tokenizer,
@@ -60,6 +62,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "presets": presets.run,
     "publish": publish.run,
     "rank": rank.run,
+    "reproduce": reproduce.run,
     "similarity": embed.similarity,
     "studio": studio.run,
     "tag": tag.run,
@@ -86,6 +89,7 @@ for name, function in ANY_FIELD.items():
     extra = {"allow_extra_args": True, "ignore_unknown_options": True}
     app.command(name, context_settings=extra)(with_paths(function))
 app.add_typer(data.app, name="data")
+app.add_typer(explain.app, name="explain")
 app.add_typer(map_files.app, name="map")
 app.add_typer(recipe.app, name="recipe")
 app.add_typer(tokenizer.app, name="tokenizer")

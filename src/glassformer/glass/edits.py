@@ -73,9 +73,15 @@ def patched(other: Trace, stack: str, places: Iterable[Patch]) -> Edit:
     return {name: put(vectors) for name, vectors in rows.items()}
 
 
-def word_id(model: nn.Module, word: str) -> int:
-    """The id of a word that is one token in the middle of a text; without a tokenizer, a number."""
+def word_id(model: nn.Module, word: str, *, target: bool = False) -> int:
+    """The id of a word that is one token in the middle of a text; without a tokenizer, a number.
+
+    Args:
+        target: a word of the language that a translation model writes
+    """
     tokenizer = getattr(model, "tokenizer", None)
+    if target and isinstance(tokenizer, Tokenizer):
+        tokenizer = tokenizer.target
     if not isinstance(tokenizer, Tokenizer):
         if not (word.isascii() and word.isdigit() and len(word) < 10):
             raise InputError("this model has no tokenizer: write a token id, such as 7")

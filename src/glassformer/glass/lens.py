@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -68,13 +69,13 @@ def lens(
         at: the numbers of the tokens to read; all, if not given
         on_progress: called before each point with how many are done, and of how many
     """
-    task, places = _language_model(model), range(len(trace.tokens)) if at is None else at
+    task, places = language_model(model), range(len(trace.tokens)) if at is None else at
     tokens = [trace.tokens[i] for i in places]
-    points, by_point = stream(trace, _side(task), inside=inside), {}
+    points, by_point = stream(trace, output_side(task), inside=inside), {}
     for done, (name, vectors) in enumerate(points.items()):
         if on_progress is not None:
             on_progress(done, len(points))
-        logits = _lm_logits(task, model, vectors[list(places)])
+        logits = stream_logits(task, model, vectors[list(places)])
         by_point[name] = _best(task, model, tokens, logits, top_k)
     return by_point
 
@@ -106,16 +107,16 @@ def decided(
         inside: also between the parts of a block
         on_progress: called before each point with how many are done, and of how many
     """
-    task = _language_model(model)
-    points = stream(trace, _side(task), inside=inside)
+    task = language_model(model)
+    points = stream(trace, output_side(task), inside=inside)
     *_, last = points.values()
-    end = widen(_lm_logits(task, model, last)).log_softmax(-1)  # (T, V)
+    end = widen(stream_logits(task, model, last)).log_softmax(-1)  # (T, V)
     words = end.argmax(-1)
     probabilities, distances = [], []
     for done, vectors in enumerate(points.values()):
         if on_progress is not None:
             on_progress(done, len(points))
-        here = widen(_lm_logits(task, model, vectors)).log_softmax(-1)
+        here = widen(stream_logits(task, model, vectors)).log_softmax(-1)
         probabilities.append(here.gather(1, words[:, None])[:, 0].exp())
         distances.append((end.exp() * (end - here)).sum(-1).clamp(min=0) / math.log(2))
     name = _names(task, model)
@@ -128,22 +129,21 @@ def decided(
     )
 
 
-def _language_model(model: nn.Module) -> MaskedLM | CausalLM:
+def language_model(model: nn.Module) -> MaskedLM | CausalLM:
     task = _task(model)
     if not isinstance(task, MaskedLM | CausalLM):
-        raise InputError(
-            f"lens: a {task.spec.kind} model has no language model head: load one that has"
-        )
+        raise InputError(f"a {task.spec.kind} model has no language model head: load one that has")
     return task
 
 
-def _side(task: Task) -> str:
+def output_side(task: Task) -> Literal["encoder", "decoder"]:
+    """The stack that predicts."""
     return "encoder" if task.backbone.config.family == "encoder" else "decoder"
 
 
-def _lm_logits(task: MaskedLM | CausalLM, model: nn.Module, vectors: Tensor) -> Tensor:
+def stream_logits(task: MaskedLM | CausalLM, model: nn.Module, vectors: Tensor) -> Tensor:
     """The logits of vectors (n, C), as if they came out of the last layer."""
-    norm = modules(model)[_side(task)].norm
+    norm = modules(model)[output_side(task)].norm
     x = vectors.to(task.backbone.token_embedding)
     return task.lm_logits(norm(x, Look()) if isinstance(norm, nn.Module) else x, Look())
 

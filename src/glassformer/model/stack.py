@@ -178,14 +178,14 @@ class Stack(nn.Module):
         )
         x: Tensor = self.embedding(batch, positions, ctx)
         for layer, block in enumerate(self.blocks):
-            x = block(x, self._at(layer, ctx))
+            x = block(x, self.at(layer, ctx))
         if cache is not None:
             cache.advance(keys)
         if self.norm is not None:
             x = self.norm(x, ctx)
         return x
 
-    def _at(self, layer: int, ctx: Context) -> Context:
+    def at(self, layer: int, ctx: Context) -> Context:
         """The context of one layer, which may have distances of its own."""
         if self.relative_layers is None:
             return ctx

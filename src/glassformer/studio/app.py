@@ -27,6 +27,7 @@ from glassformer.studio.routes import (
     runs,
     space,
     static,
+    sweep,
     training,
 )  # fmt: skip
 from glassformer.studio.routes.responses import first_error
@@ -35,7 +36,7 @@ from glassformer.studio.state import StudioState
 
 ROUTES = (
     runs, network, numbers, generation, layers, positions, export, compare, training, space,
-    neurons, lectures, lessons,
+    neurons, lectures, lessons, sweep,
 )  # fmt: skip
 
 

@@ -31,6 +31,15 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
 
         return as_json(await state.jobs.run(request, work))
 
+    @app.get("/api/runs/{id}/parts/{token}")
+    async def logit_parts(request: Request, id: str, token: int) -> Response:
+        run = state.runs.get(id)
+
+        def work(_: JobMonitor) -> bytes:
+            return run.once(f"parts {token}", lambda: layers.logit_parts(run, token))
+
+        return as_json(await state.jobs.run(request, work))
+
     @app.get("/api/runs/{id}/trajectory/{stack}/{token}")
     async def trajectory(
         request: Request, id: str, stack: StackName, token: int,

@@ -6,7 +6,11 @@ import re
 
 from glassformer.errors import InputError
 from glassformer.glass import between, decided, lens, word_path
+from glassformer.glass.lens import output_side
 from glassformer.glass.stacks import StackName, sides
+from glassformer.interpret.attribution import Contribution, attribute
+from glassformer.interpret.question import ask
+from glassformer.studio.cause_schemas import LogitPart, LogitParts
 from glassformer.studio.jobs import JobMonitor
 from glassformer.studio.page_schemas import (
     BlockPart,
@@ -42,6 +46,28 @@ def lens_at(run: RecordedRun, token: int) -> LensPredictions:
     by_point = lens(run.loaded_model, run.trace, top_k=TOP, inside=True, at=[token])
     return LensPredictions(
         tops=[guesses(run.loaded_model, point, 0) for point in by_point.values()]
+    )
+
+
+def logit_parts(run: RecordedRun, token: int) -> LogitParts:
+    """What each part of the model adds to the best word of one token, against the second best."""
+    model = run.loaded_model
+    check_token(run, run.row.stacks[-1].name, token)
+    answer, other = run.trace["logits"][token].topk(2).indices.tolist()
+    split = attribute(ask(model, run.inputs, answer, other, position=token), edit=run.edit)
+
+    def part(each: Contribution) -> LogitPart:
+        own: dict[str, StackName] = {"head": output_side(model.task), "cross_head": "cross"}
+        return LogitPart(
+            name=each.name, value=each.value, stack=own.get(each.kind), layer=each.layer,
+            head=each.head,
+        )  # fmt: skip
+
+    return LogitParts(
+        answer=readable(model, answer),
+        other=readable(model, other),
+        difference=split.difference,
+        parts=[part(each) for each in split.strongest],
     )
 
 

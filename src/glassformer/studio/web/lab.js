@@ -7,6 +7,7 @@ import { everyHead, headName, movers, stepper, whichHead } from "./head.js";
 import { matrix } from "./matrix.js";
 import { predictions } from "./predictions.js";
 import { changeOf, diverging, signed, signedLegend } from "./signed.js";
+import { sweeper } from "./sweep.js";
 import { groups, intoSight, sides, strip } from "./tokens.js";
 
 export const lab = {
@@ -65,6 +66,7 @@ function build(app) {
     el("p", { text: "A trace holds one run as it was. Open its model in the studio." }));
   const node = el("div", { class: "page-lab" }, fixed, left, centre, right);
   const shown = { rows: [], columns: [], bytes: new Uint8Array() };
+  const sweep = sweeper(app);
   const time = { past: [], future: [], now: null, text: null };
 
   app.undo = () => travel(time.past, time.future);
@@ -97,6 +99,11 @@ function build(app) {
     const other = state.donor ? await api.run(model.id, state.donor, "", [], app.saved()).catch((error) => error) : null;
     if (!fresh()) return;
     swap(left, ...controls(app, other));
+    if (other && !(other instanceof Error) && model.predicts_tokens) {
+      left.append(sweep.node);
+      await sweep.show(before ?? run, other, sideOf(state), answerAt(app), fresh);
+      if (!fresh()) return;
+    }
     swap(tools, ...whichHead(app));
     const python = await pythonOf(run);
     if (!fresh()) return;

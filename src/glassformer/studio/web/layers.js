@@ -38,6 +38,9 @@ function build(app) {
   const title = el("h2", {});
   const trajectory = el("section", { class: "card trajectory", "aria-label": "Trajectory of a word" }, title, box, mates, plot, numbers);
   const node = el("div", { class: "page-layers" }, tools, lens, atToken, trajectory);
+  let split = "lens"; // what the card of the token shows
+  const views = () => choice("Show", [["lens", "by layer"], ["parts", "by part", "What each head, MLP and embedding adds to the logit (direct logit attribution)"]], split,
+    (to) => { split = to; show(); }, (to) => to === "parts");
 
   async function show() {
     const { run, model } = app;
@@ -57,7 +60,9 @@ function build(app) {
     node.classList.toggle("mute", missing);
     if (!missing) drawLens(curves, tokens, token);
     if (!missing) {
-      swap(guesses, ...saying(curves, tops, tokens[token], token));
+      const parts = split === "parts" ? await api.json(`runs/${run.run}/parts/${token}`) : null;
+      if (!fresh()) return;
+      swap(guesses, views(), ...(parts ? adding(app, parts, token) : saying(curves, tops, tokens[token], token)));
       const values = curves.kl.map((row) => row[token]);
       swap(distance, chart({ label: `KL to final output in bits: ${values.map((each) => each.toFixed(2)).join(", ")}`, title: "KL to final output (bits)", places: curves.points.map(({ name }) => name), wide: Math.max(180, distance.clientWidth), high: distance.clientHeight,
         low: 0, most: Math.max(...values, 0.1), series: [{ kind: "s0", values }], ticks: named(curves.points), slanted: true }));
@@ -156,6 +161,19 @@ export async function partner(app, own, side) {
   const first = tokens.findIndex(({ special }) => !special);
   const token = state.mate >= 0 ? Math.min(tokens.length - 1, state.mate) : Math.max(0, same >= 0 ? same : first);
   return { run, text, tokens, token };
+}
+
+/** Signed bars of what adds to the logit of the best word; the name of a head opens it. */
+function adding({ address, state }, { answer, other, difference, parts }, query) {
+  const most = Math.max(...parts.map(({ value }) => Math.abs(value)), 1e-9);
+  return [
+    el("h2", { text: `logit “${visible(answer)}” − logit “${visible(other)}” = ${difference.toFixed(2)}` }),
+    el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of parts" },
+      table("What each part adds", ["part", "adds", ""], parts.map(({ name, value, stack, layer, head }) => [
+        stack ? el("a", { href: address({ ...state, page: "head", stack, layer, head, query, view: "raw" }), text: name }) : name,
+        valued(value, exact), el("span", { class: value < 0 ? "bar minus" : "bar now", vars: { p: String(Math.abs(value) / most) } }),
+      ]), { class: "values adding" })),
+  ];
 }
 
 function saying({ points, words: last, p, kl }, { tops }, own, token) {

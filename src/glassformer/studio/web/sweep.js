@@ -1,0 +1,47 @@
+// All patches from another sentence at once: which of them brings its answer here?
+
+import * as api from "./api.js";
+import { words } from "./colour.js";
+import { el, swap, visible } from "./dom.js";
+import { matrix } from "./matrix.js";
+import { changeOf, diverging, signed, signedLegend } from "./signed.js";
+
+/** A button, and after it the heat map: layers × tokens; a click applies that patch. */
+export function sweeper(app) {
+  let asked = ""; // the sweep that was asked for: it is computed on demand only
+  let side = "";
+  const cells = matrix({ name: "Recovered by each patch: rows are tokens, columns are layers", say: signed,
+    pick: (token, layer) => {
+      const place = `${side}.${layer}.${token}.`;
+      app.update({ patches: [...app.state.patches.filter((each) => !each.startsWith(place)), `${place}${token}`], query: token, mate: token, into: layer });
+    } });
+  const button = el("button", { type: "button", class: "plain", "data-do": "sweep", text: "Try every patch", asks: true, title: "Activation patching at every layer and token, each alone" });
+  const note = el("p", { class: "quiet", role: "note" });
+  const scale = el("div", {});
+  const fit = el("div", { class: "fit" }, cells.node);
+  const node = el("div", { class: "sweep" }, el("div", { class: "buttons" }, button), note, fit, scale);
+
+  /** Show the sweep of these runs if it was asked for. */
+  async function show(base, other, at, token, fresh) {
+    side = at;
+    const path = `runs/${base.run}/sweep/${other.run}/${side}/${token}`;
+    button.onclick = () => { asked = path; show(base, other, at, token, fresh); };
+    [note.hidden, fit.hidden, scale.hidden] = Array(3).fill(asked !== path);
+    if (asked !== path) return;
+    const found = await api.json(path).catch((error) => { if (error.status !== 400) throw error; return error; });
+    if (!fresh()) return;
+    [fit.hidden, scale.hidden] = Array(2).fill(found instanceof Error);
+    note.textContent = found instanceof Error ? found.message
+      : `How much of “${visible(found.answer)}” over “${visible(found.other)}” each patch brings back: ${found.corrupted.toFixed(2)} here, ${found.clean.toFixed(2)} in the other sentence.`;
+    if (found instanceof Error) return;
+    const tokens = base.tokens.queries[side];
+    const values = tokens.flatMap((_, t) => found.recovered.map((row) => row[t]));
+    swap(scale, signedLegend(app.theme(), "recovered"));
+    cells.show({ bytes: Uint8Array.from(values, (value) => 128 + Math.round(127 * Math.max(-1, Math.min(1, value)))), values,
+      rows: tokens.map(({ text, special }) => ({ text: visible(text), special })), columns: found.recovered.map((_, layer) => ({ text: String(layer), special: false })),
+      chosen: app.state.query, zoom: 0, stretch: true, palette: words(diverging(app.theme())), value: changeOf });
+    cells.view.canvas.dataset.drawn = [path, app.theme()].join();
+  }
+
+  return { node, show };
+}

@@ -1,0 +1,90 @@
+"""`glassformer explain`: what is printed is what the functions say."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import glassformer as gf
+from commands import glassformer, refused
+from glassformer.interpret.attribution import direct_logit_attribution
+from glassformer.interpret.circuits import edge_effects
+from glassformer.interpret.inputs import input_attribution
+from glassformer.interpret.patching import patching_sweep
+from glassformer.interpret.probing import Probe
+from glassformer.interpret.steering import SteeringVector
+from glassformer.interpret.tuned_lens import TunedLens
+from speakers import bert
+
+CLEAN, CORRUPTED = "the cat [MASK] on the mat.", "the mat [MASK] on the mat."
+
+
+@pytest.fixture(scope="module")
+def masked(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("masked") / "model"
+    bert("BertForMaskedLM", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(masked) -> gf.Model:
+    return gf.load(masked)
+
+
+def test_logits(masked: Path, model: gf.Model) -> None:
+    split = direct_logit_attribution(model, CLEAN)
+    report = json.loads(glassformer("explain", "logits", masked, CLEAN, "--json"))
+    assert report["difference"] == pytest.approx(split.difference, abs=1e-5)
+    assert len(report["contributions"]) == len(split.contributions)
+    said = glassformer("explain", "logits", masked, CLEAN, "--rows", 3)
+    assert split.strongest[0].name in said and f"{split.strongest[0].value:.4f}" in said
+
+
+def test_patch(masked: Path, model: gf.Model) -> None:
+    result = patching_sweep(model, CLEAN, CORRUPTED, site="head")
+    words = ("explain", "patch", masked, CLEAN, CORRUPTED, "--site", "head")
+    report = json.loads(glassformer(*words, "--json"))
+    assert report["recovered"][0] == pytest.approx(result.recovered[0].tolist(), abs=1e-4)
+    assert "head 0" in glassformer(*words)
+    assert "layer 0" in glassformer("explain", "patch", masked, CLEAN, CORRUPTED)
+
+
+def test_circuit(masked: Path, model: gf.Model, tmp_path: Path) -> None:
+    circuit = edge_effects(model, CLEAN, CORRUPTED, steps=2).circuit(9)
+    words = ("explain", "circuit", masked, CLEAN, CORRUPTED, "--edges", 9, "--steps", 2)
+    report = json.loads(glassformer(*words, "--json", "--dot", tmp_path / "circuit.dot"))
+    assert report["faithfulness"] == pytest.approx(circuit.faithfulness, abs=1e-4)
+    assert report["edges"][0]["from"] == str(circuit.edges[0].writer)
+    assert (tmp_path / "circuit.dot").read_text().startswith("digraph")
+    assert "9 of " in glassformer(*words)
+
+
+def test_input(masked: Path, model: gf.Model) -> None:
+    result = input_attribution(model, CLEAN, method="occlusion")
+    words = ("explain", "input", masked, CLEAN, "--method", "occlusion")
+    report = json.loads(glassformer(*words, "--json"))
+    assert report["scores"]["encoder"] == pytest.approx(result.scores["encoder"].tolist(), abs=1e-5)
+    assert "completeness gap" in glassformer(*words)
+
+
+def test_steer_lens_and_probe(masked: Path, tmp_path: Path) -> None:
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    one.write_text("the cat sat on the mat.\nthe mat sat.\n")
+    two.write_text("on the mat.\nthe the the.\n")
+    steer, lens, probe = (tmp_path / f"{name}.safetensors" for name in ("steer", "lens", "probe"))
+    kinds = ("--towards", one, "--away", two, "--layer", 0, "--strength", 4, "--out", steer)
+    report = json.loads(glassformer("explain", "steer", masked, CLEAN, *kinds, "--json"))
+    assert report["before"] != report["after"] and SteeringVector.load(steer).layer == 0
+    said = glassformer("explain", "lens", masked, one, "--steps", 3, "--out", lens)
+    assert "tuned lens" in said and len(TunedLens.load(lens).weight) > 0
+    words = tmp_path / "words.conll"
+    words.write_text("the D\ncat N\nsat V\n\n" * 8 + "on P\nthe D\nmat N\n\n" * 8)
+    said = glassformer("explain", "probe", masked, words, "--out", probe)
+    assert "selectivity" in said and Probe.load(probe).labels == ["D", "N", "P", "V"]
+
+
+def test_mistakes(masked: Path) -> None:
+    line = refused("explain", "patch", masked, CLEAN, "the cat [MASK].")
+    assert "tokens: write two that have the same" in line
+    assert "no mask" in refused("explain", "logits", masked, "the cat.")
+    assert "0 to" in refused("explain", "logits", masked, CLEAN, "--position", 99, code=2)
