@@ -28,6 +28,7 @@ class Unit:
     request: Request | None = None  # of generation
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    top: list[tuple[tuple[int, float], ...]] = field(default_factory=list)
 
 
 class Work(ABC):
@@ -142,9 +143,12 @@ class GenerationWork(Work):
         unit.ids.append(choice.token)
         if choice.logprob is not None:
             unit.logprobs.append(choice.logprob)
+            unit.top.append(choice.top)
         if choice.stopped is not None:
             self.complete(unit, self._generation(unit, choice.stopped))
 
     def _generation(self, unit: Unit, stopped: Stopped) -> Generation:
         score = sum(unit.logprobs) if self.job.settings.logprobs else None
-        return Generation(tuple(unit.ids), stopped, score, tuple(unit.logprobs))
+        return Generation(
+            tuple(unit.ids), stopped, score, tuple(unit.logprobs), top_logprobs=tuple(unit.top)
+        )

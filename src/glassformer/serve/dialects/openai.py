@@ -16,7 +16,7 @@ from fastapi.responses import StreamingResponse
 from glassformer.asgi.requests import Refused
 from glassformer.errors import GlassformerError
 from glassformer.generate.chat import prepare_chat
-from glassformer.generate.generation import Generation, IncrementalDecoder, Stopped
+from glassformer.generate.generation import IncrementalDecoder, Stopped
 from glassformer.generate.job import GenerationJob, prepare
 from glassformer.generate.sampling import Choice
 from glassformer.serve.dialects import openai_error
@@ -38,6 +38,9 @@ from glassformer.serve.state import ServeState, info_of
 from glassformer.serve.work import GenerationWork
 from glassformer.text import Tokenizer
 
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
 COMPLETION_TOKENS = 16  # if the client does not choose, as with OpenAI
 
 
@@ -68,7 +71,7 @@ def router(state: ServeState) -> APIRouter:
         every = state.host.models.values()
         return ModelList(data=[ModelRow(id=each.name, created=each.created) for each in every])
 
-    @routes.post("/v1/completions", response_model=GenerationAnswer)
+    @routes.post("/v1/completions", response_model=GenerationAnswer, responses=STREAM)
     async def completions(request: Request, body: CompletionBody) -> Response:
         hosted = state.host.choose(body.model, "generate")
         model = hosted.model
@@ -77,7 +80,7 @@ def router(state: ServeState) -> APIRouter:
         job = prepare(model.task, model.tokenizer, model.origin, prompt, options)
         return await _respond(state, request, hosted, job, body, TEXT)
 
-    @routes.post("/v1/chat/completions", response_model=GenerationAnswer)
+    @routes.post("/v1/chat/completions", response_model=GenerationAnswer, responses=STREAM)
     async def chat(request: Request, body: ChatBody) -> Response:
         hosted = state.host.choose(body.model, "generate")
         model, tokenizer = hosted.model, hosted.model.tokenizer
@@ -134,19 +137,14 @@ async def _respond(
         state.submit(request, hosted, work)
         pieces = _stream(state, request, hosted, work, body, shape)
         return StreamingResponse(pieces, media_type="text/event-stream")
-    top: list[list[tuple[tuple[int, float], ...]]] = []
-    if job.settings.logprobs:
-        work = state.generation(request, hosted, job, streams=True)
-        texts, top = await _with_top(state, request, hosted, work)
-    else:
-        texts = await state.generate(request, hosted, job)
+    texts = await state.generate(request, hosted, job)
     tokenizer = hosted.model.tokenizer
     assert tokenizer is not None  # noqa: S101 - `Host.load` refuses models without one
     choices = []
-    for number, text in enumerate(texts):
+    for text in texts:
         logprobs = None
         if job.settings.logprobs:
-            rows = zip(text.ids, text.logprobs, top[number], strict=True)
+            rows = zip(text.ids, text.logprobs, text.top_logprobs, strict=True)
             logprobs = shape.logprobs(tokenizer, [Token(*row) for row in rows], 0)
         for _ in range(body.copies):
             reason = _reason(text.stopped)
@@ -159,21 +157,6 @@ async def _respond(
         whole = [*job.prompts[0], *texts[0].ids]
         answer["explain"] = await state.explain(request, hosted, whole)
     return Response(json.dumps(answer, ensure_ascii=False), media_type="application/json")
-
-
-async def _with_top(
-    state: ServeState, request: Request, hosted: HostedModel, work: GenerationWork
-) -> tuple[list[Generation], list[list[tuple[tuple[int, float], ...]]]]:
-    """The texts, and the likeliest tokens at each place."""
-    texts = await state.finish(request, hosted, work)
-    top: list[list[tuple[tuple[int, float], ...]]] = [[] for _ in work.units]
-    assert work.choices is not None  # noqa: S101 - it streams
-    while not work.choices.empty():
-        number, choice = work.choices.get_nowait()
-        top[number].append(choice.top)
-    finished = [work.job.finish(text) for text in texts]
-    state.count_generated(hosted, finished)
-    return finished, top
 
 
 async def _stream(
