@@ -162,8 +162,9 @@ def test_text_embeddings_inference(server, models) -> None:
         assert ranked[0]["score"] >= ranked[1]["score"] and ranked[0]["text"] in texts
         (one, other) = http.post("/predict", json={"inputs": "A film."}).json()
         assert {one["label"], other["label"]} == {"good", "bad"}
-        many = http.post("/predict", json={"inputs": ["A film.", ["One.", "Two."]]}).json()
+        many = http.post("/predict", json={"inputs": [["A film."], ["One.", "Two."]]}).json()
         assert len(many) == 2 and many[0][0] == one
+        assert http.post("/predict", json={"inputs": ["One.", "Two."]}).json() == many[1]
         assert http.get("/info").json()["max_input_length"] == 128
         jina = {"model": "reranker", "query": "Who sat?", "documents": texts, "top_n": 1}
         row = http.post("/v1/rerank", json=jina).json()["results"][0]

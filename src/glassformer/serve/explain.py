@@ -6,6 +6,7 @@ from typing import Any
 
 from glassformer.errors import InputError
 from glassformer.glass import align_tokens, head_types, lens, stacks
+from glassformer.inference import record_batch
 from glassformer.loaded import Model, record
 from glassformer.tasks import CausalLM, MaskedLM
 
@@ -21,10 +22,11 @@ def explain(model: Model, what: Any) -> dict[str, Any]:
     lens: the likeliest words at each token, layer by layer, for a language model
     alignment: (source token, target token), for a translation
     """
-    trace = record(model, what, keep=KEPT)
-    count = len(trace.tokens) + len(trace.source_tokens)
+    _, tokens, source = record_batch(model.task, model.tokenizer, what)
+    count = len(tokens) + len(source)
     if count > MAX_TOKENS:
         raise InputError(f"explain: the text has {count} tokens: write at most {MAX_TOKENS}")
+    trace = record(model, what, keep=KEPT)
     answer: dict[str, Any] = {
         "tokens": trace.tokens, "source_tokens": trace.source_tokens,
         "heads": {stack: head_types(trace, stack) for stack in stacks(trace)},

@@ -82,17 +82,15 @@ class Gate:
         reply = with_headers(watched, {**HEADERS, "x-request-id": id})
         body = b""
         try:
-            self._check(scope, headers)
-            async with asyncio.timeout(BODY_TIMEOUT):
-                body = await read_body(receive, MAX_BODY)
-            self._admit(scope, headers, body, info)
-            await self.app(scope, replayed(body, receive), reply)
-        except Refused as refused:
-            content = error_body(scope["path"], refused.status, refused.line)
-            await respond(reply, refused.status, content, refused.headers)
-        except TimeoutError:
-            late = "the request did not arrive in time: send it again"
-            await respond(reply, 408, error_body(scope["path"], 408, late), {})
+            try:
+                self._check(scope, headers)
+                body = await _in_time(receive)
+                self._admit(scope, headers, body, info)
+            except Refused as refused:
+                content = error_body(scope["path"], refused.status, refused.line)
+                await respond(reply, refused.status, content, refused.headers)
+            else:
+                await self.app(scope, replayed(body, receive), reply)
         finally:
             self._log(scope, info, status[0], time.monotonic() - start, body)
 
@@ -148,6 +146,14 @@ class Gate:
             kept = {name: value for name, value in fields(body).items() if name != "api_key"}
             row["text"] = json.dumps(kept, ensure_ascii=False)[:MAX_LOGGED]
         LOG.info("request", extra={"fields": row})
+
+
+async def _in_time(receive: Receive) -> bytes:
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT):
+            return await read_body(receive, MAX_BODY)
+    except TimeoutError:
+        raise Refused(408, "the request did not arrive in time: send it again") from None
 
 
 def fields(body: bytes) -> dict[str, Any]:

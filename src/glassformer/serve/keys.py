@@ -39,7 +39,7 @@ class Key:
     left: float = 0.0
     since: float = field(default_factory=time.monotonic)
 
-    def spend(self, tokens: int) -> None:
+    def check(self, tokens: int) -> None:
         """Refused with 429 if the budget of this minute is spent."""
         if self.tokens_per_minute is None:
             return
@@ -51,7 +51,10 @@ class Key:
             wait = str(max(1, round(missing * 60 / self.tokens_per_minute)))
             line = f"this key may use {self.tokens_per_minute:,} tokens per minute: wait {wait} s"
             raise Refused(429, line, {"retry-after": wait})
-        self.left -= tokens
+
+    def spend(self, tokens: int) -> None:
+        if self.tokens_per_minute is not None:
+            self.left -= tokens
 
 
 class Keys:

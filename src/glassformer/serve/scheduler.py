@@ -33,7 +33,8 @@ QUEUE_TOKENS = {"cpu": 32_768, "cuda": 524_288}
 BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}  # of a flat batch, and of a beam search
 FAILED = "the model failed on this request: see the server's log"
 MAX_CONTEXT = 4_096  # tokens, if the caller does not choose
-WAIT = 0.5  # seconds between two looks at deadlines, if nothing happens
+WAIT = 0.5  # seconds, if nothing happens
+LOOK = 0.05  # seconds between two searches of the queue for requests that are late
 
 
 class Scheduler(Thread):
@@ -59,14 +60,17 @@ class Scheduler(Thread):
         self.batch: RunningBatch | None = None
         self.running: dict[int, Unit] = {}  # by the id of the request in the batch
         self.closing = False
+        self.looked = 0.0  # when the queue was searched for requests to drop
         self.steps = 0  # of the running batch
         self.done_tokens, self.busy_seconds = 0, 0.0
 
     def submit(self, work: Work) -> None:
         """Queue a request; refused with 429 if there is no room, with 503 if the model leaves."""
-        if self.closing:
-            raise Refused(503, "this model is being unloaded: choose another one")
-        if not self.queue.put(work):
+        with self.queue.changed:
+            if self.closing:
+                raise Refused(503, "this model is being unloaded: choose another one")
+            joined = self.queue.put(work)
+        if not joined:
             raise self.overloaded()
 
     def overloaded(self) -> Refused:
@@ -81,8 +85,8 @@ class Scheduler(Thread):
 
     def close(self) -> None:
         """Finish what was accepted, then end."""
-        self.closing = True
         with self.queue.changed:
+            self.closing = True
             self.queue.changed.notify()
 
     def run(self) -> None:
@@ -101,8 +105,11 @@ class Scheduler(Thread):
 
     def _drop(self) -> None:
         """Requests that are late fail; their texts, and those of clients that left, are dropped."""
-        for work in self.queue.drop():
-            work.fail(Refused(504, LATE))
+        now = time.monotonic()
+        if now - self.looked > LOOK:
+            self.looked = now
+            for work in self.queue.drop():
+                work.fail(Refused(504, LATE))
         over = []
         for unit in self.running.values():
             if unit.work.late and not unit.work.ended:

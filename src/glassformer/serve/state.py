@@ -112,9 +112,11 @@ class ServeState:
         info = info_of(request)
         info.model, info.tokens = hosted.name, info.tokens + work.tokens
         if info.key is not None:
-            info.key.spend(work.tokens)
+            info.key.check(work.tokens)
         hosted.scheduler.submit(work)
-        self.metrics.prompt_tokens.labels(hosted.name).inc(work.tokens)
+        if info.key is not None:
+            info.key.spend(work.tokens)
+        self.metrics.prompt_tokens.labels(hosted.name).inc(work.prompt_tokens)
 
     def count_generated(self, hosted: HostedModel, texts: Sequence[Generation]) -> None:
         for text in texts:

@@ -54,6 +54,11 @@ class Work(ABC):
         return sum(unit.tokens for unit in self.units)
 
     @property
+    def prompt_tokens(self) -> int:
+        """The tokens that the model reads for it."""
+        return self.tokens
+
+    @property
     def ended(self) -> bool:
         """Whether nobody needs what is left of it."""
         return self.left or self.result.done()
@@ -137,6 +142,11 @@ class GenerationWork(Work):
             own = Request(each.number, each.prompt, room, each.source, each.sample, job.settings)
             cost = (len(each.prompt) + len(each.source or ()) + room) * beams
             self.units.append(Unit(self, number, cost, own))
+
+    @property
+    def prompt_tokens(self) -> int:
+        both = [(unit.request.prompt, unit.request.source) for unit in self.units if unit.request]
+        return sum(len(prompt) + len(source or ()) for prompt, source in both)
 
     def add(self, unit: Unit, choice: Choice) -> None:
         """Called in the scheduler's thread, for every token."""

@@ -21,7 +21,8 @@ def openai_error(status: int, line: str) -> dict[str, Any]:
 
 
 def tei_error(status: int, line: str) -> dict[str, Any]:
-    return {"error": line, "error_type": TEI_TYPES.get(status, "Unhealthy")}
+    usual = "Unhealthy" if status >= 500 else "Validation"
+    return {"error": line, "error_type": TEI_TYPES.get(status, usual)}
 
 
 def jina_error(status: int, line: str) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
@@ -10,23 +12,22 @@ from glassformer.serve.dialects.schemas import (
     DetailError,
     ModelName,
     Text,
-    Texts,
     errors,
 )
 from glassformer.serve.dialects.tei import rank_rows
-from glassformer.serve.state import ServeState
+from glassformer.serve.state import MAX_TEXTS, ServeState
+
+
+class JinaDocument(Body):
+    text: Text
 
 
 class JinaBody(Body):
     model: ModelName
     query: Text
-    documents: Texts
+    documents: Annotated[list[Text | JinaDocument], Field(min_length=1, max_length=MAX_TEXTS)]
     top_n: int | None = Field(None, ge=1)
     return_documents: bool | None = True
-
-
-class JinaDocument(BaseModel):
-    text: str
 
 
 class JinaRow(BaseModel):
@@ -50,14 +51,15 @@ def router(state: ServeState) -> APIRouter:
 
     @routes.post("/v1/rerank", response_model=JinaAnswer, response_model_exclude_none=True)
     async def rerank(request: Request, body: JinaBody) -> JinaAnswer:
-        ranked = await rank_rows(state, request, body.model, body.query, body.documents)
+        texts = [each if isinstance(each, str) else each.text for each in body.documents]
+        ranked = await rank_rows(state, request, body.model, body.query, texts)
         counts = await state.counts(
-            state.host.choose(body.model, "rank"), [(body.query, text) for text in body.documents]
+            state.host.choose(body.model, "rank"), [(body.query, text) for text in texts]
         )
         rows = [
             JinaRow(
                 index=row.index, relevance_score=row.score,
-                document=JinaDocument(text=body.documents[row.index])
+                document=JinaDocument(text=texts[row.index])
                 if body.return_documents
                 else None,
             )

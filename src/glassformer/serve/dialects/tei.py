@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Query, Request, Response
@@ -17,13 +17,16 @@ from glassformer.version import __version__
 Model = Annotated[
     ModelName | None, Query(description="The model's name; the first that can, if not given.")
 ]
-Pair = Annotated[list[Text], Field(min_length=1, max_length=2)]  # a text, or two
+Pair = Annotated[list[Text], Field(min_length=2, max_length=2)]
+OneOrPair = Annotated[list[Text], Field(min_length=1, max_length=2)]
+Direction = Literal["Right", "right"]  # only the end of a text is cut
 
 
 class EmbedBody(Body):
     inputs: Text | Texts
     normalize: bool = True
     truncate: bool | None = False
+    truncation_direction: Direction = "Right"
     prompt_name: str | None = None
     dimensions: int | None = Field(None, ge=1, le=1 << 20)
 
@@ -34,12 +37,14 @@ class RerankBody(Body):
     raw_scores: bool = False
     return_text: bool = False
     truncate: bool | None = False
+    truncation_direction: Direction = "Right"
 
 
 class PredictBody(Body):
-    inputs: Text | Annotated[list[Text | Pair], Field(min_length=1, max_length=MAX_TEXTS)]
+    inputs: Text | Pair | Annotated[list[OneOrPair], Field(min_length=1, max_length=MAX_TEXTS)]
     raw_scores: bool = False
     truncate: bool | None = False
+    truncation_direction: Direction = "Right"
 
 
 class RankRow(BaseModel):
@@ -101,8 +106,8 @@ def router(state: ServeState) -> APIRouter:
 
     @routes.post("/predict", response_model=Labels)
     async def predict(request: Request, body: PredictBody, model: Model = None) -> Response:
-        one = isinstance(body.inputs, str)
-        inputs = [body.inputs] if isinstance(body.inputs, str) else body.inputs
+        one = isinstance(body.inputs, str) or isinstance(body.inputs[0], str)
+        inputs: list[Any] = [body.inputs] if one else list(body.inputs)
         items = [_text(item) for item in inputs]
         results, _ = await state.call(
             request, model, "classify", items, options={"raw_scores": body.raw_scores},
@@ -146,7 +151,9 @@ def _info(hosted: HostedModel) -> Info:
     labels = model.task.spec.labels
     kind: dict[str, Any] = {"embedding": {"pooling": "+".join(model.recipe.pool)}}
     if labels:
-        kind = {"classifier": {"id2label": {str(i): label for i, label in enumerate(labels)}}}
+        names = {str(i): label for i, label in enumerate(labels)}
+        ids = {label: i for i, label in enumerate(labels)}
+        kind = {"classifier": {"id2label": names, "label2id": ids}}
     return Info(
         model_id=hosted.name, model_sha=None, model_dtype=dtype, model_type=kind,
         max_concurrent_requests=scheduler.queue.bound, max_input_length=model.config.max_length,
