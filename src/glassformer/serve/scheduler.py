@@ -157,7 +157,9 @@ class Scheduler(Thread):
     def _taken(self, lane: Lane, count: int) -> list[Unit]:
         units: list[Unit] = []
         while len(units) < count and (unit := self.queue.take(lane)) is not None:
-            if not unit.work.ended:
+            if unit.work.late and not unit.work.ended:
+                unit.work.fail(Refused(504, LATE))
+            elif not unit.work.ended:
                 units.append(unit)
         return units
 
