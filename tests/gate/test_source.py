@@ -45,7 +45,7 @@ ALLOWED = {
     PACKAGE / "data/readers/folders.py": {"zipfile"},
     # A chat template that the user has handed over, in a sandbox: run in a process with limits.
     PACKAGE / "text/jinja_child.py": {"jinja2"},
-    PACKAGE / "studio/memory.py": {"ctypes"},  # a call of the C library that is loaded already
+    PACKAGE / "asgi/memory.py": {"ctypes"},  # a call of the C library that is loaded already
     PACKAGE / "distributed/__init__.py": {"ctypes"},  # a call of the interpreter itself
 }
 

@@ -2,17 +2,19 @@
 
 import copy
 import random
+from dataclasses import replace
 
 import pytest
 
 from generate.reference import SOME, beam_case, greedy_case, pair, prompts, sample_case
 from generate.uncached import Uncached
-from glassformer.errors import InputError
+from glassformer.errors import ConfigError, InputError
 from glassformer.generate import job as writing
 from glassformer.generate import sampling
 from glassformer.generate.engine import Engine
 from glassformer.generate.job import prepare
-from glassformer.generate.sampling import Request, generate_tokens
+from glassformer.generate.sampling import Request, RunningBatch, generate_tokens
+from glassformer.generate.settings import Settings
 from sampling import mostly_slow
 
 MAKE = {"greedy": greedy_case, "beam": beam_case, "sample": sample_case}
@@ -123,6 +125,47 @@ def slowly(requests):
     for request in requests:
         yield request
         yield from [None] * (request.number % 3)
+
+
+def test_texts_of_different_settings_share_a_batch(models):
+    """They join one by one, one leaves early, and the batch changes its size meanwhile."""
+    texts = prompts(6, seed=8)
+    cases = [*several(models, "greedy", 3), *several(models, "sample", 3)]
+    cases = [each | {"seed": 5 + i, "num_return_sequences": 1} for i, each in enumerate(cases)]
+    expected = [models.ours.generate([t], **s)[0] for t, s in zip(texts, cases, strict=True)]
+    task, origin = models.ours.task, models.ours.origin
+    jobs = [prepare(task, None, origin, [t], s) for t, s in zip(texts, cases, strict=True)]
+    requests = [
+        replace(next(job.requests()), number=i, settings=job.settings) for i, job in enumerate(jobs)
+    ]
+    engine = Engine(task, slots=1, capacity=40, memory_capacity=40 if jobs[0].sources else 0)
+    batch = RunningBatch(engine, Settings(), checks_finite=True)
+    waiting, choices = list(requests), {number: [] for number in range(6)}
+    while waiting or batch.active:
+        if waiting and not batch.free:
+            batch.resize(batch.active + 2)
+        if waiting:
+            batch.join([waiting.pop(0)])
+        for choice in batch.advance():
+            assert choice.finite
+            choices[choice.request.number].append(choice)
+        batch.leave([requests[1]])
+    assert len(choices.pop(1)) == 1
+    for number, own in choices.items():
+        assert tuple(choice.token for choice in own) == expected[number].ids
+        logprobs = [choice.logprob for choice in own]
+        assert logprobs == pytest.approx(expected[number].logprobs, abs=1e-4)
+
+
+def test_the_likeliest_tokens_are_given_with_the_chosen_one(models):
+    text = prompts(1, seed=9)[0]
+    settings = {"max_new_tokens": 4, "logprobs": True, "top_logprobs": 3, "eos_token_id": []}
+    (greedy,) = models.ours.generate([text], **settings)
+    assert [row[0][0] for row in greedy.top_logprobs] == list(greedy.ids)
+    assert [row[0][1] for row in greedy.top_logprobs] == pytest.approx(greedy.logprobs, abs=1e-5)
+    assert all(len(row) == 3 and row[0][1] >= row[2][1] for row in greedy.top_logprobs)
+    with pytest.raises(ConfigError, match="top_logprobs = 3: write logprobs = True"):
+        models.ours.generate([text], top_logprobs=3)
 
 
 def test_a_closed_queue_lets_the_batch_shrink(models):

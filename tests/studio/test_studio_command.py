@@ -11,7 +11,8 @@ import pytest
 
 import folders
 from commands import refused
-from glassformer.cli.studio import _listen, names
+from glassformer.asgi.server import listen
+from glassformer.cli.studio import names
 from glassformer.studio.standalone import bundle
 from ports import free_port
 
@@ -78,7 +79,7 @@ def test_ctrl_c_waits_for_nobody(folder):
 
 def test_small_answers_do_not_wait():
     """asyncio sends at once (TCP_NODELAY) only where it is told that this is TCP."""
-    with _listen(free_port()) as listening:
+    with listen(free_port()) as listening:
         assert listening.proto == socket.IPPROTO_TCP
 
 

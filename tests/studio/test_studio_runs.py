@@ -11,8 +11,8 @@ import time
 import pytest
 import uvicorn
 
+from glassformer.asgi.requests import Refused
 from glassformer.studio.app import create_app
-from glassformer.studio.guard import Refused
 from glassformer.studio.jobs import Cancelled, ClientLeft, JobMonitor, JobQueue
 from glassformer.studio.runs import RecordedRuns, max_tokens, record_run, stack_sizes
 from glassformer.studio.samples import ServedModel

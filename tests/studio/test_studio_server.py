@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import glassformer as gf
-from glassformer.studio import server
+from glassformer.asgi import server
 from glassformer.studio.app import create_app
 from glassformer.studio.jobs import JobQueue
 from glassformer.studio.runs import MAX_RUNS, RecordedRun

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import sys
 import webbrowser
 from collections.abc import Sequence
@@ -19,8 +18,6 @@ from glassformer.pretrained import shipped, shipped_runs
 
 if TYPE_CHECKING:
     from glassformer.studio.samples import ServedModel
-
-HERE = "127.0.0.1"  # and nowhere else: there is no password
 
 
 def run(
@@ -40,9 +37,10 @@ def run(
     """
     if adapter is not None and len(models or ()) != 1:
         raise ConfigError(f"--adapter {adapter}: it belongs to one model: write one")
-    with _listen(port) as listening, contextlib.suppress(KeyboardInterrupt):
+    from glassformer.asgi.server import HERE, listen, server
+
+    with listen(port) as listening, contextlib.suppress(KeyboardInterrupt):
         from glassformer.studio.app import create_app
-        from glassformer.studio.server import server
         from glassformer.studio.toys import toys as train_toys
 
         served = serve(models or ([] if toys else [*shipped(), *shipped_runs()]), device)
@@ -87,25 +85,6 @@ def with_adapter(served: ServedModel, adapter: Path, device: str) -> ServedModel
     model = open_model(served.folder, device, adapter=adapter)
     name = f"{served.name} + {adapter.resolve().name}"
     return ServedModel(name, model, folder=served.folder, adapter=str(adapter))
-
-
-def _listen(port: int) -> socket.socket:
-    """Bind the port before any model is loaded, so that a taken port is reported at once."""
-    # With an explicit protocol asyncio sets TCP_NODELAY: small responses arrive 40 ms earlier.
-    listening = socket.socket(proto=socket.IPPROTO_TCP)
-    # On Windows SO_REUSEADDR would share a port that is taken.
-    exclusive = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
-    listening.setsockopt(socket.SOL_SOCKET, exclusive, 1)
-    try:
-        listening.bind((HERE, port))
-        listening.listen()
-    except OSError as error:
-        listening.close()
-        with socket.socket() as other:
-            other.bind((HERE, 0))
-            free = other.getsockname()[1]
-        raise ConfigError(f"--port {port}: {error.strerror}: write --port {free}") from None
-    return listening
 
 
 def names(models: Sequence[str]) -> list[str]:

@@ -23,6 +23,8 @@ class Generation:
     )
     logprobs: tuple[float, ...] = ()  # the model's own, one per token, if requested
     text: str = ""  # up to the stop string; empty without a tokenizer
+    # With top_logprobs: the likeliest tokens at each place and their log-probabilities.
+    top_logprobs: tuple[tuple[tuple[int, float], ...], ...] = ()
 
     def __str__(self) -> str:
         return self.text

@@ -190,17 +190,22 @@ def _samples(job: GenerationJob) -> list[Generation]:
     requests = list(job.requests())
     ids: list[list[int]] = [[] for _ in requests]
     logprobs: list[list[float]] = [[] for _ in requests]
+    top: list[list[tuple[tuple[int, float], ...]]] = [[] for _ in requests]
     ends: list[Stopped] = ["length"] * len(requests)
     for choice in generate_tokens(job.engine(), requests, job.settings, job.tokenizer):
         number = choice.request.number
         ids[number].append(choice.token)
         if choice.logprob is not None:
             logprobs[number].append(choice.logprob)
+        if choice.top:
+            top[number].append(choice.top)
         ends[number] = choice.stopped or ends[number]
     with_logprobs = job.settings.logprobs
     return [
-        Generation(tuple(i), end, sum(p) if with_logprobs else None, tuple(p))
-        for i, end, p in zip(ids, ends, logprobs, strict=True)
+        Generation(
+            tuple(i), end, sum(p) if with_logprobs else None, tuple(p), top_logprobs=tuple(t)
+        )
+        for i, end, p, t in zip(ids, ends, logprobs, top, strict=True)
     ]
 
 

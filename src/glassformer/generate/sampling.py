@@ -6,7 +6,7 @@ not depend on its neighbours in the batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -33,6 +33,7 @@ class Request:
     limit: int  # on new tokens
     source: Sequence[int] | None = None  # of a translation model
     sample: int = 0  # which of the samples of one prompt
+    settings: Settings | None = None  # its own; those of the batch, if not given
 
 
 class Choice(NamedTuple):
@@ -42,42 +43,55 @@ class Choice(NamedTuple):
     token: int
     logprob: float | None
     stopped: Stopped | None  # was it the last?
+    top: tuple[tuple[int, float], ...] = ()  # the likeliest tokens, if requested
+    finite: bool = True  # False: the logits are NaN, and the token means nothing
 
 
 class AsyncTokens:
-    """Tokens, and perhaps their log-probabilities, that are being copied from the device."""
+    """A row of numbers for each text, being copied from the device: its token first."""
 
-    def __init__(self, chosen: Tensor) -> None:  # (B,) or (2, B)
+    def __init__(self, chosen: Tensor) -> None:  # (B,) or (B, n)
         self.chosen = chosen.to("cpu", non_blocking=True)
         self.arrived = torch.cuda.Event() if chosen.is_cuda else None
         if self.arrived is not None:
             self.arrived.record()
 
-    def read(self) -> tuple[list[int], Sequence[float | None]]:
-        """Wait for the copy; tokens and log-probabilities."""
+    def read(self) -> list[list[float]]:
+        """Wait for the copy."""
         if self.arrived is not None:
             self.arrived.synchronize()
-        if self.chosen.dim() == 1:
-            return self.chosen.tolist(), [None] * len(self.chosen)
-        tokens, logprobs = self.chosen.tolist()
-        return [int(token) for token in tokens], logprobs
+        rows: list[list[float]] = self.chosen.reshape(len(self.chosen), -1).tolist()
+        return rows
 
 
 @dataclass
 class _Text:
     request: Request
+    settings: Settings
+    rules: Settings
     ids: list[int] = field(default_factory=list)  # the new tokens
     decoder: IncrementalDecoder | None = None  # finds stop strings
 
-    def add(self, token: int, settings: Settings) -> Stopped | None:
+    def add(self, token: int) -> Stopped | None:
         self.ids.append(token)
-        if token in settings.eos_token_id:
+        if token in self.settings.eos_token_id:
             return "end"
         if self.decoder is not None:
             self.decoder.add(token)
             if self.decoder.stopped:
                 return "stop"
         return "length" if len(self.ids) == self.request.limit else None
+
+
+@dataclass
+class _Group:
+    """The slots whose texts have the same rules."""
+
+    slots: list[int]
+    index: Tensor | None  # the same on the device; None: all slots
+    steps: tuple[Processor, ...]
+    rules: Settings
+    rows: LogitRows | None = None
 
 
 def draw(scores: Tensor, uniform: Tensor) -> Tensor:
@@ -105,29 +119,20 @@ def generate_tokens(
         tokenizer: needed for stop strings
         steps: replace the processors of the settings, to observe or change the scores
     """
-    batch = _Batch(engine, settings, steps)
+    batch = RunningBatch(engine, settings, tokenizer, steps=steps)
     waiting, closed = iter(requests), False
     while True:
-        joining: list[_Text] = []
+        joining: list[Request] = []
         while not closed and len(joining) < batch.free:
             request = next(waiting, _END)
             closed = request is _END
             if not isinstance(request, Request):
                 break
-            joining.append(_Text(request))
-            if tokenizer is not None and settings.stop:
-                joining[-1].decoder = IncrementalDecoder(tokenizer, settings.stop)
+            joining.append(request)
         if joining:
             batch.join(joining)
         if batch.active:
-            tokens = batch.choose()
-            if batch.ahead:  # the device computes while the tokens are copied
-                batch.step()
-            yield from batch.choices(tokens)
-            if closed:
-                batch.shrink()
-            if not batch.ahead:
-                batch.step()
+            yield from batch.advance(closed=closed)
         elif closed:
             return
 
@@ -135,23 +140,34 @@ def generate_tokens(
 _END = object()
 
 
-class _Batch:
-    """The texts in the engine's slots, and the scores of what comes next in each."""
+class RunningBatch:
+    """The texts in the engine's slots, and the logits of what comes next in each.
+
+    Args:
+        settings: of the requests that have none of their own
+        tokenizer: needed for stop strings
+        steps: replace the processors of the settings
+        checks_finite: notice logits that are NaN: `Choice.finite`
+    """
 
     def __init__(
-        self, engine: Engine, settings: Settings, steps: tuple[Processor, ...] | None
+        self,
+        engine: Engine,
+        settings: Settings,
+        tokenizer: Tokenizer | None = None,
+        *,
+        steps: tuple[Processor, ...] | None = None,
+        checks_finite: bool = False,
     ) -> None:
-        self.engine = engine
+        self.engine, self.settings, self.tokenizer = engine, settings, tokenizer
         for slot in range(engine.slots):  # an earlier call may have been interrupted
             engine.leave(slot)
-        self.settings = settings
         self.vocab = engine.task.backbone.config.vocab_size
-        usual = processors(settings, self.vocab, engine.device)
-        self.steps = usual if steps is None else steps
+        self.own_steps, self.checks_finite = steps, checks_finite
         self.texts: list[_Text | None] = [None] * engine.slots
         self.logits = torch.zeros(engine.slots, self.vocab, device=engine.device)
         self.tokens = torch.zeros(engine.slots, dtype=torch.long, device=engine.device)
-        self.rows: LogitRows | None = None  # None when texts have joined or left
+        self.groups: list[_Group] = []  # empty when texts have joined or left
         self.wide = torch.float32 if engine.device.type == "mps" else torch.float64
         self.ahead = engine.device.type in AHEAD
 
@@ -163,84 +179,159 @@ class _Batch:
     def free(self) -> int:
         return self.texts.count(None)
 
-    def join(self, texts: Sequence[_Text]) -> None:
+    def join(self, requests: Sequence[Request]) -> None:
         """Read the prompts into free slots."""
-        slots = [i for i, text in enumerate(self.texts) if text is None][: len(texts)]
-        requests = [text.request for text in texts]
+        slots = [i for i, text in enumerate(self.texts) if text is None][: len(requests)]
         sources = [request.source for request in requests if request.source is not None]
         logits = self.engine.read(
             [request.prompt for request in requests], slots, sources=sources or None
         )
         index = torch.tensor(slots, device=logits.device)
         self.logits = self.logits.index_copy(0, index, logits)
-        for slot, text in zip(slots, texts, strict=True):
+        for slot, request in zip(slots, requests, strict=True):
+            settings = request.settings or self.settings
+            text = _Text(request, settings, settings.rules)
+            if self.tokenizer is not None and settings.stop:
+                text.decoder = IncrementalDecoder(self.tokenizer, settings.stop)
             self.texts[slot] = text
-        self.rows = None
+        self.groups = []
+
+    def leave(self, requests: Collection[Request]) -> None:
+        """Drop texts that nobody waits for."""
+        for slot, text in enumerate(self.texts):
+            if text is not None and any(text.request is each for each in requests):
+                self.texts[slot] = None
+                self.engine.leave(slot)
+                self.groups = []
+
+    def advance(self, *, closed: bool = False) -> Iterator[Choice]:
+        """Choose one token for each text, and let the engine read them.
+
+        Args:
+            closed: no more texts will join, so the batch may shrink
+        """
+        tokens = self._choose()
+        if self.ahead:  # the device computes while the tokens are copied
+            self._step()
+        yield from self._choices(tokens)
+        if closed and 0 < self.active <= len(self.texts) // 2 and self.engine.shrinks:
+            self.resize(self.active)
+        if not self.ahead:
+            self._step()
 
     @torch.no_grad()  # here and in the engine: a generator would switch it at every token
-    def choose(self) -> AsyncTokens:
+    def _choose(self) -> AsyncTokens:
         """Choose one token for each text; those that reach their limit leave the engine."""
-        scores = self._processed()
-        if self.settings.samples:
-            self.tokens = draw(scores, self._random())
-        else:
-            self.tokens = largest(scores, 1)[1][:, 0]
+        self.groups = self.groups or self._grouped()
+        for group in self.groups:
+            scores = self.logits if group.index is None else self.logits[group.index]
+            if group.steps:
+                if group.rows is None:
+                    group.rows = self._rows(group)
+                scores = process(scores, group.rows, group.steps)
+            if group.rules.samples:
+                tokens = draw(scores, self._random(group.slots))
+            else:
+                tokens = largest(scores, 1)[1][:, 0]
+            if group.index is None:
+                self.tokens = tokens
+            else:
+                self.tokens = self.tokens.index_copy(0, group.index, tokens)
         for slot, text in enumerate(self.texts):
             if text is not None and len(text.ids) + 1 == text.request.limit:
                 self.engine.leave(slot)
-        if not self.settings.logprobs:
-            return AsyncTokens(self.tokens)
-        own = self.logits.log_softmax(-1).gather(1, self.tokens[:, None])[:, 0]
-        return AsyncTokens(torch.stack([self.tokens.to(self.wide), own.to(self.wide)]))
+        return AsyncTokens(self._numbers())
 
-    def choices(self, copied: AsyncTokens) -> Iterator[Choice]:
+    def _numbers(self) -> Tensor:  # (B,) or (B, n)
+        """The tokens, and what else the settings ask for: see `_choices`."""
+        settings = [text.settings for text in self.texts if text is not None]
+        columns = [self.tokens[:, None]]
+        if self.checks_finite:
+            columns.append(self.logits.amax(-1, keepdim=True).isfinite())
+        if any(each.logprobs for each in settings):
+            own = self.logits.log_softmax(-1)
+            columns.append(own.gather(1, self.tokens[:, None]))
+            if most := max(each.top_logprobs for each in settings):
+                best, ids = largest(own, min(most, self.vocab))
+                columns += [ids, best]
+        if len(columns) == 1:
+            return self.tokens
+        return torch.cat([column.to(self.wide) for column in columns], 1)
+
+    def _choices(self, copied: AsyncTokens) -> Iterator[Choice]:
         """The chosen tokens; finished texts leave."""
-        tokens, logprobs = copied.read()
+        rows = copied.read()
         for slot, text in enumerate(self.texts):
-            if text is not None:
-                stopped = text.add(tokens[slot], self.settings)
-                if stopped is not None:
-                    self.texts[slot] = None
-                    self.engine.leave(slot)
-                yield Choice(text.request, tokens[slot], logprobs[slot], stopped)
+            if text is None:
+                continue
+            token, *rest = rows[slot]
+            finite = not self.checks_finite or bool(rest.pop(0))
+            logprob, top = None, ()
+            if text.settings.logprobs:
+                half = len(rest) // 2
+                best = zip(map(int, rest[1 : half + 1]), rest[half + 1 :], strict=True)
+                logprob, top = rest[0], tuple(best)[: text.settings.top_logprobs]
+            stopped = text.add(int(token))
+            if stopped is not None:
+                self.texts[slot] = None
+                self.engine.leave(slot)
+                self.groups = []
+            yield Choice(text.request, int(token), logprob, stopped, top, finite)
 
-    def shrink(self) -> None:
-        """Halve a batch that is half empty, when no request is waiting."""
-        if 0 < self.active <= len(self.texts) // 2 and self.engine.shrinks:
-            kept = [i for i, text in enumerate(self.texts) if text is not None]
-            index = torch.tensor(kept, device=self.engine.device)
-            self.engine.select(index)
-            self.tokens, self.logits = self.tokens[index], self.logits[index]
-            self.texts = [self.texts[i] for i in kept]
-            self.rows = None
+    def resize(self, slots: int) -> None:
+        """Change the number of slots, to at least the number of texts."""
+        kept = [i for i, text in enumerate(self.texts) if text is not None]
+        order = kept + [kept[0] if kept else 0] * (slots - len(kept))
+        index = torch.tensor(order, device=self.engine.device)
+        self.engine.select(index)
+        self.tokens, self.logits = self.tokens[index], self.logits[index]
+        self.texts = [self.texts[i] for i in kept] + [None] * (slots - len(kept))
+        for slot in range(len(kept), slots):
+            self.engine.leave(slot)
+        self.groups = []
 
-    def step(self) -> None:
+    def _step(self) -> None:
         """The engine reads the chosen tokens."""
         if len(self.engine.free) == self.engine.slots:
-            self.rows = None
+            self.groups = []
             return
-        if self.rows is not None:
-            self.rows = self.rows.add(self.tokens)
+        for group in self.groups:
+            if group.rows is not None:
+                tokens = self.tokens if group.index is None else self.tokens[group.index]
+                group.rows = group.rows.add(tokens)
         self.logits = self.engine.step(self.tokens)
 
-    def _processed(self) -> Tensor:
-        if not self.steps:
-            return self.logits
-        if self.rows is None:
-            self.rows = self._rows()
-        return process(self.logits, self.rows, self.steps)
+    def _grouped(self) -> list[_Group]:
+        """A group for each of the rules; a single one takes the free slots, too."""
+        slots: dict[Settings, list[int]] = {}
+        for slot, text in enumerate(self.texts):
+            if text is not None:
+                slots.setdefault(text.rules, []).append(slot)
+        groups = []
+        for rules, own in slots.items():
+            usual = processors(rules, self.vocab, self.engine.device)
+            steps = usual if self.own_steps is None else self.own_steps
+            if len(slots) == 1:
+                groups.append(_Group(list(range(len(self.texts))), None, steps, rules))
+            else:
+                index = torch.tensor(own, device=self.engine.device)
+                groups.append(_Group(own, index, steps, rules))
+        return groups
 
-    def _rows(self) -> LogitRows:
-        texts = [() if text is None else (*text.request.prompt, *text.ids) for text in self.texts]
-        counts = [0 if text is None else len(text.ids) for text in self.texts]
-        limits = [0 if text is None else text.request.limit for text in self.texts]
+    def _rows(self, group: _Group) -> LogitRows:
+        own = [self.texts[slot] for slot in group.slots]
+        texts = [() if text is None else (*text.request.prompt, *text.ids) for text in own]
+        counts = [0 if text is None else len(text.ids) for text in own]
+        limits = [0 if text is None else text.request.limit for text in own]
         remaining = [limit - count for limit, count in zip(limits, counts, strict=True)]
-        back = self.settings.looks_back
+        back = group.rules.looks_back
         return LogitRows.of(texts, counts, remaining, self.engine.device, looks_back=back)
 
-    def _random(self) -> Tensor:
+    def _random(self, slots: Sequence[int]) -> Tensor:
         """A pure function of seed, sample and step: the same number alone and in a batch."""
-        samples = [0 if text is None else text.request.sample for text in self.texts]
-        counts = [0 if text is None else len(text.ids) for text in self.texts]
-        numbers = torch.from_numpy(hashing.uniform(self.settings.seed or 0, samples, counts))
+        texts = [self.texts[slot] for slot in slots]
+        seeds = [0 if text is None else text.settings.seed or 0 for text in texts]
+        samples = [0 if text is None else text.request.sample for text in texts]
+        counts = [0 if text is None else len(text.ids) for text in texts]
+        numbers = torch.from_numpy(hashing.uniform(seeds, samples, counts))
         return move(numbers.to(self.wide), self.logits.device)

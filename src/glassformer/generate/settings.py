@@ -55,6 +55,7 @@ class GenerationOptions(TypedDict, total=False):
     eos_token_id: int | Sequence[int]
     decoder_start_token_id: int | None
     logprobs: bool
+    top_logprobs: int
 
 
 # What other libraries call a setting.
@@ -138,6 +139,7 @@ class Settings(Named):
 
     # Of the model itself, before any other setting changed them.
     logprobs: bool = Field(False, description="Also give the log-probability of each token.")
+    top_logprobs: int = Field(0, ge=0, le=20)  # and those of this many likeliest tokens
 
     @model_validator(mode="before")
     @classmethod
@@ -183,6 +185,10 @@ class Settings(Named):
                 raise ValueError(
                     f"{name} = {min(forced)} is in suppress_tokens too: take it out of one of them"
                 )
+        if self.top_logprobs and (self.num_beams > 1 or not self.logprobs):
+            raise ValueError(
+                f"top_logprobs = {self.top_logprobs}: write logprobs = True and num_beams = 1, too"
+            )
         for name in ("stop", "bad_words", "bad_words_ids"):
             if any(not item for item in getattr(self, name)):
                 raise ValueError(f"{name} = {list(getattr(self, name))}: one of them is empty")
@@ -194,6 +200,14 @@ class Settings(Named):
         if self.do_sample is None:
             return any(getattr(self, name) is not None for name in SAMPLING)
         return self.do_sample
+
+    @property
+    def rules(self) -> Settings:
+        """What decides how a token is chosen from its logits; texts of equal rules are processed
+        together, whatever their seeds, lengths and stop strings are."""
+        every_text = {"seed": None, "max_new_tokens": 1, "stop": (), "bad_words": ()}
+        given_back = {"num_return_sequences": 1, "logprobs": False, "top_logprobs": 0}
+        return self.model_copy(update=every_text | given_back)
 
     def room(self, prompt: int, most: int) -> int:
         """How many tokens may follow `prompt` tokens, if the model reads at most `most`.

@@ -61,6 +61,30 @@ class _Part:
     ids: list[int]  # with special tokens
 
 
+@dataclass(frozen=True)
+class TranslationJob:
+    """Texts that are divided into parts, and the job that translates all parts."""
+
+    texts: list[str]
+    cut: list[list[tuple[list[_Part], int]]]  # of each text: its lines, each with its parts
+    job: GenerationJob
+    tokenizer: Tokenizer
+    align: bool
+
+    def join(self, best: Iterable[list[Generation]]) -> list[Translation]:
+        """The translations of the texts, from the best generations of each part."""
+        every = iter(best)
+        translations = []
+        for text, lines in zip(self.texts, self.cut, strict=True):
+            done = [
+                [_one(self.job, self.tokenizer, part, next(every), self.align) for part in pieces]
+                for pieces, _ in lines
+            ]
+            whole = _join(text, done)
+            translations.append(replace(whole, broken=sum(broken for _, broken in lines)))
+        return translations
+
+
 def translate(
     task: Task,
     tokenizer: Tokenizer,
@@ -87,6 +111,26 @@ def translate(
         settings: fields of `Settings`; num_beams is 4, max_new_tokens the model's maximum length
             and logprobs on, if not given
     """
+    plan = prepare_translation(
+        task, tokenizer, texts, origin=origin, source=source, target=target, n_best=n_best,
+        align=align, **settings,
+    )  # fmt: skip
+    return plan.join(_generate_all(plan.job))
+
+
+def prepare_translation(
+    task: Task,
+    tokenizer: Tokenizer,
+    texts: str | Iterable[str],
+    *,
+    origin: Origin | None = None,
+    source: str | None = None,
+    target: str | None = None,
+    n_best: int = 1,
+    align: bool = False,
+    **settings: Any,
+) -> TranslationJob:
+    """Divide the texts and check everything, before anything is computed; as `translate`."""
     config = task.backbone.config
     if config.family != "seq2seq":
         raise wrong_kind(task, "translate")
@@ -100,16 +144,7 @@ def translate(
     usual = {**TRANSLATION, "max_new_tokens": config.max_length, "num_return_sequences": n_best}
     ids = [part.ids for part in parts]
     job = prepare(task, tokenizer, origin, ids, usual | settings)
-    texts_of_parts = iter(_generate_all(job))
-    translations = []
-    for text, lines in zip(texts, cut, strict=True):
-        done = [
-            [_one(job, tokenizer, part, next(texts_of_parts), align) for part in pieces]
-            for pieces, _ in lines
-        ]
-        whole = _join(text, done)
-        translations.append(replace(whole, broken=sum(broken for _, broken in lines)))
-    return translations
+    return TranslationJob(texts, cut, job, tokenizer, align)
 
 
 def _in_languages(

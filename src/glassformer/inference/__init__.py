@@ -5,7 +5,7 @@ from glassformer.inference.checks import check_kind, check_tokenizer
 from glassformer.inference.classify import Classified, classify, follows
 from glassformer.inference.embed import cosines, embed, nearest, word
 from glassformer.inference.fill import Blank, Candidate, fill
-from glassformer.inference.rank import RankedText, rank, rank_activation
+from glassformer.inference.rank import RankedText, rank, rank_activation, rank_scores
 from glassformer.inference.recording import record_batch
 from glassformer.inference.sentence_files import EmbeddingConfig, embedding_config
 from glassformer.inference.sentence_layers import layer_files, sentence_layers
@@ -35,6 +35,7 @@ __all__ = [
     "nearest",
     "rank",
     "rank_activation",
+    "rank_scores",
     "record_batch",
     "sentence_layers",
     "tag",

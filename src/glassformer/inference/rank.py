@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from glassformer.errors import InputError, shown
 from glassformer.inference.checks import check_top_k
@@ -50,17 +51,30 @@ def rank(
     check_top_k(top_k, "rank")
     if not isinstance(query, str):
         raise InputError(f"rank: query = {shown(query)}: write one text")
-    config, before = task.backbone.config, prompt_of(recipe, None, None)
-    most = min(recipe.max_length or config.max_length, config.max_length)
-    pairs = [with_prompt((query, text), before, recipe.lower_case) for text in texts]
-    ids, segments = truncated(tokenizer.encode_all(pairs), most)
-    if not ids:
-        return []
-    with torch.no_grad():
-        logits = torch.cat(task.logits(ids, segments=segments if config.segments else None))
-    scores = ACTIVATIONS[activation](logits.cpu().double()).tolist()
+    pairs = [(query, text) for text in texts]
+    scores = rank_scores(task, tokenizer, pairs, recipe=recipe, activation=activation).tolist()
     ranked = [RankedText(*each) for each in zip(range(len(texts)), scores, texts, strict=True)]
     return sorted(ranked, key=lambda each: -each.score)[:top_k]
+
+
+def rank_scores(
+    task: Task,
+    tokenizer: Tokenizer,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    recipe: EmbeddingConfig,
+    activation: str = "Sigmoid",
+) -> Tensor:  # (B,)
+    """The score of each (query, text), in double precision; the options are those of `rank`."""
+    config, before = task.backbone.config, prompt_of(recipe, None, None)
+    most = min(recipe.max_length or config.max_length, config.max_length)
+    texts = [with_prompt(pair, before, recipe.lower_case) for pair in pairs]
+    ids, segments = truncated(tokenizer.encode_all(texts), most)
+    if not ids:
+        return torch.zeros(0, dtype=torch.double)
+    with torch.no_grad():
+        logits = torch.cat(task.logits(ids, segments=segments if config.segments else None))
+    return ACTIVATIONS[activation](logits.cpu().double())
 
 
 def rank_activation(files: Mapping[str, bytes], config: Mapping[str, Any]) -> str:

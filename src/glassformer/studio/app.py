@@ -10,8 +10,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from glassformer.asgi.requests import Refused, first_error
 from glassformer.errors import GlassformerError
-from glassformer.studio.guard import Guard, Refused
+from glassformer.studio.guard import Guard
 from glassformer.studio.jobs import ClientLeft
 from glassformer.studio.routes import (
     compare,
@@ -30,7 +31,6 @@ from glassformer.studio.routes import (
     sweep,
     training,
 )  # fmt: skip
-from glassformer.studio.routes.responses import first_error
 from glassformer.studio.samples import ServedModel, model_ids
 from glassformer.studio.state import StudioState
 

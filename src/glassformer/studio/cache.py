@@ -6,7 +6,7 @@ from collections import OrderedDict
 from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
 
-from glassformer.studio.guard import Refused
+from glassformer.asgi.requests import Refused
 
 
 class CacheEntry(Protocol):

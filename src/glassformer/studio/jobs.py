@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from starlette.requests import Request
 
-from glassformer.studio.guard import Refused
-from glassformer.studio.memory import release_memory
+from glassformer.asgi.memory import release_memory
+from glassformer.asgi.requests import Refused
 from glassformer.studio.schemas import JobProgress
 
 T = TypeVar("T")

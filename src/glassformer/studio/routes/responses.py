@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fastapi import Response
 from pydantic import BaseModel, ValidationError
 from torch import Tensor
 
+from glassformer.asgi.requests import first_error
 from glassformer.errors import InputError
 
 T = TypeVar("T", bound=BaseModel)
@@ -20,12 +20,6 @@ def parse_body(schema: type[T], body: bytes) -> T:
         return schema.model_validate_json(body)
     except ValidationError as error:
         raise InputError(first_error(error.errors())) from None
-
-
-def first_error(errors: Sequence[Any], skip: int = 0) -> str:
-    """The first validation error as `field: message`; `skip` drops leading parts of its path."""
-    field = ".".join(map(str, errors[0]["loc"][skip:]))
-    return f"{field}: {errors[0]['msg']}" if field else str(errors[0]["msg"])
 
 
 def as_json(content: BaseModel | bytes) -> Response:

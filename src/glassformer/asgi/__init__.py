@@ -1,0 +1,1 @@
+"""What the studio and the model server share: limits on requests, and the HTTP server itself."""

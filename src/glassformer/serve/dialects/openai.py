@@ -1,0 +1,288 @@
+"""The routes of OpenAI: models, completions, chats and embeddings."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+
+from glassformer.asgi.requests import Refused
+from glassformer.errors import GlassformerError
+from glassformer.generate.chat import prepare_chat
+from glassformer.generate.generation import IncrementalDecoder, Stopped
+from glassformer.generate.job import GenerationJob, prepare
+from glassformer.generate.sampling import Choice
+from glassformer.serve.dialects import openai_error
+from glassformer.serve.dialects.openai_schemas import (
+    ChatBody,
+    CompletionBody,
+    EmbeddingAnswer,
+    EmbeddingBody,
+    EmbeddingRow,
+    GenerationAnswer,
+    GenerationBody,
+    ModelList,
+    ModelRow,
+    Usage,
+)
+from glassformer.serve.dialects.schemas import OpenAIError, errors
+from glassformer.serve.host import HostedModel
+from glassformer.serve.state import ServeState, info_of
+from glassformer.serve.work import GenerationWork
+from glassformer.text import Tokenizer
+
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
+COMPLETION_TOKENS = 16  # if the client does not choose, as with OpenAI
+
+
+class Token(NamedTuple):
+    """A generated token, as log-probabilities need it."""
+
+    id: int
+    logprob: float
+    top: tuple[tuple[int, float], ...]
+
+
+class Shape(NamedTuple):
+    """How completions and chats differ: names, and what a choice looks like."""
+
+    object: str
+    streamed: str
+    prefix: str
+    choice: Callable[[int, str, str | None, Any], dict[str, Any]]
+    delta: Callable[[int, str, str | None, Any], dict[str, Any]]
+    logprobs: Callable[[Tokenizer, list[Token], int], dict[str, Any]]
+
+
+def router(state: ServeState) -> APIRouter:
+    routes = APIRouter(responses=errors(OpenAIError))
+
+    @routes.get("/v1/models", response_model=ModelList)
+    async def models() -> ModelList:
+        every = state.host.models.values()
+        return ModelList(data=[ModelRow(id=each.name, created=each.created) for each in every])
+
+    @routes.post("/v1/completions", response_model=GenerationAnswer, responses=STREAM)
+    async def completions(request: Request, body: CompletionBody) -> Response:
+        hosted = state.host.choose(body.model, "generate")
+        model = hosted.model
+        prompt = [body.prompt] if isinstance(body.prompt, str) else body.prompt
+        options = body.options(body.max_tokens or COMPLETION_TOKENS, body.logprobs)
+        job = prepare(model.task, model.tokenizer, model.origin, prompt, options)
+        return await _respond(state, request, hosted, job, body, TEXT)
+
+    @routes.post("/v1/chat/completions", response_model=GenerationAnswer, responses=STREAM)
+    async def chat(request: Request, body: ChatBody) -> Response:
+        hosted = state.host.choose(body.model, "generate")
+        model, tokenizer = hosted.model, hosted.model.tokenizer
+        assert tokenizer is not None  # noqa: S101 - `Host.load` refuses models without one
+        if body.top_logprobs is not None and not body.logprobs:
+            raise Refused(400, "top_logprobs: write logprobs = true, too")
+        logprobs = (body.top_logprobs or 0) if body.logprobs else None
+        options = body.options(body.max_completion_tokens or body.max_tokens, logprobs)
+        messages = [
+            {"role": {"developer": "system"}.get(m.role, m.role), "content": m.content}
+            for m in body.messages
+        ]
+        job = await asyncio.to_thread(
+            prepare_chat, model.task, tokenizer, model.origin, messages, options, state.template
+        )
+        return await _respond(state, request, hosted, job, body, CHAT)
+
+    @routes.post("/v1/embeddings", response_model=EmbeddingAnswer)
+    async def embeddings(request: Request, body: EmbeddingBody) -> Response:
+        texts = [body.input] if isinstance(body.input, str) else body.input
+        rows, counts = await state.call(request, body.model, "embed", texts, truncates=False)
+        vectors = [np.asarray(row, dtype="<f4") for row in rows]
+        if body.dimensions is not None:
+            vectors = [shortened(vector, body.dimensions) for vector in vectors]
+        encode = _base64 if body.encoding_format == "base64" else np.ndarray.tolist
+        data = [EmbeddingRow(index=i, embedding=encode(v)) for i, v in enumerate(vectors)]
+        usage = Usage(prompt_tokens=sum(counts), total_tokens=sum(counts))
+        answer = EmbeddingAnswer(model=body.model, data=data, usage=usage)
+        return Response(answer.model_dump_json(), media_type="application/json")
+
+    return routes
+
+
+def shortened(vector: Any, dimensions: int) -> Any:
+    """The first numbers of a vector, at length one: for models trained with nested sizes."""
+    if dimensions > len(vector):
+        raise Refused(400, f"dimensions = {dimensions}: the vectors have {len(vector)} numbers")
+    part = vector[:dimensions]
+    return part / max(float(np.linalg.norm(part)), 1e-12)
+
+
+def _base64(vector: Any) -> str:
+    return base64.b64encode(vector.tobytes()).decode()
+
+
+async def _respond(
+    state: ServeState, request: Request, hosted: HostedModel, job: GenerationJob,
+    body: GenerationBody, shape: Shape,
+) -> Response:  # fmt: skip
+    if body.copies * len(job.prompts) * job.settings.num_return_sequences > 1_024:
+        raise Refused(400, "n: a request may generate at most 1,024 texts: write less")
+    if body.stream:
+        work = state.generation(request, hosted, job, streams=True)
+        state.submit(request, hosted, work)
+        pieces = _stream(state, request, hosted, work, body, shape)
+        return StreamingResponse(pieces, media_type="text/event-stream")
+    texts = await state.generate(request, hosted, job)
+    tokenizer = hosted.model.tokenizer
+    assert tokenizer is not None  # noqa: S101 - `Host.load` refuses models without one
+    choices = []
+    for text in texts:
+        logprobs = None
+        if job.settings.logprobs:
+            rows = zip(text.ids, text.logprobs, text.top_logprobs, strict=True)
+            logprobs = shape.logprobs(tokenizer, [Token(*row) for row in rows], 0)
+        for _ in range(body.copies):
+            reason = _reason(text.stopped)
+            choices.append(shape.choice(len(choices), text.text, reason, logprobs))
+    answer: dict[str, Any] = {
+        **_head(request, hosted, shape.prefix, shape.object), "choices": choices,
+        "usage": _usage(job, sum(len(text.ids) for text in texts) * body.copies),
+    }  # fmt: skip
+    if body.explain:
+        whole = [*job.prompts[0], *texts[0].ids]
+        answer["explain"] = await state.explain(request, hosted, whole)
+    return Response(json.dumps(answer, ensure_ascii=False), media_type="application/json")
+
+
+async def _stream(
+    state: ServeState, request: Request, hosted: HostedModel, work: GenerationWork,
+    body: GenerationBody, shape: Shape,
+) -> AsyncIterator[str]:  # fmt: skip
+    """Server-sent events: one for each token that completes some text, then [DONE]."""
+    job, tokenizer, start = work.job, hosted.model.tokenizer, time.monotonic()
+    assert tokenizer is not None and work.choices is not None  # noqa: S101 - as above
+    head = _head(request, hosted, shape.prefix, shape.streamed)
+    usage = body.stream_options is not None and bool(body.stream_options.include_usage)
+    head |= {"usage": None} if usage else {}
+    decoders = [IncrementalDecoder(tokenizer, job.settings.stop) for _ in work.units]
+    held: list[list[Token]] = [[] for _ in work.units]
+    offsets, ended, tokens = [0] * len(work.units), 0, 0
+    try:
+        if shape is CHAT:
+            for number in range(len(work.units) * body.copies):
+                first = shape.delta(number, "", None, None)
+                first["delta"]["role"] = "assistant"
+                yield _event({**head, "choices": [first]})
+        while ended < len(work.units):
+            number, choice = await _next(work)
+            if not tokens:
+                state.metrics.first_token.labels(hosted.name).observe(time.monotonic() - start)
+            tokens += 1
+            ended += choice.stopped is not None
+            decoder = decoders[number]
+            decoder.add(choice.token)
+            if job.settings.logprobs:
+                held[number].append(Token(choice.token, choice.logprob or 0.0, choice.top))
+            piece = decoder.more(last=choice.stopped is not None)
+            if not piece and choice.stopped is None:
+                continue
+            logprobs = None
+            if job.settings.logprobs:
+                logprobs = shape.logprobs(tokenizer, held[number], offsets[number])
+                held[number] = []
+            offsets[number] += len(piece)
+            reason = None if choice.stopped is None else _reason(choice.stopped)
+            for copy in range(body.copies):
+                index = number * body.copies + copy
+                yield _event({**head, "choices": [shape.delta(index, piece, reason, logprobs)]})
+        if usage:
+            yield _event({**head, "choices": [], "usage": _usage(job, tokens * body.copies)})
+        yield "data: [DONE]\n\n"
+        state.metrics.generated_tokens.labels(hosted.name).inc(tokens)
+    except (Refused, GlassformerError) as error:
+        status = error.status if isinstance(error, Refused) else 400
+        yield _event(openai_error(status, str(error)))
+    finally:
+        work.left = True
+
+
+async def _next(work: GenerationWork) -> tuple[int, Choice]:
+    """The next token; raises what made the work fail."""
+    assert work.choices is not None  # noqa: S101 - it streams
+    token = asyncio.ensure_future(work.choices.get())
+    try:
+        await asyncio.wait((token, work.result), return_when=asyncio.FIRST_COMPLETED)
+        if not token.done() and work.result.done() and work.result.exception() is not None:
+            work.result.result()
+        return await token
+    finally:
+        token.cancel()
+
+
+def _event(content: dict[str, Any]) -> str:
+    return f"data: {json.dumps(content, ensure_ascii=False)}\n\n"
+
+
+def _head(request: Request, hosted: HostedModel, prefix: str, kind: str) -> dict[str, Any]:
+    id = f"{prefix}-{info_of(request).id}"
+    return {"id": id, "object": kind, "created": int(time.time()), "model": hosted.name}
+
+
+def _usage(job: GenerationJob, generated: int) -> dict[str, int]:
+    read = sum(map(len, job.prompts))
+    both = {"prompt_tokens": read, "completion_tokens": generated}
+    return {**both, "total_tokens": read + generated}
+
+
+def _reason(stopped: Stopped) -> str:
+    return "length" if stopped == "length" else "stop"
+
+
+def _text_choice(index: int, text: str, reason: str | None, logprobs: Any) -> dict[str, Any]:
+    return {"index": index, "text": text, "finish_reason": reason, "logprobs": logprobs}
+
+
+def _chat_choice(index: int, text: str, reason: str | None, logprobs: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text, "refusal": None}
+    return {"index": index, "message": message, "finish_reason": reason, "logprobs": logprobs}
+
+
+def _chat_delta(index: int, text: str, reason: str | None, logprobs: Any) -> dict[str, Any]:
+    delta = {"content": text}
+    return {"index": index, "delta": delta, "finish_reason": reason, "logprobs": logprobs}
+
+
+def _text_logprobs(tokenizer: Tokenizer, tokens: list[Token], offset: int) -> dict[str, Any]:
+    pieces = [tokenizer.decode([token.id]) for token in tokens]
+    offsets = [offset + sum(map(len, pieces[:i])) for i in range(len(pieces))]
+    best = [{tokenizer.decode([id]): value for id, value in token.top} for token in tokens]
+    return {
+        "tokens": pieces, "token_logprobs": [token.logprob for token in tokens],
+        "top_logprobs": best, "text_offset": offsets,
+    }  # fmt: skip
+
+
+def _chat_logprobs(tokenizer: Tokenizer, tokens: list[Token], offset: int) -> dict[str, Any]:
+    def row(id: int, logprob: float) -> dict[str, Any]:
+        piece = tokenizer.decode([id])
+        return {"token": piece, "logprob": logprob, "bytes": list(piece.encode())}
+
+    content = [
+        {**row(token.id, token.logprob), "top_logprobs": [row(*each) for each in token.top]}
+        for token in tokens
+    ]
+    return {"content": content, "refusal": None}
+
+
+TEXT = Shape(
+    "text_completion", "text_completion", "cmpl", _text_choice, _text_choice, _text_logprobs
+)
+CHAT = Shape(
+    "chat.completion", "chat.completion.chunk", "chatcmpl", _chat_choice, _chat_delta,
+    _chat_logprobs,
+)  # fmt: skip

@@ -1,0 +1,92 @@
+// A form for each task that a loaded model has. All text is set as textContent: it stays text.
+
+const FORMS = [
+  {task: "generate", path: "v1/completions", named: true, fields: {prompt: "Once upon a time"}, more: {max_tokens: 40}},
+  {task: "translate", path: "translate", fields: {q: "The cat sat on the mat."}, languages: true},
+  {task: "fill", path: "fill", fields: {text: "The cat sat on the [MASK]."}},
+  {task: "embed", path: "v1/embeddings", named: true, fields: {input: "A cat sat on the mat."}},
+  {task: "rank", path: "rerank", fields: {query: "Who sat?", texts: "A cat sat.\nIt rained."}, lines: ["texts"]},
+  {task: "classify", path: "classify", fields: {text: "A warm and clever film."}},
+  {task: "tag", path: "tag", fields: {text: "Ramona lives in Paris."}},
+  {task: "answer", path: "answer", fields: {question: "When does it open?", context: "The museum opens at nine."}},
+  {task: "follows", path: "follows", fields: {a: "Paul went shopping.", b: "He bought a new shirt."}},
+];
+const key = document.getElementById("key");
+const problem = document.getElementById("problem");
+
+function make(name, text = "", attributes = {}) {
+  const node = document.createElement(name);
+  node.textContent = text;
+  for (const [attribute, value] of Object.entries(attributes)) node.setAttribute(attribute, value);
+  return node;
+}
+
+async function send(path, body) {
+  const headers = key.value ? {Authorization: `Bearer ${key.value}`} : {};
+  const options = body === undefined ? {headers} :
+    {method: "POST", headers: {...headers, "Content-Type": "application/json"}, body: JSON.stringify(body)};
+  const response = await fetch(path, options);
+  return {ok: response.ok, content: await response.json()};
+}
+
+function formOf(form, row) {
+  const node = make("form", "", {id: form.task});
+  node.append(make("h2", `${form.task}: ${row.model}`));
+  for (const [name, value] of Object.entries(form.fields)) {
+    const label = make("label", name);
+    const field = make("textarea", value, {name, rows: form.lines?.includes(name) ? 3 : 2});
+    label.append(field);
+    node.append(label);
+  }
+  const answer = make("pre");
+  node.append(make("button", "Send"), answer);
+  node.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const body = {...form.more};
+    for (const [name, value] of new FormData(node)) {
+      body[name] = form.lines?.includes(name) ? value.split("\n").filter(Boolean) : value;
+    }
+    if (form.named) body.model = row.model;
+    if (form.languages) {
+      const [[source, [target]]] = Object.entries(row.languages);
+      Object.assign(body, {source, target});
+    }
+    answer.textContent = "…";
+    try {
+      answer.textContent = JSON.stringify((await send(form.path, body)).content, null, 1);
+    } catch (error) {
+      answer.textContent = String(error);
+    }
+  });
+  return node;
+}
+
+function draw(rows) {
+  document.getElementById("queue").replaceChildren(...rows.map((row) => {
+    const line = make("tr");
+    const cells = [row.model, row.tasks.join(", "), row.running, row.waiting, row.waiting_tokens];
+    line.append(...cells.map((cell) => make("td", String(cell))));
+    return line;
+  }));
+  const forms = document.getElementById("forms");
+  const wanted = FORMS.map((form) => [form, rows.find((row) => row.tasks.includes(form.task))])
+    .filter(([form, row]) => row && !(form.languages && !Object.keys(row.languages).length));
+  const names = JSON.stringify(wanted.map(([form, row]) => [form.task, row.model]));
+  if (forms.dataset.names !== names) {
+    forms.dataset.names = names;
+    forms.replaceChildren(...wanted.map(([form, row]) => formOf(form, row)));
+  }
+}
+
+async function refresh() {
+  try {
+    const {ok, content} = await send("queue");
+    problem.textContent = ok ? "" : content.error;
+    if (ok) draw(content);
+  } catch {
+    problem.textContent = "The server does not answer.";
+  }
+  setTimeout(refresh, 2000);
+}
+
+refresh();

@@ -1,0 +1,63 @@
+"""Schemathesis: requests by the schema and against it; every answer is one that the schema has."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+CHECKS = [content_type_conformance, response_schema_conformance, status_code_conformance]
+# A random name is no model: let most requests reach one, and generate few tokens.
+MODELS = {
+    "/v1/completions": "gf-decoder", "/v1/chat/completions": "gf-decoder",
+    "/v1/embeddings": "gf-encoder", "/v1/rerank": "reranker",
+}  # fmt: skip
+FEW = {"max_tokens": 4, "max_completion_tokens": 4, "n": 2}
+
+
+def operations(url: str):
+    description = json.load(urllib.request.urlopen(f"{url}/openapi.json"))
+    schema = schemathesis.openapi.from_dict(description)
+    return [each.ok() for each in schema.get_all_operations()]
+
+
+def fuzz(operation, url: str, mode: GenerationMode, count: int) -> None:
+    model = MODELS.get(operation.path)
+
+    @settings(
+        max_examples=count, deadline=None, database=None, derandomize=True,
+        suppress_health_check=list(HealthCheck), phases=[Phase.generate],
+    )  # fmt: skip
+    @given(case=operation.as_strategy(mode))
+    def run(case) -> None:
+        if isinstance(case.body, dict):
+            if model is not None and isinstance(case.body.get("model"), str):
+                case.body["model"] = model
+            for name, most in FEW.items():
+                if type(case.body.get(name)) is int and case.body[name] > most:
+                    case.body[name] = most
+        response = case.call(base_url=url)
+        assert response.status_code < 500, response.text
+        case.validate_response(response, checks=CHECKS)
+
+    run()
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(500, marks=pytest.mark.slow)])
+def test_no_answer_outside_the_schema(server, count) -> None:
+    """With and against the schema: `count` cases each, for every operation."""
+    every = operations(server.url)
+    assert len(every) >= 20
+    for operation in every:
+        fuzz(operation, server.url, GenerationMode.POSITIVE, count)
+        if operation.body or operation.query:
+            fuzz(operation, server.url, GenerationMode.NEGATIVE, count)
