@@ -30,9 +30,7 @@ MAX_SEED = 1 << 31
 
 
 def add_routes(app: FastAPI, state: StudioState) -> None:
-    tables = {id: each for id, each in state.models.items() if pooling.is_table(each.model)}
-    # The variants and how many reviews each has right, by the id of their vectors.
-    trained: dict[str, list[tuple[Model, int]]] = {}
+    _add_pooling(app, state)
 
     @app.get("/api/slides/pooling")
     async def printed_pooling() -> Response:
@@ -50,6 +48,12 @@ def add_routes(app: FastAPI, state: StudioState) -> None:
             request, lambda monitor: toy.toy_sheets(name, seed, text, monitor.report)
         )
         return as_json(sheets)
+
+
+def _add_pooling(app: FastAPI, state: StudioState) -> None:
+    tables = {id: each for id, each in state.models.items() if pooling.is_table(each.model)}
+    # The variants and how many reviews each has right, by the id of their vectors.
+    trained: dict[str, list[tuple[Model, int]]] = {}
 
     def vectors_of(id: str) -> torch.Tensor | None:
         if id in ("", RANDOM):
