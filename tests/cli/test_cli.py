@@ -221,7 +221,8 @@ def test_demo_says_whether_its_heads_use_words_or_positions(demo):
         ]
         assert [len(row) for row in rows] == [3, 3]
         kept = [all(row[i] >= 0.75 for row in rows) for i in (1, 2)]
-        sentence = next(line for line in lines if line.startswith("This head"))
+        rest = itertools.dropwhile(lambda line: not line.startswith("This head"), lines)
+        sentence = " ".join(map(str.strip, itertools.takewhile(str.strip, rest)))  # it is wrapped
         said = {(True, True): "either", (True, False): "the words", (False, True): "the position"}
         assert said.get(tuple(kept), "both") in sentence
         assert all(f"{min(row[i] for row in rows):.2f} without" in sentence for i in (1, 2))
