@@ -33,6 +33,8 @@ class SourceConfig(Strict):
     # What ends a document: a blank line, the end of the file, or each line (also of tables).
     document: Literal["blank", "file", "line"] = "blank"
     field: str = "text"  # the text column of JSONL, CSV and TSV files
+    # Of the tokens of an epoch, those of this source; all sources have one, or none.
+    share: float | None = Field(default=None, gt=0.0, le=1.0)
 
 
 class DataConfig(SourceConfig):
@@ -67,7 +69,22 @@ class DataConfig(SourceConfig):
 
     def key(self) -> dict[str, Any]:
         """The fields that decide which ids are written."""
-        return self.model_dump(mode="json", exclude={"workers"})
+        fields = self.model_dump(mode="json", exclude={"workers"})
+        for source in (fields, *fields["more"]):
+            if source["share"] is None:
+                del source["share"]
+        return fields
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Those of all sources; empty if they are read as they are."""
+        return tuple(source.share for source in self.sources if source.share is not None)
+
+    def source(self, number: int) -> DataConfig:
+        """One of the sources, alone."""
+        source = self.sources[number]
+        alone = {name: getattr(source, name) for name in SourceConfig.model_fields}
+        return self.model_copy(update={**alone, "share": None, "more": ()})
 
     @property
     def splits(self) -> bool:

@@ -27,6 +27,7 @@ OTHER: dict[str, Any] = {
     "data.document": "file",
     "data.deduplicate": True,
     "data.more": [{"train": "text.txt", "document": "line"}],
+    "data.share": 1.0,
     "data.text": "sentence",
     "data.text_pair": "other",
     "data.label": "class",

@@ -68,7 +68,7 @@ def prepare(
     texts = read_corpus(data, kind.value, field, encoding)
     try:
         with ReadingProgress(texts, corpus_bytes(data, kind.value)) as progress:
-            options = {"sources": named, "files": files, "workers": workers}
+            options: dict[str, Any] = {"sources": named, "files": files, "workers": workers}
             for _ in run(progress, opened, out, kind=kind.value, **options):
                 pass
     except KeyboardInterrupt:

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from glassformer.data.dataset import BatchShape, Dataset
+from glassformer.data.mixture import mixed
 from glassformer.data.packing import Plan, key_of, make_plan, store_plan, stored_plan
 from glassformer.errors import InputError, counted
 from glassformer.model import Batch
@@ -29,9 +30,11 @@ class PackedRows:
     """All rows of epoch 0, then all of epoch 1, and so on without end."""
 
     def __init__(
-        self, dataset: Dataset, *, budget: int, folder: Path | None = None, fixed: bool = False
-    ) -> None:
+        self, dataset: Dataset, *, budget: int, folder: Path | None = None, fixed: bool = False,
+        shares: tuple[float, ...] = (),
+    ) -> None:  # fmt: skip
         self.dataset, self.budget, self.folder = dataset, budget, folder
+        self.shares = shares  # of each source in an epoch; all samples once if not given
         costs = dataset.costs(dataset.samples(0))
         if len(costs) == 0:
             raise InputError(f"{dataset.store.folder}: no text is left{_reasons(dataset)}")
@@ -59,11 +62,14 @@ class PackedRows:
 
     def _load_or_make(self, epoch: int) -> Plan:
         dataset = self.dataset
-        key = key_of(dataset.settings, dataset.store.layout, self.budget, self.most, epoch)
+        more = (self.shares, dataset.store.meta.source_documents) if self.shares else ()
+        key = key_of(dataset.settings, dataset.store.layout, self.budget, self.most, epoch, *more)
         path = None if self.folder is None else self.folder / f"epoch-{epoch:05d}.safetensors"
         plan = None if path is None else stored_plan(path, key)
         if plan is None:
             samples = dataset.samples(epoch)
+            if self.shares:
+                samples = mixed(dataset, samples, self.shares, epoch)
             plan = make_plan(
                 samples, dataset.costs(samples), budget=self.budget, most=self.most,
                 seed=dataset.seed, epoch=epoch,

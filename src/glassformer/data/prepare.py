@@ -90,13 +90,15 @@ def prepare(
     documents: Iterable[Document], tokenizer: Tokenizer, folder: Path, *, kind: StoreKind,
     sources: Sequence[str] = (), files: Mapping[str, Path] | None = None, shard: int = SHARD,
     again: bool = False, labels: Sequence[str] = (), workers: int = 1,
+    source_documents: list[int] | None = None,
 ) -> Iterator[Progress]:  # fmt: skip
     """Write the store and yield the progress; shards finished before an interruption are reused.
 
     `files` are those that the documents come from: they must not change until the store is done,
     nor before it is reused. With `again`, a store made from other data is replaced. `labels` are
     the names of the documents' classes. `workers` processes encode: the store is the same, byte for
-    byte, whatever their number.
+    byte, whatever their number. `source_documents` has the documents of each source, once all are
+    read.
     """
     end = end_of_text(tokenizer, SpecialTokenTemplate.of(tokenizer)) if kind == "text" else ()
     expected = Meta(
@@ -138,6 +140,7 @@ def prepare(
         yield Progress(done, characters, tokens, share)
     if done == 0:
         raise InputError(f"{', '.join(map(str, sources)) or folder}: there is no text in it")
+    meta.source_documents = list(source_documents or ())
     writer.close_shard(done=True)
 
 

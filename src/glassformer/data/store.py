@@ -67,6 +67,7 @@ class Meta:
     sources: list[str] = field(default_factory=list)  # what was requested
     files: list[Fingerprint] = field(default_factory=list)  # the files that were read
     labels: list[str] = field(default_factory=list)  # the names of the classes, by index
+    source_documents: list[int] = field(default_factory=list)  # of each source, if they have shares
     done: bool = False
     version: int = VERSION
 

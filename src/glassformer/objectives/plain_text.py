@@ -18,7 +18,7 @@ from glassformer.objectives.base import Objective
 from glassformer.objectives.labelled import split_table
 
 # Text is read as documents, or with data.text from the columns of a labelled table.
-OF_DOCUMENTS = ("data.field", "data.document", "data.more")
+OF_DOCUMENTS = ("data.field", "data.document", "data.more", "data.share")
 OF_TABLES = ("data.text_pair", "data.header", "data.separator", "data.fold")
 OF_BOTH = ("data.text", "data.deduplicate")
 FIELDS = (*OF_DOCUMENTS, *OF_TABLES, *OF_BOTH)
@@ -40,6 +40,22 @@ class PlainTextObjective(Objective):
                 f"{name} = {shown(value)} is for a table: write in data.text the column to read, "
                 f"or leave {name} out"
             )
+
+        self._check_shares(recipe)
+
+    def _check_shares(self, recipe: RecipeFields) -> None:
+        shares, count = recipe.data.shares, len(recipe.data.sources)
+        if not shares:
+            return
+        if len(shares) != count:
+            raise ValueError(
+                f"data.share: {len(shares)} of {count} sources have one: write it for all of them, "
+                "or for none"
+            )
+        if abs(sum(shares) - 1) > 1e-6:
+            raise ValueError(f"data.share: their sum is {sum(shares):g}: write shares of 1")
+        if recipe.data.deduplicate:
+            raise ValueError("data.share cannot be combined with data.deduplicate: leave one out")
 
     def documents(self, recipe: RecipeFields, paths: RunPaths, part: str) -> Iterator[Document]:
         if not recipe.data.deduplicate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,8 @@ from glassformer.checkpoint.folder import side_files
 from glassformer.data.batches import PackedRows
 from glassformer.data.dataset import Dataset
 from glassformer.data.fingerprints import MOST_FILES, Fingerprint, difference, fingerprints
-from glassformer.data.label_alignment import texts_of
+from glassformer.data.label_alignment import Document, texts_of
+from glassformer.data.mixture import counted_sources
 from glassformer.data.prepare import prepare
 from glassformer.data.run_paths import RunPaths
 from glassformer.data.store import META, Store, read_meta
@@ -318,14 +320,27 @@ class Builder:
             return
         if self._prepared(part):
             return
+        counts: list[int] = []
+        documents = self.objective.read(self.recipe, paths, part)
+        if part == "train" and data.shares:
+            documents = self._read_sources(counts)
         steps = prepare(
-            self.objective.read(self.recipe, paths, part), tokenizer, paths.out / "data" / part,
+            documents, tokenizer, paths.out / "data" / part, source_documents=counts,
             files=source_files(data, paths, part), again=not checkpoints(paths.out),
             kind=self.objective.store_kind(self.recipe, paths),
             sources=[json.dumps([part, data.key()])], labels=paths.labels, workers=data.workers,
         )  # fmt: skip
         for progress in steps:
             paths.report(f"preparing {part}" if progress.characters else part, progress)
+
+    def _read_sources(self, counts: list[int]) -> Iterator[Document]:
+        """The training documents of each source, which are counted."""
+        data, read = self.recipe.data, self.objective.read
+        recipes = (
+            self.recipe.model_copy(update={"data": data.source(i)})
+            for i in range(len(data.sources))
+        )
+        return counted_sources((read(each, self.paths, "train") for each in recipes), counts)
 
     def _rows(self, part: str, tokenizer: Tokenizer, task: Task) -> PackedRows | None:
         folder = self._prepared(part) or self.paths.out / "data" / part
@@ -341,7 +356,10 @@ class Builder:
         # Compiled models and CUDA graphs need rows of one shape.
         fixed = train.compile or (train.cuda_graphs and task.device.type == "cuda")
         plan = self.paths.out / "plan" / part
-        rows = PackedRows(dataset, budget=train.micro_batch_tokens, folder=plan, fixed=fixed)
+        shares = self.recipe.data.shares if part == "train" else ()
+        rows = PackedRows(
+            dataset, budget=train.micro_batch_tokens, folder=plan, fixed=fixed, shares=shares
+        )
         self._report_skipped(dataset, part)
         return rows
 
