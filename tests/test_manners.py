@@ -267,7 +267,13 @@ def public_calls() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", public_calls())
+LONG = ("Model.export_onnx",)  # a trace of the graph: most of a minute
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in public_calls()],
+)
 def test_the_example_of_every_call_runs(
     name: str, models: dict[str, gf.Model], trace: gf.Trace, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
