@@ -31,6 +31,7 @@ STYLE = """
 """
 
 
+@cache
 def rooms() -> dict[str, set[str]]:
     """Each package or single module of glassformer, with those that it imports."""
     paths = [path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem[0] != "_"]

@@ -15,3 +15,11 @@ def mostly_slow(values: Iterable[Any], keep: int = 1) -> list[Any]:
         pytest.param(*row, marks=() if number < keep else pytest.mark.slow)
         for number, row in enumerate(rows)
     ]
+
+
+def every_nth(values: Iterable[Any], n: int) -> list[Any]:
+    """The parameters, all but each `n`th of them marked as slow."""
+    return [
+        pytest.param(value, marks=() if number % n == 0 else pytest.mark.slow)
+        for number, value in enumerate(values)
+    ]

@@ -229,8 +229,11 @@ def test_nothing_can_execute_what_a_file_says() -> None:
     for path in FILES:
         tree = ast.parse(path.read_text())
         found = set(imports(tree)) & banned
-        calls = {ast.unparse(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}
-        found |= calls & {"eval", "exec", "torch.load", "compile", "__import__"}
+        calls = [n.func for n in ast.walk(tree) if isinstance(n, ast.Call)]
+        names = {f.id for f in calls if isinstance(f, ast.Name)}
+        found |= names & {"eval", "exec", "compile", "__import__"}
+        loads = [f for f in calls if isinstance(f, ast.Attribute) and f.attr == "load"]
+        found |= {ast.unparse(f) for f in loads} & {"torch.load"}
         assert not found, f"{path.name}: {found}"
 
 
@@ -239,8 +242,8 @@ def test_only_the_command_line_prints() -> None:
         if room(path) == "cli":
             continue
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call):
-                assert ast.unparse(node.func) != "print", path.name
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id != "print", path.name
 
 
 ROUTE = ["Stack.forward", "Block.forward", "Attention.forward", "attend"]

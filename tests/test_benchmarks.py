@@ -52,6 +52,7 @@ def outputs() -> dict[str, str]:
     return run(*(name for name in NAMES if name != "studio.py"))
 
 
+@pytest.mark.slow
 def test_forward_runs() -> None:
     run("forward.py")
 

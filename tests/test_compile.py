@@ -84,14 +84,15 @@ def test_recording_between_compiled_calls_compiles_nothing(case: Case, tmp_path:
     assert len(backend.graphs) == 1
 
 
-def test_at_most_three_compilations_over_200_batches(case: Case, tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", mostly_slow([30, 200]))
+def test_fixed_shapes_compile_at_most_three_times(case: Case, tmp_path: Path, count: int) -> None:
     """Rows of a fixed size: the tail is one filler text, empty texts fill up their number."""
     _, model = saved(case, tmp_path)
     backend = Counting()
     call = torch.compile(model.task, backend=backend, fullgraph=True)
     draw = random.Random(0)
     with torch.no_grad():
-        for _ in range(200):
+        for _ in range(count):
             batch = static_batch(draw, rows=48, texts=24)
             if case is FAMILIES["seq2seq"]:
                 batch = replace(batch, source=static_batch(draw, rows=48, texts=24))
@@ -108,7 +109,8 @@ def static_batch(draw: random.Random, *, rows: int, texts: int) -> gf.Batch:
     return gf.Batch(tokens, gf.Sequences.of(lengths, texts=texts, longest=longest))
 
 
-def test_free_lengths_compile_at_most_three_times(case: Case, tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", mostly_slow([30, 200]))
+def test_free_lengths_compile_at_most_three_times(case: Case, tmp_path: Path, count: int) -> None:
     """Rows of any size, as a user would give them: shapes become symbols."""
     _, model = saved(case, tmp_path)
     backend = Counting()
@@ -119,14 +121,15 @@ def test_free_lengths_compile_at_most_three_times(case: Case, tmp_path: Path) ->
         return [[draw.randrange(3, 101) for _ in range(draw.randint(2, 17))] for _ in range(texts)]
 
     with torch.no_grad():
-        for _ in range(200):
-            count = draw.randint(3, 9)
-            targets = ragged(count) if case is FAMILIES["seq2seq"] else None
-            for batch in model.task.batches(ragged(count), targets=targets):
+        for _ in range(count):
+            texts = draw.randint(3, 9)
+            targets = ragged(texts) if case is FAMILIES["seq2seq"] else None
+            for batch in model.task.batches(ragged(texts), targets=targets):
                 call(batch)
     assert len(backend.graphs) <= 3
 
 
+@pytest.mark.slow
 def test_gradients_through_a_compiled_graph(case: Case, tmp_path: Path) -> None:
     _, model = saved(case, tmp_path)
     batch = next(model.task.batches(**inputs(case)))

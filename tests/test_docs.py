@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import re
 import shlex
@@ -42,6 +43,7 @@ CONLL = "".join(
 )
 
 
+@functools.cache
 def script(name: str) -> ModuleType:
     """A Python file of docs/."""
     spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
@@ -99,10 +101,15 @@ def test_a_line_that_stands_twice_stops_the_build() -> None:
         script("pages").find("model/block.py", "Block.forward", code)
 
 
+@functools.cache
+def command_line() -> typer.core.TyperGroup:
+    return get_command(app)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_commands_name_verbs_and_options_that_are(page: Path) -> None:
     for words in fenced_commands(page, "bash", "text") + named_commands(page):
-        command, rest = get_command(app), words
+        command, rest = command_line(), words
         while hasattr(command, "commands") and not rest[0].startswith("-"):
             assert rest[0] in command.commands, words
             command, rest = command.commands[rest[0]], rest[1:]

@@ -17,6 +17,7 @@ from glassformer import toys
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.glass import Recorder
 from glassformer.tasks import ImportantWords, build_task, cross_entropy, outline
+from sampling import mostly_slow
 
 SMALL = {"family": "encoder", "vocab_size": 29, "width": 20, "depth": 2, "heads": 4}
 SMALL |= {"mlp_width": 23, "max_length": 13, "init_std": 0.3}
@@ -61,7 +62,7 @@ def count(module):
 # 1. The toy
 
 
-@pytest.fixture(scope="module", params=[0, 1])
+@pytest.fixture(scope="module", params=mostly_slow([0, 1]))
 def trained(request):
     heads = {}
     for name, toy in (("first", toys.FIRST), ("second", toys.SECOND)):

@@ -19,6 +19,7 @@ import glassformer as gf
 from folders import one_line, tiny
 from glassformer.errors import GlassformerError, InputError
 from glassformer.text import Tokenizer
+from sampling import mostly_slow
 
 LENGTHS, TARGET_LENGTHS = (7, 1, 13, 17), (5, 11, 1, 3)
 C, V, LONGEST = 12, 53, 17
@@ -244,13 +245,16 @@ def many_texts() -> list[str]:
     return [" ".join(draw.choice(PARTS) for _ in range(length)) for length in lengths] + ODD
 
 
-def test_embeddings_are_those_of_sentence_transformers(model: gf.Model, reference: Any) -> None:
-    texts = many_texts()
-    assert len(texts) == 200
-    with pytest.warns(UserWarning, match=r"of 200 texts are longer than 256 tokens: \d+ tokens"):
+@pytest.mark.parametrize(("step", "count"), mostly_slow([(7, 29), (1, 200)]))
+def test_embeddings_are_those_of_sentence_transformers(
+    model: gf.Model, reference: Any, step: int, count: int
+) -> None:
+    texts = many_texts()[::step]
+    longer = rf"of {count} texts are longer than 256 tokens: \d+ tokens"
+    with pytest.warns(UserWarning, match=longer):
         ours = model.embed(texts)
     theirs = reference.encode(texts, convert_to_tensor=True, show_progress_bar=False)
-    assert ours.shape == (200, 384)
+    assert ours.shape == (count, 384)
     close(ours, theirs, 1e-5)
 
 

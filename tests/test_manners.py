@@ -25,6 +25,7 @@ from glassformer.glass.figures import FIGURES
 from glassformer.glass.tables import TABLES
 from glassformer.glass.trace import FigureName, FigureOptions, TableName, TableOptions, ViewOptions
 from glassformer.tasks import Output
+from sampling import every_nth, mostly_slow
 from tiny import write_recipe
 
 TEXTS = ["The cat sat.", "A dog [MASK] home."]
@@ -84,7 +85,7 @@ CONTAINERS = {
 MASKED = ["The cat [MASK].", "A dog [MASK] home."]
 
 
-@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("container", every_nth(CONTAINERS, 2))
 def test_every_call_takes_texts_from_anywhere(container: str, models: dict[str, gf.Model]) -> None:
     hold, tokenizer = CONTAINERS[container], models["encoder"].tokenizer
     assert torch.equal(models["encoder"].embed(hold(TEXTS)), models["encoder"].embed(TEXTS))
@@ -213,7 +214,7 @@ def test_a_model_says_what_it_is(models: dict[str, gf.Model]) -> None:
     assert repr(encoder.tokenizer) == "Tokenizer(WordPiece, 11,008 tokens)"
 
 
-@pytest.mark.parametrize("name", ["encoder", "decoder", "translator", "classifier"])
+@pytest.mark.parametrize("name", mostly_slow(["translator", "encoder", "decoder", "classifier"]))
 def test_a_model_can_be_pickled(name: str, models: dict[str, gf.Model], tmp_path: Path) -> None:
     model, file = models[name], io.BytesIO()
     torch.save(model, file)
@@ -267,7 +268,13 @@ def public_calls() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", public_calls())
+LONG = ("Model.export_onnx",)  # a trace of the graph: most of a minute
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in public_calls()],
+)
 def test_the_example_of_every_call_runs(
     name: str, models: dict[str, gf.Model], trace: gf.Trace, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

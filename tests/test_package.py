@@ -5,6 +5,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 OFFLINE = """
 import socket, sys
@@ -27,11 +29,17 @@ print("кот" in gf.load("gf-en-ru").translate("The cat sat on the mat.")[0].te
 """
 
 
-def test_the_wheel_builds_and_runs_from_itself(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path)]
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder)]
     done = subprocess.run([*build, str(ROOT)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    (wheel,) = tmp_path.glob("*.whl")
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def test_the_wheel_holds_the_package(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     models = (ROOT / "src/glassformer/pretrained").glob("*/**/*")
     sources = [*(ROOT / "src").rglob("*.py"), *(path for path in models if path.is_file())]
@@ -39,6 +47,10 @@ def test_the_wheel_builds_and_runs_from_itself(tmp_path: Path) -> None:
     assert wanted <= set(names)
     assert "glassformer/py.typed" in names
     assert not [name for name in names if name.startswith(("tests", "benchmarks"))]
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_from_itself(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
         file.extractall(tmp_path / "installed")
     run = subprocess.run(

@@ -77,6 +77,7 @@ def test_nothing_of_one_system_only(path: Path) -> None:
     assert not {ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Attribute)} & CALLS
 
 
+@pytest.mark.slow
 def test_all_modules_can_be_imported_without_them() -> None:
     done = run("-c", IMPORTS)
     assert done.stdout.split() == [b"hidden", b"True"], done.stderr.decode()
@@ -89,26 +90,41 @@ def test_a_run_on_another_system(tmp_path: Path) -> None:
     assert done.stdout.split()[-1:] == [b"alive"], done.stderr.decode()
 
 
-def test_a_console_that_knows_few_letters() -> None:
-    script = """
+CONSOLE = """
 import sys
 from glassformer.cli.main import main
-for words in (
-    ["translate", "gf-en-ru", "The cat sat on the mat."], ["demo"],
-    ["fill", "gf-encoder", "The cat → sat on the [MASK]."], ["fill", "нет", "[MASK]"],
-):
+for words in {commands!r}:
     sys.argv = ["glassformer", *words]
     try:
         main()
     except SystemExit as end:
         print("ended", end.code or 0)
 """
+
+
+def on_a_small_console(*commands: list[str]) -> tuple[list[str], str, str]:
+    """How each command ends, and what they say."""
+    script = CONSOLE.format(commands=commands)
     done = run("-c", script, PYTHONIOENCODING="cp1252", PYTHONUTF8="0")
-    said = done.stdout.decode("cp1252")
-    ended = [line for line in said.splitlines() if line.startswith("ended")]
-    assert ended == ["ended 0", "ended 0", "ended 0", "ended 1"], done.stderr.decode("cp1252")
+    said, errors = (text.decode("cp1252") for text in (done.stdout, done.stderr))
+    return [line for line in said.splitlines() if line.startswith("ended")], said, errors
+
+
+def test_a_console_that_knows_few_letters() -> None:
+    ended, said, errors = on_a_small_console(
+        ["translate", "gf-en-ru", "The cat sat on the mat."],
+        ["fill", "gf-encoder", "The cat → sat on the [MASK]."],
+        ["fill", "нет", "[MASK]"],
+    )
+    assert ended == ["ended 0", "ended 0", "ended 1"], errors
     assert "\\u043a" in said  # a к can still be read
-    assert "\\u043d\\u0435\\u0442: no such folder" in done.stderr.decode("cp1252")
+    assert "\\u043d\\u0435\\u0442: no such folder" in errors
+
+
+@pytest.mark.slow
+def test_the_demo_on_a_console_that_knows_few_letters() -> None:
+    ended, _, errors = on_a_small_console(["demo"])
+    assert ended == ["ended 0"], errors
 
 
 # the lock

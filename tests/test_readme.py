@@ -67,22 +67,34 @@ def test_make_run_serves_the_models_that_come_along() -> None:
             process.terminate()
 
 
+def run_all(lines: list[str], *more: str) -> None:
+    for line in lines:
+        words = shlex.split(line)[1:]
+        words += ["--train.steps", "2"] if words[0] in ("pretrain", "finetune") else []
+        assert glassformer(*words, *more).strip(), line
+
+
 def test_commands_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a folder with a table of reviews; and the recipes of the measurements."""
+    """In a folder with a table of reviews; the demo is run by cli/test_cli.py."""
+    furnish(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    lines = [line for line in commands() if line.startswith("glassformer")]
+    assert len(lines) > 4
+    run_all([line for line in lines if line != "glassformer demo"])
+
+
+@pytest.mark.slow
+def test_the_recipes_of_the_measurements_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     furnish(tmp_path)
     recipes = [line for line in inline_commands(FIGURES) if line.startswith("glassformer")]
-    lines = [line for line in commands() if line.startswith("glassformer")] + recipes
-    assert len(recipes) > 1 and len(lines) > 6
+    assert len(recipes) > 1
     shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
     (tmp_path / "recipes" / "tinyshakespeare").mkdir()
     (tmp_path / "recipes" / "tinyshakespeare" / "input.txt").write_text(TEXT * 40)
     monkeypatch.chdir(tmp_path)
-    for line in lines:
-        words = shlex.split(line)[1:]
-        words += ["--train.steps", "2"] if words[0] in ("pretrain", "finetune") else []
-        if line in recipes:  # one of them is for a GPU
-            words += ["--train.micro_batch_tokens", "768"]
-        assert glassformer(*words).strip(), line
+    run_all(recipes, "--train.micro_batch_tokens", "768")  # one of them is for a GPU
 
 
 def test_measurements_are_those_of_the_documentation() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
+from check_jsonschema import main as check_jsonschema
+from click.testing import CliRunner, Result
 
 from glassformer.version import __version__
 
@@ -22,22 +23,21 @@ SCHEMAS += [("github-issue-forms", each) for each in FORMS]
 SCHEMAS += [("citation-file-format", ROOT / "CITATION.cff")]
 
 
-def check(schema: str, path: Path) -> subprocess.CompletedProcess[str]:
-    words = ["-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", str(path)]
-    return subprocess.run([sys.executable, *words], capture_output=True, text=True)
+def check(schema: str, path: Path) -> Result:
+    return CliRunner().invoke(check_jsonschema, ["--builtin-schema", f"vendor.{schema}", str(path)])
 
 
 @pytest.mark.parametrize(("schema", "path"), SCHEMAS, ids=lambda each: Path(each).name)
 def test_files_of_the_forge_are_valid(schema: str, path: Path) -> None:
     done = check(schema, path)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.exit_code == 0, done.output
 
 
 def test_a_mistake_would_be_seen(tmp_path: Path) -> None:
     text = WORKFLOWS[0].read_text("utf-8")
     wrong = tmp_path / "wrong.yml"
     wrong.write_text(text.replace("runs-on:", "run-on:", 1))
-    assert wrong.read_text() != text and check("github-workflows", wrong).returncode == 1
+    assert wrong.read_text() != text and check("github-workflows", wrong).exit_code == 1
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

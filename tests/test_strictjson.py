@@ -10,7 +10,7 @@ from glassformer import strictjson
 from glassformer.errors import CheckpointError, InputError, shown
 from glassformer.strictjson import parse
 
-PROFILE = settings(deadline=None, max_examples=200, derandomize=True)
+PROFILE = settings(deadline=None, max_examples=50, derandomize=True)
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=5) | st.sampled_from(
     ['"', "\\", '\\"', "[", "]}", '{"', "\\\\", "[[[[", "é", "😀", "\\ud800", "\x1b[31m"]
 )

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from playwright.sync_api import Page
 
+import glassformer as gf
 from glassformer.studio.standalone import DONE
 
 PIXELS = """(selector) => {
@@ -65,6 +66,11 @@ class Server:
         request = urllib.request.Request(f"{self.url}api/{path}", data, headers)
         with urllib.request.urlopen(request) as answer:
             return answer.read(), answer.headers.get("X-Shape", "")
+
+    def trace(self, model: str, text: str) -> gf.Trace:
+        """What the server has recorded of a text."""
+        run = self.json("runs", {"model": model, "text": text})["run"]
+        return gf.Trace.from_bytes(self._ask(f"runs/{run}/trace")[0])
 
     def model(self, name: str) -> str:
         models = self.json("models")["models"]

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from glassformer.studio.standalone import DONE
+from sampling import mostly_slow
 
 LIVE = Path(__file__).parents[2] / "docs" / "live"
 FRAME = '<iframe src="{}" title="glassformer" width="100%" height="720" loading="lazy"></iframe>'
@@ -25,7 +26,7 @@ def test_what_there_is() -> None:
         assert f"(live/{path.name})" in index
 
 
-@pytest.mark.parametrize("name", PLAYS)
+@pytest.mark.parametrize("name", mostly_slow(PLAYS))
 def test_it_plays(name: str, open_file: Callable[..., Page]) -> None:
     page = open_file((LIVE / name).as_uri())
     page.wait_for_function(DONE)

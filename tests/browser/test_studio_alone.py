@@ -10,9 +10,7 @@ from handling import MAP, MATRIX, PAGES, head, taken
 from playwright.sync_api import Page, expect
 from screens import Server, drawn, painted, pixels, settle, table
 
-import glassformer as gf
 from glassformer.studio.standalone import script
-from glassformer.studio.toys import toy
 from sampling import mostly_slow
 
 COLOURS = """() => [...document.querySelectorAll("main canvas")]
@@ -95,7 +93,7 @@ def assert_same(server: Server, one: Page, other: Page) -> None:
         assert np.array_equal(found, painted(table(other), weights, scale))
 
 
-@pytest.mark.parametrize("name", mostly_slow(PAGES, keep=3))
+@pytest.mark.parametrize("name", mostly_slow(PAGES, keep=1))
 def test_any_page_without_a_studio(
     toys: Server,
     open_page: Callable[..., Page],
@@ -155,8 +153,7 @@ def test_a_frame_in_another_page(
     toys: Server, open_page: Callable[..., Page], open_file: Callable[..., Page], tmp_path: Path
 ) -> None:
     """As a notebook shows it, two at once, each in its sandbox; the pixels are the studio's."""
-    model = toy("toy encoder").model
-    trace = gf.record(model, "I deposited [MASK] in the bank.")
+    trace = toys.trace("toy-encoder", "I deposited [MASK] in the bank.")
     views = [trace.view("head", layer=1, head=2, token="[MASK]"), trace.view("map")]
     whole = "<!doctype html><body>" + "".join(each._repr_html_() for each in views)
     (tmp_path / "notebook.html").write_text(whole)

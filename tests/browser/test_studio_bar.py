@@ -6,12 +6,14 @@ import pytest
 from playwright.sync_api import Page, expect
 from screens import Server, settle
 
+from sampling import mostly_slow
+
 LINES = """() => new Set([...document.querySelectorAll("#bar nav a")]
   .map((each) => Math.round(each.getBoundingClientRect().top))).size"""
 WIDE = "document.documentElement.scrollWidth > innerWidth"
 
 
-@pytest.mark.parametrize(("width", "drawer"), [(390, False), (1280, True)])
+@pytest.mark.parametrize(("width", "drawer"), mostly_slow([(1280, True), (390, False)]))
 def test_one_line_with_the_current_page_in_sight(
     toys: Server, open_page: Callable[..., Page], width: int, drawer: bool
 ) -> None:

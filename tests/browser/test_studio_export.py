@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from screens import Server, drawn, painted, pixels, settle, table
 
 import glassformer as gf
-from glassformer.studio.toys import toy
+from sampling import mostly_slow
 
 FRAME = """([selector, colour]) => {
   const [origin, box] = ["#page", `#page ${selector}`]
@@ -82,7 +82,7 @@ def served(server: Server, name: str, run: str) -> dict[str, Any]:
     return {}
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", mostly_slow(PAGES, keep=2))
 def test_every_page_has_a_picture(
     toys: Server, open_page: Callable[..., Page], tmp_path: Path, name: str
 ) -> None:
@@ -156,6 +156,7 @@ def test_windows_in_a_picture(toys: Server, open_page: Callable[..., Page], tmp_
     assert abs(float(rect.get("width", 0)) - wide) <= 2
 
 
+@pytest.mark.slow
 def test_frames_in_a_picture_of_pixels(
     toys: Server, open_page: Callable[..., Page], tmp_path: Path
 ) -> None:
@@ -195,6 +196,7 @@ def column(rows: list[dict[str, str]], picture: str, name: str) -> list[float]:
     return [float(row["value"]) for row in found if row["column name"] == name]
 
 
+@pytest.mark.slow
 def test_tables_with_all_their_digits(
     toys: Server, strangers: Server, open_page: Callable[..., Page], tmp_path: Path
 ) -> None:
@@ -229,6 +231,7 @@ def test_tables_with_all_their_digits(
     assert column(rows, "Loss on what is held out", "loss") == [3.9, 2.5]
 
 
+@pytest.mark.slow
 def test_answers_and_the_walk_with_all_their_digits(
     toys: Server, open_page: Callable[..., Page], tmp_path: Path
 ) -> None:
@@ -292,7 +295,7 @@ def test_a_trace_comes_back(toys: Server, open_page: Callable[..., Page], tmp_pa
 
 def test_words_of_a_dropped_trace(toys: Server, open_page: Callable[..., Page]) -> None:
     """Hostile ones are shown as they are; a file that is no trace is one line."""
-    trace = gf.record(toy("toy encoder").model, "I sat by the river bank.")
+    trace = toys.trace("toy-encoder", "I sat by the river bank.")
     hostile = [f"{EVIL} {n}" for n, _ in enumerate(trace.tokens)]
     page = open_page(toys.address())
     drawn(page, MAP)
@@ -304,8 +307,10 @@ def test_words_of_a_dropped_trace(toys: Server, open_page: Callable[..., Page]) 
     expect(page.get_by_role("alert")).to_contain_text("not a trace")
 
 
-def test_hostile_words_in_what_is_taken(open_file: Callable[..., Page], tmp_path: Path) -> None:
-    trace = gf.record(toy("toy encoder").model, "I sat by the river bank.")
+def test_hostile_words_in_what_is_taken(
+    toys: Server, open_file: Callable[..., Page], tmp_path: Path
+) -> None:
+    trace = toys.trace("toy-encoder", "I sat by the river bank.")
     hostile = gf.Trace(trace.tensors, [EVIL] * len(trace.tokens), [], trace.config)
     (tmp_path / "view.html").write_text(hostile.view("head").html)
     page = open_file((tmp_path / "view.html").as_uri())
@@ -320,10 +325,11 @@ def test_hostile_words_in_what_is_taken(open_file: Callable[..., Page], tmp_path
     assert len([row for row in rows if row["picture"] == WEIGHTS]) == len(trace.tokens) ** 2
 
 
-def test_links_and_python(toys: Server, open_page: Callable[..., Page]) -> None:
+def test_links_and_python(strangers: Server, open_page: Callable[..., Page]) -> None:
     """The Python in the dialog runs, and gives the run's weights."""
-    page = open_page(toys.address("head", l=1, h=2, w="mean", off="encoder.0.1"))
-    weights = head(toys, page)
+    state = {"m": strangers.model("bert"), "l": 1, "h": 2, "w": "mean", "off": "encoder.0.1"}
+    page = open_page(strangers.address("head", **state))
+    weights = head(strangers, page)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.keyboard.press("E")
     dialog = page.get_by_role("dialog", name="Export")
@@ -360,6 +366,7 @@ def ran(page: Page, address: str, ready: str) -> dict[str, Any]:
     return names
 
 
+@pytest.mark.slow
 def test_the_python_of_pages_without_a_view(
     strangers: Server, open_page: Callable[..., Page]
 ) -> None:

@@ -9,6 +9,8 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 from screens import Server, drawn, pixels, settle
 
+from sampling import mostly_slow
+
 CHOSEN = ".tokens .strip [aria-pressed=true]"
 HEAD = ".cells .matrix-pane canvas"
 
@@ -215,7 +217,7 @@ def test_buttons_keep_the_focus(toys: Server, open_page: Callable[..., Page]) ->
     expect(page.get_by_role("button", name="Next")).to_be_focused()
 
 
-@pytest.mark.parametrize("model", ["toy-decoder", "toy-translator", "toy-encoder"])
+@pytest.mark.parametrize("model", mostly_slow(["toy-encoder", "toy-decoder", "toy-translator"]))
 def test_tokens_are_coloured_by_surprisal(
     toys: Server, open_page: Callable[..., Page], model: str
 ) -> None:

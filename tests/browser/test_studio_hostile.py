@@ -73,11 +73,12 @@ def test_words_of_the_server(toys: Server, open_page: Callable[..., Page], name:
     assert hostile == seen(page, toys, BENIGN, model)
 
 
-def test_words_of_the_user(strangers: Server, open_page: Callable[..., Page]) -> None:
+@pytest.mark.parametrize("step", mostly_slow([75, 25]))
+def test_words_of_the_user(strangers: Server, open_page: Callable[..., Page], step: int) -> None:
     """As a text, and in the address: what comes back is shown as it was written."""
     page = open_page(strangers.address(m=strangers.model("gpt2")))
     drawn(page, ".board canvas")
-    for text in HOSTILE[::25]:
+    for text in HOSTILE[::step]:
         page.goto(strangers.address(m=strangers.model("gpt2"), x=text[:40]))
         expect(page.locator("#text")).to_have_value(text[:40].replace("\n", "").replace("\r", ""))
     assert not set(page.evaluate(TAGS)) & FOREIGN

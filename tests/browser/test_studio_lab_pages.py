@@ -14,8 +14,7 @@ from hostile import BENIGN, HOSTILE, TAGS, Mouth
 from playwright.sync_api import Page, expect
 from screens import Bytes, Server, drawn, painted, pixels, settle, table
 
-import glassformer as gf
-from glassformer.studio.toys import toy
+from sampling import mostly_slow
 
 CHECKPOINT = "[aria-label='Weights at this checkpoint'] canvas"
 SIGNED = """async (theme) => (await import("./signed.js")).diverging(theme)"""
@@ -42,7 +41,7 @@ def test_the_colours_of_differences(toys: Server, open_page: Callable[..., Page]
         assert len({tuple(each) for each in colours[1:].tolist()}) > 250
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", mostly_slow(["light", "dark"]))
 def test_the_picture_of_the_lab(toys: Server, open_page: Callable[..., Page], theme: str) -> None:
     page = open_page(toys.address("lab", l=1, h=2, off="encoder.0.1"), theme=theme)
     after, before, *_ = drawn(page, MATRIX)
@@ -199,7 +198,7 @@ def test_the_lab_before_and_after_a_trace(toys: Server, open_page: Callable[...,
     settle(page)
     high = page.locator("#bar").bounding_box()
     text = "The pizza came out of the oven and it tasted good!"
-    drop(page, gf.record(toy("toy encoder").model, text).to_bytes())
+    drop(page, toys.trace("toy-encoder", text).to_bytes())
     expect(page.get_by_label("Model", exact=True)).to_contain_text("trace:")
     assert page.locator("#bar").bounding_box() == high
     page.keyboard.press("8")

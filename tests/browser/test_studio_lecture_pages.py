@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 from screens import Server, settle
 
 from glassformer.studio.pooling_toys import VARIANTS
+from sampling import mostly_slow
 
 WIDE = "document.documentElement.scrollWidth > innerWidth"
 SHOWN = """async (values) => {
@@ -194,7 +195,7 @@ def test_the_next_sentence(poolers: Server, open_page: Callable[..., Page]) -> N
     expect(rows.locator("thead")).to_contain_text("before")
 
 
-@pytest.mark.parametrize("width", [320, 390, 1280])
+@pytest.mark.parametrize("width", mostly_slow([320, 390, 1280]))
 @pytest.mark.parametrize("name", ["pooling", "toy"])
 def test_there_is_room(toys: Server, open_page: Callable[..., Page], name: str, width: int) -> None:
     state = {"pool": "variants"} if name == "pooling" else {"toy": "second"}

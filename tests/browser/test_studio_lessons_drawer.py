@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 from screens import Server, settle
 
 from glassformer.studio.standalone import DONE
+from sampling import mostly_slow
 
 EVIL = "<img src=x onerror=alert(1)>"
 WIDE = "document.documentElement.scrollWidth > innerWidth"
@@ -120,7 +121,7 @@ def arrived(page: Page) -> None:
     expect(page.get_by_role("alert")).to_be_hidden()
 
 
-@pytest.mark.parametrize("lesson", WALK)
+@pytest.mark.parametrize("lesson", mostly_slow(WALK))
 def test_a_lesson_from_beginning_to_end(
     shipped: Server, open_page: Callable[..., Page], lesson: str
 ) -> None:
@@ -238,8 +239,8 @@ def test_what_is_kept_may_be_damaged(toys: Server, open_page: Callable[..., Page
         expect(page.locator("#drawer")).not_to_contain_text("img")
 
 
-@pytest.mark.parametrize("width", [320, 390, 1280, 1920])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", mostly_slow([320, 1280, 390, 1920], keep=2))
+@pytest.mark.parametrize("theme", mostly_slow(["light", "dark"]))
 def test_room(shipped: Server, open_page: Callable[..., Page], width: int, theme: str) -> None:
     """No sideways scrolling, whatever is open; the page stays usable beside it."""
     page = open_page(shipped.address("map", m="gf-encoder"), width=width, height=800, theme=theme)

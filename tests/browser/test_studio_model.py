@@ -8,6 +8,8 @@ import pytest
 from playwright.sync_api import Page, expect
 from screens import Server, settle
 
+from sampling import every_nth, mostly_slow
+
 MODELS = ("toy encoder", "toy decoder", "toy translator")
 LABELS = """() => Object.fromEntries([...document.querySelectorAll(".tower [data-at]")]
   .map((each) => [each.dataset.at, [each.ariaLabel, each.querySelector(".guess")?.textContent]]))"""
@@ -31,7 +33,7 @@ def opened(page: Page, server: Server) -> tuple[str, dict[str, Any]]:
     return run, server.json(f"runs/{run}/network")
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", mostly_slow(reversed(MODELS)))
 def test_every_number_is_the_servers(
     toys: Server, open_page: Callable[..., Page], name: str
 ) -> None:
@@ -88,7 +90,7 @@ PARTS = {  # what is opened from each part: page, and its state
 }
 
 
-@pytest.mark.parametrize("at", PARTS)
+@pytest.mark.parametrize("at", every_nth(PARTS, 2))
 def test_a_part_opens_its_page(toys: Server, open_page: Callable[..., Page], at: str) -> None:
     """By Enter, with the selection; a click only chooses."""
     page = open_page(toys.address("model", m="toy-translator"))
@@ -167,7 +169,7 @@ def test_the_sweep(toys: Server, open_page: Callable[..., Page]) -> None:
     expect(page.locator(".curtain")).to_have_count(0)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", mostly_slow(reversed(MODELS)))
 def test_a_phone_scrolls_the_drawing_and_not_the_page(
     toys: Server, open_page: Callable[..., Page], name: str
 ) -> None:

@@ -7,6 +7,9 @@ import pytest
 from playwright.sync_api import Page, expect
 from screens import Server, settle
 
+import glassformer as gf
+from sampling import mostly_slow
+
 MODELS = ("toy encoder", "toy decoder", "toy translator")
 WIDE = "document.documentElement.scrollWidth > innerWidth"
 SHOWN = """async (values) => {
@@ -27,7 +30,7 @@ def runs(server: Server, page: Page) -> str:
     return [match[1] for each in found if (match := re.search(r"/runs/(\w+)/neurons", each))][-1]
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", mostly_slow(reversed(MODELS)))
 def test_every_number_is_the_servers(
     toys: Server, open_page: Callable[..., Page], name: str
 ) -> None:
@@ -86,10 +89,9 @@ def test_a_unit_is_chosen_and_switched_off(toys: Server, open_page: Callable[...
 
 
 def test_a_trace_without_units_says_so(toys: Server, open_page: Callable[..., Page]) -> None:
-    import glassformer as gf
-    from glassformer.studio.toys import toy
-
-    trace = gf.record(toy("toy decoder").model, "man ordered the", keep="*.weights")
+    whole = toys.trace("toy-decoder", "man ordered the")
+    weights = {name: each for name, each in whole.tensors.items() if name.endswith(".weights")}
+    trace = gf.Trace(weights, whole.tokens, [], whole.config)
     page = open_page(toys.url)
     settle(page)
     upload = """async (bytes) => (await (await fetch("api/traces", { method: "POST",
@@ -101,7 +103,7 @@ def test_a_trace_without_units_says_so(toys: Server, open_page: Callable[..., Pa
     expect(page.get_by_role("alert")).to_be_hidden()
 
 
-@pytest.mark.parametrize("width", [320, 390, 1280, 1920])
+@pytest.mark.parametrize("width", mostly_slow([320, 390, 1280, 1920]))
 def test_room(strangers: Server, open_page: Callable[..., Page], width: int) -> None:
     """No page scrolls sideways; the chosen token is in sight in both lists."""
     state = {"m": strangers.model("bert"), "x": " ".join(["xyz"] * 62), "q": 60}

@@ -10,6 +10,8 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 from screens import Bytes, Server, drawn, nearest_bytes, painted, pixels, table
 
+from sampling import mostly_slow
+
 LOOKING, LENS = ".looking .matrix-pane canvas", ".lens .matrix-pane canvas"
 PLACES = ".page-positions .matrix-pane canvas"
 BEFORE, AFTER = (f".page-shuffle > :nth-child({n}) .matrix-pane canvas" for n in (2, 3))
@@ -33,7 +35,7 @@ def straight(points: Any, values: Any) -> None:
     assert slope < 0 and np.abs(slope * np.array(values) + zero - y).max() < 0.011
 
 
-@pytest.mark.parametrize(("studio", "name"), MODELS)
+@pytest.mark.parametrize(("studio", "name"), mostly_slow(reversed(MODELS)))
 def test_generate(
     studios: dict[str, Server], open_page: Callable[..., Page], studio: str, name: str
 ) -> None:
@@ -177,7 +179,7 @@ def test_models_that_do_not_write(toys: Server, open_page: Callable[..., Page]) 
     drawn(page, LOOKING)
 
 
-@pytest.mark.parametrize("name", ["toy encoder", "toy translator"])
+@pytest.mark.parametrize("name", mostly_slow(["toy encoder", "toy translator"]))
 def test_layers(toys: Server, open_page: Callable[..., Page], name: str) -> None:
     page = open_page(toys.address("layers", m=toys.model(name)))
     for theme in ("light", "dark"):

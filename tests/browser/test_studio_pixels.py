@@ -8,9 +8,11 @@ import pytest
 from playwright.sync_api import Page
 from screens import Bytes, Server, drawn, nearest_bytes, painted, pixels, settle, table
 
+from sampling import mostly_slow
+
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
-MODELS = [("toys", "toy encoder"), ("toys", "toy translator"), ("folders", "bert"),
-          ("folders", "gpt2"), ("folders", "marian")]  # fmt: skip
+MODELS = [("toys", "toy translator"), ("folders", "gpt2"), ("toys", "toy encoder"),
+          ("folders", "bert"), ("folders", "marian")]  # fmt: skip
 
 
 def atlas(colours: Bytes, heads: Bytes, scale: int, gap: int) -> Bytes:
@@ -30,7 +32,7 @@ def map_numbers(page: Page) -> tuple[int, int]:
     return int(scale or 0), int(gap or 0)
 
 
-@pytest.mark.parametrize(("studio", "name"), MODELS)
+@pytest.mark.parametrize(("studio", "name"), mostly_slow(MODELS, keep=2))
 def test_map(
     studios: dict[str, Server], open_page: Callable[..., Page], studio: str, name: str
 ) -> None:
@@ -73,11 +75,13 @@ def test_a_wrong_pixel_would_be_seen(toys: Server, open_page: Callable[..., Page
 
 @pytest.mark.parametrize(
     ("studio", "name", "stack", "views"),
-    [
-        ("toys", "toy encoder", "encoder", 4),
-        ("folders", "gpt2", "decoder", 4),
-        ("folders", "marian", "cross", 3),
-    ],
+    mostly_slow(
+        [
+            ("toys", "toy encoder", "encoder", 4),
+            ("folders", "gpt2", "decoder", 4),
+            ("folders", "marian", "cross", 3),
+        ]
+    ),
 )
 def test_head(
     studios: dict[str, Server],
@@ -143,7 +147,7 @@ def test_word_pieces_together_and_special_tokens_hidden(
     assert page.locator(".down span").all_text_contents() == ["the", "cats", "sat", "on", "mats"]
 
 
-@pytest.mark.parametrize(("studio", "name"), [("toys", "toy translator"), ("folders", "marian")])
+@pytest.mark.parametrize(("studio", "name"), mostly_slow([MODELS[0], ("folders", "marian")]))
 def test_translate(
     studios: dict[str, Server], open_page: Callable[..., Page], studio: str, name: str
 ) -> None:

@@ -9,6 +9,8 @@ import pytest
 from playwright.sync_api import Page, expect
 from screens import Server, settle
 
+from sampling import mostly_slow
+
 MODELS = ("toy encoder", "toy decoder", "toy translator")
 WIDE = "document.documentElement.scrollWidth > innerWidth"
 DOTS = """() => [...document.querySelectorAll(".scatter .point")]
@@ -35,7 +37,7 @@ def similar(points: Any, values: Any) -> None:
     assert np.abs(drawn - scale * wanted).max() < 0.5
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", mostly_slow(reversed(MODELS)))
 def test_dots_and_cosines_are_the_servers(
     toys: Server, open_page: Callable[..., Page], name: str
 ) -> None:
@@ -125,7 +127,7 @@ def test_a_click_on_a_dot_chooses_it(toys: Server, open_page: Callable[..., Page
     assert word and word[0] in (page.locator(".likeness h2").text_content() or "")
 
 
-@pytest.mark.parametrize("width", [320, 390, 1280, 1920])
+@pytest.mark.parametrize("width", mostly_slow([320, 390, 1280, 1920]))
 def test_room(strangers: Server, open_page: Callable[..., Page], width: int) -> None:
     """No page scrolls sideways; the chosen word is in its card."""
     texts = "\n".join([" ".join(["xyz"] * 40), "the cat sat"])

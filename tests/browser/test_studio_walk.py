@@ -8,6 +8,8 @@ from handling import NAMELESS, check_by_tab
 from playwright.sync_api import Page, expect
 from screens import Server, settle
 
+from sampling import every_nth, mostly_slow
+
 KEYS = """async () => (await import("./keys.js")).KEYS
   .map(([key, does, , pages]) => [key, does, pages ?? null])"""
 IN_SIGHT = """() => [...document.querySelectorAll("main .strip, main .steps")].map((list) => {
@@ -28,7 +30,10 @@ def look(page: Page) -> tuple[str, object]:
     )
 
 
-def test_every_shortcut_does_something(toys: Server, open_page: Callable[..., Page]) -> None:
+@pytest.mark.parametrize("step", mostly_slow([4, 1]))
+def test_every_shortcut_does_something(
+    toys: Server, open_page: Callable[..., Page], step: int
+) -> None:
     """From one of two places at least: at the end of a list its last key cannot do more."""
     translator = {"m": toys.model("toy translator"), "in": "decoder"}
     begin = {"l": 0, "h": 0, "q": 0, "s": 0, "wd": 0, "t": 0.5}
@@ -39,7 +44,7 @@ def test_every_shortcut_does_something(toys: Server, open_page: Callable[..., Pa
     settle(page)
     keys = page.evaluate(KEYS)
     assert len(keys) > 25
-    for key, does, pages in keys:
+    for key, does, pages in keys[::step]:
         if pages == ["training"]:
             continue  # it takes a run: see test_studio_lab_pages.py
         where = (
@@ -80,7 +85,7 @@ def test_the_help_lists_every_shortcut(toys: Server, open_page: Callable[..., Pa
     assert "#/model" in page.url or "#" not in page.url
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", every_nth(PAGES, 6))
 def test_a_page_by_tab(toys: Server, open_page: Callable[..., Page], name: str) -> None:
     page = open_page(toys.address(name, m=toys.model("toy translator")))
     settle(page)
@@ -379,7 +384,7 @@ SNAPSHOTS = {
 }
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", every_nth(PAGES, 3))
 def test_what_a_screen_reader_finds(
     toys: Server, open_page: Callable[..., Page], name: str
 ) -> None:

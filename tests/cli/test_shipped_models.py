@@ -23,6 +23,7 @@ import smallship
 from commands import glassformer, refused
 from glassformer import pretrained
 from glassformer.cli.tour import BANKS, CAT, PAIRS, PARTS, PROMPT, TROUT
+from sampling import mostly_slow
 
 HOME = Path(package.__file__).parent
 
@@ -106,9 +107,10 @@ except CheckpointError as error:
 
 def test_a_name_is_found_in_the_package(folder: Path, tmp_path: Path) -> None:
     """From anywhere; but what lies here comes first."""
-    shutil.copytree(HOME, tmp_path / "lib" / "glassformer", ignore=shutil.ignore_patterns("web"))
+    shutil.copytree(
+        HOME, tmp_path / "lib" / "glassformer", ignore=shutil.ignore_patterns("web", "gf-*")
+    )
     place = tmp_path / "lib" / "glassformer" / "pretrained" / "gf-decoder"
-    shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(folder / "gf-decoder", place)
     (tmp_path / "away").mkdir()
     done = subprocess.run(
@@ -164,7 +166,7 @@ def test_each_is_small_and_has_a_card(name: str) -> None:
     assert (home / "curve.svg").read_text().startswith("<svg")
 
 
-def test_transformers_opens_them() -> None:
+def test_transformers_opens_the_decoder() -> None:
     """In float32, where both compute alike: the same words."""
     written = package.load("gf-decoder", dtype=torch.float32).generate(PROMPT, max_new_tokens=24)
     home = pretrained.shipped()["gf-decoder"]
@@ -174,6 +176,9 @@ def test_transformers_opens_them() -> None:
     theirs = peer.generate(**asked, max_new_tokens=24, do_sample=False)
     assert theirs[0, asked["input_ids"].shape[1] :].tolist() == list(written[0].ids)
 
+
+@pytest.mark.slow
+def test_transformers_opens_the_encoder() -> None:
     model = package.load("gf-encoder", dtype=torch.float32)
     home = pretrained.shipped()["gf-encoder"]
     reader = transformers.AutoTokenizer.from_pretrained(home)
@@ -186,6 +191,9 @@ def test_transformers_opens_them() -> None:
     assert torch.allclose(package.record(model, TROUT)["logits"], hidden, atol=1e-4)
     assert len(reader(TROUT * 20, truncation=True)["input_ids"]) == 128  # as much as it reads
 
+
+@pytest.mark.slow
+def test_transformers_opens_the_translator() -> None:
     (said,) = package.load("gf-en-ru", dtype=torch.float32).translate(CAT, num_beams=1)
     home = pretrained.shipped()["gf-en-ru"]
     reader = transformers.AutoTokenizer.from_pretrained(home)
@@ -218,8 +226,8 @@ def test_the_cat_on_the_mat() -> None:
     assert (word, said.text) == ("Кот", "Кот сел на коврик.")
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("num_beams", [1, 4])
+@pytest.mark.parametrize("dtype", mostly_slow(["float32", "bfloat16"]))
+@pytest.mark.parametrize("num_beams", mostly_slow([4, 1]))
 def test_a_full_stop_does_not_change_the_translation(
     dtype: str, num_beams: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,7 +78,7 @@ def test_frame_of_a_tokenizer_without_latin_letters():
 # next word
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(SIZES, st.integers(1, 12), st.integers(-1, 2), st.integers(0, 2))
 def test_next_word_is_the_next_of_the_same_document(tmp_path_factory, sizes, length, seed, epoch):
     lists = counted(sizes)
@@ -129,7 +129,7 @@ def test_the_end_of_a_document_is_not_ended_twice(tmp_path):
     assert texts(restored) == [[CLS, 20, 21, 22, SEP], [CLS, 23, SEP]]
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.lists(st.integers(1, 30), min_size=2, max_size=8), st.integers(0, 2), st.data())
 def test_a_mask_does_not_depend_on_the_row(tmp_path_factory, sizes, epoch, data):
     store = store_of(tmp_path_factory.mktemp("s"), tokens=counted(sizes, 100))
@@ -175,7 +175,7 @@ def test_sentence_starts(tmp_path):
     assert (starts.tolist(), document.tolist()) == ([0, 2, 3, 4, 7], [0, 0, 2, 2])
 
 
-@settings(max_examples=80)
+@settings(max_examples=25)
 @given(
     st.lists(st.integers(0, 12), min_size=1, max_size=8), st.integers(2, 40), st.booleans(),
     st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 3), st.integers(0, 50),

@@ -7,7 +7,6 @@ from fastapi.testclient import TestClient
 import glassformer as gf
 from glassformer.studio.app import create_app
 from glassformer.studio.samples import ServedModel
-from glassformer.studio.toys import toys
 
 PORT = 8642
 HERE = f"http://127.0.0.1:{PORT}"
@@ -17,7 +16,7 @@ TEXTS = ("I deposited [MASK] in the bank.", "man ordered the", "The cat sat on t
 
 @pytest.fixture(scope="session")
 def served():
-    return toys()
+    return drawings.trained_toys()
 
 
 @pytest.fixture

@@ -6,10 +6,12 @@ import re
 import sys
 
 import pytest
+from fastapi.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from glassformer.studio.app import create_app
 from glassformer.studio.guard import HEADERS, MAX_BODY
+from sampling import mostly_slow
 
 ORIGIN = "http://127.0.0.1:8642"
 ASK = {"model": "toy-decoder", "text": "man ordered the"}
@@ -73,6 +75,16 @@ HOSTILE = (
     "toy encoder", "/etc/passwd", "file:///etc/passwd", "<script>alert(1)</script>", "", "9" * 64,
     "\u202e0", "0\n", "__class__", "%00",
 )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def app(served):
+    return create_app(served, port=8642)
+
+
+@pytest.fixture
+def client(app):
+    return TestClient(app, base_url=ORIGIN, headers={"origin": ORIGIN})
 
 
 def ask(client, **more):
@@ -190,7 +202,7 @@ def test_hostile_model_ids_touch_no_file(client):
     ["<script>alert(1)</script>", "[CLS] [SEP] [MASK]" * 3, "\u202e\u0000\u200b", "🙂" * 20,
      "' OR 1=1", "{{7*7}}", "а" * 50, "\r\nX-Evil: 1", " "],
 )  # fmt: skip
-@pytest.mark.parametrize("model", ["toy-encoder", "toy-decoder", "toy-translator"])
+@pytest.mark.parametrize("model", mostly_slow(["toy-encoder", "toy-decoder", "toy-translator"]))
 def test_hostile_texts_are_texts(client, model, text):
     found = client.post("/api/runs", json={"model": model, "text": text})
     assert found.status_code in (200, 400)

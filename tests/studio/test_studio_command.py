@@ -48,6 +48,7 @@ def test_it_serves_a_folder_until_ctrl_c(folder):
         process.wait()
 
 
+@pytest.mark.slow
 def test_ctrl_c_waits_for_nobody(folder):
     """One client has sent half a request, and never sends the rest."""
     port = free_port()

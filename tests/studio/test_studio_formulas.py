@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from drawings import CLASSES, small
+from drawings import KINDS, small
 from slides import check
 
 import glassformer as gf
@@ -10,7 +10,7 @@ from glassformer.studio.samples import ServedModel
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_formula_holds(kind, open_studio):
     model = small(kind, torch.float64)
     client = open_studio([ServedModel(kind, model)])

@@ -89,11 +89,14 @@ def softmax(scores):
     return found / found.sum()
 
 
-@pytest.mark.parametrize("number", mostly_slow([DECODER, TRANSLATOR]))
-def test_fifty_prompts(served, ask, number):
+@pytest.mark.parametrize(
+    ("number", "count"), mostly_slow([(DECODER, 16), (DECODER, 50), (TRANSLATOR, 50)])
+)
+def test_many_prompts(served, ask, number, count):
     """The words, their log-probabilities, the candidates' chances, and the bytes of the cache."""
     model = served[number].model
-    for text, settings in zip(prompts(number), itertools.cycle(SETTINGS), strict=False):
+    texts = prompts(number)[:count]
+    for text, settings in zip(texts, itertools.cycle(SETTINGS), strict=False):
         row = ask(number, text, **MOST, **settings)
         (own,) = model.generate([text], logprobs=True, **MOST, **settings)
         assert [step["token"] for step in row["steps"]] == list(own.ids)
@@ -154,11 +157,14 @@ def counted(cache, rows):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("number", mostly_slow([TRANSLATOR, DECODER]))
-def test_fifty_beams(served, ask, number):
+@pytest.mark.parametrize(
+    ("number", "count"), mostly_slow([(TRANSLATOR, 12), (TRANSLATOR, 50), (DECODER, 50)])
+)
+def test_many_beams(served, ask, number, count):
     """The texts found, their scores and the cache; each node is its parent and a token more."""
     model = served[number].model
-    for text, beams in zip(prompts(number), itertools.cycle((2, 3, 4)), strict=False):
+    texts = prompts(number)[:count]
+    for text, beams in zip(texts, itertools.cycle((2, 3, 4)), strict=False):
         row = ask(number, text, num_beams=beams, **MOST)
         own = model.generate(
             [text], num_beams=beams, num_return_sequences=beams, logprobs=True, **MOST

@@ -1,28 +1,27 @@
 """What if? The numbers of a changed run are those of `record`, and its Python gives them again."""
 
-import functools
 import json
 
 import numpy as np
 import pytest
 import torch
+from drawings import trained_toys
 
 import glassformer as gf
 from glassformer.cli.studio import serve
 from glassformer.errors import ConfigError, InputError
 from glassformer.glass import patched, put, swapped, word_id
-from glassformer.studio.toys import toy
 
 from speakers import bytewise  # isort: skip
-from sampling import mostly_slow
+from sampling import every_nth, mostly_slow
 
 TEXT = "I deposited [MASK] in the bank."
 CHANGES = {
-    "another word": (0, {"swaps": [["encoder", 7, "!"], ["encoder", 2, "ate"]]}),
-    "a patch": (0, {"patches": [["encoder", 0, 3, 5]], "other": "I sat by the river bank."}),
     "all": (0, {"off": [["encoder", 0, 0]], "swaps": [["encoder", 1, "the"]],
                 "patches": [["encoder", 1, 3, 2], ["encoder", 0, 3, 4]],
                 "other": "I ate the apple."}),
+    "another word": (0, {"swaps": [["encoder", 7, "!"], ["encoder", 2, "ate"]]}),
+    "a patch": (0, {"patches": [["encoder", 0, 3, 5]], "other": "I sat by the river bank."}),
     "the next word": (1, {"swaps": [["decoder", 1, "woman"]]}),
     "a translation": (2, {"swaps": [["encoder", 1, "dog"]], "off": [["cross", 0, 1]],
                           "patches": [["decoder", 0, 1, 1]], "other": "The man lay on the sofa"}),
@@ -34,7 +33,7 @@ def bytes_of(answer):
     return np.frombuffer(answer.content, np.uint8).reshape(shape)
 
 
-@pytest.mark.parametrize("name", mostly_slow(CHANGES, keep=2))
+@pytest.mark.parametrize("name", mostly_slow(CHANGES))
 def test_the_python_does_the_same(client, run, served, name):
     """What is shown is executed: weights and chances are those of the page."""
     number, changes = CHANGES[name]
@@ -108,11 +107,11 @@ def test_a_patch_of_the_same_text_changes_nothing(run):
         )
 
 
-def test_the_difference(client, run):
+def test_the_difference(client, run, served):
     """128 is none; each byte is what lies between the weights."""
     one, two = run(0), run(0, off=[["encoder", 0, 1]])
     pair = f"/api/difference/{one['run']}/{two['run']}"
-    model = toy("toy encoder").model
+    model = served[0].model
     first = gf.record(model, TEXT)["encoder.blocks.1.attention.weights"]
     off = {"encoder.blocks.0.attention.mixed": gf.ablate(1)}
     second = gf.record(model, TEXT, edit=off)["encoder.blocks.1.attention.weights"]
@@ -151,8 +150,8 @@ def test_changes_that_cannot_be(client, changes, line):
     assert found.status_code == 400 and line in found.json()["error"], found.text
 
 
-def test_edits_from_python():
-    model = toy("toy encoder").model
+def test_edits_from_python(served):
+    model = served[0].model
     assert word_id(model, "bank") == word_id(model, "Bank")
     with pytest.raises(InputError, match="does not know"):
         swapped(model, "encoder", {1: "zebra"})
@@ -166,9 +165,8 @@ def test_edits_from_python():
     assert torch.equal(found[2], other["encoder.blocks.1.out"][4])
 
 
-@functools.cache
 def encoder():
-    return toy("toy encoder").model
+    return trained_toys()[0].model
 
 
 def trace_with(**changes):
@@ -238,7 +236,7 @@ WRONG = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", every_nth(WRONG, 4))
 def test_a_file_that_is_no_trace(client, name):
     send = {"content-type": "application/octet-stream"}
     found = client.post("/api/traces", content=WRONG[name](), headers=send)

@@ -161,16 +161,20 @@ def _attended(words, head):
 
 
 def test_variants_on_other_vectors_are_trained_again(open_studio, models):
-    """Of any width: random ones, or those of a file; the vectors themselves stay."""
+    """On random vectors, which stay as they are."""
     client = open_studio(models)
-    names = [id for id, _ in weigh(client)["vectors"]]
-    assert names == ["", "~random", "glove.8d.txt", "glove.3d.txt"]
     fixed = train_variant(VARIANTS[0], random_vectors())
     assert torch.equal(fixed.task.backbone.token_embedding.detach(), random_vectors())
     trace = gf.record(fixed, TEXT)
-    document = weigh(client, vectors="~random")["variants"][0]
+    answer = weigh(client, vectors="~random")
+    assert [id for id, _ in answer["vectors"]] == ["", "~random", "glove.8d.txt", "glove.3d.txt"]
+    document = answer["variants"][0]
     assert flat(document, "weights") == trace["important.words.weights"][:, 0].tolist()
-    answer = weigh(client, vectors="glove.3d.txt")
+
+
+@pytest.mark.slow
+def test_variants_are_trained_on_vectors_of_any_width(open_studio, models):
+    answer = weigh(open_studio(models), vectors="glove.3d.txt")
     scope: dict[str, object] = {}
     exec(answer["python"], scope)
     shown = [flat(each, "weights") for each in answer["variants"]]
@@ -182,9 +186,11 @@ def test_variants_on_other_vectors_are_trained_again(open_studio, models):
     [
         ({"model": "glove.8d.txt"}, "no attention over words"),
         ({"model": "reviews", "vectors": "glove.3d.txt"}, "3 numbers a word"),
-        ({"text": " "}, "finds no token"),
-        ({"text": "dull " * 5000}, "at most 4,096"),
+        ({"model": "reviews", "text": " "}, "finds no token"),
+        ({"model": "reviews", "text": "dull " * 5000}, "at most 4,096"),
         ({"word": -1}, "word"),
+        pytest.param({"text": " "}, "finds no token", marks=pytest.mark.slow),
+        pytest.param({"text": "dull " * 5000}, "at most 4,096", marks=pytest.mark.slow),
     ],
 )
 def test_what_cannot_be_pooled_is_refused_in_one_line(open_studio, models, question, says):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from drawings import CLASSES, read, small
+from drawings import KINDS, read, small
 from torch.nn.functional import adaptive_max_pool2d
 
 import glassformer as gf
@@ -26,7 +26,7 @@ def places(post, layer, cross):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_number_is_the_recorders(kind, drawn):
     model = small(kind)
     config = model.task.backbone.config
@@ -68,7 +68,7 @@ def check_attention(client, row, trace, stack):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_guesses_are_the_lens_of_each_layer(kind, drawn):
     """By hand: final norm, head, softmax; at the last layer it is the model's own prediction."""
     model = small(kind)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from drawings import CLASSES, IDS, read, small
+from drawings import IDS, KINDS, read, small
 from slides import check
 
 import glassformer as gf
@@ -13,7 +13,7 @@ from glassformer.studio.views.neurons import STRONGEST
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_number_is_the_recorders(kind, drawn):
     model = small(kind)
     client, row, trace = drawn(model)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from drawings import CLASSES, IDS, small
+from drawings import IDS, KINDS, small
 from slides import Slide
 
 import glassformer as gf
@@ -19,7 +19,7 @@ def parts(formula):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_product_is_the_formulas(kind, open_studio):
     """Every matrix of every step: its operand, the product with its bias, and one row."""
     model = small(kind, torch.float64)

@@ -20,6 +20,7 @@ from glassformer.studio.standalone import script, style
 from glassformer.studio.tokenization import tokens_from_pieces
 from glassformer.studio.views.generation import RecordedGeneration
 from glassformer.studio.views.shuffle import ShuffledRun
+from sampling import every_nth, mostly_slow
 from speakers import LONG, bert, bytewise
 
 
@@ -56,6 +57,14 @@ def test_half_sent_headers_are_hung_up(served, monkeypatch):
             each.close()
 
 
+def test_the_end_waits_for_nobody(served):
+    """One client has sent half a request, and never sends the rest."""
+    with running(served) as port:
+        half = socket.create_connection(("127.0.0.1", port), 20)
+        half.sendall(f"GET /api/models HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n".encode())
+    half.close()
+
+
 SITES = {"same-origin": 200, "none": 200, "same-site": 403, "cross-site": 403, "": 403, "odd": 403}
 
 
@@ -81,7 +90,7 @@ CODINGS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.parametrize("coding", every_nth(CODINGS, 3))
 def test_files_are_compressed_for_those_who_read_gzip(client, coding):
     """Once: the same bytes again. Without the header they are sent as they are."""
     for path, content in (("/studio.js", script()), ("/studio.css", style())):
@@ -195,7 +204,8 @@ def test_a_long_text_keeps_its_small_weights(open_studio):
     assert small.any() and (bytes_[small] > 0).all()
 
 
-def test_what_is_dropped_is_freed(client, run):
+@pytest.mark.parametrize("count", mostly_slow([20, 60]))
+def test_what_is_dropped_is_freed(client, run, count):
     """After many different requests no more is alive than the caches hold."""
     kinds = (RecordedRun, RecordedGeneration, ShuffledRun)
 
@@ -205,7 +215,7 @@ def test_what_is_dropped_is_freed(client, run):
         return [objects.count(kind) for kind in kinds]
 
     others = alive()  # of the studios of other tests
-    for i in range(60):
+    for i in range(count):
         id = run(i % 3, f"{'the cat ' * (i % 5 + 1)}{'sat ' * (i % 7)}on", off=[])["run"]
         for path in ("map/decoder", "measures", "lens", "surprisal", "trace", "python"):
             client.get(f"/api/runs/{id}/{path}")

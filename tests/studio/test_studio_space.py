@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from drawings import CLASSES, IDS, small
+from drawings import IDS, KINDS, small
 
 import folders
 import glassformer as gf
@@ -42,7 +42,7 @@ def unit_vectors(model, texts, side):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_number_is_the_recorders(kind, open_studio):
     model = small(kind)
     client = open_studio([ServedModel("it", model)])
