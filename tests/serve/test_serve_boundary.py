@@ -13,6 +13,7 @@ import pytest
 from commands import refused
 from glassformer.serve.gate import MAX_BODY, PUBLIC
 from glassformer.serve.keys import read_keys
+from ports import free_port
 from serve.processes import serving
 
 SECRET = "a-secret-of-enough-characters"
@@ -157,7 +158,7 @@ def test_a_mistake_is_one_line(mistake: str, keys: Path) -> None:
     words, line = MISTAKES[mistake]
     code = 1 if mistake in ("an unknown model", "no template") else 2
     named = [keys if word == "KEYS" else word for word in words]
-    assert line in refused("serve", *named, code=code)
+    assert line in refused("serve", *named, "--port", free_port(), code=code)
 
 
 @pytest.mark.parametrize(
