@@ -103,13 +103,14 @@ def test_deadlines_and_strange_headers(client) -> None:
     assert 'te_request_count_total{method="POST",path="/embed",status="504"} 1.0' in text
 
 
+@pytest.mark.slow
 def test_a_process_that_is_stopped_finishes_what_it_accepted(keys: Path) -> None:
     with serving("gf-decoder", "--keys", keys, "--log-text") as server:
         headers = {"authorization": f"Bearer {SECRET}"}
         body = {"model": "gf-decoder", "prompt": "Once", "max_tokens": 100, "temperature": 0}
-        http_client = httpx.Client(base_url=server.url, headers=headers, timeout=60)
         events: list[str] = []
-        with http_client.stream("POST", "/v1/completions", json={**body, "stream": True}) as stream:
+        url, ask = f"{server.url}/v1/completions", {**body, "stream": True}
+        with httpx.stream("POST", url, json=ask, headers=headers, timeout=60) as stream:
             lines = stream.iter_lines()
             events.append(next(lines))
             stopping = threading.Thread(target=server.process.terminate)

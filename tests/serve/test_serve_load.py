@@ -157,13 +157,10 @@ def test_a_client_that_leaves_is_out_of_the_batch_within_two_steps(models) -> No
     async def leave() -> None:
         scheduler = Scheduler(model, "gf-decoder")
         scheduler.start()
-        limit = scheduler.context
+        limit, later = scheduler.context, time.monotonic() + 60
         options = {"max_new_tokens": 200, "eos_token_id": []}
         jobs = [prepare(model.task, model.tokenizer, model.origin, t, options) for t in ("A", "B")]
-        gone, stays = (
-            GenerationWork("c", time.monotonic() + 60, job, limit=limit, streams=True)
-            for job in jobs
-        )
+        gone, stays = (GenerationWork("c", later, job, limit=limit, streams=True) for job in jobs)
         for work in (gone, stays):
             scheduler.submit(work)
         await gone.choices.get()

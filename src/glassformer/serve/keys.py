@@ -14,7 +14,7 @@ from pydantic import Field
 from glassformer.asgi.requests import Refused
 from glassformer.errors import ConfigError
 from glassformer.safe_files import read as read_file
-from glassformer.strict import Strict
+from glassformer.strict import Named
 from glassformer.strict import read as read_config
 
 MAX_FILE = 1 << 20  # bytes
@@ -22,7 +22,7 @@ SHORTEST = 16  # characters of a key
 EXAMPLE = '[NAME] with key = "…", a secret of at least 16 characters'
 
 
-class KeyEntry(Strict):
+class KeyEntry(Named):
     """One table of the file."""
 
     key: str = Field(min_length=SHORTEST, max_length=512)
@@ -93,6 +93,12 @@ def read_keys(path: Path) -> Keys:
         secret = table.get("key")
         if not isinstance(secret, str) or not SHORTEST <= len(secret) <= 512:
             raise ConfigError(f"--keys {path}: [{name}]: key: write {SHORTEST} to 512 characters")
+        unknown = sorted(table.keys() - KeyEntry.model_fields.keys())
+        if unknown:  # its value may be a secret
+            fields = " and ".join(KeyEntry.model_fields)
+            raise ConfigError(
+                f"--keys {path}: [{name}]: unknown field {unknown[0]!r}: there are {fields}"
+            )
         entry = read_config(KeyEntry, table, f"--keys {path}: [{name}]")
         budget = entry.tokens_per_minute
         keys.append(Key(name, _digest(entry.key), budget, float(budget or 0)))
