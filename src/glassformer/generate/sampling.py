@@ -266,7 +266,8 @@ class RunningBatch:
                 continue
             token, *rest = rows[slot]
             finite = not self.checks_finite or bool(rest.pop(0))
-            logprob, top = None, ()
+            logprob: float | None = None
+            top: tuple[tuple[int, float], ...] = ()
             if text.settings.logprobs:
                 half = len(rest) // 2
                 best = zip(map(int, rest[1 : half + 1]), rest[half + 1 :], strict=True)

@@ -105,8 +105,11 @@ def router(state: ServeState) -> APIRouter:
         vectors = [np.asarray(row, dtype="<f4") for row in rows]
         if body.dimensions is not None:
             vectors = [shortened(vector, body.dimensions) for vector in vectors]
-        encode = _base64 if body.encoding_format == "base64" else np.ndarray.tolist
-        data = [EmbeddingRow(index=i, embedding=encode(v)) for i, v in enumerate(vectors)]
+        as_base64 = body.encoding_format == "base64"
+        data = [
+            EmbeddingRow(index=i, embedding=_base64(vector) if as_base64 else vector.tolist())
+            for i, vector in enumerate(vectors)
+        ]
         usage = Usage(prompt_tokens=sum(counts), total_tokens=sum(counts))
         answer = EmbeddingAnswer(model=body.model, data=data, usage=usage)
         return Response(answer.model_dump_json(), media_type="application/json")
