@@ -30,7 +30,7 @@ class KeyEntry(Named):
 
 
 @dataclass(eq=False)
-class Key:
+class ClientKey:
     """A client. Its budget is refilled evenly, and holds at most a minute's tokens."""
 
     name: str
@@ -60,13 +60,13 @@ class Key:
 class Keys:
     """All keys. Without any, everybody who reaches the server may use it."""
 
-    def __init__(self, keys: list[Key]) -> None:
+    def __init__(self, keys: list[ClientKey]) -> None:
         self.keys = keys
 
     def __bool__(self) -> bool:
         return bool(self.keys)
 
-    def find(self, secret: str) -> Key | None:
+    def find(self, secret: str) -> ClientKey | None:
         """The key with this secret. The time depends neither on the secret nor on a match."""
         digest = _digest(secret)
         match = None
@@ -101,7 +101,7 @@ def read_keys(path: Path) -> Keys:
             )
         entry = read_config(KeyEntry, table, f"--keys {path}: [{name}]")
         budget = entry.tokens_per_minute
-        keys.append(Key(name, _digest(entry.key), budget, float(budget or 0)))
+        keys.append(ClientKey(name, _digest(entry.key), budget, float(budget or 0)))
     if not keys:
         raise ConfigError(f"--keys {path}: there is no key in it: write {EXAMPLE}")
     if len({key.digest for key in keys}) < len(keys):
