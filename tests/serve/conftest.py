@@ -42,9 +42,10 @@ def heads(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def server(heads: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def server(heads: Path) -> Iterator[ServerProcess]:
     names = [str(heads / name) for name in HEADS]
-    with serving(*SHIPPED, *names, "--template", heads / "chat.jinja") as running:
+    options = ("--template", heads / "chat.jinja", "--queue-tokens", 1_000_000)
+    with serving(*SHIPPED, *names, *options) as running:
         # The pipe of its log must not fill.
         threading.Thread(target=running.process.stderr.read, daemon=True).start()
         yield running

@@ -33,4 +33,6 @@ def serving(*words: object) -> Iterator[ServerProcess]:
         yield server
     finally:
         server.process.kill()
-        server.process.communicate()
+        server.process.wait()
+        server.process.stdout.close()
+        server.process.stderr.close()

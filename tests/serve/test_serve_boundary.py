@@ -13,6 +13,7 @@ import pytest
 from commands import refused
 from glassformer.serve.gate import MAX_BODY, PUBLIC
 from glassformer.serve.keys import read_keys
+from ports import free_port
 from serve.processes import serving
 
 SECRET = "a-secret-of-enough-characters"
@@ -102,13 +103,14 @@ def test_deadlines_and_strange_headers(client) -> None:
     assert 'te_request_count_total{method="POST",path="/embed",status="504"} 1.0' in text
 
 
+@pytest.mark.slow
 def test_a_process_that_is_stopped_finishes_what_it_accepted(keys: Path) -> None:
     with serving("gf-decoder", "--keys", keys, "--log-text") as server:
         headers = {"authorization": f"Bearer {SECRET}"}
         body = {"model": "gf-decoder", "prompt": "Once", "max_tokens": 100, "temperature": 0}
-        http_client = httpx.Client(base_url=server.url, headers=headers, timeout=60)
         events: list[str] = []
-        with http_client.stream("POST", "/v1/completions", json={**body, "stream": True}) as stream:
+        url, ask = f"{server.url}/v1/completions", {**body, "stream": True}
+        with httpx.stream("POST", url, json=ask, headers=headers, timeout=60) as stream:
             lines = stream.iter_lines()
             events.append(next(lines))
             stopping = threading.Thread(target=server.process.terminate)
@@ -157,7 +159,7 @@ def test_a_mistake_is_one_line(mistake: str, keys: Path) -> None:
     words, line = MISTAKES[mistake]
     code = 1 if mistake in ("an unknown model", "no template") else 2
     named = [keys if word == "KEYS" else word for word in words]
-    assert line in refused("serve", *named, code=code)
+    assert line in refused("serve", *named, "--port", free_port(), code=code)
 
 
 @pytest.mark.parametrize(

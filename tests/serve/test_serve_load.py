@@ -106,7 +106,7 @@ def test_the_same_answers_under_load(server, models, count) -> None:
 
 def test_a_full_queue_refuses_at_once(client) -> None:
     """The model is held; one request waits, and the next one is too much."""
-    http, host = client("gf-encoder", options=HostOptions(queue_tokens=64))
+    http, host = client("gf-encoder", options=HostOptions(queue_tokens=80))
     scheduler, go = host.models["gf-encoder"].scheduler, threading.Event()
     calls = scheduler._calls
     scheduler._calls = lambda: calls() if go.wait(60) else 0
@@ -157,11 +157,10 @@ def test_a_client_that_leaves_is_out_of_the_batch_within_two_steps(models) -> No
     async def leave() -> None:
         scheduler = Scheduler(model, "gf-decoder")
         scheduler.start()
+        limit, later = scheduler.context, time.monotonic() + 60
         options = {"max_new_tokens": 200, "eos_token_id": []}
         jobs = [prepare(model.task, model.tokenizer, model.origin, t, options) for t in ("A", "B")]
-        gone, stays = (
-            GenerationWork("c", time.monotonic() + 60, job, limit=256, streams=True) for job in jobs
-        )
+        gone, stays = (GenerationWork("c", later, job, limit=limit, streams=True) for job in jobs)
         for work in (gone, stays):
             scheduler.submit(work)
         await gone.choices.get()

@@ -25,7 +25,8 @@ FEW = {"max_tokens": 4, "max_completion_tokens": 4, "n": 2}
 
 
 def operations(url: str):
-    description = json.load(urllib.request.urlopen(f"{url}/openapi.json"))
+    with urllib.request.urlopen(f"{url}/openapi.json") as response:
+        description = json.load(response)
     schema = schemathesis.openapi.from_dict(description)
     return [each.ok() for each in schema.get_all_operations()]
 
@@ -45,14 +46,16 @@ def fuzz(operation, url: str, mode: GenerationMode, count: int) -> None:
             for name, most in FEW.items():
                 if type(case.body.get(name)) is int and case.body[name] > most:
                     case.body[name] = most
-        response = case.call(base_url=url)
+            if "completions" in operation.path:
+                case.body.setdefault("max_tokens", 4)
+        response = case.call(base_url=url, timeout=120)
         assert response.status_code < 500, response.text
         case.validate_response(response, checks=CHECKS)
 
     run()
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1, pytest.param(500, marks=pytest.mark.slow)])
 def test_no_answer_outside_the_schema(server, count) -> None:
     """With and against the schema: `count` cases each, for every operation."""
     every = operations(server.url)

@@ -138,6 +138,14 @@ class Engine:
         self.free.add(slot)
         self.cache.forget(slot)
 
+    def wipe(self, slot: int) -> None:
+        """Zero what a slot holds: NaN there would spread to the next text, since 0 · NaN is NaN."""
+        cache = self.cache
+        for layer in (*cache.keys, *cache.values):
+            layer[slot] = 0
+        for layer in (*cache.memory_keys, *cache.memory_values):
+            layer[slot // self.beams] = 0
+
     def check_fits(self, task: Task, tokens: int, source: int, beams: int) -> None:
         """Raise InputError if texts of this many tokens do not fit, or the model has changed."""
         if task is not self.task or beams > 1 or self.beams > 1:

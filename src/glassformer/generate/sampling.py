@@ -44,7 +44,7 @@ class Choice(NamedTuple):
     logprob: float | None
     stopped: Stopped | None  # was it the last?
     top: tuple[tuple[int, float], ...] = ()  # the likeliest tokens, if requested
-    finite: bool = True  # False: the logits are NaN, and the token means nothing
+    finite: bool = True  # False: the logits are NaN, the token means nothing, and the text leaves
 
 
 class AsyncTokens:
@@ -266,16 +266,19 @@ class RunningBatch:
                 continue
             token, *rest = rows[slot]
             finite = not self.checks_finite or bool(rest.pop(0))
-            logprob, top = None, ()
+            logprob: float | None = None
+            top: tuple[tuple[int, float], ...] = ()
             if text.settings.logprobs:
                 half = len(rest) // 2
                 best = zip(map(int, rest[1 : half + 1]), rest[half + 1 :], strict=True)
                 logprob, top = rest[0], tuple(best)[: text.settings.top_logprobs]
             stopped = text.add(int(token))
-            if stopped is not None:
+            if stopped is not None or not finite:
                 self.texts[slot] = None
                 self.engine.leave(slot)
                 self.groups = []
+            if not finite:
+                self.engine.wipe(slot)
             yield Choice(text.request, int(token), logprob, stopped, top, finite)
 
     def resize(self, slots: int) -> None:

@@ -29,8 +29,7 @@ def embed(
 ) -> Sequence[Any]:  # fmt: skip
     vectors = model.embed(texts, prompt_name=prompt_name, normalize=normalize).float().cpu()
     _check(vectors)
-    rows: Sequence[Any] = vectors.numpy()
-    return rows
+    return list(vectors.numpy())
 
 
 def rank(

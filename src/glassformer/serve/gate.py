@@ -32,7 +32,7 @@ from glassformer.asgi.requests import (
     with_headers,
 )
 from glassformer.serve.dialects import FORM_PATHS, error_body
-from glassformer.serve.keys import Key
+from glassformer.serve.keys import ClientKey
 from glassformer.serve.scheduler import LOG
 from glassformer.serve.state import RequestInfo, ServeState, new_info
 
@@ -118,7 +118,7 @@ class Gate:
         elif wish:
             raise Refused(400, f"X-Request-Timeout: {wish!r:.40}: write a number of seconds")
 
-    def _key(self, headers: Headers, body: bytes) -> Key:
+    def _key(self, headers: Headers, body: bytes) -> ClientKey:
         scheme, _, secret = (headers.get("authorization") or [""])[0].partition(" ")
         if scheme.lower() != "bearer" or not secret:
             secret = str(fields(body).get("api_key", ""))

@@ -14,7 +14,7 @@ from pydantic import Field
 from glassformer.asgi.requests import Refused
 from glassformer.errors import ConfigError
 from glassformer.safe_files import read as read_file
-from glassformer.strict import Strict
+from glassformer.strict import Named
 from glassformer.strict import read as read_config
 
 MAX_FILE = 1 << 20  # bytes
@@ -22,7 +22,7 @@ SHORTEST = 16  # characters of a key
 EXAMPLE = '[NAME] with key = "…", a secret of at least 16 characters'
 
 
-class KeyEntry(Strict):
+class KeyEntry(Named):
     """One table of the file."""
 
     key: str = Field(min_length=SHORTEST, max_length=512)
@@ -30,7 +30,7 @@ class KeyEntry(Strict):
 
 
 @dataclass(eq=False)
-class Key:
+class ClientKey:
     """A client. Its budget is refilled evenly, and holds at most a minute's tokens."""
 
     name: str
@@ -60,13 +60,13 @@ class Key:
 class Keys:
     """All keys. Without any, everybody who reaches the server may use it."""
 
-    def __init__(self, keys: list[Key]) -> None:
+    def __init__(self, keys: list[ClientKey]) -> None:
         self.keys = keys
 
     def __bool__(self) -> bool:
         return bool(self.keys)
 
-    def find(self, secret: str) -> Key | None:
+    def find(self, secret: str) -> ClientKey | None:
         """The key with this secret. The time depends neither on the secret nor on a match."""
         digest = _digest(secret)
         match = None
@@ -93,9 +93,15 @@ def read_keys(path: Path) -> Keys:
         secret = table.get("key")
         if not isinstance(secret, str) or not SHORTEST <= len(secret) <= 512:
             raise ConfigError(f"--keys {path}: [{name}]: key: write {SHORTEST} to 512 characters")
+        unknown = sorted(table.keys() - KeyEntry.model_fields.keys())
+        if unknown:  # its value may be a secret
+            fields = " and ".join(KeyEntry.model_fields)
+            raise ConfigError(
+                f"--keys {path}: [{name}]: unknown field {unknown[0]!r}: there are {fields}"
+            )
         entry = read_config(KeyEntry, table, f"--keys {path}: [{name}]")
         budget = entry.tokens_per_minute
-        keys.append(Key(name, _digest(entry.key), budget, float(budget or 0)))
+        keys.append(ClientKey(name, _digest(entry.key), budget, float(budget or 0)))
     if not keys:
         raise ConfigError(f"--keys {path}: there is no key in it: write {EXAMPLE}")
     if len({key.digest for key in keys}) < len(keys):

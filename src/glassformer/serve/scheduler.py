@@ -134,7 +134,6 @@ class Scheduler(Thread):
             self._fail_running(error)
             return 0
         streamed: dict[GenerationWork, list[tuple[int, Choice]]] = {}
-        bad = []
         for choice in choices:
             unit = self.running[id(choice.request)]
             work = unit.work
@@ -142,14 +141,14 @@ class Scheduler(Thread):
                 continue
             if not choice.finite:
                 work.fail(Refused(424, "the model computed NaN for this request"))
-                bad.append(choice.request)
             else:
                 work.add(unit, choice)
                 if work.choices is not None:
                     streamed.setdefault(work, []).append((unit.number, choice))
             if choice.stopped is not None or not choice.finite:
                 del self.running[id(choice.request)]
-        self.batch.leave(bad)
+        if not all(choice.finite for choice in choices) and not self.running:
+            self.batch = None  # its free slots may hold NaN, too
         for work, own in streamed.items():
             work.loop.call_soon_threadsafe(_put_all, work, own)
         return len(choices)

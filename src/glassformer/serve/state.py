@@ -15,7 +15,7 @@ from glassformer.errors import GlassformerError
 from glassformer.generate.generation import Generation
 from glassformer.generate.job import GenerationJob
 from glassformer.serve.host import Host, HostedModel
-from glassformer.serve.keys import Key, Keys
+from glassformer.serve.keys import ClientKey, Keys
 from glassformer.serve.metrics import Metrics
 from glassformer.serve.work import CallWork, GenerationWork, Work
 
@@ -35,7 +35,7 @@ class RequestInfo:
     id: str
     client: str
     deadline: float
-    key: Key | None = None
+    key: ClientKey | None = None
     model: str = ""
     tokens: int = 0
 
@@ -152,7 +152,7 @@ def info_of(request: Request) -> RequestInfo:
     return info
 
 
-def new_info(id: str, client: str, key: Key | None, seconds: float) -> RequestInfo:
+def new_info(id: str, client: str, key: ClientKey | None, seconds: float) -> RequestInfo:
     return RequestInfo(id, client, time.monotonic() + seconds, key)
 
 

@@ -140,7 +140,9 @@ class GenerationWork(Work):
                 )
             room = min(each.limit, limit + 1 - len(each.prompt))
             own = Request(each.number, each.prompt, room, each.source, each.sample, job.settings)
-            cost = (len(each.prompt) + len(each.source or ()) + room) * beams
+            read = len(each.prompt) + len(each.source or ())
+            written = room if each.source is None else min(room, 2 * len(each.source))
+            cost = read + written * beams
             self.units.append(Unit(self, number, cost, own))
 
     @property

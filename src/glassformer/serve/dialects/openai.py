@@ -29,7 +29,7 @@ from glassformer.serve.dialects.openai_schemas import (
     GenerationAnswer,
     GenerationBody,
     ModelList,
-    ModelRow,
+    OpenAIModel,
     Usage,
 )
 from glassformer.serve.dialects.schemas import OpenAIError, errors
@@ -44,7 +44,7 @@ STREAM: dict[int | str, dict[str, Any]] = {
 COMPLETION_TOKENS = 16  # if the client does not choose, as with OpenAI
 
 
-class Token(NamedTuple):
+class ScoredToken(NamedTuple):
     """A generated token, as log-probabilities need it."""
 
     id: int
@@ -60,7 +60,7 @@ class Shape(NamedTuple):
     prefix: str
     choice: Callable[[int, str, str | None, Any], dict[str, Any]]
     delta: Callable[[int, str, str | None, Any], dict[str, Any]]
-    logprobs: Callable[[Tokenizer, list[Token], int], dict[str, Any]]
+    logprobs: Callable[[Tokenizer, list[ScoredToken], int], dict[str, Any]]
 
 
 def router(state: ServeState) -> APIRouter:
@@ -69,7 +69,7 @@ def router(state: ServeState) -> APIRouter:
     @routes.get("/v1/models", response_model=ModelList)
     async def models() -> ModelList:
         every = state.host.models.values()
-        return ModelList(data=[ModelRow(id=each.name, created=each.created) for each in every])
+        return ModelList(data=[OpenAIModel(id=each.name, created=each.created) for each in every])
 
     @routes.post("/v1/completions", response_model=GenerationAnswer, responses=STREAM)
     async def completions(request: Request, body: CompletionBody) -> Response:
@@ -105,8 +105,11 @@ def router(state: ServeState) -> APIRouter:
         vectors = [np.asarray(row, dtype="<f4") for row in rows]
         if body.dimensions is not None:
             vectors = [shortened(vector, body.dimensions) for vector in vectors]
-        encode = _base64 if body.encoding_format == "base64" else np.ndarray.tolist
-        data = [EmbeddingRow(index=i, embedding=encode(v)) for i, v in enumerate(vectors)]
+        as_base64 = body.encoding_format == "base64"
+        data = [
+            EmbeddingRow(index=i, embedding=_base64(vector) if as_base64 else vector.tolist())
+            for i, vector in enumerate(vectors)
+        ]
         usage = Usage(prompt_tokens=sum(counts), total_tokens=sum(counts))
         answer = EmbeddingAnswer(model=body.model, data=data, usage=usage)
         return Response(answer.model_dump_json(), media_type="application/json")
@@ -145,7 +148,7 @@ async def _respond(
         logprobs = None
         if job.settings.logprobs:
             rows = zip(text.ids, text.logprobs, text.top_logprobs, strict=True)
-            logprobs = shape.logprobs(tokenizer, [Token(*row) for row in rows], 0)
+            logprobs = shape.logprobs(tokenizer, [ScoredToken(*row) for row in rows], 0)
         for _ in range(body.copies):
             reason = _reason(text.stopped)
             choices.append(shape.choice(len(choices), text.text, reason, logprobs))
@@ -170,7 +173,7 @@ async def _stream(
     usage = body.stream_options is not None and bool(body.stream_options.include_usage)
     head |= {"usage": None} if usage else {}
     decoders = [IncrementalDecoder(tokenizer, job.settings.stop) for _ in work.units]
-    held: list[list[Token]] = [[] for _ in work.units]
+    held: list[list[ScoredToken]] = [[] for _ in work.units]
     offsets, ended, tokens = [0] * len(work.units), 0, 0
     try:
         if shape is CHAT:
@@ -187,7 +190,7 @@ async def _stream(
             decoder = decoders[number]
             decoder.add(choice.token)
             if job.settings.logprobs:
-                held[number].append(Token(choice.token, choice.logprob or 0.0, choice.top))
+                held[number].append(ScoredToken(choice.token, choice.logprob or 0.0, choice.top))
             piece = decoder.more(last=choice.stopped is not None)
             if not piece and choice.stopped is None:
                 continue
@@ -257,7 +260,7 @@ def _chat_delta(index: int, text: str, reason: str | None, logprobs: Any) -> dic
     return {"index": index, "delta": delta, "finish_reason": reason, "logprobs": logprobs}
 
 
-def _text_logprobs(tokenizer: Tokenizer, tokens: list[Token], offset: int) -> dict[str, Any]:
+def _text_logprobs(tokenizer: Tokenizer, tokens: list[ScoredToken], offset: int) -> dict[str, Any]:
     pieces = [tokenizer.decode([token.id]) for token in tokens]
     offsets = [offset + sum(map(len, pieces[:i])) for i in range(len(pieces))]
     best = [{tokenizer.decode([id]): value for id, value in token.top} for token in tokens]
@@ -267,7 +270,7 @@ def _text_logprobs(tokenizer: Tokenizer, tokens: list[Token], offset: int) -> di
     }  # fmt: skip
 
 
-def _chat_logprobs(tokenizer: Tokenizer, tokens: list[Token], offset: int) -> dict[str, Any]:
+def _chat_logprobs(tokenizer: Tokenizer, tokens: list[ScoredToken], offset: int) -> dict[str, Any]:
     def row(id: int, logprob: float) -> dict[str, Any]:
         piece = tokenizer.decode([id])
         return {"token": piece, "logprob": logprob, "bytes": list(piece.encode())}

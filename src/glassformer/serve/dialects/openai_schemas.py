@@ -118,7 +118,7 @@ class EmbeddingAnswer(BaseModel):
     usage: Usage
 
 
-class ModelRow(BaseModel):
+class OpenAIModel(BaseModel):
     id: str
     object: Literal["model"] = "model"
     created: int
@@ -127,7 +127,7 @@ class ModelRow(BaseModel):
 
 class ModelList(BaseModel):
     object: Literal["list"] = "list"
-    data: list[ModelRow]
+    data: list[OpenAIModel]
 
 
 class GenerationAnswer(BaseModel):
