@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from glassformer.cli.common import ADAPTER, DEVICE, INT8, Precision, open_model, prose, texts
+from glassformer.cli.common import (
+    ADAPTER,
+    DEVICE,
+    QUANTIZE,
+    Method,
+    Precision,
+    open_model,
+    prose,
+    texts,
+)
 from glassformer.cli.generation_options import with_settings
 from glassformer.data.table_files import is_empty, table_of
 
@@ -28,7 +37,7 @@ def run(
     adapter: Path | None = ADAPTER,
     device: str = DEVICE,
     dtype: Precision | None = typer.Option(None, help="Precision; the model's, if not given."),
-    int8: bool = INT8,
+    quantize: Method | None = QUANTIZE,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
     **settings: Any,
 ) -> None:
@@ -41,7 +50,7 @@ def run(
     checked = read(Settings, settings, "generate")  # reported before torch is imported
     from glassformer.generate.job import generate, notes, prepare, stream
 
-    loaded = open_model(model, device, adapter=adapter, dtype=dtype, int8=int8)
+    loaded = open_model(model, device, adapter=adapter, dtype=dtype, quantize=quantize)
     full = [text for text in prompts.texts if not is_empty(text)]
     job = prepare(loaded.task, loaded.tokenizer, loaded.origin, full, settings, batch_size)
     for note in notes(job):
