@@ -2,6 +2,7 @@
 
     python benchmarks/decode.py                 GPT-2 with one text, 16 translations at once
     python benchmarks/decode.py --only gpt      one of gpt, pairs, growth
+    python benchmarks/decode.py --draft MODEL   with and without guesses by prompt lookup
     python benchmarks/decode.py --tiny          small sizes, to check that it runs
     python benchmarks/decode.py --shared        one thread, by processor time: on a machine that
                                                 other programs use, too
@@ -163,6 +164,24 @@ def pair_ways(folder: Path, beams: int, new: int = 24, length: int = 20) -> dict
     return ways
 
 
+REPEATING = (
+    "Write the list once more, with the same words.\n"
+    "- Monday: two loaves of bread, a bag of apples and a bottle of milk from the market.\n"
+    "- Tuesday: a new lamp for the kitchen, and the letter to the bank.\n"
+    "- Wednesday: the dentist at nine, then lunch with Anna and her brother.\n"
+    "The same list, once more:\n- Monday:"
+)
+PLAIN = "The history of the town begins in the twelfth century, when"
+
+
+def draft_ways(model: gf.Model, prompt: str, new: int) -> dict[str, Way]:
+    search = {"max_new_tokens": new, "min_new_tokens": new}
+    return {
+        name: lambda draft=draft: len(model.generate(prompt, draft=draft, **search)[0].ids)
+        for name, draft in (("without a draft", None), ("prompt lookup", "prompt"))
+    }
+
+
 def ct2_models(folder: Path, kind: str) -> dict[str, Any]:
     try:
         import ctranslate2
@@ -243,6 +262,7 @@ def main() -> None:
     parser.add_argument("--only", choices=("gpt", "pairs", "growth"))
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--cuda", action="store_true")
+    parser.add_argument("--draft", metavar="MODEL")
     parser.add_argument("--shared", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
@@ -254,6 +274,12 @@ def main() -> None:
     if asked.shared:
         torch.set_num_threads(1)
     new = 16 if asked.tiny else 64
+    if asked.draft is not None:
+        model = gf.load(asked.draft)
+        for name, prompt in (("that repeats itself", REPEATING), ("that does not", PLAIN)):
+            ways = draft_ways(model, prompt, new)
+            race(f"{asked.draft}: a text {name}", ways, "tokens", asked.rounds, clock)
+        return
     with tempfile.TemporaryDirectory() as home:
         if asked.cuda:
             gpt = gpt_model(Path(home) / "gpt", asked.tiny)

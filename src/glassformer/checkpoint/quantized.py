@@ -72,8 +72,12 @@ def load_quantized(
     for name, tensor in tensors.items():
         _check_dtype(name, tensor, expected[name].dtype, contents)
         place, _, leaf = name.rpartition(".")
-        is_parameter = isinstance(expected[name], nn.Parameter)
-        setattr(task.get_submodule(place), leaf, nn.Parameter(tensor) if is_parameter else tensor)
+        module = task.get_submodule(place)
+        if isinstance(expected[name], nn.Parameter):
+            tensor = nn.Parameter(tensor)
+        elif isinstance(module, QuantLinear) and leaf == "scale":
+            tensor = tensor.to(expected[name].dtype)  # which the kernels need
+        setattr(module, leaf, tensor)
     _complete(task)
     return task.eval()
 

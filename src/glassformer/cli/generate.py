@@ -38,6 +38,11 @@ def run(
     device: str = DEVICE,
     dtype: Precision | None = typer.Option(None, help="Precision; the model's, if not given."),
     quantize: Method | None = QUANTIZE,
+    draft: str | None = typer.Option(
+        None,
+        help="Guess the next tokens, for speed: `prompt` looks up the text itself; or a "
+        "smaller model with the same tokenizer. The text is the same.",
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
     **settings: Any,
 ) -> None:
@@ -52,7 +57,11 @@ def run(
 
     loaded = open_model(model, device, adapter=adapter, dtype=dtype, quantize=quantize)
     full = [text for text in prompts.texts if not is_empty(text)]
-    job = prepare(loaded.task, loaded.tokenizer, loaded.origin, full, settings, batch_size)
+    guesser = draft if draft in (None, "prompt") else open_model(draft, device, dtype=dtype)
+    job = prepare(
+        loaded.task, loaded.tokenizer, loaded.origin, full, settings, batch_size,
+        draft=loaded.draft_task(guesser),
+    )  # fmt: skip
     for note in notes(job):
         typer.echo(f"glassformer: {note}", err=True)
     several = len(prompts.texts) * checked.num_return_sequences > 1 or checked.num_beams > 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -32,6 +33,8 @@ class Engine:
         kept: the engine is used for further calls, so it does not shrink at the end of one
     """
 
+    captures: ClassVar[bool] = True  # a GPU records its steps as CUDA graphs
+
     def __init__(
         self,
         task: Task,
@@ -54,7 +57,7 @@ class Engine:
         self.sources = [0] * (slots // beams)  # the length of each source
         self.free = set(range(slots))
         # Beams fork and end at every step: they would need a new graph each time.
-        captured = self.device.type == "cuda" and visitor is None and beams == 1
+        captured = self.device.type == "cuda" and visitor is None and beams == 1 and self.captures
         if compiled and not captured:
             raise InputError("compiled = True: only a GPU compiles its steps: leave it out")
         step: Step = self._step

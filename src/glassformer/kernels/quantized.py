@@ -1,7 +1,7 @@
 """Products with int8 and int4 weights on a CPU.
 
     int8   W ≈ scale · Q    Q from −119 to 119, a scale for each row
-    int4   W ≈ scale · Q    Q from −8 to 7, a scale for each 32 numbers of a row
+    int4   W ≈ scale · Q + offset    Q from −8 to 7, both for each 32 numbers of a row
 
 A decoding step reads every weight once, so fewer bytes are a faster step. Several kernels compute
 such a product, and which is fast depends on the processor: they are tried once in a process.
@@ -9,6 +9,7 @@ such a product, and which is fast depends on the processor: they are tried once 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -22,11 +23,14 @@ Method = Literal["int8", "int4"]
 METHODS: tuple[Method, ...] = get_args(Method)
 MOST_INT8 = 119  # 16 · 7 + 7: the most that two 4-bit halves hold
 MOST_INPUT = 127
-GROUP = 32  # numbers of a row that share a scale of int4
+OUTLIER = 8  # a number so many times as large as the root mean square of its token
+GROUP = 32  # numbers of a row that share a scale and an offset of int4
+SPREADS = (1.0, 0.95, 0.9, 0.85, 0.8)  # parts of a group's range that are tried
 TRIED = (1, 512, 512)  # rows, inputs and outputs of the product that is measured
 
 Product: TypeAlias = Callable[[Tensor, Tensor | None], Tensor]  # (n, in), bias → (n, out)
-Kernel: TypeAlias = Callable[[Tensor, Tensor], Product]  # Q (out, in), scale (out, groups)
+# Q (out, in), and the scales: int8 (out, 1), int4 (out, groups, 2) with the offsets
+Kernel: TypeAlias = Callable[[Tensor, Tensor], Product]
 
 
 def product(method: Method, values: Tensor, scale: Tensor) -> Product:
@@ -45,20 +49,36 @@ def plain(values: Tensor, scale: Tensor) -> Product:
     return multiply
 
 
-def dequantized(values: Tensor, scale: Tensor) -> Tensor:  # (out, in), (out, groups) → (out, in)
-    return (values.unflatten(1, (scale.shape[1], -1)) * scale[:, :, None]).flatten(1)
+def dequantized(values: Tensor, scale: Tensor) -> Tensor:  # (out, in)
+    if scale.dim() == 2:
+        return values * scale
+    lines = scale.float()[:, :, :, None]  # (out, groups, 2, 1)
+    groups = values.unflatten(1, (-1, GROUP))
+    return (groups * lines[:, :, 0] + lines[:, :, 1]).flatten(1)
 
 
 def integer(values: Tensor, scale: Tensor) -> Product:
-    """int8 × int8 with exact sums. The input is rounded, too, with a scale for each token, so a
-    token has the same output alone and in a batch."""
+    """int8 × int8 with exact sums: a token has the same output alone and in a batch.
+
+    The input is rounded, too: x ≈ largest / 127 · (high + low / 128), two int8 numbers. `low` is
+    left out for tokens without outliers, whose numbers use the range of `high` well.
+    """
     transposed, factor = values.T, scale[:, 0] / MOST_INPUT
+    least = MOST_INPUT / OUTLIER * math.sqrt(values.shape[1])
 
     def multiply(x: Tensor, bias: Tensor | None) -> Tensor:
         x = x.float()
         largest = torch.linalg.vector_norm(x, torch.inf, 1, keepdim=True).clamp_(min=1e-12)
-        rounded = (x * (MOST_INPUT / largest)).round_().to(torch.int8)
-        y = torch._int_mm(rounded, transposed) * factor
+        scaled = x * (MOST_INPUT / largest)
+        high = scaled.round()
+        coarse = (torch.linalg.vector_norm(scaled, 2, 1) < least).nonzero()[:, 0]
+        if not len(coarse):
+            sums = torch._int_mm(high.to(torch.int8), transposed)
+        else:
+            low = (scaled[coarse] - high[coarse]).mul_(128).round_()
+            both = torch._int_mm(torch.cat([high, low]).to(torch.int8), transposed).float()
+            sums = both[: len(x)].index_add(0, coarse, both[len(x) :], alpha=1 / 128)
+        y = sums * factor
         return y.mul_(largest) if bias is None else torch.addcmul(bias, y, largest)
 
     return multiply
@@ -67,8 +87,7 @@ def integer(values: Tensor, scale: Tensor) -> Product:
 def int4_pack(values: Tensor, scale: Tensor) -> Product:
     """torch's kernel for groups of int4 weights on x86; the input is rounded to bfloat16."""
     packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(values.int() + 8, 1)
-    pairs = torch.stack([scale, torch.zeros_like(scale)], -1).transpose(0, 1)
-    pairs = pairs.contiguous().bfloat16()  # (groups, out, 2) scale and offset
+    pairs = scale.transpose(0, 1).contiguous()  # (groups, out, 2)
 
     def multiply(x: Tensor, bias: Tensor | None) -> Tensor:
         y = torch.ops.aten._weight_int4pack_mm_for_cpu(x.bfloat16(), packed, GROUP, pairs)
@@ -78,9 +97,29 @@ def int4_pack(values: Tensor, scale: Tensor) -> Product:
 
 
 def dynamic_int4(values: Tensor, scale: Tensor) -> Product:
-    """torch's kernel for int4 weights on ARM, which rounds the input to int8, token by token."""
+    """torch's kernel for int4 weights on ARM, which rounds the input to int8, token by token. It
+    knows no offsets: they are multiplied with the sum of each group."""
+    multiply = _dynamic(values, scale[:, :, 0])
+    offsets = scale[:, :, 1].float()  # (out, groups)
+
+    def with_offsets(x: Tensor, bias: Tensor | None) -> Tensor:
+        sums = x.float().unflatten(1, (-1, GROUP)).sum(2)
+        return multiply(x, None).add_(F.linear(sums, offsets, bias))
+
+    return with_offsets
+
+
+def two_halves(values: Tensor, scale: Tensor) -> Product:
+    """int8 as two products of the same kernel: Q = 16 · high + low."""
+    high = (values.int() + 8) // 16
+    low = values.int() - 16 * high
+    upper, lower = _dynamic(high, 16 * scale), _dynamic(low, scale)
+    return lambda x, bias: lower(x, bias).add_(upper(x, None))
+
+
+def _dynamic(values: Tensor, scale: Tensor) -> Product:
+    """The kernel itself, with a scale for each row or each group of a row."""
     (outputs, inputs), group = values.shape, values.shape[1] // scale.shape[1]
-    scale = scale if group == inputs else scale.bfloat16()
     packed = torch.ops.aten._dyn_quant_pack_4bit_weight(
         nibbles(values), scale.contiguous(), None, group, inputs, outputs
     )
@@ -90,15 +129,6 @@ def dynamic_int4(values: Tensor, scale: Tensor) -> Product:
         return y if bias is None else y + bias
 
     return multiply
-
-
-def two_halves(values: Tensor, scale: Tensor) -> Product:
-    """int8 as two products with int4: Q = 16 · high + low."""
-    high = (values.int() + 8) // 16
-    low = values.int() - 16 * high
-    upper = dynamic_int4(high.to(torch.int8), 16 * scale)
-    lower = dynamic_int4(low.to(torch.int8), scale)
-    return lambda x, bias: lower(x, bias).add_(upper(x, None))
 
 
 KERNELS: Mapping[Method, Mapping[str, Kernel]] = {
@@ -117,7 +147,9 @@ def measured(method: Method) -> dict[str, float]:
     """The seconds of one product with each kernel that works here."""
     rows, inputs, outputs = TRIED
     values = torch.zeros(outputs, inputs, dtype=torch.int8)
-    scale = torch.ones(outputs, 1 if method == "int8" else inputs // GROUP)
+    scale = torch.ones(outputs, 1)
+    if method == "int4":
+        scale = scale.bfloat16()[:, :, None].expand(-1, inputs // GROUP, 2).contiguous()
     x, times = torch.ones(rows, inputs), {}
     for name, kernel in KERNELS[method].items():
         try:
@@ -141,25 +173,29 @@ def round_int8(weight: Tensor) -> tuple[Tensor, Tensor]:  # (out, in) → (out, 
     return (weight / scale).round().to(torch.int8), scale
 
 
-def round_int4(weight: Tensor) -> tuple[Tensor, Tensor]:  # (out, in) → (out, in), (out, groups)
-    """The integers and scale of each group with the least squared error of several trials.
+def round_int4(weight: Tensor) -> tuple[Tensor, Tensor]:  # (out, in) → (out, in), (out, groups, 2)
+    """The integers, scale and offset of each group with the least squared error of several trials.
 
-    A trial puts the largest number of a group at −8 or a little beyond, rounds to the nearest
-    integers, and fits the scale to them by least squares.
+    A trial spreads the integers over a part of the group's range, rounds to the nearest, and fits
+    scale and offset to them by least squares.
     """
     groups = weight.unflatten(1, (-1, GROUP))  # (out, groups, 32)
-    largest = groups.gather(2, groups.abs().argmax(2, keepdim=True))
-    best = torch.full_like(largest, torch.inf)
-    values, scale = torch.zeros_like(groups), torch.zeros_like(largest)
-    for end in (-8.0, -7.6, -7.2, -8.6, -9.2, 7.0):
-        guess = largest / end
-        q = (groups / torch.where(guess == 0, 1.0, guess)).round_().clamp_(-8, 7)
-        fitted = (q * groups).sum(2, keepdim=True) / (q * q).sum(2, keepdim=True).clamp_(min=1)
-        error = (q * fitted - groups).square_().sum(2, keepdim=True)
+    low, high = groups.aminmax(dim=2, keepdim=True)
+    mean = groups.mean(2, keepdim=True)
+    best = torch.full_like(mean, torch.inf)
+    values, lines = torch.zeros_like(groups), torch.zeros_like(groups[:, :, :2])
+    for part in SPREADS:
+        step = part * (high - low) / 15
+        q = ((groups - part * low) / torch.where(step == 0, 1.0, step)).round_().clamp_(0, 15) - 8
+        centred = q - q.mean(2, keepdim=True)
+        scale = (centred * groups).sum(2, keepdim=True)
+        scale /= centred.square().sum(2, keepdim=True).clamp_(min=1)
+        offset = mean - scale * q.mean(2, keepdim=True)
+        error = (q * scale + offset - groups).square_().sum(2, keepdim=True)
         better = error < best
-        best, scale = torch.where(better, error, best), torch.where(better, fitted, scale)
-        values = torch.where(better, q, values)
-    return values.flatten(1).to(torch.int8), scale[:, :, 0]
+        best, values = torch.where(better, error, best), torch.where(better, q, values)
+        lines = torch.where(better, torch.cat([scale, offset], 2), lines)
+    return values.flatten(1).to(torch.int8), lines.bfloat16()
 
 
 def nibbles(values: Tensor) -> Tensor:  # (out, in) → (out, in / 2)

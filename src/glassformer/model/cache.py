@@ -99,10 +99,15 @@ class Cache:
 
         When the cache was empty, the new ones are all there are: they are returned as they came.
         """
-        text, slot = where
         every_k, every_v = self.keys[layer], self.values[layer]
-        every_k[text, :, slot] = k.to(every_k.dtype)
-        every_v[text, :, slot] = v.to(every_v.dtype)
+        if self.reach is None and keys.exact and set(self.counts) == {self.longest}:
+            new = slice(self.longest, keys.longest)  # the same slots of all texts: plain copies
+            every_k[:, :, new] = k.unflatten(0, (len(every_k), -1)).transpose(1, 2)
+            every_v[:, :, new] = v.unflatten(0, (len(every_v), -1)).transpose(1, 2)
+        else:
+            text, slot = where
+            every_k[text, :, slot] = k.to(every_k.dtype)
+            every_v[text, :, slot] = v.to(every_v.dtype)
         if self.reach is None and self.longest == 0:
             return k, v
         return every_k[:, :, : keys.longest], every_v[:, :, : keys.longest]
@@ -151,8 +156,12 @@ class Cache:
 
     def forget(self, text: int) -> None:
         """Empty this text's slots."""
-        self.lengths[text] = 0
-        self.counts = (*self.counts[:text], 0, *self.counts[text + 1 :])
+        self.cut(text, 0)
+
+    def cut(self, text: int, length: int) -> None:
+        """Keep the first `length` tokens of this text."""
+        self.lengths[text] = length
+        self.counts = (*self.counts[:text], length, *self.counts[text + 1 :])
 
     def select(self, index: Tensor) -> None:
         """Text i becomes what text index[i] was: beams fork, finished texts leave."""

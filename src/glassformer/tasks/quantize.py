@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self, TypeGuard
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.errors import ConfigError, shown
+from glassformer.errors import ConfigError, InputError, shown
 from glassformer.kernels.quantized import (
     GROUP,
     METHODS,
@@ -19,6 +20,8 @@ from glassformer.kernels.quantized import (
     round_int4,
     round_int8,
 )
+from glassformer.model.attention import Attention
+from glassformer.model.block import MLP
 from glassformer.tasks import Task, outline
 from glassformer.tasks.heads import LMHead
 
@@ -35,8 +38,8 @@ class QuantLinear(nn.Module):
         super().__init__()
         fits = all(size % GROUP == 0 for size in weight.shape)
         self.method: Method = method if fits else "int8"
-        values, scale = _rounded(weight.detach().float(), self.method)
-        self.register_buffer("weight", nibbles(values) if self.method == "int4" else values)
+        rounded, scale = _rounded(weight.detach(), self.method)
+        self.register_buffer("weight", rounded)
         self.register_buffer("scale", scale)
         self.register_buffer("bias", None if bias is None else bias.detach().clone())
         self.pack()
@@ -47,9 +50,9 @@ class QuantLinear(nn.Module):
         self.product = product(self.method, values, self.scale)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
-        scale = self.scale
+        scale = self.scale  # its dtype does not depend on the model's
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self.scale = scale.to(self.weight.device)  # float32 in every dtype of the model
+        self.scale = scale.to(self.weight.device)
         self.pack()
         return self
 
@@ -75,7 +78,15 @@ class QuantLMHead(nn.Module):
 
 
 def quantize(task: Task, method: Method) -> None:
-    """Replace every linear layer of the task, in place. The result cannot be trained."""
+    """Replace every linear layer of the task, in place. The result cannot be trained.
+
+    Those that read the same input become one: the input is rounded once.
+    """
+    for module in list(task.modules()):
+        if isinstance(module, Attention) and not (module.cross or module.disentangled):
+            _join(module, ("query", "key", "value"), method)
+        elif isinstance(module, MLP) and module.gate is not None:
+            _join(module, ("gate", "up"), method)
     for module in list(task.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear):
@@ -84,10 +95,28 @@ def quantize(task: Task, method: Method) -> None:
                 setattr(module, name, QuantLMHead(child, task.backbone.token_embedding))
 
 
+def _join(module: Attention | MLP, names: Sequence[str], method: Method) -> None:
+    layers = [module.get_submodule(name) for name in names]
+    weight = torch.cat([layer.weight for layer in layers])  # type: ignore[misc]
+    biases = [layer.bias for layer in layers if layer.bias is not None]
+    module.joined = QuantLinear(weight, torch.cat(biases) if biases else None, method)  # type: ignore[arg-type]
+    for name in names:
+        delattr(module, name)
+
+
 def quantization(task: nn.Module) -> Method | None:
     """How `quantize` has rounded its weights; None if it has not."""
     methods = {module.method for module in task.modules() if isinstance(module, QuantLinear)}
     return "int4" if "int4" in methods else "int8" if methods else None
+
+
+def check_exact(task: nn.Module, name: str) -> None:
+    """InputError if the weights are quantized: what looks at them needs the exact ones."""
+    if (method := quantization(task)) is not None:
+        raise InputError(
+            f"{name}: its weights are {method}, and they are looked at: use the model that it was "
+            "made from"
+        )
 
 
 def count_parameters(task: Task) -> int:
@@ -108,4 +137,15 @@ def read_method(name: object) -> Method:
 
 
 def _rounded(weight: Tensor, method: Method) -> tuple[Tensor, Tensor]:
-    return round_int4(weight) if method == "int4" else round_int8(weight)
+    """The weights as they are stored, and their scales; without memory, only their shapes."""
+    outputs, inputs = weight.shape
+    if weight.is_meta and method == "int4":
+        scale = weight.new_empty(outputs, inputs // GROUP, 2, dtype=torch.bfloat16)
+        return weight.new_empty(outputs, inputs // 2, dtype=torch.uint8), scale
+    if weight.is_meta:
+        scale = weight.new_empty(outputs, 1, dtype=torch.float32)
+        return weight.new_empty(outputs, inputs, dtype=torch.int8), scale
+    if method == "int8":
+        return round_int8(weight.float())
+    values, scale = round_int4(weight.float())
+    return nibbles(values), scale
