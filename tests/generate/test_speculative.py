@@ -6,7 +6,7 @@ import copy
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import glassformer as gf
@@ -32,6 +32,7 @@ DRAFTS = {"prompt": "prompt", "itself": MODEL, "other": OTHER}
 
 
 @pytest.mark.parametrize("draft", DRAFTS)
+@settings(max_examples=8)
 @given(
     prompt=st.lists(st.integers(3, 20), min_size=1, max_size=30),
     new=st.integers(1, 30),
@@ -41,19 +42,19 @@ DRAFTS = {"prompt": "prompt", "itself": MODEL, "other": OTHER}
 def test_a_draft_never_changes_the_text(
     draft: str, prompt: list[int], new: int, temperature: float, seed: int
 ) -> None:
-    settings = {"max_new_tokens": new, "repetition_penalty": 1.1, "logprobs": True}
-    settings |= {"temperature": temperature, "do_sample": True, "seed": seed} if temperature else {}
-    (usual,) = MODEL.generate([prompt], **settings)
-    (ours,) = MODEL.generate([prompt], draft=DRAFTS[draft], **settings)
+    options = {"max_new_tokens": new, "repetition_penalty": 1.1, "logprobs": True}
+    options |= {"temperature": temperature, "do_sample": True, "seed": seed} if temperature else {}
+    (usual,) = MODEL.generate([prompt], **options)
+    (ours,) = MODEL.generate([prompt], draft=DRAFTS[draft], **options)
     assert (ours.ids, ours.stopped) == (usual.ids, usual.stopped)
     torch.testing.assert_close(ours.logprobs, usual.logprobs, rtol=1e-3, atol=1e-4)
 
 
 def test_sampled_tokens_have_the_distribution_of_the_model() -> None:
     """The second token, whose logits come from a pass that also read the guess."""
-    prompt, count = [5, 6, 7, 8, 5, 6, 7], 2_000
-    settings = {"max_new_tokens": 2, "do_sample": True, "top_k": 4, "seed": 3}
-    texts = MODEL.generate([prompt], num_return_sequences=count, draft="prompt", **settings)
+    prompt, count = [5, 6, 7, 8, 5, 6, 7], 400
+    options = {"max_new_tokens": 2, "do_sample": True, "top_k": 4, "seed": 3}
+    texts = MODEL.generate([prompt], num_return_sequences=count, draft="prompt", **options)
     first = max({text.ids[0] for text in texts}, key=[t.ids[0] for t in texts].count)
     drawn = torch.tensor([t.ids[1] for t in texts if t.ids[0] == first and len(t.ids) > 1])
     logits = MODEL.logits([[*prompt, first]])[0][-1]

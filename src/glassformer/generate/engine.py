@@ -118,7 +118,7 @@ class Engine:
         cache = self.cache
         for slot in self.free:
             if cache.counts[slot] + 1 >= self.capacity:  # nobody reads it: start again
-                cache.forget(slot)
+                cache.cut(slot)
         return self._step(tokens) if self._graphs is None else self._graphs(tokens, cache)
 
     def _step(self, tokens: Tensor) -> Tensor:
@@ -139,7 +139,7 @@ class Engine:
     def leave(self, slot: int) -> None:
         """Free a slot: it is computed and ignored until another prompt is read into it."""
         self.free.add(slot)
-        self.cache.forget(slot)
+        self.cache.cut(slot)
 
     def check_fits(self, task: Task, tokens: int, source: int, beams: int) -> None:
         """Raise InputError if texts of this many tokens do not fit, or the model has changed."""

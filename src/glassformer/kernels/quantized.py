@@ -54,7 +54,8 @@ def dequantized(values: Tensor, scale: Tensor) -> Tensor:  # (out, in)
         return values * scale
     lines = scale.float()[:, :, :, None]  # (out, groups, 2, 1)
     groups = values.unflatten(1, (-1, GROUP))
-    return (groups * lines[:, :, 0] + lines[:, :, 1]).flatten(1)
+    weight: Tensor = (groups * lines[:, :, 0] + lines[:, :, 1]).flatten(1)
+    return weight
 
 
 def integer(values: Tensor, scale: Tensor) -> Product:
@@ -90,7 +91,7 @@ def int4_pack(values: Tensor, scale: Tensor) -> Product:
     pairs = scale.transpose(0, 1).contiguous()  # (groups, out, 2)
 
     def multiply(x: Tensor, bias: Tensor | None) -> Tensor:
-        y = torch.ops.aten._weight_int4pack_mm_for_cpu(x.bfloat16(), packed, GROUP, pairs)
+        y: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(x.bfloat16(), packed, GROUP, pairs)
         return y.float() if bias is None else y + bias
 
     return multiply

@@ -54,15 +54,11 @@ class MLP(nn.Module):
         self.gate = nn.Linear(C, wide, bias=bias) if config.gated else None  # W_g
         self.up = nn.Linear(C, wide, bias=bias)  # W_1
         self.down = nn.Linear(wide, C, bias=bias)  # W_2
-        self.joined: nn.Module | None = None  # gate and up as one map, if quantized
         self.activation = ACTIVATIONS[config.activation]
         self.dropout = Dropout(config.dropout.mlp)
 
     def forward(self, x: Tensor, ctx: Look) -> Tensor:
-        if self.joined is not None:
-            gate, up = self.joined(x).chunk(2, -1)
-            hidden = self.activation(gate) * up
-        elif self.gate is None:
+        if self.gate is None:
             hidden = self.activation(self.up(x))
         else:
             hidden = self.activation(self.gate(x)) * self.up(x)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Self, TypeGuard
 
 import torch
@@ -20,8 +19,6 @@ from glassformer.kernels.quantized import (
     round_int4,
     round_int8,
 )
-from glassformer.model.attention import Attention
-from glassformer.model.block import MLP
 from glassformer.tasks import Task, outline
 from glassformer.tasks.heads import LMHead
 
@@ -78,30 +75,13 @@ class QuantLMHead(nn.Module):
 
 
 def quantize(task: Task, method: Method) -> None:
-    """Replace every linear layer of the task, in place. The result cannot be trained.
-
-    Those that read the same input become one: the input is rounded once.
-    """
-    for module in list(task.modules()):
-        if isinstance(module, Attention) and not (module.cross or module.disentangled):
-            _join(module, ("query", "key", "value"), method)
-        elif isinstance(module, MLP) and module.gate is not None:
-            _join(module, ("gate", "up"), method)
+    """Replace every linear layer of the task, in place. The result cannot be trained."""
     for module in list(task.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear):
                 setattr(module, name, QuantLinear(child.weight, child.bias, method))
             elif isinstance(child, LMHead):
                 setattr(module, name, QuantLMHead(child, task.backbone.token_embedding))
-
-
-def _join(module: Attention | MLP, names: Sequence[str], method: Method) -> None:
-    layers = [module.get_submodule(name) for name in names]
-    weight = torch.cat([layer.weight for layer in layers])  # type: ignore[misc]
-    biases = [layer.bias for layer in layers if layer.bias is not None]
-    module.joined = QuantLinear(weight, torch.cat(biases) if biases else None, method)  # type: ignore[arg-type]
-    for name in names:
-        delattr(module, name)
 
 
 def quantization(task: nn.Module) -> Method | None:
