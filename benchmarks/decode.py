@@ -2,7 +2,10 @@
 
     python benchmarks/decode.py                 GPT-2 with one text, 16 translations at once
     python benchmarks/decode.py --only gpt      one of gpt, pairs, growth
+    python benchmarks/decode.py --draft MODEL   with and without guesses by prompt lookup
     python benchmarks/decode.py --tiny          small sizes, to check that it runs
+    python benchmarks/decode.py --shared        one thread, by processor time: on a machine that
+                                                other programs use, too
     python benchmarks/decode.py --cuda          GPT-2 in bf16 on a GPU, one text and 64 at once
 
 Peers are transformers and (pip install ctranslate2) CTranslate2, each in its best configuration;
@@ -71,9 +74,7 @@ def pair_model(folder: Path, tiny: bool) -> Path:
 def gpt_ways(folder: Path, new: int) -> dict[str, Way]:
     prompt = [(i * 37) % 50_000 for i in range(64)]
     ways: dict[str, Way] = {}
-    ours = {name: gf.load(folder) for name in ("float32", "int8")}
-    ours["int8"].int8()
-    for name, model in ours.items():
+    for name, model in our_models(folder).items():
         ways[f"glassformer {name}"] = lambda model=model: len(
             model.generate([prompt], max_new_tokens=new, min_new_tokens=new)[0].ids
         )
@@ -97,6 +98,11 @@ def gpt_ways(folder: Path, new: int) -> dict[str, Way]:
             )[0].sequences_ids[0]
         )  # fmt: skip
     return ways
+
+
+def our_models(folder: Path) -> dict[str, gf.Model]:
+    models = {"float32": gf.load(folder)}
+    return models | {method: gf.load(folder).quantize(method) for method in ("int8", "int4")}
 
 
 def gpu_ways(folder: Path, texts: int, new: int = 256) -> dict[str, Way]:
@@ -132,9 +138,7 @@ def pair_ways(folder: Path, beams: int, new: int = 24, length: int = 20) -> dict
     sources = [[*each[:-1], 0] for each in sources]
     search = {"num_beams": beams, "max_new_tokens": new, "min_new_tokens": new}
     ways: dict[str, Way] = {}
-    ours = {name: gf.load(folder) for name in ("float32", "int8")}
-    ours["int8"].int8()
-    for name, model in ours.items():
+    for name, model in our_models(folder).items():
         ways[f"glassformer {name}"] = lambda model=model: len(
             model.generate(sources, batch_size=16 * beams, **search)
         )
@@ -160,6 +164,24 @@ def pair_ways(folder: Path, beams: int, new: int = 24, length: int = 20) -> dict
     return ways
 
 
+REPEATING = (
+    "Write the list once more, with the same words.\n"
+    "- Monday: two loaves of bread, a bag of apples and a bottle of milk from the market.\n"
+    "- Tuesday: a new lamp for the kitchen, and the letter to the bank.\n"
+    "- Wednesday: the dentist at nine, then lunch with Anna and her brother.\n"
+    "The same list, once more:\n- Monday:"
+)
+PLAIN = "The history of the town begins in the twelfth century, when"
+
+
+def draft_ways(model: gf.Model, prompt: str, new: int) -> dict[str, Way]:
+    search = {"max_new_tokens": new, "min_new_tokens": new}
+    return {
+        name: lambda draft=draft: len(model.generate(prompt, draft=draft, **search)[0].ids)
+        for name, draft in (("without a draft", None), ("prompt lookup", "prompt"))
+    }
+
+
 def ct2_models(folder: Path, kind: str) -> dict[str, Any]:
     try:
         import ctranslate2
@@ -178,18 +200,23 @@ def ct2_models(folder: Path, kind: str) -> dict[str, Any]:
     return models
 
 
-def race(title: str, ways: dict[str, Way], unit: str, rounds: int) -> None:
+def race(
+    title: str, ways: dict[str, Way], unit: str, rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> None:  # fmt: skip
     best = dict.fromkeys(ways, 0.0)
     for number in range(rounds + 1):
         for name, way in ways.items():
-            begin = time.perf_counter()
+            begin = clock()
             count = way()
             if number:  # the first round warms up
-                best[name] = max(best[name], count / (time.perf_counter() - begin))
+                best[name] = max(best[name], count / (clock() - begin))
     print(f"\n{title}, {unit} per second (best of {rounds})")
     for name, speed in best.items():
-        peer = best.get(f"ctranslate2 {name.split()[-1]}")
-        ratio = f"{speed / peer:8.2f} × ctranslate2" if peer and "ctrans" not in name else ""
+        kind = name.split()[-1]
+        peer = best.get(f"ctranslate2 {'int8' if kind == 'int4' else kind}")
+        than = "ctranslate2 int8" if kind == "int4" else "ctranslate2"
+        ratio = f"{speed / peer:8.2f} × {than}" if peer and "ctrans" not in name else ""
         print(f"  {name:24s}{speed:9.1f}{ratio}", flush=True)
 
 
@@ -235,13 +262,24 @@ def main() -> None:
     parser.add_argument("--only", choices=("gpt", "pairs", "growth"))
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--cuda", action="store_true")
+    parser.add_argument("--draft", metavar="MODEL")
+    parser.add_argument("--shared", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     transformers.utils.logging.disable_progress_bar()
     torch.manual_seed(0)
+    clock = time.process_time if asked.shared else time.perf_counter
+    if asked.shared:
+        torch.set_num_threads(1)
     new = 16 if asked.tiny else 64
+    if asked.draft is not None:
+        model = gf.load(asked.draft)
+        for name, prompt in (("that repeats itself", REPEATING), ("that does not", PLAIN)):
+            ways = draft_ways(model, prompt, new)
+            race(f"{asked.draft}: a text {name}", ways, "tokens", asked.rounds, clock)
+        return
     with tempfile.TemporaryDirectory() as home:
         if asked.cuda:
             gpt = gpt_model(Path(home) / "gpt", asked.tiny)
@@ -252,7 +290,7 @@ def main() -> None:
             gpt = gpt_model(Path(home) / "gpt", asked.tiny)
             if asked.only != "growth":
                 ways = gpt_ways(gpt, new)
-                race(f"GPT-2, one text, {new} new tokens", ways, "tokens", asked.rounds)
+                race(f"GPT-2, one text, {new} new tokens", ways, "tokens", asked.rounds, clock)
                 del ways
             if asked.only != "gpt":
                 growth(gpt, asked.rounds)
@@ -261,7 +299,7 @@ def main() -> None:
             for beams in (1, 4):
                 gc.collect()
                 title = f"encoder-decoder, 16 sentences of 20 tokens, 24 new, {beams} beam(s)"
-                race(title, pair_ways(pair, beams), "sentences", asked.rounds)
+                race(title, pair_ways(pair, beams), "sentences", asked.rounds, clock)
 
 
 if __name__ == "__main__":

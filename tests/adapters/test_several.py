@@ -164,12 +164,12 @@ def test_a_wrong_choice_for_generate_is_named(adapter: object, decoder: gf.Model
 def test_int8_weights_take_no_adapter(tmp_path: Path) -> None:
     model = with_two(AdapterCase("llama", ["q_proj"]), tmp_path)
     with pytest.raises(
-        InputError, match=r"int8: adapters are attached \('a', 'b'\).+merge_adapter"
+        InputError, match=r"quantize: adapters are attached \('a', 'b'\).+merge_adapter"
     ):
-        model.int8()
+        model.quantize("int8")
     ids = [[5, 6, 7]]
     before = model.logits(ids)[0]
-    small = model.with_adapter("a").merge_adapter().int8()
+    small = model.with_adapter("a").merge_adapter().quantize("int8")
     assert not torch.equal(small.logits(ids)[0], before)
     assert torch.equal(model.logits(ids)[0], before), "they share no module"
     with pytest.raises(InputError, match="add_adapter: int8 weights take no adapter"):
@@ -181,7 +181,7 @@ def test_an_unmerged_model_is_not_saved(encoder: gf.Model, tmp_path: Path) -> No
         with pytest.raises(InputError, match=r"merge_adapter\(\) first"):
             getattr(encoder.with_adapter("a"), call)(tmp_path / "model")
     with pytest.raises(InputError, match=r"merge_adapter\(\) first"):
-        encoder.with_adapter("a").int8()
+        encoder.with_adapter("a").quantize("int8")
     with pytest.raises(InputError, match="computes without an adapter"):
         encoder.merge_adapter()
     with pytest.raises(InputError, match="there is an adapter 'a'"):

@@ -129,7 +129,7 @@ def small(tmp_path: Path) -> Path:
 
 def test_the_command_writes_int8(small: Path, tmp_path: Path) -> None:
     out = tmp_path / "int8"
-    said = json.loads(glassformer("export", small, out, "--onnx", "--int8", "--json"))
+    said = json.loads(glassformer("export", small, out, "--onnx", "--quantize", "int8", "--json"))
     assert said["files"].keys() >= {"config.json", "model.onnx"}
     assert not [name for name in said["files"] if name.endswith(".safetensors")]
     model, given = gf.load(small), {"ids": kit.texts(kit.LENGTHS, 20_011)}
@@ -160,7 +160,8 @@ def test_files_that_differ_are_not_kept(
 def test_what_cannot_be_written_is_one_line(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "--onnx --int8" in refused("export", small, tmp_path / "out", "--int8", code=2)
+    said = refused("export", small, tmp_path / "out", "--onnx", "--quantize", "int4", code=2)
+    assert "float32 or int8" in said
     said = refused("export", small, tmp_path / "out", "--onnx", "--dtype", "float16", code=2)
     assert "float32 or int8" in said
     config = gf.ModelConfig(

@@ -23,8 +23,9 @@ from glassformer.checkpoint import Origin, config_text
 from glassformer.checkpoint.architecture import MAX_LABELS
 from glassformer.checkpoint.folder import ADAPTER_CONFIG, CONFIG, MAX_BYTES, write_folder
 from glassformer.checkpoint.keys import Json
-from glassformer.checkpoint.load import FLOATS, check_finite, new_origin
+from glassformer.checkpoint.load import new_origin
 from glassformer.checkpoint.rows import Link, Row
+from glassformer.checkpoint.tensors import FLOATS, check_finite
 from glassformer.config import TRAITS, TaskConfig, TaskKind
 from glassformer.errors import CheckpointError, shown
 from glassformer.precision import dtype_name

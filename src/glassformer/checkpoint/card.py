@@ -8,6 +8,7 @@ import re
 from glassformer.checkpoint.load import layout_of
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.tasks import Task
+from glassformer.tasks.quantize import count_parameters, quantization
 from glassformer.version import __version__
 
 
@@ -17,7 +18,7 @@ def model_card(task: Task, title: str, precision: str, folder: str | None = None
     `precision` is the dtype of the saved weights; `folder` the folder's name, if not the title.
     """
     config, spec = task.backbone.config, task.spec
-    count = sum(parameter.numel() for parameter in task.parameters())
+    count = count_parameters(task)
     rows = "\n".join(f"| {key} | {value} |" for key, value in _facts(config, spec).items())
     kind = f"{'An' if config.family == 'encoder' else 'A'} {config.family}"
     return f"""---
@@ -50,7 +51,7 @@ def card_for_hub(card: str, name: str) -> str:
 
 
 def _layout(task: Task) -> str:
-    if layout_of(task.backbone.config, task.spec)[0].ours:
+    if quantization(task) is not None or layout_of(task.backbone.config, task.spec)[0].ours:
         return "The folder is in glassformer's own layout: no other library opens it."
     return "The folder is in the Hugging Face layout: `transformers` opens it, too."
 

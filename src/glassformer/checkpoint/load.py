@@ -28,9 +28,15 @@ from glassformer.checkpoint.folder import (
 )
 from glassformer.checkpoint.gguf import GgufFile, is_gguf, open_gguf
 from glassformer.checkpoint.keys import Json
+from glassformer.checkpoint.quantized import (
+    load_quantized,
+    save_quantized,
+    stored_method,
+)
 from glassformer.checkpoint.rows import Link, check_known, links, pair
 from glassformer.checkpoint.sharded import elements, is_sharded, open_shares, read_weights
 from glassformer.checkpoint.tables import ARCHITECTURES
+from glassformer.checkpoint.tensors import FLOATS, check_finite, in_storage_dtype
 from glassformer.checkpoint.vectors import about_vectors, is_vectors, open_vectors
 from glassformer.config import TRAITS, ModelConfig, TaskConfig, TaskKind
 from glassformer.errors import CheckpointError, ConfigError, shown
@@ -38,8 +44,7 @@ from glassformer.precision import dtype_name
 from glassformer.pretrained import named
 from glassformer.safe_files import read
 from glassformer.tasks import Task, outline
-
-FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+from glassformer.tasks.quantize import quantization
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,12 @@ def load_task(path: str | os.PathLike[str]) -> tuple[Task, Origin]:
     if is_sharded(Path(path)):
         return _load_sharded(Path(path), config, architecture)
     contents = open_folder(path, config, config_text)
+    if (method := stored_method(config, source)) is not None:
+        task = load_quantized(contents, method, architecture, source)
+        return task, Origin(
+            architecture, contents.config, contents.config_text, None, {}, {},
+            task.backbone.token_embedding.dtype, {}, contents.files,
+        )  # fmt: skip
     task, names, tensors = _build(contents, architecture, source)
     layout = {s.name: (list(s.shapes), s.metadata) for s in contents.shards}
     rest = {name: tensor for name, tensor in tensors.items() if name not in names}
@@ -140,12 +151,20 @@ def save_task(
 ) -> None:
     """Write a Hugging Face folder; a loaded model (with its `origin`) is written bit for bit.
 
+    A quantized one is written in a layout of ours: see `quantized`.
+
     `files` are the side files, by default those of the origin. `notes` are further keys of
     config.json, which `transformers` ignores. `beside` are files of further tensors by name;
     with it the folder gets a manifest.
     """
+    if (method := quantization(task)) is not None:
+        origin = origin or new_origin(outline(task.backbone.config, task.spec))
+        config = origin.architecture.write(task.backbone.config, task.spec, origin.config)
+        own = origin.files if files is None else files
+        save_quantized(task, path, {**config, **(notes or {})}, method, own, origin.stored)
+        return
     origin = origin or new_origin(task)
-    state = _in_storage_dtype(_tensors(task), origin.stored)
+    state = in_storage_dtype(_tensors(task), origin.stored)
     shards = {}
     for file, (names, metadata) in origin.layout.items():
         tensors = {
@@ -260,17 +279,6 @@ def _fill(
         setattr(task.get_submodule(place), leaf, value)
 
 
-def check_finite(tensors: Mapping[str, Tensor], folder: object) -> None:
-    for name, tensor in tensors.items():
-        if tensor.dtype not in FLOATS or not tensor.numel():
-            continue
-        if not torch.stack(tensor.aminmax()).isfinite().all():  # both are NaN if there is one
-            raise CheckpointError(
-                f"{folder}: tensor {shown(name)} contains NaN or infinity: it is damaged, or "
-                "its training diverged"
-            )
-
-
 def new_origin(task: Task, preferred: str | None = None) -> Origin:
     """The origin of a model that was not loaded from a folder, if possible a `preferred` layout."""
     architecture, foreign = layout_of(task.backbone.config, task.spec, preferred)
@@ -342,22 +350,12 @@ def widened(task: Task, origin: Origin, dtype: torch.dtype) -> Origin:
 def storage_dtype(task: Task, origin: Origin | None) -> torch.dtype:
     """The dtype in which `save_task` writes the token embeddings, taken as that of the model."""
     stored: Mapping[str, torch.dtype] = {} if origin is None else origin.stored
-    return _embedding_dtype(task, _in_storage_dtype(_tensors(task), stored))
+    return _embedding_dtype(task, in_storage_dtype(_tensors(task), stored))
 
 
 def _embedding_dtype(task: Task, tensors: Mapping[str, Tensor]) -> torch.dtype:
     table = task.backbone.token_embedding
     return next(tensors[name].dtype for name, p in task.named_parameters() if p is table)
-
-
-def _in_storage_dtype(
-    tensors: dict[str, Tensor], stored: Mapping[str, torch.dtype]
-) -> dict[str, Tensor]:
-    """In the file's dtypes if that is exact: weights trained since then stay float32."""
-    wide = {name: t for name, t in tensors.items() if name in stored and t.dtype == torch.float32}
-    narrow = {name: tensor.to(stored[name]) for name, tensor in wide.items()}
-    same = all(torch.equal(narrow[name].float(), tensor) for name, tensor in wide.items())
-    return {**tensors, **narrow} if same else tensors
 
 
 def _tensors(task: nn.Module) -> dict[str, Tensor]:

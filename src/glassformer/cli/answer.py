@@ -15,6 +15,8 @@ from glassformer.cli.common import (
     JSON,
     MODEL,
     OUT,
+    QUANTIZE,
+    Method,
     listing,
     open_model,
     safe,
@@ -53,6 +55,7 @@ def run(
     encoding: str = ENCODING,
     adapter: Path | None = ADAPTER,
     device: str = DEVICE,
+    quantize: Method | None = QUANTIZE,
     as_json: bool = JSON,
 ) -> None:  # fmt: skip
     """Find the answer to a question in a text, of any length.
@@ -65,7 +68,7 @@ def run(
     table = _questions(question, context, file, column, encoding)
     from glassformer.inference import answer
 
-    task, tokenizer = open_model(model, device, adapter=adapter).able("answer")
+    task, tokenizer = open_model(model, device, adapter=adapter, quantize=quantize).able("answer")
     results = table.apply(
         lambda pairs: answer(
             task, tokenizer, pairs, top_k=top_k, no_answer=no_answer, threshold=threshold,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from glassformer.cli.common import ADAPTER, DEVICE, INT8, Precision, open_model, prose
+from glassformer.cli.common import ADAPTER, DEVICE, QUANTIZE, Method, Precision, open_model, prose
 from glassformer.cli.generation_options import with_settings
 from glassformer.errors import InputError
 from glassformer.text.chat_sandbox import read_template
@@ -31,13 +31,13 @@ def run(
     adapter: Path | None = ADAPTER,
     device: str = DEVICE,
     dtype: Precision | None = typer.Option(None, help="Precision; the model's, if not given."),
-    int8: bool = INT8,
+    quantize: Method | None = QUANTIZE,
     as_json: bool = typer.Option(False, "--json", help="Print JSON, one object per answer."),
     **settings: Any,
 ) -> None:
     """Chat with a model, line by line. /reset clears the history, /exit ends the chat."""
     text = None if template is None else read_template(template)
-    loaded = open_model(model, device, adapter=adapter, dtype=dtype, int8=int8)
+    loaded = open_model(model, device, adapter=adapter, dtype=dtype, quantize=quantize)
     start = [] if system is None else [{"role": "system", "content": system}]
     messages = list(start)
     if sys.stdin.isatty():

@@ -13,6 +13,8 @@ from glassformer.cli.common import (
     DEVICE,
     JSON,
     MODEL,
+    QUANTIZE,
+    Method,
     listing,
     open_model,
     pairs,
@@ -87,13 +89,14 @@ def follows(
     ),
     adapter: Path | None = ADAPTER,
     device: str = DEVICE,
+    quantize: Method | None = QUANTIZE,
     as_json: bool = JSON,
 ) -> None:
     """The probability that the second text directly follows the first."""
     table = table_of(pairs([text for text in (first, second) if text is not None], file))
     from glassformer.inference import follows as call
 
-    task, tokenizer = open_model(model, device, adapter=adapter).able("follows")
+    task, tokenizer = open_model(model, device, adapter=adapter, quantize=quantize).able("follows")
     probabilities = table.apply(lambda pairs: call(task, tokenizer, pairs))
     if as_json:
         for (a, b), probability in zip(table.texts, probabilities, strict=True):

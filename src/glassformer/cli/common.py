@@ -45,8 +45,8 @@ DEVICE = typer.Option("auto", help="auto, cpu, cuda or mps.")
 ADAPTER = typer.Option(
     None, help="A folder with an adapter in PEFT's layout, to be merged into the model's weights."
 )
-INT8 = typer.Option(
-    False, "--int8", help="Round the weights to int8: smaller and faster to read, less exact."
+QUANTIZE = typer.Option(
+    None, help="Round the weights to int8 or int4: smaller and faster to read, less exact."
 )
 JSON = typer.Option(False, "--json", help="Print JSON, one object per line.")
 TEXTS = typer.Argument(None, help="Texts; - reads lines from stdin.")
@@ -63,6 +63,13 @@ SINGLE_DOCUMENT = typer.Option(False, "--single-document", help="The file, or st
 TOP_K = typer.Option(5, min=1, help="How many to show, best first.")
 
 JOINERS = "\u200c\u200d"  # inside Persian and Hindi words, and in emoji
+
+
+class Method(StrEnum):
+    """What --quantize may be."""
+
+    int8 = "int8"
+    int4 = "int4"
 
 
 class Precision(StrEnum):
@@ -103,10 +110,11 @@ def with_paths(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def open_model(
-    name: str, device: str, *, dtype: Precision | None = None, int8: bool = False,
+    name: str, device: str, *, dtype: Precision | None = None, quantize: Method | None = None,
     adapter: Path | None = None,
 ) -> Model:  # fmt: skip
-    """Load a model onto the device of --device, and merge the adapter of --adapter into it."""
+    """Load a model onto the device of --device, merge the adapter of --adapter into it, and
+    round its weights as --quantize says."""
     if " " in name and not expanded(name).exists():
         raise ConfigError(f"{name!r} is not a model: write the model first, then the text")
     import torch
@@ -118,7 +126,7 @@ def open_model(
     place = resolve_device(device, "--device")
     model = load(name, device=place, dtype=precision, adapter=adapter)
     model = model if adapter is None else model.merge_adapter()
-    return model.int8() if int8 else model
+    return model if quantize is None else model.quantize(quantize)
 
 
 def inputs(

@@ -15,7 +15,9 @@ from glassformer.cli.common import (
     DEVICE,
     JSON,
     MODEL,
+    QUANTIZE,
     TOP_K,
+    Method,
     grid,
     listing,
     open_model,
@@ -106,13 +108,14 @@ def similarity(
     prompt: str | None = PROMPT,
     adapter: Path | None = ADAPTER,
     device: str = DEVICE,
+    quantize: Method | None = QUANTIZE,
     as_json: bool = JSON,
 ) -> None:
     """The cosine similarity of each text with each."""
     compared = _gathered(inputs, file)
     if len(compared) < 2:
         raise ConfigError("give at least two texts, or --file")
-    loaded = open_model(model, device, adapter=adapter)
+    loaded = open_model(model, device, adapter=adapter, quantize=quantize)
     full = [text for text in compared if text.strip()]
     with warnings_on_stderr():
         vectors = loaded.embed(full, prompt_name=prompt_name, prompt=prompt, pool_by=pool)
@@ -142,11 +145,12 @@ def word(
     ),
     adapter: Path | None = ADAPTER,
     device: str = DEVICE,
+    quantize: Method | None = QUANTIZE,
     as_json: bool = JSON,
 ) -> None:
     """The vector of a word in its sentence, and its cosine to the same word in others."""
     compared = _gathered(others, file)
-    loaded = open_model(model, device, adapter=adapter)
+    loaded = open_model(model, device, adapter=adapter, quantize=quantize)
     import torch
 
     vector = loaded.word(sentence, word, layer=layer)

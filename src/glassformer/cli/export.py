@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from glassformer.cli.common import ADAPTER, Precision
+from glassformer.cli.common import ADAPTER, Method, Precision
 from glassformer.errors import ConfigError, InputError
 
 
@@ -18,8 +18,8 @@ def run(
     onnx: bool = typer.Option(
         False, "--onnx", help="Write ONNX files, checked in onnxruntime against the model."
     ),
-    int8: bool = typer.Option(
-        False, "--int8", help="With --onnx: round the weights to int8, with onnxruntime's tool."
+    quantize: Method | None = typer.Option(
+        None, help="Round the weights to int8 or int4; with --onnx to int8, by onnxruntime's tool."
     ),
     adapter: Path | None = ADAPTER,
     force: bool = typer.Option(False, help="Overwrite what is in the folder."),
@@ -27,8 +27,8 @@ def run(
 ) -> None:
     """Write a model as a folder that glassformer and transformers open, with a model card; or, with
     --onnx, for onnxruntime."""
-    if int8 and not onnx:
-        raise ConfigError("--int8 is a precision of ONNX files: write --onnx --int8")
+    if onnx and quantize == Method.int4:
+        raise ConfigError("--quantize int4: ONNX files are float32 or int8: write int8")
     if onnx and dtype is not None:
         raise ConfigError(f"--dtype {dtype}: ONNX files are float32 or int8: leave it out")
     try:
@@ -46,8 +46,9 @@ def run(
     loaded = loaded if adapter is None else loaded.merge_adapter()
     facts = {}
     if onnx:
-        facts["largest_difference"] = loaded.export_onnx(out, int8=int8)
+        facts["largest_difference"] = loaded.export_onnx(out, int8=quantize is not None)
     else:
+        loaded = loaded if quantize is None else loaded.quantize(quantize)
         loaded.export(out, name=Path(model).resolve().name.removesuffix(".gguf"))
     files = exported_files(out)
     if as_json:

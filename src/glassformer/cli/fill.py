@@ -13,7 +13,9 @@ from glassformer.cli.common import (
     DEVICE,
     JSON,
     MODEL,
+    QUANTIZE,
     TOP_K,
+    Method,
     listing,
     open_model,
     safe,
@@ -32,13 +34,14 @@ def run(
     top_k: int = TOP_K,
     adapter: Path | None = ADAPTER,
     device: str = DEVICE,
+    quantize: Method | None = QUANTIZE,
     as_json: bool = JSON,
 ) -> None:
     """Fill in every [MASK] of a text with its most likely words."""
     table = table_of(texts(text, file))
     from glassformer.inference.fill import fill, filled
 
-    task, tokenizer = open_model(model, device, adapter=adapter).able("fill")
+    task, tokenizer = open_model(model, device, adapter=adapter, quantize=quantize).able("fill")
     blanks_of = table.apply(lambda texts: fill(task, tokenizer, texts, top_k=top_k))
     console = Console(highlight=False)
     for masked, row_blanks in zip(table.texts, blanks_of, strict=True):

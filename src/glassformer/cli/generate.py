@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from glassformer.cli.common import ADAPTER, DEVICE, INT8, Precision, open_model, prose, texts
+from glassformer.cli.common import (
+    ADAPTER,
+    DEVICE,
+    QUANTIZE,
+    Method,
+    Precision,
+    open_model,
+    prose,
+    texts,
+)
 from glassformer.cli.generation_options import with_settings
 from glassformer.data.table_files import is_empty, table_of
 
@@ -28,7 +37,12 @@ def run(
     adapter: Path | None = ADAPTER,
     device: str = DEVICE,
     dtype: Precision | None = typer.Option(None, help="Precision; the model's, if not given."),
-    int8: bool = INT8,
+    quantize: Method | None = QUANTIZE,
+    draft: str | None = typer.Option(
+        None,
+        help="Guess the next tokens, for speed: `prompt` looks up the text itself; or a "
+        "smaller model with the same tokenizer. The text is the same.",
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
     **settings: Any,
 ) -> None:
@@ -41,9 +55,13 @@ def run(
     checked = read(Settings, settings, "generate")  # reported before torch is imported
     from glassformer.generate.job import generate, notes, prepare, stream
 
-    loaded = open_model(model, device, adapter=adapter, dtype=dtype, int8=int8)
+    loaded = open_model(model, device, adapter=adapter, dtype=dtype, quantize=quantize)
     full = [text for text in prompts.texts if not is_empty(text)]
-    job = prepare(loaded.task, loaded.tokenizer, loaded.origin, full, settings, batch_size)
+    guesser = draft if draft in (None, "prompt") else open_model(draft, device, dtype=dtype)
+    job = prepare(
+        loaded.task, loaded.tokenizer, loaded.origin, full, settings, batch_size,
+        draft=loaded.draft_task(guesser),
+    )  # fmt: skip
     for note in notes(job):
         typer.echo(f"glassformer: {note}", err=True)
     several = len(prompts.texts) * checked.num_return_sequences > 1 or checked.num_beams > 1

@@ -61,11 +61,14 @@ def serve(models: Sequence[str], device: str) -> list[ServedModel]:
     """Open the models; for a run folder, its result or its newest checkpoint."""
     from glassformer.studio.checkpoints import is_run, newest, step_of
     from glassformer.studio.samples import ServedModel
+    from glassformer.tasks.quantize import check_exact
 
     paths = {model: shipped_runs().get(model, Path(model)) for model in models}
     runs = {model: path for model, path in paths.items() if is_run(path)}
     folders = [str(newest(runs[model])) if model in runs else model for model in models]
     opened = [open_model(folder, device) for folder in folders]
+    for folder, loaded in zip(folders, opened, strict=True):
+        check_exact(loaded.task, folder)
     steps = [
         step_of(Path(folder)) if model in runs else None
         for model, folder in zip(models, folders, strict=True)

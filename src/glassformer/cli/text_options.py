@@ -20,8 +20,10 @@ from glassformer.cli.common import (
     FILE,
     JSON,
     MODEL,
+    QUANTIZE,
     SINGLE_DOCUMENT,
     TEXTS,
+    Method,
     inputs,
     open_model,
 )
@@ -31,7 +33,8 @@ from glassformer.errors import ConfigError
 if TYPE_CHECKING:
     from glassformer.loaded import Model
 
-LAST = ("out", "encoding", "adapter", "device", "as_json")  # in --help, after the command's own
+# In --help, after the command's own.
+LAST = ("out", "encoding", "adapter", "device", "quantize", "as_json")
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class TextOptions:
     encoding: str = ENCODING
     adapter: Path | None = ADAPTER
     device: str = DEVICE
+    quantize: Method | None = QUANTIZE
     as_json: bool = JSON
 
     def read(self, *, columns: int = 1, pair: bool = False, vectors: bool = False) -> DataTable:
@@ -71,7 +75,7 @@ class TextOptions:
         )  # fmt: skip
 
     def load(self) -> Model:
-        return open_model(self.model, self.device, adapter=self.adapter)
+        return open_model(self.model, self.device, adapter=self.adapter, quantize=self.quantize)
 
 
 def reads_texts(command: Callable[..., None]) -> Callable[..., None]:

@@ -17,8 +17,9 @@ from glassformer.cli.common import (
     COLUMN,
     DEVICE,
     ENCODING,
-    INT8,
     JSON,
+    QUANTIZE,
+    Method,
     inputs,
     open_model,
     prose,
@@ -71,7 +72,7 @@ def run(
     encoding: str = ENCODING,
     adapter: Path | None = ADAPTER,
     device: str = DEVICE,
-    int8: bool = INT8,
+    quantize: Method | None = QUANTIZE,
     as_json: bool = JSON,
     **settings: Any,
 ) -> None:
@@ -95,7 +96,7 @@ def run(
     output: list[str] = []
     cells: list[Cells] = []
     read = _read(texts, file, encoding) if table is None else table.texts
-    translations = _translate(_open(model, device, int8, adapter), read, group, options)
+    translations = _translate(_open(model, device, quantize, adapter), read, group, options)
     for number, translation in enumerate(translations):
         if translation.broken or not translation.complete:
             noteworthy.append(translation)
@@ -130,8 +131,8 @@ def _table(
     return None
 
 
-def _open(folder: str, device: str, int8: bool, adapter: Path | None) -> Model:
-    model = open_model(folder, device, adapter=adapter, int8=int8)
+def _open(folder: str, device: str, quantize: Method | None, adapter: Path | None) -> Model:
+    model = open_model(folder, device, adapter=adapter, quantize=quantize)
     model.able("translate")
     return model
 

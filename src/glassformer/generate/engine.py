@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -32,6 +33,8 @@ class Engine:
         kept: the engine is used for further calls, so it does not shrink at the end of one
     """
 
+    captures: ClassVar[bool] = True  # a GPU records its steps as CUDA graphs
+
     def __init__(
         self,
         task: Task,
@@ -54,7 +57,7 @@ class Engine:
         self.sources = [0] * (slots // beams)  # the length of each source
         self.free = set(range(slots))
         # Beams fork and end at every step: they would need a new graph each time.
-        captured = self.device.type == "cuda" and visitor is None and beams == 1
+        captured = self.device.type == "cuda" and visitor is None and beams == 1 and self.captures
         if compiled and not captured:
             raise InputError("compiled = True: only a GPU compiles its steps: leave it out")
         step: Step = self._step
@@ -115,7 +118,7 @@ class Engine:
         cache = self.cache
         for slot in self.free:
             if cache.counts[slot] + 1 >= self.capacity:  # nobody reads it: start again
-                cache.forget(slot)
+                cache.cut(slot)
         return self._step(tokens) if self._graphs is None else self._graphs(tokens, cache)
 
     def _step(self, tokens: Tensor) -> Tensor:
@@ -136,7 +139,7 @@ class Engine:
     def leave(self, slot: int) -> None:
         """Free a slot: it is computed and ignored until another prompt is read into it."""
         self.free.add(slot)
-        self.cache.forget(slot)
+        self.cache.cut(slot)
 
     def wipe(self, slot: int) -> None:
         """Zero what a slot holds: NaN there would spread to the next text, since 0 · NaN is NaN."""

@@ -15,6 +15,7 @@ from glassformer.generate.engine import Engine
 from glassformer.generate.generation import Generation, IncrementalDecoder, Stopped, decode_tokens
 from glassformer.generate.sampling import Request, generate_tokens
 from glassformer.generate.settings import Settings, settings_for
+from glassformer.generate.speculative import speculative_engine
 from glassformer.model import Visitor
 from glassformer.tasks import CausalLM, Ids, Task
 from glassformer.tasks.calls import wrong_kind
@@ -35,6 +36,7 @@ class GenerationJob:
     sources: Ids | None
     batch_size: int
     kept: Engine | None = None  # of the caller, reused for many calls
+    draft: Task | str | None = None  # guesses the next tokens: see `speculative`
 
     def engine(self, texts: slice = slice(None), visitor: Visitor | None = None) -> Engine:
         """An engine with room for these prompts and their new tokens."""
@@ -49,6 +51,8 @@ class GenerationJob:
         if self.kept is not None:
             self.kept.check_fits(self.task, longest, source, beams)
             return self.kept
+        if self.draft is not None:
+            return speculative_engine(self.task, self.draft, max(longest, 1))
         return Engine(
             self.task,
             slots=min(self.batch_size, count) if beams == 1 else count,
@@ -82,6 +86,7 @@ def prepare(
     options: Mapping[str, Any],
     batch_size: int | None = None,
     engine: Engine | None = None,
+    draft: Task | str | None = None,
 ) -> GenerationJob:
     """Check everything before anything is computed.
 
@@ -91,6 +96,7 @@ def prepare(
         options: fields of `Settings`
         batch_size: texts that are generated at once
         engine: of an earlier call, to use again
+        draft: a smaller model of the same tokens, or "prompt": texts are generated one by one
     """
     config = task.backbone.config
     if not isinstance(task, CausalLM):
@@ -107,17 +113,19 @@ def prepare(
     if settings.samples and settings.seed is None:
         settings = settings.model_copy(update={"seed": int(torch.randint(1 << 62, ()))})
     settings.check_fits(config.vocab_size)
+    if draft is not None and (settings.num_beams > 1 or engine is not None):
+        raise InputError("draft: it is for num_beams = 1 and no engine: leave it out")
     ids = _prompt_ids(tokenizer, prompts)
     for i, prompt in enumerate(ids):
         _check_prompt(i, prompt, config.vocab_size, config.max_length)
     batch_size = batch_size or BATCH_SIZE.get(task.device.type, 16)
     if config.family != "seq2seq":
-        return GenerationJob(task, tokenizer, settings, ids, None, batch_size, engine)
+        return GenerationJob(task, tokenizer, settings, ids, None, batch_size, engine, draft)
     start = settings.decoder_start_token_id
     if start is None:
         raise ConfigError("decoder_start_token_id: the model has none: write one")
     starts = [[start] for _ in ids]
-    return GenerationJob(task, tokenizer, settings, starts, ids, batch_size, engine)
+    return GenerationJob(task, tokenizer, settings, starts, ids, batch_size, engine, draft)
 
 
 def generate(job: GenerationJob) -> list[Generation]:

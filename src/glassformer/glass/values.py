@@ -17,6 +17,7 @@ from glassformer.glass.recorder import modules
 from glassformer.glass.stacks import attentions, place
 from glassformer.model import Attention
 from glassformer.precision import widen
+from glassformer.tasks.quantize import check_exact
 
 
 def value_weighted(model: nn.Module, trace: RecordedTensors, stack: str) -> Tensor:  # (L, H, T, S)
@@ -49,6 +50,7 @@ def _sent(model: nn.Module, trace: RecordedTensors, here: str) -> Tensor:  # (H,
     attention = modules(model).get(here)
     if not isinstance(attention, Attention):
         raise InputError(f"this trace is of another model: this one has no {here!r}")
+    check_exact(attention, here)
     v = widen(trace[f"{here}.v"])  # (S, G, Dv)
     v = v.repeat_interleave(attention.heads // v.shape[1], 1)  # (S, H, Dv)
     out = attention.output.weight.detach().to(v).unflatten(1, (attention.heads, -1))  # (C, H, Dv)

@@ -17,9 +17,9 @@ from glassformer.adapters import Adapter, merged, read_adapter, routed, write_ad
 from glassformer.checkpoint import Origin
 from glassformer.checkpoint.load import new_origin
 from glassformer.errors import InputError, shown
-from glassformer.generate.int8 import is_int8
 from glassformer.loaded.base import ModelBase
 from glassformer.tasks import Task
+from glassformer.tasks.quantize import quantization
 from glassformer.text import Tokenizer, is_one, items_of
 
 NAMES = "a name, or one for each text"
@@ -48,10 +48,10 @@ class AdaptedModel(ModelBase, ABC):
         """
         if name is not None and (not isinstance(name, str) or not name):
             raise InputError(f"add_adapter: name = {shown(name)}: write a text")
-        if is_int8(self.task):
+        if (method := quantization(self.task)) is not None:
             raise InputError(
-                "add_adapter: int8 weights take no adapter: load the model again, add and merge "
-                "the adapter, and call int8() last"
+                f"add_adapter: {method} weights take no adapter: load the model again, add and "
+                f"merge the adapter, and call quantize({method!r}) last"
             )
         name = name or Path(folder).resolve().name
         if name in self.adapters:
@@ -79,7 +79,7 @@ class AdaptedModel(ModelBase, ABC):
     def merge_adapter(self) -> Self:
         """Add the adapter of `load` or `with_adapter` to the weights, in place.
 
-        Returns the model itself: a plain model, to be saved, exported or rounded to int8. Weights
+        Returns the model itself: a plain model, to be saved, exported or quantized. Weights
         that the file has in half precision are rounded to it, as PEFT does.
 
         Examples:
@@ -192,7 +192,7 @@ def _origin(task: Task, origin: Origin | None, *, new_head: bool) -> Origin | No
 def _own_modules(task: Task) -> Task:
     """A copy that shares the memory of the weights, but no module and no parameter.
 
-    So moving it, or rounding it to int8, leaves the model without the adapter as it is.
+    So moving it, or quantizing it, leaves the model without the adapter as it is.
     """
     own: dict[int, Any] = {
         id(p): nn.Parameter(p.detach(), p.requires_grad) for p in task.parameters()

@@ -21,11 +21,11 @@ from glassformer.checkpoint import (
 )
 from glassformer.config import ModelConfig
 from glassformer.errors import CheckpointError, InputError, shown
-from glassformer.generate.int8 import check_not_int8, to_int8
 from glassformer.inference import EmbeddingConfig
 from glassformer.model import Batch, Cache, Visitor
 from glassformer.precision import dtype_name
 from glassformer.tasks import Output, Task
+from glassformer.tasks.quantize import count_parameters, quantization, quantize, read_method
 from glassformer.text import Tokenizer
 from glassformer.text.sentencepiece import MODEL_FILES
 
@@ -109,7 +109,9 @@ class ModelBase(nn.Module, ABC):
 
     def __repr__(self) -> str:
         config, dtype = self.config, dtype_name(self.task.backbone.token_embedding.dtype)
-        count = sum(parameter.numel() for parameter in self.parameters())
+        dtype = quantization(self.task) or dtype
+        count = count_parameters(self.task)
+        count += sum(parameter.numel() for parameter in self.sentence_layers.parameters())
         return (
             f"Model({config.family}, {self.task.spec.kind}, {config.depth} layers of width "
             f"{config.width}, {count:,} parameters, {dtype} on {self.device})"
@@ -127,33 +129,38 @@ class ModelBase(nn.Module, ABC):
         inference.check_kind(task, call)
         return task, self._tokenizer()
 
-    def int8(self) -> Self:
-        """Round all weights to int8, in place: smaller and faster to read, less exact.
+    def quantize(self, method: str) -> Self:
+        """Round the weights to "int8" or "int4", in place: smaller and faster to read, less exact.
 
-        Returns the model itself. It can no longer be trained or saved.
+        int8 rounds the inputs of the linear layers, too, on processors that multiply integers. int4
+        is for generating one text at a time; its output layer is int8. Returns the model itself. It
+        can be saved, and no longer be trained.
 
         Examples:
-            >>> small = gf.load("gf-decoder").int8()
+            >>> small = gf.load("gf-decoder").quantize("int8")
         """
-        self._check_merged("int8")
+        self._check_merged("quantize")
         if self.adapters:
             raise InputError(
-                f"int8: adapters are attached ({', '.join(map(repr, self.adapters))}), which need "
-                "the exact weights: call with_adapter(name).merge_adapter() first, or load the "
-                "model without them"
+                f"quantize: adapters are attached ({', '.join(map(repr, self.adapters))}), which "
+                "need the exact weights: call with_adapter(name).merge_adapter() first, or load "
+                "the model without them"
             )
-        to_int8(self.task)
+        chosen = read_method(method)
+        if (known := quantization(self.task)) is not None:
+            raise InputError(f"quantize: the weights are {known} already: load the model again")
+        quantize(self.task, chosen)
         return self
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write a folder that `load` and Hugging Face's transformers open.
 
-        A model that was loaded is written back as it was, bit for bit.
+        A model that was loaded is written back as it was, bit for bit. Only `load` opens the folder
+        of a quantized model.
 
         Examples:
             >>> encoder.save("copy")
         """
-        check_not_int8(self.task)
         self._check_merged("save")
         notes = {} if self.origin is not None else self._fingerprint()
         save_task(self.task, folder, self.origin, self._files(), notes)
@@ -167,10 +174,9 @@ class ModelBase(nn.Module, ABC):
         Examples:
             >>> encoder.export("published", name="my encoder")
         """
-        check_not_int8(self.task)
         self._check_merged("export")
         folder_name = Path(folder).resolve().name
-        precision = dtype_name(storage_dtype(self.task, self.origin))
+        precision = quantization(self.task) or dtype_name(storage_dtype(self.task, self.origin))
         card = model_card(self.task, name or folder_name, precision, folder_name)
         files = {"README.md": card.encode(), **self._files()}
         save_task(self.task, folder, self.origin, files, self._fingerprint())
@@ -194,7 +200,10 @@ class ModelBase(nn.Module, ABC):
             >>> model.export_onnx("onnx") < 1e-4
             True
         """
-        check_not_int8(self.task)
+        if (method := quantization(self.task)) is not None:
+            raise InputError(
+                f"export_onnx: the weights are {method}: load the model again, and write int8=True"
+            )
         self._check_merged("export_onnx")
         text = config_text(self.task, self.origin, self._fingerprint())
         files = {**self._files(), "config.json": text.encode()}

@@ -6,14 +6,14 @@ from abc import ABC
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Unpack
 
-from glassformer.errors import InputError
+from glassformer.errors import InputError, shown
 from glassformer.generate.chat import prepare_chat
 from glassformer.generate.engine import Engine
 from glassformer.generate.generation import Generation
 from glassformer.generate.job import GenerationJob, by_adapter, generate, prepare, stream
 from glassformer.generate.settings import GenerationOptions
 from glassformer.loaded.adapting import AdaptedModel, AdapterChoice, adapter_names
-from glassformer.tasks import Ids
+from glassformer.tasks import Ids, Task
 from glassformer.text import is_one
 from glassformer.text.chat import Message
 
@@ -24,7 +24,8 @@ class GeneratingModel(AdaptedModel, ABC):
     def generate(
         self, prompts: str | Iterable[str] | Iterable[int] | Ids, *,
         batch_size: int | None = None, engine: Engine | None = None,
-        adapter: AdapterChoice = None, **settings: Unpack[GenerationOptions],
+        adapter: AdapterChoice = None, draft: GeneratingModel | str | None = None,
+        **settings: Unpack[GenerationOptions],
     ) -> list[Generation]:  # fmt: skip
         """Continue each prompt; greedily, unless the settings say otherwise.
 
@@ -35,6 +36,9 @@ class GeneratingModel(AdaptedModel, ABC):
             engine: from `engine`, to be used for many calls
             adapter: the name of an adapter, or one for each prompt; prompts with the same adapter
                 are generated at once, and None is the model without one
+            draft: guesses the next tokens, which the model then reads at once: a smaller model with
+                the same tokenizer, or "prompt" to look up the text itself. Texts are generated one
+                by one, faster if the guesses are good, and are the same as without
             settings: those of transformers, such as max_new_tokens, temperature, top_p, num_beams:
                 the fields of `generate.settings.Settings`
 
@@ -45,7 +49,9 @@ class GeneratingModel(AdaptedModel, ABC):
             >>> len(story.ids), story.text
             (5, ...)
         """
-        job = self._job(prompts, settings, batch_size, engine)
+        job = self._job(prompts, settings, batch_size, engine, draft)
+        if draft is not None and adapter is not None:
+            raise InputError("draft: there is an adapter, too: merge it first, or leave it out")
         if adapter is None:
             return generate(job)
         one = is_one(adapter)
@@ -77,22 +83,42 @@ class GeneratingModel(AdaptedModel, ABC):
         )  # fmt: skip
 
     def stream(
-        self, prompt: str | Sequence[int], **settings: Unpack[GenerationOptions]
-    ) -> Iterator[str]:
+        self, prompt: str | Sequence[int], *, draft: GeneratingModel | str | None = None,
+        **settings: Unpack[GenerationOptions],
+    ) -> Iterator[str]:  # fmt: skip
         """Like `generate` for one prompt: yields the pieces of its text as they are generated.
 
         Examples:
             >>> text = "".join(decoder.stream("Once upon a time", max_new_tokens=5))
         """
-        return stream(self._job([prompt], settings))
+        return stream(self._job([prompt], settings, draft=draft))
 
     def _job(
         self, prompts: Any, settings: GenerationOptions, batch_size: int | None = None,
-        engine: Engine | None = None,
+        engine: Engine | None = None, draft: GeneratingModel | str | None = None,
     ) -> GenerationJob:  # fmt: skip
         return prepare(
-            self.task, self.tokenizer, self.origin, prompts, settings, batch_size, engine
-        )
+            self.task, self.tokenizer, self.origin, prompts, settings, batch_size, engine,
+            self.draft_task(draft),
+        )  # fmt: skip
+
+    def draft_task(self, draft: GeneratingModel | str | None) -> Task | str | None:
+        """The task of a draft; InputError if it has another tokenizer.
+
+        Examples:
+            >>> decoder.draft_task("prompt")
+            'prompt'
+        """
+        if draft is None or isinstance(draft, str):
+            return draft
+        if not isinstance(draft, GeneratingModel):
+            raise InputError(f"draft = {shown(draft)}: write 'prompt', or give a model")
+        mine, its = self.tokenizer, draft.tokenizer
+        if mine is not None and its is not None and mine.fingerprint != its.fingerprint:
+            raise InputError(
+                "draft: its tokenizer is another one: give a smaller model with the same tokenizer"
+            )
+        return draft.task
 
     def chat(
         self, messages: str | Sequence[Message], *, template: str | None = None,

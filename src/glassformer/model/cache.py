@@ -99,13 +99,16 @@ class Cache:
 
         When the cache was empty, the new ones are all there are: they are returned as they came.
         """
-        text, slot = where
-        every_k, every_v = self.keys[layer], self.values[layer]
-        every_k[text, :, slot] = k.to(every_k.dtype)
-        every_v[text, :, slot] = v.to(every_v.dtype)
+        every_k, every_v, (text, slot) = self.keys[layer], self.values[layer], where
+        even, end = self.reach is None and keys.exact and len(set(self.counts)) == 1, keys.longest
+        for every, new in ((every_k, k), (every_v, v)):
+            if even:  # the same slots of all texts
+                every[:, :, self.longest : end] = new.unflatten(0, (len(every), -1)).transpose(1, 2)
+            else:
+                every[text, :, slot] = new.to(every.dtype)
         if self.reach is None and self.longest == 0:
             return k, v
-        return every_k[:, :, : keys.longest], every_v[:, :, : keys.longest]
+        return every_k[:, :, :end], every_v[:, :, :end]
 
     def remember(self, layer: int, k: Tensor, v: Tensor, memory: Sequences) -> None:
         """Keep the source's keys and values: cross attention needs them at every step."""
@@ -149,10 +152,10 @@ class Cache:
             counts[text * self.beams : (text + 1) * self.beams] = [count] * self.beams
         self.counts = tuple(counts)
 
-    def forget(self, text: int) -> None:
-        """Empty this text's slots."""
-        self.lengths[text] = 0
-        self.counts = (*self.counts[:text], 0, *self.counts[text + 1 :])
+    def cut(self, text: int, length: int = 0) -> None:
+        """Keep the first `length` tokens of this text."""
+        self.lengths[text] = length
+        self.counts = (*self.counts[:text], length, *self.counts[text + 1 :])
 
     def select(self, index: Tensor) -> None:
         """Text i becomes what text index[i] was: beams fork, finished texts leave."""

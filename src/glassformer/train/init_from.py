@@ -18,6 +18,7 @@ from glassformer.recipe.schema import Recipe, model_config, with_dropout
 from glassformer.tasks import Task, build_task
 from glassformer.tasks.calls import FAMILIES
 from glassformer.tasks.heads import Labels
+from glassformer.tasks.quantize import quantization
 from glassformer.text import Tokenizer
 
 # Until the tokenizer is known: a model that generates must have these tokens.
@@ -130,6 +131,11 @@ def _load(recipe: Recipe, source: str, labels: tuple[str, ...], log: Callable[[s
         config = with_dropout(recipe, read_configs(folder)[0], source)
         return build_task(config, objective.task_config(recipe, config, labels)).train()
     task, _ = load_task(folder)
+    if (method := quantization(task)) is not None:
+        raise ConfigError(
+            f"{source}: init_from = {str(recipe.init_from)!r}: its weights are {method}, which "
+            "cannot be trained: write the model that it was made from"
+        )
     config = with_dropout(recipe, task.backbone.config, source)
     spec = objective.task_config(recipe, config, labels)
     keeps_head = objective.keeps_head(recipe, task.spec, spec)

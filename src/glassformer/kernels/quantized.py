@@ -1,0 +1,210 @@
+"""Products with int8 and int4 weights on a CPU.
+
+    int8   W ≈ scale · Q    Q from −119 to 119, a scale for each row
+    int4   W ≈ scale · Q + offset    Q from −8 to 7, both for each 32 numbers of a row
+
+A decoding step reads every weight once, so fewer bytes are a faster step. Several kernels compute
+such a product, and which is fast depends on the processor: they are tried once in a process.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Literal, TypeAlias, get_args
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+Method = Literal["int8", "int4"]
+METHODS: tuple[Method, ...] = get_args(Method)
+MOST_INT8 = 119  # 16 · 7 + 7: the most that two 4-bit halves hold
+MOST_INPUT = 127
+OUTLIER = 8  # a number so many times as large as the root mean square of its token
+GROUP = 32  # numbers of a row that share a scale and an offset of int4
+SPREADS = (1.0, 0.95, 0.9, 0.85, 0.8)  # parts of a group's range that are tried
+TRIED = (1, 512, 512)  # rows, inputs and outputs of the product that is measured
+
+Product: TypeAlias = Callable[[Tensor, Tensor | None], Tensor]  # (n, in), bias → (n, out)
+# Q (out, in), and the scales: int8 (out, 1), int4 (out, groups, 2) with the offsets
+Kernel: TypeAlias = Callable[[Tensor, Tensor], Product]
+
+
+def product(method: Method, values: Tensor, scale: Tensor) -> Product:
+    """x, bias ↦ x Wᵀ + bias by the fastest kernel of this machine."""
+    if values.device.type != "cpu":
+        return plain(values, scale)
+    return KERNELS[method][fastest(method)](values, scale)
+
+
+def plain(values: Tensor, scale: Tensor) -> Product:
+    """Multiply out the weights at each call: on every device, and the reference for the others."""
+
+    def multiply(x: Tensor, bias: Tensor | None) -> Tensor:
+        return F.linear(x, dequantized(values, scale).to(x.dtype), bias)
+
+    return multiply
+
+
+def dequantized(values: Tensor, scale: Tensor) -> Tensor:  # (out, in)
+    if scale.dim() == 2:
+        return values * scale
+    lines = scale.float()[:, :, :, None]  # (out, groups, 2, 1)
+    groups = values.unflatten(1, (-1, GROUP))
+    weight: Tensor = (groups * lines[:, :, 0] + lines[:, :, 1]).flatten(1)
+    return weight
+
+
+def integer(values: Tensor, scale: Tensor) -> Product:
+    """int8 × int8 with exact sums: a token has the same output alone and in a batch.
+
+    The input is rounded, too: x ≈ largest / 127 · (high + low / 128), two int8 numbers. `low` is
+    left out for tokens without outliers, whose numbers use the range of `high` well.
+    """
+    transposed, factor = values.T, scale[:, 0] / MOST_INPUT
+    least = MOST_INPUT / OUTLIER * math.sqrt(values.shape[1])
+
+    def multiply(x: Tensor, bias: Tensor | None) -> Tensor:
+        x = x.float()
+        largest = torch.linalg.vector_norm(x, torch.inf, 1, keepdim=True).clamp_(min=1e-12)
+        scaled = x * (MOST_INPUT / largest)
+        high = scaled.round()
+        coarse = (torch.linalg.vector_norm(scaled, 2, 1) < least).nonzero()[:, 0]
+        if not len(coarse):
+            sums = torch._int_mm(high.to(torch.int8), transposed)
+        else:
+            low = (scaled[coarse] - high[coarse]).mul_(128).round_()
+            both = torch._int_mm(torch.cat([high, low]).to(torch.int8), transposed).float()
+            sums = both[: len(x)].index_add(0, coarse, both[len(x) :], alpha=1 / 128)
+        y = sums * factor
+        return y.mul_(largest) if bias is None else torch.addcmul(bias, y, largest)
+
+    return multiply
+
+
+def int4_pack(values: Tensor, scale: Tensor) -> Product:
+    """torch's kernel for groups of int4 weights on x86; the input is rounded to bfloat16."""
+    packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(values.int() + 8, 1)
+    pairs = scale.transpose(0, 1).contiguous()  # (groups, out, 2)
+
+    def multiply(x: Tensor, bias: Tensor | None) -> Tensor:
+        y: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(x.bfloat16(), packed, GROUP, pairs)
+        return y.float() if bias is None else y + bias
+
+    return multiply
+
+
+def dynamic_int4(values: Tensor, scale: Tensor) -> Product:
+    """torch's kernel for int4 weights on ARM, which rounds the input to int8, token by token. It
+    knows no offsets: they are multiplied with the sum of each group."""
+    multiply = _dynamic(values, scale[:, :, 0])
+    offsets = scale[:, :, 1].float()  # (out, groups)
+
+    def with_offsets(x: Tensor, bias: Tensor | None) -> Tensor:
+        sums = x.float().unflatten(1, (-1, GROUP)).sum(2)
+        return multiply(x, None).add_(F.linear(sums, offsets, bias))
+
+    return with_offsets
+
+
+def two_halves(values: Tensor, scale: Tensor) -> Product:
+    """int8 as two products of the same kernel: Q = 16 · high + low."""
+    high = (values.int() + 8) // 16
+    low = values.int() - 16 * high
+    upper, lower = _dynamic(high, 16 * scale), _dynamic(low, scale)
+    return lambda x, bias: lower(x, bias).add_(upper(x, None))
+
+
+def _dynamic(values: Tensor, scale: Tensor) -> Product:
+    """The kernel itself, with a scale for each row or each group of a row."""
+    (outputs, inputs), group = values.shape, values.shape[1] // scale.shape[1]
+    packed = torch.ops.aten._dyn_quant_pack_4bit_weight(
+        nibbles(values), scale.contiguous(), None, group, inputs, outputs
+    )
+
+    def multiply(x: Tensor, bias: Tensor | None) -> Tensor:
+        y: Tensor = torch.ops.aten._dyn_quant_matmul_4bit(x.float(), packed, group, inputs, outputs)
+        return y if bias is None else y + bias
+
+    return multiply
+
+
+KERNELS: Mapping[Method, Mapping[str, Kernel]] = {
+    "int8": {"integer": integer, "two halves": two_halves, "plain": plain},
+    "int4": {"int4 pack": int4_pack, "dynamic int4": dynamic_int4, "plain": plain},
+}
+
+
+@cache
+def fastest(method: Method) -> str:
+    """The name of the fastest kernel of this machine, measured once in a process."""
+    return min(times := measured(method), key=lambda name: times[name])
+
+
+def measured(method: Method) -> dict[str, float]:
+    """The seconds of one product with each kernel that works here."""
+    rows, inputs, outputs = TRIED
+    values = torch.zeros(outputs, inputs, dtype=torch.int8)
+    scale = torch.ones(outputs, 1)
+    if method == "int4":
+        scale = scale.bfloat16()[:, :, None].expand(-1, inputs // GROUP, 2).contiguous()
+    x, times = torch.ones(rows, inputs), {}
+    for name, kernel in KERNELS[method].items():
+        try:
+            multiply = kernel(values, scale)
+            multiply(x, None)
+        except (AttributeError, NotImplementedError, RuntimeError):  # not in this torch
+            continue
+        times[name] = min(_seconds(multiply, x) for _ in range(5))
+    return times
+
+
+def _seconds(multiply: Product, x: Tensor) -> float:
+    begin = time.perf_counter()
+    multiply(x, None)
+    return time.perf_counter() - begin
+
+
+def round_int8(weight: Tensor) -> tuple[Tensor, Tensor]:  # (out, in) → (out, in), (out, 1)
+    """The nearest integers, with the largest of each row at ±119."""
+    scale = weight.abs().amax(1, keepdim=True).clamp(min=1e-12) / MOST_INT8
+    return (weight / scale).round().to(torch.int8), scale
+
+
+def round_int4(weight: Tensor) -> tuple[Tensor, Tensor]:  # (out, in) → (out, in), (out, groups, 2)
+    """The integers, scale and offset of each group with the least squared error of several trials.
+
+    A trial spreads the integers over a part of the group's range, rounds to the nearest, and fits
+    scale and offset to them by least squares.
+    """
+    groups = weight.unflatten(1, (-1, GROUP))  # (out, groups, 32)
+    low, high = groups.aminmax(dim=2, keepdim=True)
+    mean = groups.mean(2, keepdim=True)
+    best = torch.full_like(mean, torch.inf)
+    values, lines = torch.zeros_like(groups), torch.zeros_like(groups[:, :, :2])
+    for part in SPREADS:
+        step = part * (high - low) / 15
+        q = ((groups - part * low) / torch.where(step == 0, 1.0, step)).round_().clamp_(0, 15) - 8
+        centred = q - q.mean(2, keepdim=True)
+        scale = (centred * groups).sum(2, keepdim=True)
+        scale /= centred.square().sum(2, keepdim=True).clamp_(min=1)
+        offset = mean - scale * q.mean(2, keepdim=True)
+        error = (q * scale + offset - groups).square_().sum(2, keepdim=True)
+        better = error < best
+        best, values = torch.where(better, error, best), torch.where(better, q, values)
+        lines = torch.where(better, torch.cat([scale, offset], 2), lines)
+    return values.flatten(1).to(torch.int8), lines.bfloat16()
+
+
+def nibbles(values: Tensor) -> Tensor:  # (out, in) → (out, in / 2)
+    """Two int4 in a byte: the even columns in its low half."""
+    unsigned = (values + 8).to(torch.uint8)
+    return unsigned[:, ::2] | (unsigned[:, 1::2] << 4)
+
+
+def from_nibbles(packed: Tensor) -> Tensor:  # (out, in / 2) → (out, in)
+    pairs = torch.stack([packed & 15, packed >> 4], 2)
+    return pairs.flatten(1).to(torch.int8) - 8
