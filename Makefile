@@ -39,7 +39,7 @@ browser:
 check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/oxlint --quiet --deny-warnings src/glassformer/studio/web
+	$(BIN)/oxlint --quiet --deny-warnings src/glassformer/studio/web src/glassformer/serve/web
 	$(BIN)/mypy
 
 # Two workers; each takes half of the files, then steals from the other.
