@@ -143,8 +143,8 @@ def test_clients_take_turns(client) -> None:
         assert queue.put(CallWork("second", later, "embed", ["x"], [2], {}))
         assert not queue.put(CallWork("first", later, "embed", ["x"], [495], {}))
         order = []
-        while (unit := queue.take("call")) is not None:
-            order.append(unit.work.client)
+        while unit := queue.take("call", 1):
+            order.append(unit[0].work.client)
         assert queue.tokens == 0 and not queue.by_client
         return order
 
@@ -164,7 +164,7 @@ def test_a_client_that_leaves_is_out_of_the_batch_within_two_steps(models) -> No
         for work in (gone, stays):
             scheduler.submit(work)
         await gone.choices.get()
-        gone.left, at = True, scheduler.steps
+        gone.cancelled, at = True, scheduler.steps
         while any(unit.work is gone for unit in list(scheduler.running.values())):
             await asyncio.sleep(0)
         assert scheduler.steps - at <= 2

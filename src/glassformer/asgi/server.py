@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+from collections.abc import Callable
+from types import FrameType
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -13,16 +15,18 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from glassformer.errors import ConfigError
 
 HEADER_SECONDS = 5.0  # from the first byte, or the connection, to the end of the headers
-SHUTDOWN_SECONDS = (
-    2  # how long Ctrl-C waits for an unfinished request, if the caller does not choose
-)
+WRITE_SECONDS = 30.0  # that a client may read nothing of its response
+# How long Ctrl-C waits for an unfinished request, if the caller does not choose.
+SHUTDOWN_SECONDS = 2
 HERE = "127.0.0.1"  # this machine only
 
 
 class TimedProtocol(H11Protocol):
-    """Closes a connection whose headers do not arrive: uvicorn would keep it forever."""
+    """Closes a connection whose headers do not arrive, or whose client stops reading: uvicorn
+    would keep both forever."""
 
     timer: asyncio.TimerHandle | None = None
+    write_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -37,7 +41,21 @@ class TimedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop()
+        self._stop_writing_timer()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Called when the client reads too slowly and the buffer is full."""
+        super().pause_writing()
+        self._start_writing_timer()
+
+    def resume_writing(self) -> None:
+        self._stop_writing_timer()
+        super().resume_writing()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._start_writing_timer()  # closing waits until the client has read everything
 
     def _waits(self) -> bool:
         """Whether the next bytes are headers."""
@@ -46,20 +64,51 @@ class TimedProtocol(H11Protocol):
     def _start(self) -> None:
         self.timer = self.loop.call_later(HEADER_SECONDS, self.transport.close)
 
+    def _start_writing_timer(self) -> None:
+        if self.write_timer is None:
+            self.write_timer = self.loop.call_later(WRITE_SECONDS, self.transport.abort)
+
+    def _stop_writing_timer(self) -> None:
+        if self.write_timer is not None:
+            self.write_timer.cancel()
+            self.write_timer = None
+
     def _stop(self) -> None:
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
 
 
-def server(app: ASGIApp, *, shutdown_seconds: int = SHUTDOWN_SECONDS) -> uvicorn.Server:
-    """A server for an app; `run(sockets=[…])` serves until it is interrupted."""
-    return uvicorn.Server(
-        uvicorn.Config(
-            app, http=TimedProtocol, ws="none", log_level="warning", server_header=False,
-            timeout_graceful_shutdown=shutdown_seconds,
-        )
+class SignallingServer(uvicorn.Server):
+    """Reports at once that it is interrupted: uvicorn reports it when all connections have ended.
+
+    Args:
+        on_exit: called when a signal arrives
+    """
+
+    def __init__(self, config: uvicorn.Config, on_exit: Callable[[], None]) -> None:
+        super().__init__(config)
+        self.on_exit = on_exit
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.on_exit()
+        super().handle_exit(sig, frame)
+
+
+def server(
+    app: ASGIApp, *, shutdown_seconds: int = SHUTDOWN_SECONDS,
+    on_exit: Callable[[], None] = lambda: None,
+) -> uvicorn.Server:  # fmt: skip
+    """A server for an app; `run(sockets=[…])` serves until it is interrupted.
+
+    Args:
+        on_exit: called when a signal arrives, before unfinished requests are waited for
+    """
+    config = uvicorn.Config(
+        app, http=TimedProtocol, ws="none", log_level="warning", server_header=False,
+        timeout_graceful_shutdown=shutdown_seconds, proxy_headers=False,
     )  # fmt: skip
+    return SignallingServer(config, on_exit)
 
 
 def listen(port: int, host: str = HERE) -> socket.socket:

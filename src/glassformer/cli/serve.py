@@ -14,6 +14,9 @@ from glassformer.cli.studio import names
 from glassformer.errors import ConfigError, check_installed
 
 HERE = ("127.0.0.1", "::1", "localhost")
+# A decoding step on a GPU takes about a millisecond and releases Python's lock several times: the
+# event loop must not keep the lock for the usual 5 milliseconds each time.
+SWITCH_SECONDS = 0.0002
 
 
 def run(
@@ -80,7 +83,10 @@ def run(
         # uvicorn drains on these signals, then raises them again: then the process just ends.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
-        server(app, shutdown_seconds=max(1, round(timeout))).run(sockets=[listening])
+        sys.setswitchinterval(SWITCH_SECONDS)
+        seconds = max(1, round(timeout))
+        running = server(app, shutdown_seconds=seconds, on_exit=hosted.drain)
+        running.run(sockets=[listening])
 
 
 def _log_to_stderr(lines: logging.Formatter) -> None:

@@ -245,9 +245,10 @@ class RunningBatch:
     def _numbers(self) -> Tensor:  # (B,) or (B, n)
         """The tokens, and what else the settings ask for: see `_choices`."""
         settings = [text.settings for text in self.texts if text is not None]
-        columns = [self.tokens[:, None]]
-        if self.checks_finite:
-            columns.append(self.logits.amax(-1, keepdim=True).isfinite())
+        tokens = self.tokens
+        if self.checks_finite:  # -1 is no token
+            tokens = torch.where(self.logits.amax(-1).isfinite(), tokens, -1)
+        columns = [tokens[:, None]]
         if any(each.logprobs for each in settings):
             own = self.logits.log_softmax(-1)
             columns.append(own.gather(1, self.tokens[:, None]))
@@ -255,7 +256,7 @@ class RunningBatch:
                 best, ids = largest(own, min(most, self.vocab))
                 columns += [ids, best]
         if len(columns) == 1:
-            return self.tokens
+            return tokens
         return torch.cat([column.to(self.wide) for column in columns], 1)
 
     def _choices(self, copied: AsyncTokens) -> Iterator[Choice]:
@@ -265,14 +266,14 @@ class RunningBatch:
             if text is None:
                 continue
             token, *rest = rows[slot]
-            finite = not self.checks_finite or bool(rest.pop(0))
+            finite = token >= 0
             logprob: float | None = None
             top: tuple[tuple[int, float], ...] = ()
             if text.settings.logprobs:
                 half = len(rest) // 2
                 best = zip(map(int, rest[1 : half + 1]), rest[half + 1 :], strict=True)
                 logprob, top = rest[0], tuple(best)[: text.settings.top_logprobs]
-            stopped = text.add(int(token))
+            stopped = text.add(int(token)) if finite else None
             if stopped is not None or not finite:
                 self.texts[slot] = None
                 self.engine.leave(slot)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any
@@ -36,7 +37,7 @@ def create_app(state: ServeState, *, hosts: Collection[str] | None, log_text: bo
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        state.host.close()
+        await asyncio.to_thread(state.host.close)
 
     app = FastAPI(
         title="glassformer", version=__version__, docs_url=None, redoc_url=None,

@@ -68,8 +68,8 @@ class Gate:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers, start, status = headers_of(scope), time.monotonic(), [499]
-        given = headers.get("x-request-id", [""])[0]
-        id = given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        own_id = headers.get("x-request-id", [""])[0]
+        id = own_id if REQUEST_ID.fullmatch(own_id) else uuid.uuid4().hex
         address = str((scope.get("client") or ("",))[0])
         info = new_info(id, address, None, self.state.seconds)
         scope["glassformer"] = info
@@ -84,8 +84,11 @@ class Gate:
         try:
             try:
                 self._check(scope, headers)
+                if scope["path"] not in FORM_PATHS:  # there the key may be in the body
+                    self._admit(scope, headers, b"", info)
                 body = await _in_time(receive)
-                self._admit(scope, headers, body, info)
+                if scope["path"] in FORM_PATHS:
+                    self._admit(scope, headers, body, info)
             except Refused as refused:
                 content = error_body(scope["path"], refused.status, refused.line)
                 await respond(reply, refused.status, content, refused.headers)
@@ -110,13 +113,13 @@ class Gate:
         """Find the key and the deadline."""
         path = scope["path"]
         if self.state.keys and path not in PUBLIC:
-            info.key = self._key(headers, body if path in FORM_PATHS else b"")
+            info.key = self._key(headers, body)
             info.client = info.key.name
-        wish = (headers.get("x-request-timeout") or [""])[0]
-        if re.fullmatch(r"\d{1,6}(\.\d{1,3})?", wish):
-            info.deadline = min(info.deadline, time.monotonic() + float(wish))
-        elif wish:
-            raise Refused(400, f"X-Request-Timeout: {wish!r:.40}: write a number of seconds")
+        seconds = (headers.get("x-request-timeout") or [""])[0]
+        if re.fullmatch(r"\d{1,6}(\.\d{1,3})?", seconds):
+            info.deadline = min(info.deadline, time.monotonic() + float(seconds))
+        elif seconds:
+            raise Refused(400, f"X-Request-Timeout: {seconds!r:.40}: write a number of seconds")
 
     def _key(self, headers: Headers, body: bytes) -> ClientKey:
         scheme, _, secret = (headers.get("authorization") or [""])[0].partition(" ")

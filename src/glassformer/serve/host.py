@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -16,6 +17,7 @@ from glassformer.loaded import Model, load
 from glassformer.serve.scheduler import Scheduler
 from glassformer.text.languages import Languages
 
+CLOSE_SECONDS = 30.0  # that the end of the server waits for the models
 PART = re.compile(r"\w[\w.+-]{0,127}")  # of a model's name: no part begins with a point
 # Translation models of two languages have no tokens for them; by custom their name has the codes.
 PAIR = re.compile(r"(?:.*[-_/])?([a-z]{2,3})-([a-z]{2,3})")
@@ -45,6 +47,11 @@ class HostedModel:
         return True
 
     @property
+    def is_embedder(self) -> bool:
+        """Whether it is an encoder without a head for labels."""
+        return self.model.config.family == "encoder" and not self.model.task.spec.labels
+
+    @property
     def languages(self) -> dict[str, list[str]]:
         """From each source language to its target languages."""
         if not self.able("translate") or self.model.tokenizer is None:
@@ -59,14 +66,14 @@ class HostedModel:
             return {}
         return {pair[1]: list(known.tokens) or [pair[2]]}
 
-    def language_options(self, source: str, target: str) -> dict[str, str]:
-        """The options of `translate` for these languages."""
+    def language_options(self, source: str, target: str) -> tuple[str | None, str | None]:
+        """The options `source` and `target` of `translate` for these languages."""
         files = {} if self.model.origin is None else self.model.origin.files
         assert self.model.tokenizer is not None  # noqa: S101 - it has languages
         known = Languages.of(self.model.tokenizer, files)
         if not known.tokens:
-            return {}
-        return {"target": target} if known.in_source else {"source": source, "target": target}
+            return None, None
+        return None if known.in_source else source, target
 
 
 @dataclass(frozen=True)
@@ -94,8 +101,19 @@ class Host:
         self.known, self.root = dict(known), root
         self.options = options or HostOptions()
         self.models: dict[str, HostedModel] = {}
-        self.lock = Lock()  # one model is loaded at a time
+        self.lock = Lock()
         self.draining = False
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One model is loaded or unloaded at a time; a second one is refused at once."""
+        if not self.lock.acquire(blocking=False):
+            line = "another model is being loaded or unloaded: try again in 5 s"
+            raise Refused(429, line, {"retry-after": "5"})
+        try:
+            yield
+        finally:
+            self.lock.release()
 
     def folder(self, name: str) -> str:
         """Where the model of this name is; refused with 404 if it must not be loaded."""
@@ -114,7 +132,7 @@ class Host:
     def load(self, name: str) -> HostedModel:
         """Load a model and start its scheduler; one that is loaded stays as it is."""
         folder = self.folder(name)
-        with self.lock:
+        with self._alone():
             if name in self.models:
                 return self.models[name]
             model = load(folder, device=self.options.device)
@@ -134,26 +152,34 @@ class Host:
 
     def unload(self, name: str) -> None:
         """Finish what was accepted for a model, then forget it; refused if it is not loaded."""
-        with self.lock:
+        with self._alone():
             hosted = self.models.get(name)
             if hosted is None:
                 raise Refused(404, "this model is not loaded: /v1/models lists those that are")
             self.models = {key: each for key, each in self.models.items() if key != name}
-        hosted.scheduler.close()
-        hosted.scheduler.join()
+            hosted.scheduler.close()
+            hosted.scheduler.join()
+
+    def drain(self) -> None:
+        """Refuse new requests from now on."""
+        self.draining = True
 
     def close(self) -> None:
-        """Finish what was accepted for all models."""
-        self.draining = True
+        """Finish what was accepted for all models; give up after a while."""
+        self.drain()
+        end = time.monotonic() + CLOSE_SECONDS
         for hosted in self.models.values():
             hosted.scheduler.close()
         for hosted in self.models.values():
-            hosted.scheduler.join()
+            hosted.scheduler.join(max(0.0, end - time.monotonic()))
 
     def choose(self, name: str | None, call: str) -> HostedModel:
         """The model of this name, or the first that has the call; refused if it has not."""
         if name is None:
-            able = next((each for each in self.models.values() if each.able(call)), None)
+            every = [each for each in self.models.values() if each.able(call)]
+            if call == "embed":  # any stack can, and an encoder without labels is made for it
+                every.sort(key=lambda each: not each.is_embedder)
+            able = next(iter(every), None)
             if able is None:
                 raise Refused(404, f"no model of this server can {call}: load one that can")
             return able

@@ -27,6 +27,7 @@ class KeyEntry(Named):
 
     key: str = Field(min_length=SHORTEST, max_length=512)
     tokens_per_minute: int | None = Field(None, gt=0)
+    admin: bool = False  # it may load and unload models
 
 
 @dataclass(eq=False)
@@ -36,25 +37,32 @@ class ClientKey:
     name: str
     digest: bytes
     tokens_per_minute: int | None = None
-    left: float = 0.0
+    budget: float = 0.0  # the tokens that it may use now
     since: float = field(default_factory=time.monotonic)
+    admin: bool = False
 
     def check(self, tokens: int) -> None:
-        """Refused with 429 if the budget of this minute is spent."""
+        """Refused with 429 if the budget is spent, with 413 if no budget would do."""
         if self.tokens_per_minute is None:
             return
+        if tokens > self.tokens_per_minute:
+            raise Refused(
+                413, f"the request may need {tokens:,} tokens and this key may use "
+                f"{self.tokens_per_minute:,} per minute: send less",
+            )  # fmt: skip
         now = time.monotonic()
         refill = (now - self.since) * self.tokens_per_minute / 60
-        self.left, self.since = min(self.tokens_per_minute, self.left + refill), now
-        if tokens > self.left:
-            missing = min(tokens, self.tokens_per_minute) - self.left
+        self.budget, self.since = min(self.tokens_per_minute, self.budget + refill), now
+        if tokens > self.budget:
+            missing = tokens - self.budget
             wait = str(max(1, round(missing * 60 / self.tokens_per_minute)))
             line = f"this key may use {self.tokens_per_minute:,} tokens per minute: wait {wait} s"
             raise Refused(429, line, {"retry-after": wait})
 
     def spend(self, tokens: int) -> None:
+        """Negative tokens are a refund."""
         if self.tokens_per_minute is not None:
-            self.left -= tokens
+            self.budget -= tokens
 
 
 class Keys:
@@ -100,8 +108,8 @@ def read_keys(path: Path) -> Keys:
                 f"--keys {path}: [{name}]: unknown field {unknown[0]!r}: there are {fields}"
             )
         entry = read_config(KeyEntry, table, f"--keys {path}: [{name}]")
-        budget = entry.tokens_per_minute
-        keys.append(ClientKey(name, _digest(entry.key), budget, float(budget or 0)))
+        limit, admin = entry.tokens_per_minute, entry.admin
+        keys.append(ClientKey(name, _digest(entry.key), limit, float(limit or 0), admin=admin))
     if not keys:
         raise ConfigError(f"--keys {path}: there is no key in it: write {EXAMPLE}")
     if len({key.digest for key in keys}) < len(keys):

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from threading import Condition
 
 from glassformer.asgi.requests import Refused
 from glassformer.serve.work import Lane, Unit, Work
 
+Groups = OrderedDict[Hashable, deque[Unit]]  # units that may share a batch
+
 
 class FairQueue:
     """Units of work that wait, in lanes. In each lane the clients take turns, a unit each.
 
-    A request joins whole or not at all. One client may fill half of the queue, so that another one
-    still finds room in it. `changed` is notified when something joins.
+    A request joins whole or not at all. While other clients wait, one client may fill half of the
+    queue, so that there is room for them. `changed` is notified when something joins.
     """
 
     def __init__(self, bound: int) -> None:
@@ -22,7 +25,7 @@ class FairQueue:
         self.changed = Condition()
         self.tokens = 0
         self.by_client: dict[str, int] = {}
-        self.lanes: dict[Lane, OrderedDict[str, deque[Unit]]] = {}
+        self.lanes: dict[Lane, OrderedDict[str, Groups]] = {}
 
     def __len__(self) -> int:
         with self.changed:
@@ -30,7 +33,8 @@ class FairQueue:
 
     def full(self, client: str) -> bool:
         """Whether not even the smallest request of this client fits."""
-        return self.tokens >= self.bound or self.by_client.get(client, 0) >= self.bound // 2
+        own = self.by_client.get(client, 0)
+        return self.tokens >= self.bound or own >= self._share(client)
 
     def put(self, work: Work) -> bool:
         """Whether the request has joined; it is refused for good if it is larger than the queue."""
@@ -40,50 +44,82 @@ class FairQueue:
             raise Refused(413, line)
         with self.changed:
             own = self.by_client.get(work.client, 0)
-            if self.tokens + need > self.bound or (own and own + need > self.bound // 2):
+            if self.tokens + need > self.bound or (own and own + need > self._share(work.client)):
                 return False
-            clients = self.lanes.setdefault(work.lane, OrderedDict())
-            clients.setdefault(work.client, deque()).extend(work.units)
+            groups = self.lanes.setdefault(work.lane, OrderedDict()).setdefault(
+                work.client, OrderedDict()
+            )
+            groups.setdefault(work.group, deque()).extend(work.units)
             self._count(work.client, need)
             self.changed.notify()
         return True
 
-    def take(self, lane: Lane) -> Unit | None:
-        """The next unit, of the client that has waited longest for its turn."""
+    def take(self, lane: Lane, units: int, size: float = math.inf) -> list[Unit]:
+        """Units for one batch: those of one group, from all clients by turns.
+
+        Args:
+            units: the most units
+            size: no more units are added to a batch of this size; see `Unit.size`
+        """
+        batch: list[Unit] = []
         with self.changed:
             clients = self.lanes.get(lane)
             if not clients:
-                return None
-            client, units = next(iter(clients.items()))
-            unit = units.popleft()
-            del clients[client]
-            if units:
-                clients[client] = units  # behind the others
-            self._count(client, -unit.tokens)
-            return unit
+                return batch
+            group = next(iter(next(iter(clients.values()))))  # of the client whose turn it is
+            turns = deque(client for client, groups in clients.items() if group in groups)
+            while turns and len(batch) < units and size > 0:
+                client = turns.popleft()
+                groups = clients[client]
+                unit = groups[group].popleft()
+                batch.append(unit)
+                size -= unit.size
+                self._count(client, -unit.tokens)
+                clients.move_to_end(client)
+                if groups[group]:
+                    groups.move_to_end(group)
+                    turns.append(client)
+                else:
+                    self._forget(clients, client, group)
+        return batch
 
     def drop(self) -> list[Work]:
-        """Remove the units of requests that have ended or are late; returns the late ones."""
-        late: dict[Work, None] = {}
+        """Remove and return the requests that have ended or are late."""
+        over: dict[Work, bool] = {}  # each is judged once: it may end at any moment
         with self.changed:
             for clients in self.lanes.values():
-                for client in list(clients):
-                    kept = deque(u for u in clients[client] if not (u.work.ended or u.work.late))
-                    for unit in clients[client]:
-                        if unit.work.ended or unit.work.late:
-                            self._count(client, -unit.tokens)
-                            if not unit.work.ended:
-                                late[unit.work] = None
-                    if kept:
-                        clients[client] = kept
-                    else:
-                        del clients[client]
-        return list(late)
+                for client, groups in list(clients.items()):
+                    for group, units in list(groups.items()):
+                        kept: deque[Unit] = deque()
+                        for unit in units:
+                            if unit.work not in over:
+                                over[unit.work] = unit.work.over
+                            if over[unit.work]:
+                                self._count(client, -unit.tokens)
+                            else:
+                                kept.append(unit)
+                        groups[group] = kept
+                        if not kept:
+                            self._forget(clients, client, group)
+        return [work for work, is_over in over.items() if is_over]
+
+    @staticmethod
+    def _forget(clients: OrderedDict[str, Groups], client: str, group: Hashable) -> None:
+        """Remove a group that is empty."""
+        del clients[client][group]
+        if not clients[client]:
+            del clients[client]
+
+    def _share(self, client: str) -> int:
+        """The most tokens of this client."""
+        others = len(self.by_client) > (client in self.by_client)
+        return max(1, self.bound // 2) if others else self.bound
 
     def _units(self) -> Iterator[Unit]:
         for clients in self.lanes.values():
-            for units in clients.values():
-                yield from units
+            for groups in clients.values():
+                for units in groups.values():
+                    yield from units
 
     def _count(self, client: str, tokens: int) -> None:
         self.tokens += tokens

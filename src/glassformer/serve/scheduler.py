@@ -8,8 +8,9 @@ queue ── text ──→ a running batch: texts join and leave it between two
 from __future__ import annotations
 
 import logging
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import Thread
 from typing import Any
@@ -34,7 +35,8 @@ BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}  # of a flat batch, and of a beam 
 FAILED = "the model failed on this request: see the server's log"
 MAX_CONTEXT = 4_096  # tokens, if the caller does not choose
 WAIT = 0.5  # seconds, if nothing happens
-LOOK = 0.05  # seconds between two searches of the queue for requests that are late
+DROP_SECONDS = 0.05  # between two searches of the queue for requests that are late
+MAX_UNITS = 4_096  # of a flat batch
 
 
 class Scheduler(Thread):
@@ -60,7 +62,9 @@ class Scheduler(Thread):
         self.batch: RunningBatch | None = None
         self.running: dict[int, Unit] = {}  # by the id of the request in the batch
         self.closing = False
-        self.looked = 0.0  # when the queue was searched for requests to drop
+        self.taken: list[Unit] = []  # from the queue, in this turn
+        self.last_drop = 0.0  # when the queue was searched for requests that are late
+        self.next_join = 0.0  # when the running batch may read prompts again
         self.steps = 0  # of the running batch
         self.done_tokens, self.busy_seconds = 0, 0.0
 
@@ -97,48 +101,63 @@ class Scheduler(Thread):
                         return
                     self.queue.changed.wait(WAIT)
             start = time.monotonic()
-            self._drop()
-            tokens = self._texts() + self._beams() + self._calls()
+            try:
+                tokens = self._turn()
+            except Exception as error:  # whatever it is, nobody waits forever
+                self._fail([*self.running.values(), *self.taken], error)
+                self.running, self.batch, tokens = {}, None, 0
             if tokens:
                 self.done_tokens += tokens
                 self.busy_seconds += time.monotonic() - start
 
+    def _turn(self) -> int:
+        """A step of the running batch, a beam search and a flat batch; returns their tokens."""
+        self.taken = []
+        self._drop()
+        return self._texts() + self._beams() + self._calls()
+
     def _drop(self) -> None:
         """Requests that are late fail; their texts, and those of clients that left, are dropped."""
         now = time.monotonic()
-        if now - self.looked > LOOK:
-            self.looked = now
+        if now - self.last_drop > DROP_SECONDS:
+            self.last_drop = now
             for work in self.queue.drop():
                 work.fail(Refused(504, LATE))
-        over = []
-        for unit in self.running.values():
-            if unit.work.late and not unit.work.ended:
-                unit.work.fail(Refused(504, LATE))
-            if unit.work.late or unit.work.ended:
-                over.append(unit)
+        over = [unit for unit in self.running.values() if unit.work.over]
         if over and self.batch is not None:
+            for unit in over:
+                unit.work.fail(Refused(504, LATE))
+                del self.running[id(unit.request)]
             self.batch.leave([unit.request for unit in over if unit.request is not None])
-            self.running = {key: unit for key, unit in self.running.items() if unit not in over}
 
     def _texts(self) -> int:
         """One step of the running batch; returns the tokens that it generated."""
-        joining = self._taken("text", self.slots - len(self.running))
-        if joining:
-            self._join(joining)
+        if not self.running or time.monotonic() >= self.next_join:
+            joining = self._take("text", self.slots - len(self.running))
+            if joining:
+                start = time.monotonic()
+                self._join(joining)
+                # Reading prompts takes at most half of the time: those that come meanwhile are
+                # read together, and the texts of the batch go on.
+                end = time.monotonic()
+                self.next_join = end + (end - start)
         if not self.running or self.batch is None:
             return 0
         self.steps += 1
         try:
             choices = list(self.batch.advance())
         except Exception as error:
-            self._fail_running(error)
+            self._fail(list(self.running.values()), error)
+            self.running, self.batch = {}, None
             return 0
+        self._deliver(choices)
+        return len(choices)
+
+    def _deliver(self, choices: Sequence[Choice]) -> None:
         streamed: dict[GenerationWork, list[tuple[int, Choice]]] = {}
         for choice in choices:
             unit = self.running[id(choice.request)]
-            work = unit.work
-            if not isinstance(work, GenerationWork):
-                continue
+            work = _generation(unit)
             if not choice.finite:
                 work.fail(Refused(424, "the model computed NaN for this request"))
             else:
@@ -147,34 +166,48 @@ class Scheduler(Thread):
                     streamed.setdefault(work, []).append((unit.number, choice))
             if choice.stopped is not None or not choice.finite:
                 del self.running[id(choice.request)]
-        if not all(choice.finite for choice in choices) and not self.running:
+        if not self.running and not all(choice.finite for choice in choices):
             self.batch = None  # its free slots may hold NaN, too
         for work, own in streamed.items():
-            work.loop.call_soon_threadsafe(_put_all, work, own)
-        return len(choices)
+            work.stream(own)
 
-    def _taken(self, lane: Lane, count: int) -> list[Unit]:
-        units: list[Unit] = []
-        while len(units) < count and (unit := self.queue.take(lane)) is not None:
-            if unit.work.late and not unit.work.ended:
+    def _take(self, lane: Lane, units: int, size: float = math.inf) -> list[Unit]:
+        """Units of the queue for one batch; requests that are over fail instead."""
+        batch = []
+        for unit in self.queue.take(lane, units, size):
+            if unit.work.over:
                 unit.work.fail(Refused(504, LATE))
-            elif not unit.work.ended:
-                units.append(unit)
-        return units
+            else:
+                batch.append(unit)
+        self.taken += batch
+        return batch
 
     def _join(self, units: Sequence[Unit]) -> None:
-        """Read the prompts. If that fails, each by itself, so that one text harms no other."""
-        try:
+        """Read the prompts of texts, which join the running batch."""
+
+        def read(units: Sequence[Unit]) -> None:
             batch = self._running_batch(len(units))
             batch.join([unit.request for unit in units if unit.request is not None])
+            self.running |= {id(unit.request): unit for unit in units}
+
+        self._one_by_one_if_it_fails(units, read)
+
+    def _one_by_one_if_it_fails(
+        self, units: Sequence[Unit], run: Callable[[Sequence[Unit]], None]
+    ) -> None:
+        """Run units together; if that fails, each by itself, so that one text harms no other."""
+        try:
+            run(units)
         except Exception as error:
+            if isinstance(error, torch.OutOfMemoryError):
+                torch.cuda.empty_cache()
             if len(units) == 1:
                 self._fail(units, error)
-            else:
-                for unit in units:
-                    self._join([unit])
+                return
         else:
-            self.running |= {id(unit.request): unit for unit in units}
+            return
+        for unit in units:
+            self._one_by_one_if_it_fails([unit], run)
 
     def _running_batch(self, joining: int) -> RunningBatch:
         """The batch, with room for more texts. On a GPU its size is fixed: CUDA graphs need that;
@@ -189,17 +222,13 @@ class Scheduler(Thread):
                 model.task, slots=self.slots if fixed else size, capacity=self.context,
                 memory_capacity=source, kept=fixed,
             )  # fmt: skip
-            usual = Settings()
+            usual = Settings.model_validate({})  # each request has its own
             self.batch = RunningBatch(engine, usual, model.tokenizer, checks_finite=True)
         elif self.batch.engine.shrinks and (
             need > len(self.batch.texts) or size * 4 <= len(self.batch.texts)
         ):
             self.batch.resize(size)
         return self.batch
-
-    def _fail_running(self, error: Exception) -> None:
-        self._fail(list(self.running.values()), error)
-        self.running, self.batch = {}, None
 
     def _fail(self, units: Sequence[Unit], error: Exception) -> None:
         """Tell the clients. What is not a user's mistake is kept for the log."""
@@ -211,96 +240,47 @@ class Scheduler(Thread):
             work.fail(error)
 
     def _beams(self) -> int:
-        """Beam searches of the same settings, together; returns their source tokens."""
-        units = self._taken("beams", 1)
-        if not units:
-            return 0
-        first = units[0].work
-        if not isinstance(first, GenerationWork):
-            return 0
-        settings, tokens = first.job.settings, units[0].tokens
-        others = []
-        while tokens < self.batch_tokens and (taken := self._taken("beams", 1)):
-            work = taken[0].work
-            if isinstance(work, GenerationWork) and work.job.settings == settings:
-                units += taken
-                tokens += taken[0].tokens
-            else:
-                others += taken
-                break
-        self._search(units)
-        if others:
-            self._search(others)
-        return tokens
+        """Beam searches of the same settings, together; returns their tokens."""
+        units = self._take("beams", self.slots, self.batch_tokens)
+        if units:
+            self._one_by_one_if_it_fails(units, self._search)
+        return sum(unit.tokens for unit in units)
 
-    def _search(self, units: list[Unit]) -> None:
+    @staticmethod
+    def _search(units: Sequence[Unit]) -> None:
         requests = [unit.request for unit in units if unit.request is not None]
-        first = units[0].work
-        if not isinstance(first, GenerationWork):
-            return
-        settings = first.job.settings
+        first = _generation(units[0]).job
         job = replace(
-            first.job, prompts=[each.prompt for each in requests],
-            sources=None if first.job.sources is None else [each.source or () for each in requests],
-            batch_size=len(units) * settings.num_beams,
+            first, prompts=[each.prompt for each in requests],
+            sources=None if first.sources is None else [each.source or () for each in requests],
+            batch_size=len(units) * first.settings.num_beams,
         )  # fmt: skip
-        try:
-            texts = generate(job)
-        except Exception as error:
-            if len(units) == 1:
-                self._fail(units, error)
-            else:
-                for unit in units:
-                    self._search([unit])
-            return
-        best = settings.num_return_sequences
+        texts, best = generate(job), first.settings.num_return_sequences
         for i, unit in enumerate(units):
             unit.work.complete(unit, texts[i * best : (i + 1) * best])
 
     def _calls(self) -> int:
-        """A flat batch of texts for the same call with the same options."""
-        units: list[Unit] = []
-        tokens, rest = 0, None
-        while tokens < self.batch_tokens and (taken := self._taken("call", 1)):
-            if units and _key(taken[0]) != _key(units[0]):
-                rest = taken
-                break
-            units += taken
-            tokens += taken[0].tokens
-        for group in filter(None, (units, rest)):
-            self._run_calls(group)
-        return tokens
+        """A flat batch of texts for the same call with the same options; returns their tokens."""
+        units = self._take("call", MAX_UNITS, self.batch_tokens)
+        if units:
+            self._one_by_one_if_it_fails(units, self._run_call)
+        return sum(unit.tokens for unit in units)
 
-    def _run_calls(self, units: Sequence[Unit]) -> None:
-        work = units[0].work
-        if not isinstance(work, CallWork):
-            return
-        items: list[Any] = [_item(unit) for unit in units]
-        try:
-            results = run_call(self.model, work.call, items, work.options)
-        except Exception as error:
-            if isinstance(error, torch.OutOfMemoryError):
-                torch.cuda.empty_cache()
-            if len(units) == 1:
-                self._fail(units, error)
-            else:
-                for unit in units:  # one text harms no other
-                    self._run_calls([unit])
-            return
-        for unit, result in zip(units, results, strict=True):
-            unit.work.complete(unit, result)
+    def _run_call(self, units: Sequence[Unit]) -> None:
+        works = [_call(unit) for unit in units]
+        items: list[Any] = [
+            work.items[unit.number] for work, unit in zip(works, units, strict=True)
+        ]
+        results = run_call(self.model, works[0].call, items, works[0].options)
+        for work, unit, result in zip(works, units, results, strict=True):
+            work.complete(unit, result)
 
 
-def _key(unit: Unit) -> object:
-    work = unit.work
-    return (work.call, work.options) if isinstance(work, CallWork) else None
+def _generation(unit: Unit) -> GenerationWork:
+    assert isinstance(unit.work, GenerationWork)  # noqa: S101 - its lane says so
+    return unit.work
 
 
-def _item(unit: Unit) -> Any:
-    return unit.work.items[unit.number] if isinstance(unit.work, CallWork) else None
-
-
-def _put_all(work: GenerationWork, choices: Sequence[tuple[int, Choice]]) -> None:
-    if work.choices is not None:
-        for each in choices:
-            work.choices.put_nowait(each)
+def _call(unit: Unit) -> CallWork:
+    assert isinstance(unit.work, CallWork)  # noqa: S101 - its lane says so
+    return unit.work

@@ -11,13 +11,12 @@ from typing import Any
 from starlette.requests import Request
 
 from glassformer.asgi.requests import Refused
-from glassformer.errors import GlassformerError
 from glassformer.generate.generation import Generation
 from glassformer.generate.job import GenerationJob
 from glassformer.serve.host import Host, HostedModel
 from glassformer.serve.keys import ClientKey, Keys
 from glassformer.serve.metrics import Metrics
-from glassformer.serve.work import CallWork, GenerationWork, Work
+from glassformer.serve.work import LATE, CallWork, GenerationWork, Work
 
 SECONDS = 120.0  # that a request may take, if the client does not choose less
 MANY_CHARACTERS = 20_000  # are tokenized in another thread, not in the event loop
@@ -136,15 +135,18 @@ class ServeState:
         if not work.units:
             return []
         self.submit(request, hosted, work)
-        left = asyncio.create_task(disconnected(request))
+        gone = asyncio.create_task(disconnected(request))
         try:
-            await asyncio.wait((left, work.result), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                (gone, work.result), timeout=work.seconds_left,
+                return_when=asyncio.FIRST_COMPLETED,
+            )  # fmt: skip
             if work.result.done():
                 return work.result.result()
-            raise ClientGone
+            raise ClientGone if gone.done() else Refused(504, LATE)
         finally:
-            work.left = True
-            left.cancel()
+            work.cancelled = True
+            gone.cancel()
 
 
 def info_of(request: Request) -> RequestInfo:
@@ -159,11 +161,6 @@ def new_info(id: str, client: str, key: ClientKey | None, seconds: float) -> Req
 async def disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def user_error(error: GlassformerError) -> Refused:
-    """A user's mistake as a response."""
-    return Refused(400, str(error))
 
 
 def _pair(item: Any) -> bool:

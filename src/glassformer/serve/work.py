@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -25,13 +26,14 @@ class Unit:
     work: Work
     number: int  # within the request
     tokens: int  # that it counts for in the queue
+    size: float  # that it counts for in a batch
     request: Request | None = None  # of generation
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     top: list[tuple[tuple[int, float], ...]] = field(default_factory=list)
 
 
-class Work(ABC):
+class Work:
     """One request. The event loop waits for `result`; the scheduler's thread completes units.
 
     Args:
@@ -40,12 +42,13 @@ class Work(ABC):
     """
 
     lane: Lane
+    group: Hashable = None  # units of a lane with equal groups may share a batch
 
     def __init__(self, client: str, deadline: float) -> None:
         self.client, self.deadline = client, deadline
         self.loop = asyncio.get_running_loop()
         self.result: asyncio.Future[list[Any]] = self.loop.create_future()
-        self.left = False  # nobody waits for it
+        self.cancelled = False  # nobody waits for it
         self.units: list[Unit] = []
         self.results: dict[int, Any] = {}  # by the number of the unit
 
@@ -59,24 +62,29 @@ class Work(ABC):
         return self.tokens
 
     @property
-    def ended(self) -> bool:
-        """Whether nobody needs what is left of it."""
-        return self.left or self.result.done()
+    def over(self) -> bool:
+        """Whether it has ended or is late. That may change between two reads of this property."""
+        return self.cancelled or self.result.done() or time.monotonic() > self.deadline
 
     @property
-    def late(self) -> bool:
-        return time.monotonic() > self.deadline
+    def seconds_left(self) -> float:
+        return max(0.0, self.deadline - time.monotonic())
 
     def complete(self, unit: Unit, value: Any) -> None:
         """Called in the scheduler's thread."""
         self.results[unit.number] = value
         if len(self.results) == len(self.units):
             every = [self.results[number] for number in range(len(self.units))]
-            self.loop.call_soon_threadsafe(self._resolve, every)
+            self.post(self._resolve, every)
 
     def fail(self, error: Exception) -> None:
-        """Called in the scheduler's thread: the whole request fails."""
-        self.loop.call_soon_threadsafe(self._reject, error)
+        """Called in the scheduler's thread: the whole request fails, unless it has ended."""
+        self.post(self._reject, error)
+
+    def post(self, callback: Callable[[Any], None], value: Any) -> None:
+        """Call back in the event loop; if that has ended, nobody waits."""
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(callback, value)
 
     def _resolve(self, every: list[Any]) -> None:
         if not self.result.done():
@@ -95,18 +103,22 @@ class CallWork(Work):
         items: texts, or pairs of texts
         counts: the tokens of each
         options: of the call; requests with equal ones share a batch
+        alone: each item is a batch of its own
     """
 
     lane: Lane = "call"
 
     def __init__(
         self, client: str, deadline: float, call: str, items: Sequence[Any],
-        counts: Sequence[int], options: Mapping[str, Any],
+        counts: Sequence[int], options: Mapping[str, Any], *, alone: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(client, deadline)
         self.call, self.items = call, items
         self.options = tuple(sorted(options.items()))
-        self.units = [Unit(self, number, max(1, count)) for number, count in enumerate(counts)]
+        self.group = (call, self.options)
+        for number, count in enumerate(counts):
+            size = math.inf if alone else max(1, count)
+            self.units.append(Unit(self, number, max(1, count), size))
 
 
 class GenerationWork(Work):
@@ -123,15 +135,16 @@ class GenerationWork(Work):
     ) -> None:
         super().__init__(client, deadline)
         self.job = job
-        self.choices: asyncio.Queue[tuple[int, Choice]] | None = None
+        # None: the request has failed, and `result` says why.
+        self.choices: asyncio.Queue[tuple[int, Choice] | None] | None = None
         if streams:
             self.choices = asyncio.Queue()
-        self.lane = "beams" if job.settings.num_beams > 1 else "text"
         beams = job.settings.num_beams
+        requests = list(job.requests())
+        self.lane: Lane = "text"
         if beams > 1:  # all texts of a prompt come from one search
-            requests = [each for each in job.requests() if each.sample == 0]
-        else:
-            requests = list(job.requests())
+            self.lane, self.group = "beams", job.settings
+            requests = [each for each in requests if each.sample == 0]
         for number, each in enumerate(requests):
             length = max(len(each.prompt), len(each.source or ()))
             if length > limit:
@@ -141,9 +154,9 @@ class GenerationWork(Work):
             room = min(each.limit, limit + 1 - len(each.prompt))
             own = Request(each.number, each.prompt, room, each.source, each.sample, job.settings)
             read = len(each.prompt) + len(each.source or ())
-            written = room if each.source is None else min(room, 2 * len(each.source))
-            cost = read + written * beams
-            self.units.append(Unit(self, number, cost, own))
+            # A translation may be as long as the model allows, and is about as long as its source.
+            written = room if each.source is None else min(room, 2 * len(each.source) + 10)
+            self.units.append(Unit(self, number, read + written * beams, length * beams, own))
 
     @property
     def prompt_tokens(self) -> int:
@@ -158,6 +171,20 @@ class GenerationWork(Work):
             unit.top.append(choice.top)
         if choice.stopped is not None:
             self.complete(unit, self._generation(unit, choice.stopped))
+
+    def stream(self, choices: Sequence[tuple[int, Choice]]) -> None:
+        """Called in the scheduler's thread: tokens of one step, each with its unit's number."""
+        self.post(self._put, choices)
+
+    def _put(self, choices: Sequence[tuple[int, Choice]]) -> None:
+        assert self.choices is not None  # noqa: S101 - it streams
+        for each in choices:
+            self.choices.put_nowait(each)
+
+    def _reject(self, error: Exception) -> None:
+        super()._reject(error)
+        if self.choices is not None:
+            self.choices.put_nowait(None)
 
     def _generation(self, unit: Unit, stopped: Stopped) -> Generation:
         score = sum(unit.logprobs) if self.job.settings.logprobs else None

@@ -113,10 +113,11 @@ async def _translate(
     tokenizer: Tokenizer | None = model.tokenizer
     assert tokenizer is not None  # noqa: S101 - `Host.load` refuses models without one
     best = 1 + body.alternatives
+    source, target = hosted.language_options(body.source, body.target)
     plan = await asyncio.to_thread(
         partial(
-            prepare_translation, model.task, tokenizer, texts, origin=model.origin, n_best=best,
-            num_beams=max(BEAMS, best), **hosted.language_options(body.source, body.target),
+            prepare_translation, model.task, tokenizer, texts, origin=model.origin, source=source,
+            target=target, n_best=best, num_beams=max(BEAMS, best),
         )
     )  # fmt: skip
     parts = await state.generate(request, hosted, plan.job) if plan.job.prompts else []

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from glassformer.asgi.requests import Refused
 from glassformer.errors import GlassformerError
@@ -35,7 +36,7 @@ from glassformer.serve.dialects.openai_schemas import (
 from glassformer.serve.dialects.schemas import OpenAIError, errors
 from glassformer.serve.host import HostedModel
 from glassformer.serve.state import ServeState, info_of
-from glassformer.serve.work import GenerationWork
+from glassformer.serve.work import LATE, GenerationWork
 from glassformer.text import Tokenizer
 
 STREAM: dict[int | str, dict[str, Any]] = {
@@ -139,11 +140,11 @@ async def _respond(
         work = state.generation(request, hosted, job, streams=True)
         state.submit(request, hosted, work)
         pieces = _stream(state, request, hosted, work, body, shape)
-        return StreamingResponse(pieces, media_type="text/event-stream")
+        return EventStream(pieces, work)
     texts = await state.generate(request, hosted, job)
     tokenizer = hosted.model.tokenizer
     assert tokenizer is not None  # noqa: S101 - `Host.load` refuses models without one
-    choices = []
+    choices: list[dict[str, Any]] = []
     for text in texts:
         logprobs = None
         if job.settings.logprobs:
@@ -210,21 +211,33 @@ async def _stream(
     except (Refused, GlassformerError) as error:
         status = error.status if isinstance(error, Refused) else 400
         yield _event(openai_error(status, str(error)))
-    finally:
-        work.left = True
 
 
 async def _next(work: GenerationWork) -> tuple[int, Choice]:
     """The next token; raises what made the work fail."""
     assert work.choices is not None  # noqa: S101 - it streams
-    token = asyncio.ensure_future(work.choices.get())
     try:
-        await asyncio.wait((token, work.result), return_when=asyncio.FIRST_COMPLETED)
-        if not token.done() and work.result.done() and work.result.exception() is not None:
-            work.result.result()
-        return await token
-    finally:
-        token.cancel()
+        async with asyncio.timeout(work.seconds_left):
+            token = await work.choices.get()
+    except TimeoutError:
+        raise Refused(504, LATE) from None
+    if token is None:
+        raise work.result.exception() or Refused(504, LATE)
+    return token
+
+
+class EventStream(StreamingResponse):
+    """Server-sent events. The work ends with the response, even if that never starts."""
+
+    def __init__(self, events: AsyncIterator[str], work: GenerationWork) -> None:
+        super().__init__(events, media_type="text/event-stream")
+        self.work = work
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self.work.cancelled = True
 
 
 def _event(content: dict[str, Any]) -> str:

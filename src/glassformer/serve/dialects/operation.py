@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 from starlette.responses import PlainTextResponse
 
@@ -12,7 +12,7 @@ from glassformer.asgi.requests import Refused
 from glassformer.errors import GlassformerError
 from glassformer.serve.calls import CALLS
 from glassformer.serve.dialects.schemas import Body, ModelName, PlainError, errors
-from glassformer.serve.state import ServeState
+from glassformer.serve.state import ServeState, info_of
 
 TASKS = (*(call for call in CALLS if call != "explain"), "generate", "translate")
 
@@ -39,6 +39,11 @@ def router(state: ServeState) -> APIRouter:
     routes = APIRouter(responses=errors(PlainError))
     host = state.host
 
+    def check_admin(request: Request) -> None:
+        key = info_of(request).key
+        if key is not None and not key.admin:
+            raise Refused(403, "this key loads no models: write admin = true in the key file")
+
     @routes.get("/health", response_model=Status)
     async def health() -> Status:
         return Status(status="ok")
@@ -47,6 +52,9 @@ def router(state: ServeState) -> APIRouter:
     async def ready() -> Status:
         if host.draining or not host.models:
             raise Refused(503, "no model is ready: wait, or load one")
+        ended = [name for name, each in host.models.items() if not each.scheduler.is_alive()]
+        if ended:
+            raise Refused(503, f"the scheduler of {ended[0]} has ended: restart the server")
         return Status(status="ready")
 
     @routes.get("/metrics", response_class=PlainTextResponse)
@@ -66,7 +74,8 @@ def router(state: ServeState) -> APIRouter:
         ]  # fmt: skip
 
     @routes.post("/models/load", response_model=Status)
-    async def load(body: NameBody) -> Status:
+    async def load(request: Request, body: NameBody) -> Status:
+        check_admin(request)
         folder = host.folder(body.model)
         try:
             await asyncio.to_thread(host.load, body.model)
@@ -75,7 +84,8 @@ def router(state: ServeState) -> APIRouter:
         return Status(status="loaded")
 
     @routes.post("/models/unload", response_model=Status)
-    async def unload(body: NameBody) -> Status:
+    async def unload(request: Request, body: NameBody) -> Status:
+        check_admin(request)
         await asyncio.to_thread(host.unload, body.model)
         return Status(status="unloaded")
 
