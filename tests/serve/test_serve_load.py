@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from pathlib import Path
@@ -67,8 +68,6 @@ async def ask(http: httpx.AsyncClient, number: int) -> Any:
     async with http.stream("POST", "/v1/completions", json={**body, "stream": True}) as events:
         async for line in events.aiter_lines():
             if line.startswith("data: {"):
-                import json
-
                 pieces += json.loads(line[6:])["choices"][0]["text"]
     return pieces
 

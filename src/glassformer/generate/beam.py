@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from glassformer.errors import InputError
+from glassformer.errors import CheckpointError, InputError
 from glassformer.generate.engine import Engine
 from glassformer.generate.generation import Generation, Stopped, decode_tokens
 from glassformer.generate.processors import LogitRows, largest, process, processors
@@ -66,7 +66,10 @@ def beam(
     while True:
         own = logits.log_softmax(-1)
         scores = process(own, rows, steps)
-        index, tokens = state.advance(_best(scores, own, state.sums, settings))
+        best = _best(scores, own, state.sums, settings)
+        if np.isnan(best.sums).any():
+            raise CheckpointError("the model computed NaN: check its weights")
+        index, tokens = state.advance(best)
         if not len(tokens):
             return [state.done[text] for text in range(B)]
         chosen = torch.from_numpy(tokens).to(engine.device)

@@ -22,6 +22,8 @@ from glassformer.model.sequences import move
 NEVER = -math.inf
 Numbers = npt.NDArray[np.int64]
 PIECE = 64  # tokens
+SMALL_TEMPERATURE = 1e-6
+SMALLEST_TEMPERATURE = 1e-30  # float32 has no much smaller numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,6 +210,9 @@ def _force(scores: Tensor, these: npt.NDArray[np.bool_], forced: Tensor) -> Tens
 
 
 def apply_temperature(scores: Tensor, rows: LogitRows, *, temperature: float) -> Tensor:
+    if temperature < SMALL_TEMPERATURE:  # the best score would become infinite: let it be 0
+        scores = scores - scores.amax(-1, keepdim=True)
+        temperature = max(temperature, SMALLEST_TEMPERATURE)
     return scores / temperature
 
 

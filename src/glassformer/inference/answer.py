@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from glassformer.errors import InputError, shown
+from glassformer.errors import CheckpointError, InputError, shown
 from glassformer.inference.checks import check_top_k
 from glassformer.inference.windows import WindowedText, encode_windows, logits
 from glassformer.tasks import Task
@@ -120,6 +120,8 @@ def _answers(
         totals.append(torch.tensor(nothing, dtype=torch.double))
         logits_of[0, 0] = nothing
     whole = float(torch.stack(totals).logsumexp(0))
+    if math.isnan(whole):
+        raise CheckpointError("the model computed NaN: check its weights")
     handicap = {(0, 0): search.threshold}
     ranked = sorted(logits_of, key=lambda span: handicap.get(span, 0.0) - logits_of[span])
     return [

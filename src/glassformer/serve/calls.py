@@ -50,22 +50,31 @@ def classify(model: Model, texts: Sequence[Any], *, raw_scores: bool = False) ->
 
 
 def tag(model: Model, texts: Sequence[str]) -> Sequence[Any]:
-    return model.tag(list(texts))
+    results = model.tag(list(texts))
+    _check(torch.tensor([word.score for each in results for word in each.words]))
+    return results
 
 
 def fill(model: Model, texts: Sequence[str], *, top_k: int = 5) -> Sequence[Any]:
-    return model.fill(list(texts), top_k=top_k)
+    results = model.fill(list(texts), top_k=top_k)
+    blanks = [blank for each in results for blank in each]
+    _check(torch.tensor([best.probability for blank in blanks for best in blank.candidates]))
+    return results
 
 
 def follows(model: Model, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
-    return model.follows([a for a, _ in pairs], [b for _, b in pairs])
+    probabilities = model.follows([a for a, _ in pairs], [b for _, b in pairs])
+    _check(torch.tensor(probabilities))
+    return probabilities
 
 
 def answer(
     model: Model, pairs: Sequence[tuple[str, str]], *, top_k: int = 1, no_answer: bool = False
 ) -> Sequence[Any]:
     questions, contexts = [a for a, _ in pairs], [b for _, b in pairs]
-    return model.answer(questions, contexts, top_k=top_k, no_answer=no_answer)
+    results = model.answer(questions, contexts, top_k=top_k, no_answer=no_answer)
+    _check(torch.tensor([each.score for best in results for each in best]))
+    return results
 
 
 def explain_each(model: Model, items: Sequence[Any]) -> Sequence[Any]:

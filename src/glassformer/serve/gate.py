@@ -11,8 +11,11 @@ import json
 import logging
 import re
 import time
+import traceback
 import uuid
 from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -93,7 +96,9 @@ class Gate:
                 content = error_body(scope["path"], refused.status, refused.line)
                 await respond(reply, refused.status, content, refused.headers)
             else:
-                await self.app(scope, replayed(body, receive), reply)
+                # The app has reported and logged it; uvicorn would log its text, too.
+                with suppress(Exception):
+                    await self.app(scope, replayed(body, receive), reply)
         finally:
             self._log(scope, info, status[0], time.monotonic() - start, body)
 
@@ -182,3 +187,12 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             row["error"] = self.formatException(record.exc_info)
         return json.dumps(row, ensure_ascii=False)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - its name in `logging`
+        """The kind of the error and its place in the code; its message may quote a text."""
+        kind, _, trace = ei
+        frames = [
+            f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
+            for frame in traceback.extract_tb(trace)
+        ]
+        return f"{getattr(kind, '__name__', kind)}: {' > '.join(frames)}"

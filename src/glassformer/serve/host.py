@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Lock
 
 from glassformer import inference
+from glassformer.asgi.memory import release_memory
 from glassformer.asgi.requests import Refused
 from glassformer.errors import CheckpointError, GlassformerError
 from glassformer.loaded import Model, load
@@ -159,6 +160,8 @@ class Host:
             self.models = {key: each for key, each in self.models.items() if key != name}
             hosted.scheduler.close()
             hosted.scheduler.join()
+        del hosted
+        release_memory()
 
     def drain(self) -> None:
         """Refuse new requests from now on."""

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from glassformer.asgi.requests import Refused
-from glassformer.errors import GlassformerError
+from glassformer.errors import CheckpointError, GlassformerError
 from glassformer.generate.engine import Engine
 from glassformer.generate.job import generate
 from glassformer.generate.sampling import Choice, RunningBatch
@@ -232,7 +232,9 @@ class Scheduler(Thread):
 
     def _fail(self, units: Sequence[Unit], error: Exception) -> None:
         """Tell the clients. What is not a user's mistake is kept for the log."""
-        if not isinstance(error, GlassformerError | Refused):
+        if isinstance(error, CheckpointError):  # a mistake of the model, not of the client
+            error = Refused(424, str(error))
+        elif not isinstance(error, GlassformerError | Refused):
             LOG.error("the model %s failed", self.model_name, exc_info=error)
             line = "the model computed NaN or infinity" if isinstance(error, NotFinite) else FAILED
             error = Refused(424, line)

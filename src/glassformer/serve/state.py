@@ -13,6 +13,7 @@ from starlette.requests import Request
 from glassformer.asgi.requests import Refused
 from glassformer.generate.generation import Generation
 from glassformer.generate.job import GenerationJob
+from glassformer.serve.explain import MAX_TOKENS
 from glassformer.serve.host import Host, HostedModel
 from glassformer.serve.keys import ClientKey, Keys
 from glassformer.serve.metrics import Metrics
@@ -21,6 +22,8 @@ from glassformer.serve.work import LATE, CallWork, GenerationWork, Work
 SECONDS = 120.0  # that a request may take, if the client does not choose less
 MANY_CHARACTERS = 20_000  # are tokenized in another thread, not in the event loop
 MAX_TEXTS = 2_048  # of a request
+MAX_EXPLAINED = 16  # texts of a request that are explained
+TRUNCATING = ("embed", "rank", "classify")  # calls that read no more of a text than fits
 
 
 class ClientGone(Exception):
@@ -59,20 +62,40 @@ class ServeState:
             truncates: cut what is too long for the model; refused with 413 if not
         """
         hosted = self.host.choose(model, call)
-        self._check_room(request, hosted)
+        self.check_room(request, hosted)
         counts = await self.counts(hosted, items)
         most = min(hosted.model.recipe.max_length or 1 << 62, hosted.model.config.max_length)
         if not truncates and max(counts, default=0) > most:
             raise Refused(413, f"a text has {max(counts)} tokens and the model reads {most}")
         info = info_of(request)
-        work = CallWork(info.client, info.deadline, call, items, counts, options or {})
+        read = [min(count, most) for count in counts] if call in TRUNCATING else counts
+        work = CallWork(info.client, info.deadline, call, items, read, options or {})
         return await self.finish(request, hosted, work), counts
 
-    async def explain(self, request: Request, hosted: HostedModel, what: Any) -> Any:
-        """The explanation of one text."""
+    async def explain(
+        self, request: Request, hosted: HostedModel, items: Sequence[Any]
+    ) -> list[Any]:
+        """The explanation of each text, pair, or list of token ids."""
+        texts = [item for item in items if not isinstance(item, list)]
+        counts = iter(await self.counts(hosted, texts))
+        lengths = [len(item) if isinstance(item, list) else next(counts) for item in items]
+        self.check_explained(lengths)
         info = info_of(request)
-        work = CallWork(info.client, info.deadline, "explain", [what], [1], {})
-        return (await self.finish(request, hosted, work))[0]
+        work = CallWork(info.client, info.deadline, "explain", items, lengths, {}, alone=True)
+        return await self.finish(request, hosted, work)
+
+    def check_explained(self, lengths: Sequence[int]) -> None:
+        """Refused if the explanations would be too many or too long: before anything is computed.
+
+        Args:
+            lengths: the tokens of each text
+        """
+        if len(lengths) > MAX_EXPLAINED:
+            line = f"the request has {len(lengths)} texts: send at most {MAX_EXPLAINED}"
+            raise Refused(400, f"explain: {line}")
+        if max(lengths, default=0) > MAX_TOKENS:
+            line = f"a text may have {max(lengths)} tokens: write at most {MAX_TOKENS}"
+            raise Refused(400, f"explain: {line}")
 
     async def counts(self, hosted: HostedModel, items: Sequence[Any]) -> list[int]:
         """The tokens of each text, or pair of texts."""
@@ -95,13 +118,21 @@ class ServeState:
             texts = [text for best in texts for text in best]
         finished = [job.finish(text) for text in texts]
         self.count_generated(hosted, finished)
+        written = sum(len(text.ids) for text in finished)
+        self.refund(request, work, written * job.settings.num_beams)
         return finished
+
+    @staticmethod
+    def refund(request: Request, work: GenerationWork, generated: int) -> None:
+        """Return the tokens of the key's budget that were reserved and not generated."""
+        key = info_of(request).key
+        if key is not None:
+            key.spend(min(0, work.prompt_tokens + generated - work.tokens))
 
     def generation(
         self, request: Request, hosted: HostedModel, job: GenerationJob, *, streams: bool = False
     ) -> GenerationWork:
         """The work of a job that is not queued yet."""
-        self._check_room(request, hosted)
         info = info_of(request)
         limit = hosted.scheduler.context
         return GenerationWork(info.client, info.deadline, job, limit=limit, streams=streams)
@@ -123,7 +154,7 @@ class ServeState:
             reason = "length" if text.stopped == "length" else "stop"
             self.metrics.finished.labels(hosted.name, reason).inc()
 
-    def _check_room(self, request: Request, hosted: HostedModel) -> None:
+    def check_room(self, request: Request, hosted: HostedModel) -> None:
         """Refused with 429 before anything is tokenized, if the queue is full."""
         if self.host.draining:
             raise Refused(503, "the server is shutting down: try another one")

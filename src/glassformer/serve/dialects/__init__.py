@@ -10,6 +10,7 @@ OPENAI_TYPES = {
     401: "authentication_error", 404: "not_found_error", 413: "invalid_request_error",
     429: "rate_limit_error",
 }  # fmt: skip
+NO_ROUTE = "not found"  # a path that no dialect has
 TEI_TYPES = {413: "Validation", 422: "Tokenizer", 424: "Backend", 429: "Overloaded"}
 
 
@@ -17,6 +18,8 @@ def openai_error(status: int, line: str) -> dict[str, Any]:
     usual = "server_error" if status >= 500 or status == 424 else "invalid_request_error"
     kind = OPENAI_TYPES.get(status, usual)
     code = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceeded"}.get(status)
+    if line == NO_ROUTE:
+        code = "unknown_url"
     return {"error": {"message": line, "type": kind, "param": None, "code": code}}
 
 

@@ -52,10 +52,7 @@ def router(state: ServeState) -> APIRouter:
     @routes.post("/v1/rerank", response_model=JinaAnswer, response_model_exclude_none=True)
     async def rerank(request: Request, body: JinaBody) -> JinaAnswer:
         texts = [each if isinstance(each, str) else each.text for each in body.documents]
-        ranked = await rank_rows(state, request, body.model, body.query, texts)
-        counts = await state.counts(
-            state.host.choose(body.model, "rank"), [(body.query, text) for text in texts]
-        )
+        ranked, total = await rank_rows(state, request, body.model, body.query, texts)
         rows = [
             JinaRow(
                 index=row.index, relevance_score=row.score,
@@ -65,6 +62,6 @@ def router(state: ServeState) -> APIRouter:
             )
             for row in ranked[: body.top_n]
         ]  # fmt: skip
-        return JinaAnswer(model=body.model, usage=JinaUsage(total_tokens=sum(counts)), results=rows)
+        return JinaAnswer(model=body.model, usage=JinaUsage(total_tokens=total), results=rows)
 
     return routes

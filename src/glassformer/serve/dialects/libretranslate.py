@@ -86,12 +86,14 @@ def router(state: ServeState) -> APIRouter:
         body = await _read(request)
         texts = [body.q] if isinstance(body.q, str) else body.q
         hosted = _choose(state, body)
+        state.check_room(request, hosted)
+        if body.explain:
+            state.check_explained(await state.counts(hosted, texts))
         done = await _translate(state, request, hosted, texts, body)
         explained = None
         if body.explain:
-            explained = [
-                await state.explain(request, hosted, (each.source, each.text)) for each in done
-            ]
+            pairs = [(each.source, each.text) for each in done]
+            explained = await state.explain(request, hosted, pairs)
         lists = [[other.text for other in each.others] for each in done]
         if isinstance(body.q, str):
             best: str | list[str] = done[0].text

@@ -7,6 +7,8 @@ import base64
 import json
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +37,7 @@ from glassformer.serve.dialects.openai_schemas import (
 )
 from glassformer.serve.dialects.schemas import OpenAIError, errors
 from glassformer.serve.host import HostedModel
-from glassformer.serve.state import ServeState, info_of
+from glassformer.serve.state import MANY_CHARACTERS, ServeState, info_of
 from glassformer.serve.work import LATE, GenerationWork
 from glassformer.text import Tokenizer
 
@@ -72,13 +74,23 @@ def router(state: ServeState) -> APIRouter:
         every = state.host.models.values()
         return ModelList(data=[OpenAIModel(id=each.name, created=each.created) for each in every])
 
+    @routes.get("/v1/models/{name:path}", response_model=OpenAIModel)
+    async def model_by_name(name: str) -> OpenAIModel:
+        hosted = state.host.models.get(name)
+        if hosted is None:
+            raise Refused(404, f"the model {name!r:.100} does not exist: /v1/models lists them")
+        return OpenAIModel(id=hosted.name, created=hosted.created)
+
     @routes.post("/v1/completions", response_model=GenerationAnswer, responses=STREAM)
     async def completions(request: Request, body: CompletionBody) -> Response:
         hosted = state.host.choose(body.model, "generate")
         model = hosted.model
         prompt = [body.prompt] if isinstance(body.prompt, str) else body.prompt
         options = body.options(body.max_tokens or COMPLETION_TOKENS, body.logprobs)
-        job = prepare(model.task, model.tokenizer, model.origin, prompt, options)
+        state.check_room(request, hosted)
+        checked = partial(prepare, model.task, model.tokenizer, model.origin, prompt, options)
+        many = sum(1 if isinstance(part, int) else len(part) for part in prompt) > MANY_CHARACTERS
+        job = await asyncio.to_thread(checked) if many else checked()
         return await _respond(state, request, hosted, job, body, TEXT)
 
     @routes.post("/v1/chat/completions", response_model=GenerationAnswer, responses=STREAM)
@@ -91,9 +103,10 @@ def router(state: ServeState) -> APIRouter:
         logprobs = (body.top_logprobs or 0) if body.logprobs else None
         options = body.options(body.max_completion_tokens or body.max_tokens, logprobs)
         messages = [
-            {"role": {"developer": "system"}.get(m.role, m.role), "content": m.content}
+            {"role": {"developer": "system"}.get(m.role, m.role), "content": m.text}
             for m in body.messages
         ]
+        state.check_room(request, hosted)
         job = await asyncio.to_thread(
             prepare_chat, model.task, tokenizer, model.origin, messages, options, state.template
         )
@@ -136,6 +149,8 @@ async def _respond(
 ) -> Response:  # fmt: skip
     if body.copies * len(job.prompts) * job.settings.num_return_sequences > 1_024:
         raise Refused(400, "n: a request may generate at most 1,024 texts: write less")
+    if body.explain:
+        state.check_explained([len(job.prompts[0]) + job.settings.max_new_tokens])
     if body.stream:
         work = state.generation(request, hosted, job, streams=True)
         state.submit(request, hosted, work)
@@ -159,7 +174,7 @@ async def _respond(
     }  # fmt: skip
     if body.explain:
         whole = [*job.prompts[0], *texts[0].ids]
-        answer["explain"] = await state.explain(request, hosted, whole)
+        answer["explain"] = (await state.explain(request, hosted, [whole]))[0]
     return Response(json.dumps(answer, ensure_ascii=False), media_type="application/json")
 
 
@@ -208,6 +223,7 @@ async def _stream(
             yield _event({**head, "choices": [], "usage": _usage(job, tokens * body.copies)})
         yield "data: [DONE]\n\n"
         state.metrics.generated_tokens.labels(hosted.name).inc(tokens)
+        state.refund(request, work, tokens)
     except (Refused, GlassformerError) as error:
         status = error.status if isinstance(error, Refused) else 400
         yield _event(openai_error(status, str(error)))
@@ -275,7 +291,7 @@ def _chat_delta(index: int, text: str, reason: str | None, logprobs: Any) -> dic
 
 def _text_logprobs(tokenizer: Tokenizer, tokens: list[ScoredToken], offset: int) -> dict[str, Any]:
     pieces = [tokenizer.decode([token.id]) for token in tokens]
-    offsets = [offset + sum(map(len, pieces[:i])) for i in range(len(pieces))]
+    offsets = list(accumulate(map(len, pieces), initial=offset))[:-1]
     best = [{tokenizer.decode([id]): value for id, value in token.top} for token in tokens]
     return {
         "tokens": pieces, "token_logprobs": [token.logprob for token in tokens],

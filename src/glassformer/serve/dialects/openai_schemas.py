@@ -75,10 +75,29 @@ class CompletionBody(GenerationBody):
     suffix: None = None
 
 
+class TextPart(Body):
+    """A part of a message. Other kinds, such as images, are refused."""
+
+    type: Literal["text"]
+    text: Annotated[str, Field(max_length=1 << 20)]
+
+
 class ChatMessage(Body):
     role: Literal["system", "developer", "user", "assistant"]
-    content: Annotated[str, Field(max_length=1 << 20)]
+    content: (
+        Annotated[str, Field(max_length=1 << 20)]
+        | Annotated[list[TextPart], Field(min_length=1, max_length=1_024)]
+    )
     name: None = None
+
+    @property
+    def text(self) -> str:
+        parts = self.content
+        return parts if isinstance(parts, str) else "".join(part.text for part in parts)
+
+
+class ResponseFormat(Body):
+    type: Literal["text"]
 
 
 class ChatBody(GenerationBody):
@@ -87,6 +106,9 @@ class ChatBody(GenerationBody):
     max_completion_tokens: int | None = Field(None, ge=1, le=1 << 17)
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=20)
+    # Accepted if they ask for nothing:
+    response_format: ResponseFormat | None = None
+    tool_choice: Literal["none"] | None = None
     metadata: dict[str, str] | None = None  # ignored
     store: bool | None = None  # ignored
 

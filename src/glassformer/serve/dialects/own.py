@@ -81,10 +81,12 @@ def router(state: ServeState) -> APIRouter:
     ) -> tuple[Any, dict[str, Any]]:
         """The result, and the fields that every answer has."""
         hosted = state.host.choose(body.model, call)
+        if body.explain:
+            state.check_explained(await state.counts(hosted, [item]))
         results, _ = await state.call(request, hosted.name, call, [item], options=options)
         common: dict[str, Any] = {"model": hosted.name}
         if body.explain:
-            common["explain"] = await state.explain(request, hosted, item)
+            common["explain"] = (await state.explain(request, hosted, [item]))[0]
         return results[0], common
 
     @routes.post("/fill", response_model=FillAnswer, response_model_exclude_none=True)

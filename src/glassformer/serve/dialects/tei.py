@@ -15,9 +15,8 @@ from glassformer.serve.state import MAX_TEXTS, ServeState
 from glassformer.version import __version__
 
 Model = Annotated[
-    ModelName | None, Query(description="The model's name; the first that can, if not given.")
+    ModelName | None, Query(description="The model's name; by default the first that can.")
 ]
-Pair = Annotated[list[Text], Field(min_length=2, max_length=2)]
 OneOrPair = Annotated[list[Text], Field(min_length=1, max_length=2)]
 Direction = Literal["Right", "right"]  # only the end of a text is cut
 
@@ -41,7 +40,7 @@ class RerankBody(Body):
 
 
 class PredictBody(Body):
-    inputs: Text | Pair | Annotated[list[OneOrPair], Field(min_length=1, max_length=MAX_TEXTS)]
+    inputs: Text | OneOrPair | Annotated[list[OneOrPair], Field(min_length=1, max_length=MAX_TEXTS)]
     raw_scores: bool = False
     truncate: bool | None = False
     truncation_direction: Direction = "Right"
@@ -96,7 +95,7 @@ def router(state: ServeState) -> APIRouter:
 
     @routes.post("/rerank", response_model=Ranks)
     async def rerank(request: Request, body: RerankBody, model: Model = None) -> Response:
-        rows = await rank_rows(
+        rows, _ = await rank_rows(
             state, request, model, body.query, body.texts, raw_scores=body.raw_scores,
             truncates=bool(body.truncate),
         )  # fmt: skip
@@ -129,14 +128,14 @@ def router(state: ServeState) -> APIRouter:
 async def rank_rows(
     state: ServeState, request: Request, model: str | None, query: str, texts: list[str], *,
     raw_scores: bool = False, truncates: bool = True,
-) -> list[RankRow]:  # fmt: skip
-    """The texts by their relevance to the query, best first."""
+) -> tuple[list[RankRow], int]:  # fmt: skip
+    """The texts by their relevance to the query, best first; and the tokens of all pairs."""
     pairs = [(query, text) for text in texts]
-    scores, _ = await state.call(
+    scores, counts = await state.call(
         request, model, "rank", pairs, options={"raw_scores": raw_scores}, truncates=truncates
     )
     rows = [RankRow(index=i, score=score) for i, score in enumerate(scores)]
-    return sorted(rows, key=lambda row: -row.score)
+    return sorted(rows, key=lambda row: -row.score), sum(counts)
 
 
 def _text(item: str | list[str]) -> str | tuple[str, str]:
@@ -153,10 +152,11 @@ def _info(hosted: HostedModel) -> Info:
     if labels:
         names = {str(i): label for i, label in enumerate(labels)}
         ids = {label: i for i, label in enumerate(labels)}
-        kind = {"classifier": {"id2label": names, "label2id": ids}}
+        head = "reranker" if len(labels) == 1 else "classifier"
+        kind = {head: {"id2label": names, "label2id": ids}}
     return Info(
         model_id=hosted.name, model_sha=None, model_dtype=dtype, model_type=kind,
-        max_concurrent_requests=scheduler.queue.bound, max_input_length=model.config.max_length,
+        max_concurrent_requests=scheduler.slots, max_input_length=model.config.max_length,
         max_batch_tokens=scheduler.batch_tokens, max_batch_requests=None,
         max_client_batch_size=MAX_TEXTS, auto_truncate=False, tokenization_workers=1,
         version=__version__, sha=None, docker_label=None,

@@ -1,0 +1,183 @@
+"""What bounds a request: deadlines, clients that leave or stop reading, budgets, and errors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from glassformer.asgi import server as asgi_server
+from glassformer.serve.dialects.openai import EventStream
+from glassformer.serve.gate import JsonLines
+from glassformer.serve.keys import read_keys
+from glassformer.serve.work import Work
+
+SECRET = "a-secret-of-enough-characters"
+KEYS = f"""
+[alice]
+key = "{SECRET}"
+admin = true
+[bob]
+key = "bob-{SECRET}"
+tokens_per_minute = 100
+"""
+STORY = {"model": "gf-decoder", "prompt": "Once", "max_tokens": 5, "temperature": 0}
+
+
+def as_client(name: str = "") -> dict[str, str]:
+    return {"authorization": f"Bearer {name}{SECRET}"}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_deadline_holds_though_the_model_is_busy(client, stream: bool) -> None:
+    http, host = client("gf-decoder")
+    scheduler, go = host.models["gf-decoder"].scheduler, threading.Event()
+    drop = scheduler._drop
+    scheduler._drop = lambda: drop() if go.wait(60) else None
+    try:
+        late = {"x-request-timeout": "0.1"}
+        answer = http.post("/v1/completions", json={**STORY, "stream": stream}, headers=late)
+    finally:
+        go.set()
+    assert "deadline" in answer.text and answer.status_code == (200 if stream else 504)
+
+
+def test_a_stream_whose_client_left_before_it_began_ends() -> None:
+    async def never() -> Any:
+        yield "a"
+
+    async def leave() -> None:
+        work = Work("c", 0.0)
+
+        async def gone(*_: object) -> Any:
+            raise OSError
+
+        with pytest.raises(BaseException):  # noqa: B017 - whatever the web framework makes of it
+            await EventStream(never(), work)({"type": "http"}, gone, gone)
+        assert work.cancelled
+
+    asyncio.run(leave())
+
+
+def test_a_server_that_is_stopped_refuses_at_once(client) -> None:
+    http, host = client("gf-encoder")
+    running = asgi_server.server(http.app, on_exit=host.drain)
+    running.handle_exit(signal.SIGTERM, None)
+    assert running.should_exit
+    refused = http.post("/embed", json={"inputs": "a"})
+    assert refused.status_code == 503 and http.get("/ready").status_code == 503
+
+
+def test_a_client_that_stops_reading_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asgi_server, "WRITE_SECONDS", 0.05)
+    left = threading.Event()
+
+    async def large(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            body = {"type": "http.response.body", "body": b" " * (1 << 24), "more_body": True}
+            await send(body)
+            await receive()
+            if (await receive())["type"] == "http.disconnect":
+                left.set()
+
+    listening = asgi_server.listen(0)
+    running = asgi_server.server(large)
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
+    thread.start()
+    with socket.create_connection(listening.getsockname()) as idle:
+        idle.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        assert left.wait(60)
+    running.should_exit = True
+    thread.join()
+    listening.close()
+
+
+def test_budgets_and_rights_of_keys(client, tmp_path: Path) -> None:
+    (tmp_path / "keys.toml").write_text(KEYS)
+    http, _ = client("gf-decoder", keys=read_keys(tmp_path / "keys.toml"))
+    large = http.post(
+        "/v1/completions", json={**STORY, "max_tokens": 200}, headers=as_client("bob-")
+    )
+    assert large.status_code == 413 and "100 per minute" in large.json()["error"]["message"]
+    stop = {**STORY, "max_tokens": 90, "stop": [" "]}  # ends early: most of it is returned
+    for _ in range(3):
+        assert http.post("/v1/completions", json=stop, headers=as_client("bob-")).status_code == 200
+    ask = {"model": "gf-decoder"}
+    assert http.post("/models/unload", json=ask, headers=as_client("bob-")).status_code == 403
+    assert http.post("/models/unload", json=ask, headers=as_client()).status_code == 200
+
+    def never() -> Any:
+        raise AssertionError("the body was read")
+        yield b""
+
+    json_body = {"content-type": "application/json"}
+    assert http.post("/embed", content=never(), headers=json_body).status_code == 401
+
+
+def test_an_explanation_is_refused_before_anything_is_computed(client) -> None:
+    http, host = client("gf-encoder", "gf-decoder", "gf-en-ru")
+    long = "the cat sat on the mat " * 60
+    asks = {
+        "/fill": {"text": long + "[MASK]"},
+        "/v1/completions": {**STORY, "max_tokens": 300},
+        "/translate": {"q": ["a"] * 17, "source": "en", "target": "ru"},
+    }
+    for path, ask in asks.items():
+        answer = http.post(path, json={**ask, "explain": True})
+        assert answer.status_code == 400 and "explain" in answer.text, path
+    assert not any(each.scheduler.done_tokens for each in host.models.values())
+
+
+def test_nan_is_an_error_in_every_call(client, heads: Path) -> None:
+    http, host = client("gf-encoder", "gf-en-ru", root=heads)
+    for name in ("tagger", "reader"):
+        host.load(name)
+    for hosted in host.models.values():
+        next(hosted.model.task.parameters()).data.fill_(torch.nan)
+    asks = {
+        "/fill": {"text": "A [MASK]."}, "/follows": {"a": "A", "b": "B"}, "/tag": {"text": "A"},
+        "/answer": {"question": "Who?", "context": "A man."},
+        "/translate": {"q": "A cat.", "source": "en", "target": "ru"},
+    }  # fmt: skip
+    for path, ask in asks.items():
+        assert http.post(path, json=ask).status_code == 424, path
+
+
+def test_errors_in_the_log_never_quote_a_text() -> None:
+    try:
+        raise ValueError("a private text")
+    except ValueError:
+        record = logging.LogRecord("a", 40, "a", 1, "failed", None, sys.exc_info())
+    row = json.loads(JsonLines().format(record))
+    assert "private" not in str(row) and row["error"].startswith("ValueError: test_serve_limits.py")
+
+
+def test_what_clients_of_other_servers_send(client, heads: Path) -> None:
+    http, host = client(
+        "gf-decoder", "gf-encoder", root=heads, template="{{ messages[0].content }}"
+    )
+    host.load("classifier"), host.load("reranker")
+    message = {"role": "user", "content": [{"type": "text", "text": "Once"}]}
+    chat = {"model": "gf-decoder", "messages": [message], "max_tokens": 2, "tool_choice": "none"}
+    chat["response_format"] = {"type": "text"}
+    assert http.post("/v1/chat/completions", json=chat).status_code == 200
+    tiny = http.post("/v1/completions", json={**STORY, "temperature": 1e-300})
+    greedy = http.post("/v1/completions", json=STORY)
+    assert tiny.json()["choices"][0]["text"] == greedy.json()["choices"][0]["text"]
+    one = http.post("/predict?model=classifier", json={"inputs": ["a"]}).json()
+    assert one == http.post("/predict?model=classifier", json={"inputs": "a"}).json()
+    assert http.get("/v1/models/gf-decoder").json()["id"] == "gf-decoder"
+    assert http.get("/v1/models/none").json()["error"]["code"] == "model_not_found"
+    assert http.get("/v1/none").json()["error"]["code"] == "unknown_url"
+    assert http.get("/info").json()["model_id"] == "gf-encoder"
+    assert "reranker" in http.get("/info?model=reranker").json()["model_type"]
