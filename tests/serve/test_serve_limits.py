@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from glassformer.asgi import server as asgi_server
+from glassformer.asgi.requests import loopback_hosts
 from glassformer.serve.dialects.openai import EventStream
 from glassformer.serve.gate import JsonLines
 from glassformer.serve.keys import read_keys
@@ -42,7 +43,7 @@ def test_a_deadline_holds_though_the_model_is_busy(client, stream: bool) -> None
     http, host = client("gf-decoder")
     scheduler, go = host.models["gf-decoder"].scheduler, threading.Event()
     drop = scheduler._drop
-    scheduler._drop = lambda: drop() if go.wait(60) else None
+    scheduler._drop = lambda: drop() if go.wait(60) else 0
     try:
         late = {"x-request-timeout": "0.1"}
         answer = http.post("/v1/completions", json={**STORY, "stream": stream}, headers=late)
@@ -181,3 +182,24 @@ def test_what_clients_of_other_servers_send(client, heads: Path) -> None:
     assert http.get("/v1/none").json()["error"]["code"] == "unknown_url"
     assert http.get("/info").json()["model_id"] == "gf-encoder"
     assert "reranker" in http.get("/info?model=reranker").json()["model_type"]
+
+
+def test_a_proxy_with_tls_and_the_usual_port(client) -> None:
+    http, _ = client("gf-encoder")
+    assert http.get("/v1/models", headers={"origin": "https://127.0.0.1:8000"}).status_code == 200
+    assert http.get("/v1/models", headers={"origin": "https://127.0.0.1"}).status_code == 403
+    assert loopback_hosts(80) > {"localhost", "localhost:80"}
+    assert "localhost" not in loopback_hosts(8000)
+
+
+def test_the_tokens_of_logprobs_are_those_of_the_text(client) -> None:
+    http, _ = client("gf-decoder")
+    ask = {**STORY, "max_tokens": 12, "logprobs": 2}
+    whole = http.post("/v1/completions", json=ask).json()["choices"][0]
+    tokens = whole["logprobs"]["tokens"]
+    assert len(tokens) == 12 and "".join(tokens) == whole["text"]
+    stop = whole["text"][20:24]
+    cut = http.post("/v1/completions", json={**ask, "stop": [stop]}).json()["choices"][0]
+    shown = cut["logprobs"]["tokens"]
+    assert "".join(shown[:-1]) == whole["text"][: len("".join(shown[:-1]))]
+    assert len("".join(shown[:-1])) < len(cut["text"]) <= len("".join(shown))

@@ -116,6 +116,7 @@ def test_an_event_loop_that_has_ended_harms_nobody() -> None:
     work = asyncio.run(make())
     work.complete(work.units[0], 1)
     work.fail(ValueError())
+    work.outbox.flush()
 
 
 def test_a_translation_is_charged_for_its_length(models) -> None:

@@ -21,6 +21,7 @@ MODELS = {
     "/v1/completions": "gf-decoder", "/v1/chat/completions": "gf-decoder",
     "/v1/embeddings": "gf-encoder", "/v1/rerank": "reranker",
 }  # fmt: skip
+FIRST = ("/v1/embeddings", "/predict", "/translate")
 FEW = {"max_tokens": 4, "max_completion_tokens": 4, "n": 2}
 
 
@@ -57,10 +58,12 @@ def fuzz(operation, url: str, mode: GenerationMode, count: int) -> None:
 
 @pytest.mark.parametrize("count", [1, pytest.param(500, marks=pytest.mark.slow)])
 def test_no_answer_outside_the_schema(server, count) -> None:
-    """With and against the schema: `count` cases each, for every operation."""
+    """With and against the schema: `count` cases each, for every operation, or for a few."""
     every = operations(server.url)
     assert len(every) >= 20
     for operation in every:
+        if count == 1 and operation.path not in FIRST:
+            continue
         fuzz(operation, server.url, GenerationMode.POSITIVE, count)
         if operation.body or operation.query:
             fuzz(operation, server.url, GenerationMode.NEGATIVE, count)

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.types import Message, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+HTTP_PORT = 80
 SAFE_METHODS = ("GET", "HEAD")  # these change nothing
 OUR_SITES = ("same-origin", "none")  # what browsers write in Sec-Fetch-Site
 POLICY = (
@@ -37,7 +38,8 @@ class Refused(Exception):
 
 def loopback_hosts(port: int) -> frozenset[str]:
     """What the header Host may be on a server that only this machine reaches."""
-    return frozenset(f"{name}:{port}" for name in LOOPBACK)
+    names = LOOPBACK if port == HTTP_PORT else ()  # clients leave that port out
+    return frozenset((*(f"{name}:{port}" for name in LOOPBACK), *names))
 
 
 def headers_of(scope: Scope) -> dict[str, list[str]]:
@@ -59,10 +61,17 @@ def check_host(headers: Headers, hosts: Collection[str], line: str) -> str:
     return names[0]
 
 
-def check_origin(headers: Headers, host: str, *, is_page: bool) -> None:
-    """Refused if a page of another site sends the request; a link to a page is fine."""
+def check_origin(
+    headers: Headers, host: str, *, is_page: bool, schemes: Sequence[str] = ("http",)
+) -> None:
+    """Refused if a page of another site sends the request; a link to a page is fine.
+
+    Args:
+        schemes: those under which our own pages are offered
+    """
     line = "requests from other sites are refused"
-    if any(origin != f"http://{host}" for origin in headers.get("origin", [])):
+    ours = [f"{scheme}://{host}" for scheme in schemes]
+    if any(origin not in ours for origin in headers.get("origin", [])):
         raise Refused(403, line)
     elsewhere = any(site not in OUR_SITES for site in headers.get("sec-fetch-site", []))
     if elsewhere and not is_page:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+import warnings
 from pathlib import Path
 
 import typer
@@ -28,6 +29,9 @@ def run(
     ),
     host: str = typer.Option("127.0.0.1", help="The address to listen on; others need --keys."),
     port: int = typer.Option(8000, min=1, max=65535, help="The port to listen on."),
+    public_host: str | None = typer.Option(
+        None, help="The name under which a proxy offers the server, such as models.example.org."
+    ),
     keys: Path | None = typer.Option(None, help="A TOML file with the keys of the clients."),
     slots: int | None = typer.Option(
         None, min=1, max=4096, help="Texts that are generated at once; 16 on a CPU, 64 on a GPU."
@@ -75,7 +79,9 @@ def run(
             hosted.load(name)
         _log_to_stderr(JsonLines())
         state = ServeState(hosted, known_keys, timeout, chat_template)
-        hosts = loopback_hosts(port) if host in HERE else None
+        hosts = None
+        if host in HERE:
+            hosts = loopback_hosts(port) | ({public_host} if public_host else set())
         app = create_app(state, hosts=hosts, log_text=log_text)
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
         typer.echo(f"{url}    (press Ctrl-C to stop)")
@@ -84,6 +90,7 @@ def run(
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
         sys.setswitchinterval(SWITCH_SECONDS)
+        warnings.simplefilter("ignore", UserWarning)  # clients choose that texts are truncated
         seconds = max(1, round(timeout))
         running = server(app, shutdown_seconds=seconds, on_exit=hosted.drain)
         running.run(sockets=[listening])

@@ -19,6 +19,8 @@ from glassformer.generate.cuda_graphs import Step, StepGraphs
 from glassformer.model import Batch, Cache, Sequences, Visitor
 from glassformer.tasks import Ids, Task
 
+FREE_TOKENS = 64  # a free slot starts again after so many: nobody reads it, and attention costs
+
 
 class Engine:
     """A model and the cache of a running batch: `slots` texts, each at its own length.
@@ -117,7 +119,7 @@ class Engine:
         """Append one token to every slot, and return the logits of the next one."""
         cache = self.cache
         for slot in self.free:
-            if cache.counts[slot] + 1 >= self.capacity:  # nobody reads it: start again
+            if cache.counts[slot] + 1 >= min(self.capacity, FREE_TOKENS):
                 cache.cut(slot)
         return self._step(tokens) if self._graphs is None else self._graphs(tokens, cache)
 

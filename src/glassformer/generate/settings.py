@@ -206,8 +206,8 @@ class Settings(Named):
         """What decides how a token is chosen from its logits; texts of equal rules are processed
         together, whatever their seeds, lengths and stop strings are."""
         every_text = {"seed": None, "max_new_tokens": 1, "stop": (), "bad_words": ()}
-        given_back = {"num_return_sequences": 1, "logprobs": False, "top_logprobs": 0}
-        return self.model_copy(update=every_text | given_back)
+        of_results = {"num_return_sequences": 1, "logprobs": False, "top_logprobs": 0}
+        return self.model_copy(update=every_text | of_results)
 
     def room(self, prompt: int, most: int) -> int:
         """How many tokens may follow `prompt` tokens, if the model reads at most `most`.

@@ -5,7 +5,6 @@ Each takes items of several requests, and returns a result for each of them.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -90,10 +89,8 @@ CALLS: dict[str, Call] = {
 def run_call(
     model: Model, call: str, items: Sequence[Any], options: Sequence[tuple[str, Any]]
 ) -> Sequence[Any]:
-    """The results of all items. Truncated texts are those that the clients allowed."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return CALLS[call](model, items, **dict(options))
+    """The results of all items."""
+    return CALLS[call](model, items, **dict(options))
 
 
 def _check(values: Tensor) -> None:

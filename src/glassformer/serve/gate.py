@@ -107,7 +107,8 @@ class Gate:
         if self.hosts is not None:
             host = check_host(headers, self.hosts, f"open http://{min(self.hosts)}/")
         method, path = scope["method"], scope["path"]
-        check_origin(headers, host, is_page=path == "/" and method in SAFE_METHODS)
+        is_page = path == "/" and method in SAFE_METHODS
+        check_origin(headers, host, is_page=is_page, schemes=("http", "https"))  # TLS: a proxy
         if method in SAFE_METHODS or path not in self.paths:
             return
         kind = (headers.get("content-type") or [""])[0].partition(";")[0].strip().lower()

@@ -26,7 +26,7 @@ from glassformer.generate.settings import Settings
 from glassformer.loaded import Model
 from glassformer.serve.calls import NotFinite, run_call
 from glassformer.serve.queueing import FairQueue
-from glassformer.serve.work import LATE, CallWork, GenerationWork, Lane, Unit, Work
+from glassformer.serve.work import LATE, CallWork, GenerationWork, Lane, Outbox, Unit, Work
 
 LOG = logging.getLogger("glassformer.serve")
 SLOTS = {"cpu": 16, "cuda": 64}  # texts that are generated at once
@@ -62,7 +62,8 @@ class Scheduler(Thread):
         self.batch: RunningBatch | None = None
         self.running: dict[int, Unit] = {}  # by the id of the request in the batch
         self.closing = False
-        self.taken: list[Unit] = []  # from the queue, in this turn
+        self.outbox = Outbox()
+        self.current: list[Unit] = []  # taken from the queue in this turn
         self.last_drop = 0.0  # when the queue was searched for requests that are late
         self.next_join = 0.0  # when the running batch may read prompts again
         self.steps = 0  # of the running batch
@@ -73,6 +74,7 @@ class Scheduler(Thread):
         with self.queue.changed:
             if self.closing:
                 raise Refused(503, "this model is being unloaded: choose another one")
+            work.outbox = self.outbox
             joined = self.queue.put(work)
         if not joined:
             raise self.overloaded()
@@ -104,19 +106,23 @@ class Scheduler(Thread):
             try:
                 tokens = self._turn()
             except Exception as error:  # whatever it is, nobody waits forever
-                self._fail([*self.running.values(), *self.taken], error)
+                self._fail([*self.running.values(), *self.current], error)
                 self.running, self.batch, tokens = {}, None, 0
+                self.outbox.flush()
             if tokens:
                 self.done_tokens += tokens
                 self.busy_seconds += time.monotonic() - start
 
     def _turn(self) -> int:
         """A step of the running batch, a beam search and a flat batch; returns their tokens."""
-        self.taken = []
-        self._drop()
-        return self._texts() + self._beams() + self._calls()
+        self.current = []
+        tokens = 0
+        for part in (self._drop, self._texts, self._beams, self._calls):
+            tokens += part()
+            self.outbox.flush()
+        return tokens
 
-    def _drop(self) -> None:
+    def _drop(self) -> int:
         """Requests that are late fail; their texts, and those of clients that left, are dropped."""
         now = time.monotonic()
         if now - self.last_drop > DROP_SECONDS:
@@ -129,6 +135,7 @@ class Scheduler(Thread):
                 unit.work.fail(Refused(504, LATE))
                 del self.running[id(unit.request)]
             self.batch.leave([unit.request for unit in over if unit.request is not None])
+        return 0
 
     def _texts(self) -> int:
         """One step of the running batch; returns the tokens that it generated."""
@@ -145,7 +152,7 @@ class Scheduler(Thread):
             return 0
         self.steps += 1
         try:
-            choices = list(self.batch.advance())
+            choices = list(self._running_batch(0).advance())
         except Exception as error:
             self._fail(list(self.running.values()), error)
             self.running, self.batch = {}, None
@@ -179,7 +186,7 @@ class Scheduler(Thread):
                 unit.work.fail(Refused(504, LATE))
             else:
                 batch.append(unit)
-        self.taken += batch
+        self.current += batch
         return batch
 
     def _join(self, units: Sequence[Unit]) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from glassformer.asgi.requests import Refused
@@ -33,6 +34,30 @@ class Unit:
     top: list[tuple[tuple[int, float], ...]] = field(default_factory=list)
 
 
+class Outbox:
+    """Calls for the event loop, collected in the scheduler's thread and delivered together.
+
+    Each delivery wakes the loop, which then holds Python's lock for a while.
+    """
+
+    def __init__(self) -> None:
+        self.calls: dict[asyncio.AbstractEventLoop, list[Callable[[], None]]] = {}
+
+    def add(self, loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+        self.calls.setdefault(loop, []).append(call)
+
+    def flush(self) -> None:
+        while self.calls:
+            loop, calls = self.calls.popitem()
+            with suppress(RuntimeError):  # the loop has ended: nobody waits
+                loop.call_soon_threadsafe(_call_all, calls)
+
+
+def _call_all(calls: Sequence[Callable[[], None]]) -> None:
+    for call in calls:
+        call()
+
+
 class Work:
     """One request. The event loop waits for `result`; the scheduler's thread completes units.
 
@@ -51,6 +76,7 @@ class Work:
         self.cancelled = False  # nobody waits for it
         self.units: list[Unit] = []
         self.results: dict[int, Any] = {}  # by the number of the unit
+        self.outbox = Outbox()  # that of the scheduler, when the work is queued
 
     @property
     def tokens(self) -> int:
@@ -75,16 +101,11 @@ class Work:
         self.results[unit.number] = value
         if len(self.results) == len(self.units):
             every = [self.results[number] for number in range(len(self.units))]
-            self.post(self._resolve, every)
+            self.outbox.add(self.loop, partial(self._resolve, every))
 
     def fail(self, error: Exception) -> None:
         """Called in the scheduler's thread: the whole request fails, unless it has ended."""
-        self.post(self._reject, error)
-
-    def post(self, callback: Callable[[Any], None], value: Any) -> None:
-        """Call back in the event loop; if that has ended, nobody waits."""
-        with suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(callback, value)
+        self.outbox.add(self.loop, partial(self._reject, error))
 
     def _resolve(self, every: list[Any]) -> None:
         if not self.result.done():
@@ -174,7 +195,7 @@ class GenerationWork(Work):
 
     def stream(self, choices: Sequence[tuple[int, Choice]]) -> None:
         """Called in the scheduler's thread: tokens of one step, each with its unit's number."""
-        self.post(self._put, choices)
+        self.outbox.add(self.loop, partial(self._put, choices))
 
     def _put(self, choices: Sequence[tuple[int, Choice]]) -> None:
         assert self.choices is not None  # noqa: S101 - it streams

@@ -164,7 +164,10 @@ async def _respond(
         logprobs = None
         if job.settings.logprobs:
             rows = zip(text.ids, text.logprobs, text.top_logprobs, strict=True)
-            logprobs = shape.logprobs(tokenizer, [ScoredToken(*row) for row in rows], 0)
+            tokens = [ScoredToken(*row) for row in rows]
+            if text.stopped == "stop":
+                tokens = _within(tokenizer, tokens, len(text.text))
+            logprobs = shape.logprobs(tokenizer, tokens, 0)
         for _ in range(body.copies):
             reason = _reason(text.stopped)
             choices.append(shape.choice(len(choices), text.text, reason, logprobs))
@@ -212,7 +215,10 @@ async def _stream(
                 continue
             logprobs = None
             if job.settings.logprobs:
-                logprobs = shape.logprobs(tokenizer, held[number], offsets[number])
+                shown = held[number]
+                if choice.stopped == "stop":
+                    shown = _within(tokenizer, shown, len(piece))
+                logprobs = shape.logprobs(tokenizer, shown, offsets[number])
                 held[number] = []
             offsets[number] += len(piece)
             reason = None if choice.stopped is None else _reason(choice.stopped)
@@ -289,10 +295,21 @@ def _chat_delta(index: int, text: str, reason: str | None, logprobs: Any) -> dic
     return {"index": index, "delta": delta, "finish_reason": reason, "logprobs": logprobs}
 
 
+def _piece(tokenizer: Tokenizer, id: int) -> str:
+    """The characters of a token inside a text: at its start some tokenizers drop the space."""
+    return tokenizer.decode([id, id])[len(tokenizer.decode([id])) :]
+
+
+def _within(tokenizer: Tokenizer, tokens: list[ScoredToken], length: int) -> list[ScoredToken]:
+    """The tokens that begin in the first characters, before a stop string."""
+    starts = accumulate((len(_piece(tokenizer, token.id)) for token in tokens), initial=0)
+    return [token for token, start in zip(tokens, starts, strict=False) if start < length]
+
+
 def _text_logprobs(tokenizer: Tokenizer, tokens: list[ScoredToken], offset: int) -> dict[str, Any]:
-    pieces = [tokenizer.decode([token.id]) for token in tokens]
+    pieces = [_piece(tokenizer, token.id) for token in tokens]
     offsets = list(accumulate(map(len, pieces), initial=offset))[:-1]
-    best = [{tokenizer.decode([id]): value for id, value in token.top} for token in tokens]
+    best = [{_piece(tokenizer, id): value for id, value in token.top} for token in tokens]
     return {
         "tokens": pieces, "token_logprobs": [token.logprob for token in tokens],
         "top_logprobs": best, "text_offset": offsets,
@@ -301,7 +318,7 @@ def _text_logprobs(tokenizer: Tokenizer, tokens: list[ScoredToken], offset: int)
 
 def _chat_logprobs(tokenizer: Tokenizer, tokens: list[ScoredToken], offset: int) -> dict[str, Any]:
     def row(id: int, logprob: float) -> dict[str, Any]:
-        piece = tokenizer.decode([id])
+        piece = _piece(tokenizer, id)
         return {"token": piece, "logprob": logprob, "bytes": list(piece.encode())}
 
     content = [
