@@ -21,7 +21,7 @@ MODELS = {
     "/v1/completions": "gf-decoder", "/v1/chat/completions": "gf-decoder",
     "/v1/embeddings": "gf-encoder", "/v1/rerank": "reranker",
 }  # fmt: skip
-FIRST = ("/v1/embeddings", "/predict", "/translate")
+FIRST = ("/translate",)
 FEW = {"max_tokens": 4, "max_completion_tokens": 4, "n": 2}
 
 

@@ -185,7 +185,8 @@ async def _stream(
     state: ServeState, request: Request, hosted: HostedModel, work: GenerationWork,
     body: GenerationBody, shape: Shape,
 ) -> AsyncIterator[str]:  # fmt: skip
-    """Server-sent events: one for each token that completes some text, then [DONE]."""
+    """Server-sent events, then [DONE]: one for each token that completes some text, or for several
+    tokens if the client reads more slowly than they come."""
     job, tokenizer, start = work.job, hosted.model.tokenizer, time.monotonic()
     assert tokenizer is not None and work.choices is not None  # noqa: S101 - as above
     head = _head(request, hosted, shape.prefix, shape.streamed)
@@ -201,30 +202,31 @@ async def _stream(
                 first["delta"]["role"] = "assistant"
                 yield _event({**head, "choices": [first]})
         while ended < len(work.units):
-            number, choice = await _next(work)
+            arrived = await _next(work)
             if not tokens:
                 state.metrics.first_token.labels(hosted.name).observe(time.monotonic() - start)
-            tokens += 1
-            ended += choice.stopped is not None
-            decoder = decoders[number]
-            decoder.add(choice.token)
-            if job.settings.logprobs:
-                held[number].append(ScoredToken(choice.token, choice.logprob or 0.0, choice.top))
-            piece = decoder.more(last=choice.stopped is not None)
-            if not piece and choice.stopped is None:
-                continue
-            logprobs = None
-            if job.settings.logprobs:
-                shown = held[number]
-                if choice.stopped == "stop":
-                    shown = _within(tokenizer, shown, len(piece))
-                logprobs = shape.logprobs(tokenizer, shown, offsets[number])
-                held[number] = []
-            offsets[number] += len(piece)
-            reason = None if choice.stopped is None else _reason(choice.stopped)
-            for copy in range(body.copies):
-                index = number * body.copies + copy
-                yield _event({**head, "choices": [shape.delta(index, piece, reason, logprobs)]})
+            tokens += len(arrived)
+            for number, choice in arrived:
+                decoders[number].add(choice.token)
+                if job.settings.logprobs:
+                    token = ScoredToken(choice.token, choice.logprob or 0.0, choice.top)
+                    held[number].append(token)
+            for number, choice in dict(arrived).items():  # the last token of each text
+                ended += choice.stopped is not None
+                piece = decoders[number].more(last=choice.stopped is not None)
+                if not piece and choice.stopped is None:
+                    continue
+                logprobs = None
+                if job.settings.logprobs:
+                    shown, held[number] = held[number], []
+                    if choice.stopped == "stop":
+                        shown = _within(tokenizer, shown, len(piece))
+                    logprobs = shape.logprobs(tokenizer, shown, offsets[number])
+                offsets[number] += len(piece)
+                reason = None if choice.stopped is None else _reason(choice.stopped)
+                for copy in range(body.copies):
+                    index = number * body.copies + copy
+                    yield _event({**head, "choices": [shape.delta(index, piece, reason, logprobs)]})
         if usage:
             yield _event({**head, "choices": [], "usage": _usage(job, tokens * body.copies)})
         yield "data: [DONE]\n\n"
@@ -235,17 +237,19 @@ async def _stream(
         yield _event(openai_error(status, str(error)))
 
 
-async def _next(work: GenerationWork) -> tuple[int, Choice]:
-    """The next token; raises what made the work fail."""
+async def _next(work: GenerationWork) -> list[tuple[int, Choice]]:
+    """All tokens that have arrived, at least one; raises what made the work fail."""
     assert work.choices is not None  # noqa: S101 - it streams
     try:
         async with asyncio.timeout(work.seconds_left):
-            token = await work.choices.get()
+            every = [await work.choices.get()]
     except TimeoutError:
         raise Refused(504, LATE) from None
-    if token is None:
+    while not work.choices.empty():
+        every.append(work.choices.get_nowait())
+    if None in every:
         raise work.result.exception() or Refused(504, LATE)
-    return token
+    return [each for each in every if each is not None]
 
 
 class EventStream(StreamingResponse):
