@@ -1,4 +1,4 @@
-"""A real server process with the shipped models and one of every other head; and test apps."""
+"""A real server process with the shipped models and one of every other head; and apps."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 
 import glassformer as gf
-from glassformer.asgi.requests import loopback_hosts
-from glassformer.serve.app import create_app
-from glassformer.serve.host import Host, HostOptions
-from glassformer.serve.state import ServeState
+from serve.apps import clients
 from serve.processes import ServerProcess, serving
 
 SHIPPED = ("gf-encoder", "gf-decoder", "gf-en-ru")
@@ -25,7 +21,6 @@ HEADS: dict[str, dict[str, Any]] = {
     "tagger": {"kind": "token_classification", "labels": ("O", "B-PER")},
     "reader": {"kind": "question_answering"},
 }
-PORT = 8000
 
 
 @pytest.fixture(scope="session")
@@ -59,19 +54,5 @@ def models() -> dict[str, gf.Model]:
 @pytest.fixture
 def client() -> Iterator[Any]:
     """Makes clients of apps in this process, with hosts of these models."""
-    hosts: list[Host] = []
-
-    def make(
-        *names: str, root: Path | None = None, options: HostOptions | None = None, **more: Any
-    ) -> tuple[TestClient, Host]:
-        host = Host({name: name for name in names}, root, options)
-        hosts.append(host)
-        for name in names:
-            host.load(name)
-        app = create_app(ServeState(host, **more), hosts=loopback_hosts(PORT))
-        base = f"http://127.0.0.1:{PORT}"
-        return TestClient(app, base_url=base, raise_server_exceptions=False), host
-
-    yield make
-    for host in hosts:
-        host.close()
+    with clients() as make:
+        yield make

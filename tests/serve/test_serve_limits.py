@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from glassformer.serve.dialects.openai import EventStream
 from glassformer.serve.gate import JsonLines
 from glassformer.serve.keys import read_keys
 from glassformer.serve.work import Work
+from serve.apps import clients
 
 SECRET = "a-secret-of-enough-characters"
 KEYS = f"""
@@ -34,16 +36,30 @@ tokens_per_minute = 100
 STORY = {"model": "gf-decoder", "prompt": "Once", "max_tokens": 5, "temperature": 0}
 
 
+@pytest.fixture(scope="module")
+def shared(heads: Path) -> Iterator[Any]:
+    """A client of one app for several tests, and its host."""
+    with clients() as make:
+        http, host = make(
+            "gf-decoder", "gf-encoder", root=heads, template="{{ messages[0].content }}"
+        )
+        for name in ("classifier", "reranker"):
+            host.load(name)
+        yield http, host
+
+
 def as_client(name: str = "") -> dict[str, str]:
     return {"authorization": f"Bearer {name}{SECRET}"}
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_deadline_holds_though_the_model_is_busy(client, stream: bool) -> None:
-    http, host = client("gf-decoder")
+def test_a_deadline_holds_though_the_model_is_busy(
+    shared, stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    http, host = shared
     scheduler, go = host.models["gf-decoder"].scheduler, threading.Event()
     drop = scheduler._drop
-    scheduler._drop = lambda: drop() if go.wait(60) else 0
+    monkeypatch.setattr(scheduler, "_drop", lambda: drop() if go.wait(60) else 0)
     try:
         late = {"x-request-timeout": "0.1"}
         answer = http.post("/v1/completions", json={**STORY, "stream": stream}, headers=late)
@@ -163,11 +179,8 @@ def test_errors_in_the_log_never_quote_a_text() -> None:
     assert "private" not in str(row) and row["error"].startswith("ValueError: test_serve_limits.py")
 
 
-def test_what_clients_of_other_servers_send(client, heads: Path) -> None:
-    http, host = client(
-        "gf-decoder", "gf-encoder", root=heads, template="{{ messages[0].content }}"
-    )
-    host.load("classifier"), host.load("reranker")
+def test_what_clients_of_other_servers_send(shared) -> None:
+    http, _ = shared
     message = {"role": "user", "content": [{"type": "text", "text": "Once"}]}
     chat = {"model": "gf-decoder", "messages": [message], "max_tokens": 2, "tool_choice": "none"}
     chat["response_format"] = {"type": "text"}
@@ -184,16 +197,16 @@ def test_what_clients_of_other_servers_send(client, heads: Path) -> None:
     assert "reranker" in http.get("/info?model=reranker").json()["model_type"]
 
 
-def test_a_proxy_with_tls_and_the_usual_port(client) -> None:
-    http, _ = client("gf-encoder")
+def test_a_proxy_with_tls_and_the_usual_port(shared) -> None:
+    http, _ = shared
     assert http.get("/v1/models", headers={"origin": "https://127.0.0.1:8000"}).status_code == 200
     assert http.get("/v1/models", headers={"origin": "https://127.0.0.1"}).status_code == 403
     assert loopback_hosts(80) > {"localhost", "localhost:80"}
     assert "localhost" not in loopback_hosts(8000)
 
 
-def test_the_tokens_of_logprobs_are_those_of_the_text(client) -> None:
-    http, _ = client("gf-decoder")
+def test_the_tokens_of_logprobs_are_those_of_the_text(shared) -> None:
+    http, _ = shared
     ask = {**STORY, "max_tokens": 12, "logprobs": 2}
     whole = http.post("/v1/completions", json=ask).json()["choices"][0]
     tokens = whole["logprobs"]["tokens"]

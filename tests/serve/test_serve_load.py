@@ -92,7 +92,7 @@ async def ask_all(url: str, count: int) -> list[Any]:
         return await asyncio.gather(*(ask(http, number) for number in range(count)))
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [10, pytest.param(500, marks=pytest.mark.slow)])
 def test_the_same_answers_under_load(server, models, count) -> None:
     answers = asyncio.run(ask_all(server.url, count))
     for number, answer in enumerate(answers):
