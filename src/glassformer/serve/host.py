@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from glassformer import inference
 from glassformer.asgi.requests import Refused
@@ -59,7 +60,7 @@ class HostedModel:
             return {}
         return {pair[1]: list(known.tokens) or [pair[2]]}
 
-    def language_options(self, source: str, target: str) -> dict[str, str]:
+    def language_options(self, source: str, target: str) -> dict[str, Any]:
         """The options of `translate` for these languages."""
         files = {} if self.model.origin is None else self.model.origin.files
         assert self.model.tokenizer is not None  # noqa: S101 - it has languages

@@ -26,6 +26,7 @@ from glassformer.loaded import Model
 from glassformer.serve.calls import NotFinite, run_call
 from glassformer.serve.queueing import FairQueue
 from glassformer.serve.work import LATE, CallWork, GenerationWork, Lane, Unit, Work
+from glassformer.strict import read
 
 LOG = logging.getLogger("glassformer.serve")
 SLOTS = {"cpu": 16, "cuda": 64}  # texts that are generated at once
@@ -189,7 +190,7 @@ class Scheduler(Thread):
                 model.task, slots=self.slots if fixed else size, capacity=self.context,
                 memory_capacity=source, kept=fixed,
             )  # fmt: skip
-            usual = Settings()
+            usual = read(Settings, {})  # each request has its own
             self.batch = RunningBatch(engine, usual, model.tokenizer, checks_finite=True)
         elif self.batch.engine.shrinks and (
             need > len(self.batch.texts) or size * 4 <= len(self.batch.texts)

@@ -143,7 +143,7 @@ async def _respond(
     texts = await state.generate(request, hosted, job)
     tokenizer = hosted.model.tokenizer
     assert tokenizer is not None  # noqa: S101 - `Host.load` refuses models without one
-    choices = []
+    choices: list[dict[str, Any]] = []
     for text in texts:
         logprobs = None
         if job.settings.logprobs:
