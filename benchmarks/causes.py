@@ -58,16 +58,16 @@ def main() -> None:
     text = torch.randint(0, sizes["vocab_size"], (long,), generator=draw).tolist()
     clean = text[:16]
     corrupted = [*clean[:3], text[20], *clean[4:]]
-    question = {"answer": 5, "other": 7}
-    patching_sweep(model, clean, corrupted, site="head", **question)  # warm
-    swept = seconds(lambda: patching_sweep(model, clean, corrupted, site="head", **question))
+    contrast = {"answer": 5, "other": 7}
+    patching_sweep(model, clean, corrupted, site="head", **contrast)  # warm
+    swept = seconds(lambda: patching_sweep(model, clean, corrupted, site="head", **contrast))
     single = seconds(lambda: one_by_one(model, clean, corrupted))
     cells = sizes["depth"] * sizes["heads"]
     print(
         f"sweep of {cells} heads, 16 tokens   {swept:8.2f} s   one by one {single:8.2f} s", end=""
     )
     print(f"   {single / swept:.1f} times as fast")
-    edges = seconds(lambda: edge_effects(model, clean, corrupted, steps=5, **question))
+    edges = seconds(lambda: edge_effects(model, clean, corrupted, steps=5, **contrast))
     print(f"all edges, EAP-IG of 5 steps     {edges:8.2f} s")
     steps = 2 if options.tiny else 8
     words = seconds(lambda: input_attribution(model, text, 5, 7, steps=steps))

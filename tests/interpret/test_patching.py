@@ -6,6 +6,7 @@ import torch
 import glassformer as gf
 from folders import CONFIGS, TASKS, heat, one_line, tiny
 from glassformer.errors import ConfigError, InputError
+from glassformer.interpret.circuits import edge_effects
 from glassformer.interpret.patching import TENSORS, patching_sweep
 
 CLEAN, CORRUPTED = [3, 14, 15, 9, 26], [3, 14, 40, 9, 26]
@@ -67,6 +68,17 @@ def test_of_other_architectures_in_float32(name: str) -> None:
     result = patching_sweep(model, clean, corrupted, 4, 31, **options)
     expected = one_by_one(model, clean, corrupted, stack, "head", True)
     torch.testing.assert_close(result.patched.flatten(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["encoder", "decoder", "seq2seq"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_in_half_precision(family: str, dtype: torch.dtype) -> None:
+    """The last block's output at the predicting token is the clean text's: all is recovered."""
+    model = tiny(family).to(dtype)
+    result = patching_sweep(model, *pair(family), 4, 31, position=2)
+    assert float(result.recovered[-1, 2]) == pytest.approx(1, abs=0.05)
+    edges = edge_effects(model, *pair(family), 4, 31, position=2, steps=1)
+    assert edges.circuit(len(edges.edges)).faithfulness == pytest.approx(1, abs=0.1)
 
 
 def test_the_stream_at_the_predicting_token_recovers_everything_at_the_end() -> None:

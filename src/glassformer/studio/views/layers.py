@@ -9,7 +9,7 @@ from glassformer.glass import between, decided, lens, word_path
 from glassformer.glass.lens import output_side
 from glassformer.glass.stacks import StackName, sides
 from glassformer.interpret.attribution import Contribution, attribute
-from glassformer.interpret.question import ask
+from glassformer.interpret.contrast import ask
 from glassformer.studio.cause_schemas import LogitPart, LogitParts
 from glassformer.studio.jobs import JobMonitor
 from glassformer.studio.page_schemas import (
