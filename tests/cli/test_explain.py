@@ -8,6 +8,7 @@ import pytest
 import glassformer as gf
 from commands import glassformer, refused
 from folders import CONFIGS
+from glassformer.glass import predictions
 from glassformer.interpret.attribution import direct_logit_attribution
 from glassformer.interpret.circuits import edge_effects
 from glassformer.interpret.contrast import ask
@@ -102,7 +103,7 @@ def test_steer_reads_the_text_with_the_models_own_mask(tmp_path: Path) -> None:
     kinds = ("--towards", one, "--away", two, "--layer", 0)
     words = ("explain", "steer", tmp_path / "model", "the [MASK] sat", *kinds, "--json")
     contrast = ask(own, "the [MASK] sat")
-    best = gf.predictions(own, gf.record(own, contrast.batch.tokens.tolist()), top_k=1)
+    best = predictions(own, gf.record(own, contrast.batch.tokens.tolist()), top_k=1)
     before = json.loads(glassformer(*words))["before"]
     assert before[0][0] == best.words[contrast.position][0]
 

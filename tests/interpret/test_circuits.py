@@ -5,7 +5,8 @@ import torch
 
 import glassformer as gf
 from folders import CONFIGS, TASKS, heat, one_line, tiny
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, InputError
+from glassformer.interpret import circuits
 from glassformer.interpret.circuits import edge_effects
 from glassformer.interpret.contrast import ask_pair
 from glassformer.interpret.split import SplitPass
@@ -104,3 +105,10 @@ def test_mistakes_get_one_line(effects) -> None:
     with pytest.raises(ConfigError) as caught:
         edge_effects(tiny("decoder"), CLEAN, CORRUPTED, 4, 31, steps=0)
     one_line(caught.value, "steps = 0")
+
+
+def test_a_text_that_needs_too_much_memory_is_refused(monkeypatch) -> None:
+    monkeypatch.setattr(circuits, "MEMORY", 10_000)
+    with pytest.raises(InputError) as caught:
+        edge_effects(tiny("decoder"), CLEAN, CORRUPTED, 4, 31)
+    one_line(caught.value, "5 tokens", "GB", "2 tokens at most")  # 17,280 bytes

@@ -124,9 +124,38 @@ def test_the_deletion_curve_ends_without_any_word(case) -> None:
     assert abs(curve[0] - curve[1] - best) <= 1e-9
 
 
-def test_the_control_has_other_weights() -> None:
-    result = input_attribution(tiny("encoder"), TEXT, 4, 31, position=2, method="occlusion")
-    assert -1 <= result.random_weight_control() < 0.99
+def test_attention_rollout_by_hand() -> None:
+    """(A_1 + I) / 2 · (A_0 + I) / 2, with the mean of the heads."""
+    model = tiny("decoder")
+    result = input_attribution(model, TEXT, 4, 31, method="attention_rollout")
+    trace, product = gf.record(model, TEXT), torch.eye(len(TEXT)).double()
+    for layer in (0, 1):
+        weights = trace[f"decoder.blocks.{layer}.attention.weights"].mean(0)
+        product = (weights + torch.eye(len(TEXT))) / 2 @ product
+    torch.testing.assert_close(result.scores["decoder"], product[-1])
+    assert result.gap is None
+
+
+def test_the_control_knows_what_was_learned_from_what_was_not() -> None:
+    """Scores of learned weights differ from those of random ones; random weights repeat theirs."""
+    model = tiny("encoder")
+    result = input_attribution(model, TEXT, 4, 31, position=2, method="occlusion")
+    values = [result.random_weight_control(seed) for seed in range(8)]
+    assert abs(sum(values) / len(values)) <= 0.5 and len(set(values)) > 1
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        untrained = gf.Model(gf.build_task(model.config, model.task.spec)).eval()
+    same = input_attribution(untrained, TEXT, 4, 31, position=2, method="occlusion")
+    assert same.random_weight_control(3) == pytest.approx(1)
+
+
+def test_the_control_leaves_out_what_a_decoder_has_not_read() -> None:
+    """Zeros after the prediction would correlate for any two models."""
+    model = tiny("decoder")
+    text = [*TEXT[:3], *([5] * 9)]
+    short = input_attribution(model, TEXT[:3], 4, 31, method="occlusion").random_weight_control()
+    long = input_attribution(model, text, 4, 31, position=2, method="occlusion")
+    assert long.random_weight_control() == pytest.approx(short)
 
 
 def test_rank_correlation() -> None:

@@ -101,6 +101,19 @@ def test_controls_are_flat() -> None:
     assert patching_sweep(model, CLEAN, CORRUPTED, 4, 31, position=3).effect.abs().max() > 1e-3
 
 
+def test_a_shuffled_pair_has_a_flat_sweep() -> None:
+    """Where words and positions do not matter, patches of the shuffled text change nothing."""
+    shuffled = [15, 3, 14, *CLEAN[3:]]
+    model = tiny("encoder")
+    assert patching_sweep(model, CLEAN, shuffled, 4, 31, position=4).effect.abs().max() > 1e-3
+    embedding = model.task.backbone.encoder.embedding
+    embedding.position.weight.data.zero_()  # a bag of words: the order cannot matter
+    result = patching_sweep(model, CLEAN, shuffled, 4, 31, site="head", position=4)
+    assert abs(result.clean - result.corrupted) <= 1e-9
+    flat = patching_sweep(model, CLEAN, shuffled, 4, 31, position=4).patched[:, 3:] - result.clean
+    assert flat.abs().max() <= 1e-9
+
+
 def test_mistakes_get_one_line() -> None:
     model = tiny("decoder")
     for call, error, words in (

@@ -25,8 +25,11 @@ from torch import Tensor
 
 from glassformer.errors import ConfigError, InputError
 from glassformer.interpret.contrast import Contrast, ask_pair
+from glassformer.interpret.reroute import stacks_of
 from glassformer.interpret.split import Masks, Node, Outputs, SplitPass, StackGraph, graphs
 from glassformer.loaded import Model
+
+MEMORY = 8 * 2**30  # bytes that the backward pass of all edges may keep
 
 
 class Edge(NamedTuple):
@@ -145,6 +148,7 @@ def effects_of(clean: Contrast, corrupted: Contrast, *, steps: int = 5) -> EdgeE
     """The same for a contrast of two texts."""
     if steps < 1:
         raise ConfigError(f"steps = {steps}: write a whole number from 1 on")
+    _check_memory(clean)
     built, here, there = graphs(clean), written(clean), written(corrupted)
     removed = {name: here[name] - there[name] for name in built}
     sums = {name: torch.zeros(graph.possible.shape) for name, graph in built.items()}
@@ -154,6 +158,23 @@ def effects_of(clean: Contrast, corrupted: Contrast, *, steps: int = 5) -> EdgeE
             sums[name] += gradient.cpu().float() / steps
     effects = {name: -sums[name] * graph.possible for name, graph in built.items()}
     return EdgeEffects(clean, corrupted, built, effects, there)
+
+
+def _check_memory(contrast: Contrast) -> None:
+    """InputError if the streams of all readers, kept for the backward pass, are too large."""
+    stacks = stacks_of(contrast.task)
+    numbers = [
+        2 * len(stacks[name].blocks) * len(graph.readers) * len(contrast.side(name))
+        for name, graph in graphs(contrast).items()
+    ]
+    weight = contrast.task.backbone.token_embedding
+    size = sum(numbers) * contrast.task.width * weight.element_size()
+    if size > MEMORY:
+        tokens = int(contrast.length * MEMORY / size)
+        raise InputError(
+            f"the edges of {contrast.length:,} tokens need about {size / 2**30:.0f} GB of memory: "
+            f"write texts of {tokens:,} tokens at most"
+        )
 
 
 @torch.no_grad()

@@ -63,7 +63,7 @@ class Probe:
         tensor: Any = about.get("tensor")
         if not isinstance(tensor, str | None):
             raise InputError(f"{path}: tensor = {tensor!r}: not a name in a trace")
-        return cls(tensors["weight"], tensors["bias"], labels, *numbers, tensor)
+        return cls(tensors["weight"], tensors["bias"], labels, numbers[0], numbers[1], tensor)
 
 
 def fit_probe(
