@@ -2,19 +2,22 @@
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import glassformer as gf
 from commands import glassformer, refused
-from folders import CONFIGS
+from folders import CONFIGS, TASKS, heat
+from glassformer.cli import explain, reproduce
 from glassformer.glass import predictions
 from glassformer.interpret.attribution import direct_logit_attribution
 from glassformer.interpret.circuits import edge_effects
 from glassformer.interpret.contrast import ask
-from glassformer.interpret.inputs import input_attribution
-from glassformer.interpret.patching import patching_sweep
+from glassformer.interpret.inputs import Method, input_attribution
+from glassformer.interpret.patching import Site, patching_sweep
 from glassformer.interpret.probing import Probe
+from glassformer.interpret.reproduce import EFFECTS, GPT2_EFFECTS
 from glassformer.interpret.steering import SteeringVector
 from glassformer.interpret.tuned_lens import TunedLens
 from glassformer.text.training import train_tokenizer
@@ -118,6 +121,21 @@ def test_files_that_cannot_be_used(masked: Path, tmp_path: Path) -> None:
     assert "one text" in refused("explain", "lens", masked, one, "--steps", 1)
     assert "two labels" in refused("explain", "probe", masked, word)
     refused("explain", "input", masked, CLEAN, "--steps", 1025, code=2)
+
+
+def test_the_options_are_those_of_the_functions() -> None:
+    assert tuple(explain.SiteName) == get_args(Site)
+    assert tuple(explain.MethodName) == get_args(Method)
+    assert set(reproduce.EffectName) == {*EFFECTS, *GPT2_EFFECTS}
+
+
+def test_a_model_without_a_tokenizer_reads_numbers(tmp_path: Path) -> None:
+    own = heat(gf.Model(gf.build_task(CONFIGS["gpt2"], TASKS["GPT2LMHeadModel"])).eval())
+    own.save(tmp_path / "model")
+    split = direct_logit_attribution(own, [3, 14, 15])
+    report = json.loads(glassformer("explain", "logits", tmp_path / "model", "3 14 15", "--json"))
+    assert report["difference"] == pytest.approx(split.difference, abs=1e-5)
+    assert "write token ids" in refused("explain", "logits", tmp_path / "model", "the cat")
 
 
 def test_mistakes(masked: Path) -> None:

@@ -315,11 +315,11 @@ def explain_lens(
 
 def _input(model: Model, text: str, target: str) -> Any:
     """What `record` takes; a model without a tokenizer reads numbers."""
-    from glassformer.studio.tokenization import tokenize
+    from glassformer.inference.recording import read_ids
 
     if model.config.family == "seq2seq":
         return text, target
-    return text if model.tokenizer is not None else tokenize(model, text).ids
+    return text if model.tokenizer is not None else read_ids(text)
 
 
 def _lines(file: Path) -> list[str]:
