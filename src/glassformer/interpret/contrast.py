@@ -142,9 +142,8 @@ def _position(
 
 
 def _id(model: Model, word: str | int) -> int:
-    id, size = word, len(model.task.backbone.token_embedding)
-    if isinstance(word, str):
-        id = word_id(model, word, target=model.config.family == "seq2seq")
+    size, target = len(model.task.backbone.token_embedding), model.config.family == "seq2seq"
+    id = word_id(model, word, target=target) if isinstance(word, str) else word
     if not 0 <= id < size:
         raise ConfigError(f"token id {id}: this model has 0 to {size - 1}")
     return id

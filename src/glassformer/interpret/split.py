@@ -167,8 +167,8 @@ class SplitPass:
             added, rest = self._mlp(name, block, streams)
             heads, rest = self._heads(name, block.attention, block.attention_norm, rest, ctx, False)
             attended = self._read(name, heads, rest) + _bias(block.attention, rest)
-            attended = block.attention_out_norm(attended, Look())
-            return rest + added[-len(rest) :] + attended
+            both: Tensor = added[-len(rest) :] + block.attention_out_norm(attended, Look())
+            return rest + both
         for part in ("attention", "cross"):
             module, norm = getattr(block, part), getattr(block, f"{part}_norm")
             if module is not None:

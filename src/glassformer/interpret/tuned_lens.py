@@ -111,7 +111,8 @@ def fit_tuned_lens(
     with torch.no_grad():
         streams = _streams(model, texts)
     start, count = logit_lens(model), len(streams[0])
-    lens = TunedLens(*(t.to(model.device).requires_grad_() for t in (start.weight, start.bias)))
+    weight, bias = (t.to(model.device).requires_grad_() for t in (start.weight, start.bias))
+    lens = TunedLens(weight, bias)
     optimizer = torch.optim.Adam([lens.weight, lens.bias], lr=lr)
     draw = torch.Generator().manual_seed(seed)
     for step in range(steps):

@@ -25,7 +25,7 @@ export function sweeper(app) {
   async function show(base, other, at, token, fresh) {
     side = at;
     const path = `runs/${base.run}/sweep/${other.run}/${side}/${token}`;
-    button.onclick = () => { asked = path; app.update({}); }; // draws the page again, with its error messages
+    button.onclick = () => { asked = path; show(base, other, at, token, fresh); };
     [note.hidden, fit.hidden, scale.hidden] = Array(3).fill(asked !== path);
     if (asked !== path) return;
     const sweep = await api.json(path).catch((error) => { if (error.status !== 400) throw error; return error; });
