@@ -52,7 +52,7 @@ def test_the_picture_of_the_lab(toys: Server, open_page: Callable[..., Page], th
 
 def test_every_patch_at_once(toys: Server, open_page: Callable[..., Page]) -> None:
     """The heat map of the sweep has its true colours, and a click applies that patch."""
-    texts = {"x": "I sat by the river bank.", "from": "I ate by the river bank."}
+    texts = {"x": "I deposited [MASK] in the bank.", "from": "I ate [MASK] in the bank."}
     page = open_page(toys.address("lab", m=toys.model("toy encoder"), **texts))
     settle(page)
     page.get_by_role("button", name="Try every patch").click()

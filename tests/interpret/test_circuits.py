@@ -5,16 +5,18 @@ import torch
 
 import glassformer as gf
 from folders import CONFIGS, TASKS, heat, one_line, tiny
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, InputError
+from glassformer.interpret import circuits
 from glassformer.interpret.circuits import edge_effects
-from glassformer.interpret.question import ask_pair
+from glassformer.interpret.contrast import ask_pair
 from glassformer.interpret.split import SplitPass
 
 CLEAN, CORRUPTED = [3, 14, 15, 9, 26], [3, 14, 40, 9, 26]
 SOURCE, OTHER = [8, 9, 7, 3], [8, 30, 7, 3]
 NAMES = [
-    "BertForMaskedLM", "AlbertForMaskedLM", "GPT2LMHeadModel", "GPTNeoXForCausalLM",
-    "Gemma2ForCausalLM", "Olmo2ForCausalLM", "MarianMTModel", "T5GemmaForConditionalGeneration",
+    "BertForMaskedLM", "DebertaV2ForMaskedLM", "AlbertForMaskedLM", "GPT2LMHeadModel",
+    "GPTNeoXForCausalLM", "Gemma2ForCausalLM", "Olmo2ForCausalLM", "MarianMTModel",
+    "T5GemmaForConditionalGeneration",
 ]  # fmt: skip
 
 
@@ -32,8 +34,8 @@ def pair(model: gf.Model):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_split_pass_computes_what_the_model_computes(name: str) -> None:
     model = hot(name)
-    question, _ = ask_pair(model, *pair(model), 4, 31, position=2)
-    assert abs(SplitPass(question).run().item() - question.value()) <= 1e-9
+    contrast, _ = ask_pair(model, *pair(model), 4, 31, position=2)
+    assert abs(SplitPass(contrast).run().item() - contrast.value()) <= 1e-9
 
 
 @pytest.fixture(scope="module", params=["encoder", "decoder", "seq2seq"])
@@ -49,7 +51,7 @@ def test_all_edges_are_the_clean_text_and_no_edge_is_the_corrupted_one(effects) 
     assert everything.connected == everything.edges
 
 
-def test_an_edge_into_the_logits_of_a_small_change_is_its_estimate() -> None:
+def test_the_effect_of_a_small_change_is_its_estimate() -> None:
     """Where the corrupted text is nearly the clean one, the estimate is the effect itself."""
     model = tiny("encoder")
     table = model.task.backbone.encoder.embedding.token.weight.data
@@ -58,6 +60,25 @@ def test_an_edge_into_the_logits_of_a_small_change_is_its_estimate() -> None:
     for edge in effects.edges[:40:4]:
         assert abs(effects.measured(edge) - edge.effect) <= 1e-3 * abs(effects.edges[0].effect)
     assert abs(effects.edges[0].effect) > 0
+
+
+def test_an_edge_is_possible_where_the_reader_reads_what_the_writer_wrote(effects) -> None:
+    """Without the heads of one attention, which read before any of them writes."""
+    for edge in effects.edges:
+        one, two = edge.writer, edge.reader
+        assert (one.stack, one.layer, one.kind) != (two.stack, two.layer, two.kind)
+
+
+@pytest.mark.parametrize(("name", "count"), [
+    # a writer's edges: to later heads, MLPs and the logits; of 2 layers with 3 heads each
+    ("GPT2LMHeadModel", 9 + 3 * 6 + 5 + 3 * 2 + 1),  # embedding, heads 0, MLP 0, heads 1, MLP 1
+    ("GPTNeoXForCausalLM", 9 + 3 * 5 + 5 + 3 * 1 + 1),  # parallel: heads do not reach their MLP
+])  # fmt: skip
+def test_the_number_of_edges(name: str, count: int) -> None:
+    model = hot(name)
+    effects = edge_effects(model, *pair(model), 4, 31, position=2, steps=1)
+    assert len(effects.edges) == count
+    assert all(abs(edge.effect) > 1e-12 for edge in effects.edges)
 
 
 def test_writers_come_before_readers(effects) -> None:
@@ -84,3 +105,10 @@ def test_mistakes_get_one_line(effects) -> None:
     with pytest.raises(ConfigError) as caught:
         edge_effects(tiny("decoder"), CLEAN, CORRUPTED, 4, 31, steps=0)
     one_line(caught.value, "steps = 0")
+
+
+def test_a_text_that_needs_too_much_memory_is_refused(monkeypatch) -> None:
+    monkeypatch.setattr(circuits, "MEMORY", 10_000)
+    with pytest.raises(InputError) as caught:
+        edge_effects(tiny("decoder"), CLEAN, CORRUPTED, 4, 31)
+    one_line(caught.value, "5 tokens", "GB", "2 tokens at most")  # 17,280 bytes

@@ -1,5 +1,7 @@
 """Input attribution against captum and by hand, with its completeness and its controls."""
 
+from typing import get_args
+
 import pytest
 import torch
 from captum.attr import IntegratedGradients
@@ -7,8 +9,9 @@ from captum.attr import IntegratedGradients
 import glassformer as gf
 from folders import one_line, tiny
 from glassformer.errors import ConfigError, InputError
-from glassformer.interpret.inputs import differences, input_attribution, token_vectors
-from glassformer.interpret.question import ask
+from glassformer.interpret import inputs
+from glassformer.interpret.contrast import ask
+from glassformer.interpret.inputs import Method, differences, input_attribution, token_vectors
 from glassformer.interpret.statistics import rank_correlation
 
 TEXT, SOURCE = [3, 14, 15, 9, 26, 5], [8, 9, 7, 3]
@@ -24,10 +27,10 @@ def case(request):
 def test_integrated_gradients_are_captums_and_complete(case) -> None:
     model, what = case
     result = input_attribution(model, what, 4, 31, position=2, steps=64)
-    vectors = token_vectors(result.question)
+    vectors = token_vectors(result.contrast)
 
     def forward(*texts):
-        return differences(result.question, dict(zip(vectors, texts, strict=True)))
+        return differences(result.contrast, dict(zip(vectors, texts, strict=True)))
 
     theirs = IntegratedGradients(forward).attribute(
         tuple(x[None] for x in vectors.values()), n_steps=64, internal_batch_size=64
@@ -57,14 +60,14 @@ def test_gradient_x_input_is_exact_where_the_model_is_linear_in_it() -> None:
     """It is the derivative along x; the integral's mean over many steps differs from it here."""
     model = tiny("decoder")
     result = input_attribution(model, TEXT, 4, 31, method="gradient_x_input")
-    question = ask(model, TEXT, 4, 31)
-    (x,) = token_vectors(question).values()
+    contrast = ask(model, TEXT, 4, 31)
+    (x,) = token_vectors(contrast).values()
     step = 1e-6
     for token in range(len(TEXT)):
         texts = torch.stack([x, x])
         texts[0, token] *= 1 + step
         texts[1, token] *= 1 - step
-        up, down = differences(question, {"decoder": texts}).tolist()
+        up, down = differences(contrast, {"decoder": texts}).tolist()
         assert abs((up - down) / (2 * step) - float(result.scores["decoder"][token])) <= 1e-5
     assert result.gap > 0.01
 
@@ -75,6 +78,22 @@ def test_tokens_after_the_prediction_have_no_part_in_it() -> None:
         result = input_attribution(tiny("decoder"), TEXT, 4, 31, position=2, method=method, steps=8)
         assert result.scores["decoder"][3:].abs().max() <= 1e-9
         assert result.scores["decoder"][:3].abs().max() > 1e-6
+
+
+@pytest.mark.parametrize("method", get_args(Method))
+def test_in_half_precision_and_in_small_batches(method, monkeypatch) -> None:
+    """Of at most two texts at once: the same scores, and in bfloat16 nearly the same."""
+    model = tiny("encoder")
+    options = {"position": 2, "method": method, "steps": 4}
+    whole = input_attribution(model, TEXT, 4, 31, **options)
+    curve = whole.deletion_curve()
+    monkeypatch.setattr(inputs, "ROW", 2 * len(TEXT))
+    parts = input_attribution(model, TEXT, 4, 31, **options)
+    torch.testing.assert_close(parts.scores, whole.scores)
+    assert parts.deletion_curve() == pytest.approx(curve)
+    half = input_attribution(model.to(torch.bfloat16), TEXT, 4, 31, **options)
+    error = (half.scores["encoder"] - whole.scores["encoder"]).abs().max()
+    assert error <= 0.1 * whole.scores["encoder"].abs().max()
 
 
 def test_value_zeroing_by_hand() -> None:
@@ -105,9 +124,38 @@ def test_the_deletion_curve_ends_without_any_word(case) -> None:
     assert abs(curve[0] - curve[1] - best) <= 1e-9
 
 
-def test_the_control_has_other_weights() -> None:
-    result = input_attribution(tiny("encoder"), TEXT, 4, 31, position=2, method="occlusion")
-    assert -1 <= result.random_weight_control() < 0.99
+def test_attention_rollout_by_hand() -> None:
+    """(A_1 + I) / 2 · (A_0 + I) / 2, with the mean of the heads."""
+    model = tiny("decoder")
+    result = input_attribution(model, TEXT, 4, 31, method="attention_rollout")
+    trace, product = gf.record(model, TEXT), torch.eye(len(TEXT)).double()
+    for layer in (0, 1):
+        weights = trace[f"decoder.blocks.{layer}.attention.weights"].mean(0)
+        product = (weights + torch.eye(len(TEXT))) / 2 @ product
+    torch.testing.assert_close(result.scores["decoder"], product[-1])
+    assert result.gap is None
+
+
+def test_the_control_knows_what_was_learned_from_what_was_not() -> None:
+    """Scores of learned weights differ from those of random ones; random weights repeat theirs."""
+    model = tiny("encoder")
+    result = input_attribution(model, TEXT, 4, 31, position=2, method="occlusion")
+    values = [result.random_weight_control(seed) for seed in range(8)]
+    assert abs(sum(values) / len(values)) <= 0.5 and len(set(values)) > 1
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        untrained = gf.Model(gf.build_task(model.config, model.task.spec)).eval()
+    same = input_attribution(untrained, TEXT, 4, 31, position=2, method="occlusion")
+    assert same.random_weight_control(3) == pytest.approx(1)
+
+
+def test_the_control_leaves_out_what_a_decoder_has_not_read() -> None:
+    """Zeros after the prediction would correlate for any two models."""
+    model = tiny("decoder")
+    text = [*TEXT[:3], *([5] * 9)]
+    short = input_attribution(model, TEXT[:3], 4, 31, method="occlusion").random_weight_control()
+    long = input_attribution(model, text, 4, 31, position=2, method="occlusion")
+    assert long.random_weight_control() == pytest.approx(short)
 
 
 def test_rank_correlation() -> None:

@@ -6,6 +6,7 @@ import torch
 import glassformer as gf
 from folders import CONFIGS, TASKS, heat, one_line, tiny
 from glassformer.errors import ConfigError, InputError
+from glassformer.interpret.circuits import edge_effects
 from glassformer.interpret.patching import TENSORS, patching_sweep
 
 CLEAN, CORRUPTED = [3, 14, 15, 9, 26], [3, 14, 40, 9, 26]
@@ -69,6 +70,17 @@ def test_of_other_architectures_in_float32(name: str) -> None:
     torch.testing.assert_close(result.patched.flatten(), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("family", ["encoder", "decoder", "seq2seq"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_in_half_precision(family: str, dtype: torch.dtype) -> None:
+    """The last block's output at the predicting token is the clean text's: all is recovered."""
+    model = tiny(family).to(dtype)
+    result = patching_sweep(model, *pair(family), 4, 31, position=2)
+    assert float(result.recovered[-1, 2]) == pytest.approx(1, abs=0.05)
+    edges = edge_effects(model, *pair(family), 4, 31, position=2, steps=1)
+    assert edges.circuit(len(edges.edges)).faithfulness == pytest.approx(1, abs=0.1)
+
+
 def test_the_stream_at_the_predicting_token_recovers_everything_at_the_end() -> None:
     result = patching_sweep(tiny("decoder"), CLEAN, CORRUPTED, 4, 31)
     torch.testing.assert_close(result.recovered[-1], torch.tensor([0, 0, 0, 0, 1.0]).double())
@@ -87,6 +99,19 @@ def test_controls_are_flat() -> None:
             _ = result.recovered
         one_line(caught.value, "same difference")
     assert patching_sweep(model, CLEAN, CORRUPTED, 4, 31, position=3).effect.abs().max() > 1e-3
+
+
+def test_a_shuffled_pair_has_a_flat_sweep() -> None:
+    """Where words and positions do not matter, patches of the shuffled text change nothing."""
+    shuffled = [15, 3, 14, *CLEAN[3:]]
+    model = tiny("encoder")
+    assert patching_sweep(model, CLEAN, shuffled, 4, 31, position=4).effect.abs().max() > 1e-3
+    embedding = model.task.backbone.encoder.embedding
+    embedding.position.weight.data.zero_()  # a bag of words: the order cannot matter
+    result = patching_sweep(model, CLEAN, shuffled, 4, 31, site="head", position=4)
+    assert abs(result.clean - result.corrupted) <= 1e-9
+    flat = patching_sweep(model, CLEAN, shuffled, 4, 31, position=4).patched[:, 3:] - result.clean
+    assert flat.abs().max() <= 1e-9
 
 
 def test_mistakes_get_one_line() -> None:

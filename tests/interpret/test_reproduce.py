@@ -7,9 +7,9 @@ import pytest
 import glassformer as gf
 from commands import glassformer
 from folders import one_line
-from glassformer.errors import InputError
+from glassformer.errors import ConfigError, InputError
 from glassformer.interpret.gpt2_effects import NAMES, greater_than, indirect_objects
-from glassformer.interpret.reproduce import induction
+from glassformer.interpret.reproduce import induction, reproduce
 from glassformer.text.training import train_tokenizer
 
 
@@ -40,6 +40,16 @@ def test_of_a_model_that_is_not_gpt2() -> None:
     with pytest.raises(InputError) as caught:
         greater_than(model)
     one_line(caught.value, "of 100 two-digit years", "GPT-2")
+
+
+def test_effects_of_gpt2_need_a_decoder_and_a_known_name() -> None:
+    for effect in (indirect_objects, greater_than):
+        with pytest.raises(InputError) as caught:
+            effect(gf.load("gf-encoder"))
+        one_line(caught.value, "GPT-2", "encoder")
+    with pytest.raises(ConfigError) as caught:
+        reproduce(["heads", "magic"])
+    one_line(caught.value, "'magic'", "greater_than")
 
 
 @pytest.mark.slow

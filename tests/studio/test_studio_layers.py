@@ -44,12 +44,20 @@ def test_the_parts_of_a_logit(served, client, run, number):
     found = read(client, f"runs/{row['run']}/parts/1")
     best = trace["logits"][1].topk(2).values
     assert found["difference"] == pytest.approx(float(best[0] - best[1]), abs=1e-4)
-    assert sum(part["value"] for part in found["parts"]) == pytest.approx(
-        found["difference"], abs=1e-4
-    )
+    parts = [part for part in found["parts"] if part["name"] != "rounding"]
+    assert sum(part["value"] for part in parts) == pytest.approx(found["difference"], abs=1e-4)
     stacks = {part["stack"] for part in found["parts"]} - {None}
     assert stacks == [{"encoder"}, {"decoder"}, {"decoder", "cross"}][number]
     assert client.get(f"/api/runs/{row['run']}/parts/99").status_code == 400
+
+
+def test_the_parts_of_a_logit_with_a_patch(client, run):
+    """What the vector from another text changes is a part of its own."""
+    row = run(0, patches=[["encoder", 0, 1, 3]], other="I sat by the river bank.")
+    split = read(client, f"runs/{row['run']}/parts/1")
+    parts = {part["name"]: part["value"] for part in split["parts"] if part["name"] != "rounding"}
+    assert abs(parts["patch 0"]) > 1e-3
+    assert sum(parts.values()) == pytest.approx(split["difference"], abs=1e-4)
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])

@@ -24,7 +24,7 @@ from glassformer.cli.console import Console
 from glassformer.errors import InputError
 
 if TYPE_CHECKING:
-    from glassformer.interpret.question import Question
+    from glassformer.interpret.contrast import Contrast
     from glassformer.loaded import Model
 
 
@@ -78,7 +78,8 @@ def explain_logits(
     what = _input(opened, text, target)
     split = direct_logit_attribution(opened, what, answer, other, position=position)
     report = {
-        **_about(split.question), "difference": split.difference, "total": split.total,
+        **_about(split.contrast), "difference": split.difference, "total": split.total,
+        "rounding": split.rounding,
         "contributions": [
             {"kind": each.kind, "layer": each.layer, "head": each.head, "value": each.value}
             for each in split.contributions
@@ -86,7 +87,7 @@ def explain_logits(
     }  # fmt: skip
     best = split.strongest[:rows]
     table = ("part", "adds"), [(each.name, each.value) for each in best]
-    first, second = map(visible, split.question.words)
+    first, second = map(visible, split.contrast.words)
     _print(report, as_json, [f"logit({first}) − logit({second}) = {split.difference:.4f}"], table)
 
 
@@ -133,19 +134,23 @@ def explain_circuit(
     model: str = MODEL, text: str = TEXT, corrupted: str = CORRUPTED, target: str = TARGET,
     answer: str | None = ANSWER, other: str | None = OTHER, position: int | None = POSITION,
     edges: int = typer.Option(50, min=1, help="The size of the circuit."),
-    steps: int = typer.Option(5, min=1, help="Of the integral of EAP-IG; 1 is plain EAP."),
+    steps: int = typer.Option(5, min=1, max=1024, help="Of EAP-IG's integral; 1 is plain EAP."),
     dot: Path | None = typer.Option(None, help="Write the graph to this file, for Graphviz."),
     rows: int = ROWS, device: str = DEVICE, as_json: bool = JSON,
 ) -> None:  # fmt: skip
     """The strongest edges between heads, MLPs and embeddings, and how faithful they alone are."""
     from glassformer.interpret.circuits import edge_effects
 
+    _check_folder(dot)
     opened = open_model(model, device)
     clean, changed = (_input(opened, each, target) for each in (text, corrupted))
     effects = edge_effects(opened, clean, changed, answer, other, position=position, steps=steps)
     circuit = effects.circuit(edges)
     if dot is not None:
-        dot.write_text(circuit.dot(), encoding="utf-8")
+        try:
+            dot.write_text(circuit.dot(), encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"{dot}: cannot be written: {error.strerror}") from None
     report = {
         **_about(effects.clean), "clean": effects.clean.value(),
         "corrupted": effects.corrupted.value(), "faithfulness": circuit.faithfulness,
@@ -166,7 +171,9 @@ def explain_input(
     model: str = MODEL, text: str = TEXT, target: str = TARGET, answer: str | None = ANSWER,
     other: str | None = OTHER, position: int | None = POSITION,
     method: MethodName = typer.Option(MethodName.integrated_gradients, help="How to score words."),
-    steps: int = typer.Option(64, min=1, help="Of the integral of integrated_gradients."),
+    steps: int = typer.Option(
+        64, min=1, max=1024, help="Of the integral of integrated_gradients."
+    ),
     device: str = DEVICE, as_json: bool = JSON,
 ) -> None:  # fmt: skip
     """Score the words of a text, with checks of how much to believe the scores."""
@@ -177,23 +184,24 @@ def explain_input(
     result = input_attribution(
         opened, what, answer, other, method=method.value, position=position, steps=steps
     )
-    question = result.question
+    contrast = result.contrast
     pairs = [
         (token, score)
         for stack, scores in result.scores.items()
-        for token, score in zip(question.side(stack), scores.tolist(), strict=True)
+        for token, score in zip(contrast.side(stack), scores.tolist(), strict=True)
     ]
     report = {
-        **_about(question), "method": result.method, "difference": result.difference,
+        **_about(contrast), "method": result.method, "difference": result.difference,
         "baseline": result.baseline, "scores": {n: x.tolist() for n, x in result.scores.items()},
         "gap": result.gap, "deletion_curve": result.deletion_curve(),
         "random_weight_correlation": result.random_weight_control(),
     }  # fmt: skip
-    first, second = map(visible, question.words)
+    first, second = map(visible, contrast.words)
+    gap = "–" if result.gap is None else f"{result.gap:.2%}"
     lines = [
         f"logit({first}) − logit({second}) = {result.difference:.4f}, without words "
         f"{result.baseline:.4f}",
-        f"completeness gap {result.gap:.2%}; rank correlation with random weights "
+        f"completeness gap {gap}; rank correlation with random weights "
         f"{report['random_weight_correlation']:.2f}",
         "without the best words one after the other: "
         + " ".join(f"{value:.2f}" for value in report["deletion_curve"][:8]),
@@ -216,20 +224,22 @@ def explain_steer(
     """Add a difference of means to the stream, and compare the predictions."""
     from glassformer.glass import predictions
     from glassformer.glass.lens import output_side
-    from glassformer.interpret.question import ask
+    from glassformer.interpret.contrast import ask
     from glassformer.interpret.steering import steering_vector
     from glassformer.loaded import record
 
+    _check_folder(out)
     opened = open_model(model, device)
     if opened.config.family == "seq2seq":
         raise InputError("steer: load an encoder or a decoder")
-    place, stack = ask(opened, text).position, output_side(opened.task)
-    kinds = [texts(None, file) for file in (towards, away)]
+    contrast, stack = ask(opened, _input(opened, text, "")), output_side(opened.task)
+    place, ids = contrast.position, contrast.batch.tokens.tolist()
+    kinds = [[_input(opened, line, "") for line in _lines(file)] for file in (towards, away)]
     vector = steering_vector(opened, *kinds, layer=layer, stack=stack)
     if out is not None:
         vector.save(out)
     best = [
-        predictions(opened, record(opened, text, edit=edit), top_k=top_k)
+        predictions(opened, record(opened, ids, edit=edit), top_k=top_k)
         for edit in (None, vector.edit(strength))
     ]
     columns = [
@@ -254,15 +264,16 @@ def explain_probe(
     from glassformer.interpret.probing import fit_probe
     from glassformer.interpret.word_vectors import word_vectors
 
+    _check_folder(out)
     opened = open_model(model, device)
     sentences = list(tagged(file))
     words = [word for each in sentences for word in each.words]
     labels = [label for each in sentences for label in each.tags]
     rows, probes = [], []
-    for layer in range(opened.config.depth):
-        vectors = word_vectors(opened, [each.words for each in sentences], layer=layer)
-        probes.append(fit_probe(vectors, labels, words))
-        probe = probes[-1]
+    layers = word_vectors(opened, [each.words for each in sentences])
+    for layer, (name, vectors) in enumerate(layers.items()):
+        probe = fit_probe(vectors, labels, words, tensor=name)
+        probes.append(probe)
         rows.append((f"{layer}", probe.accuracy, probe.control_accuracy, probe.selectivity))
     if out is not None:
         max(probes, key=lambda probe: probe.selectivity).save(out)
@@ -283,12 +294,15 @@ def explain_lens(
     """Train a tuned lens, and compare it with the logit lens on every tenth text."""
     from glassformer.interpret.tuned_lens import fit_tuned_lens, logit_lens
 
+    _check_folder(out)
     opened = open_model(model, device)
     if opened.config.family == "seq2seq":
         raise InputError("lens: load an encoder or a decoder")
-    lines = [line for line in texts(None, file) if line.strip()]
+    lines = [_input(opened, line, "") for line in _lines(file)]
+    if len(lines) < 2:
+        raise InputError(f"{file}: one text: write two at least, to train on and to measure on")
     valid = lines[::10]
-    train = [line for number, line in enumerate(lines) if number % 10] or valid
+    train = [line for number, line in enumerate(lines) if number % 10]
     lens = fit_tuned_lens(opened, train, steps=steps)
     if out is not None:
         lens.save(out)
@@ -301,18 +315,32 @@ def explain_lens(
 
 def _input(model: Model, text: str, target: str) -> Any:
     """What `record` takes; a model without a tokenizer reads numbers."""
-    from glassformer.studio.tokenization import tokenize
+    from glassformer.inference.recording import read_ids
 
     if model.config.family == "seq2seq":
         return text, target
-    return text if model.tokenizer is not None else tokenize(model, text).ids
+    return text if model.tokenizer is not None else read_ids(text)
 
 
-def _about(question: Question) -> dict[str, Any]:
-    first, second = question.words
+def _lines(file: Path) -> list[str]:
+    """The texts of a file, one per line, without blank ones."""
+    lines = [line for line in texts(None, file) if line.strip()]
+    if not lines:
+        raise InputError(f"{file}: it has no text: write one per line")
+    return lines
+
+
+def _check_folder(file: Path | None) -> None:
+    """Refuse a file that cannot be written before anything is computed for it."""
+    if file is not None and not file.absolute().parent.is_dir():
+        raise InputError(f"{file}: there is no folder {file.parent}: make it first")
+
+
+def _about(contrast: Contrast) -> dict[str, Any]:
+    first, second = contrast.words
     return {
-        "tokens": question.tokens, "source_tokens": question.source_tokens,
-        "position": question.position, "answer": first, "other": second,
+        "tokens": contrast.tokens, "source_tokens": contrast.source_tokens,
+        "position": contrast.position, "answer": first, "other": second,
     }  # fmt: skip
 
 

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from glassformer.config import DOCUMENTS
-from glassformer.errors import InputError
+from glassformer.errors import InputError, shown
 from glassformer.inference.checks import check_kind, check_tokenizer
 from glassformer.inference.documents import batch_ids, read_documents
 from glassformer.model import Batch
 from glassformer.tasks import Task
 from glassformer.text import Tokenizer, plain
+
+NO_TOKENIZER = "this model came without a tokenizer: write token ids, such as 5 7 9"
 
 
 def record_batch(
@@ -39,6 +41,16 @@ def record_batch(
     own = [segments] if segments and task.backbone.config.segments else None
     batch = next(task.batches([ids], segments=own))
     return batch, _names(tokenizer, ids), []
+
+
+def read_ids(text: str) -> list[int]:
+    """The token ids that a user has written for a model without a tokenizer, such as 5 7 9."""
+    words = text.split()
+    if not words or not all(word.isascii() and word.isdigit() for word in words):
+        raise InputError(NO_TOKENIZER)
+    if max(map(len, words)) > 9:
+        raise InputError(f"{shown(max(words, key=len))} is no token id: write smaller numbers")
+    return [int(word) for word in words]
 
 
 def _ids(tokenizer: Tokenizer | None, what: Any) -> tuple[list[int], list[int]]:

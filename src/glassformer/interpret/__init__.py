@@ -2,22 +2,22 @@
 
 from glassformer.interpret.attribution import LogitAttribution, direct_logit_attribution
 from glassformer.interpret.circuits import Circuit, Edge, EdgeEffects, edge_effects
+from glassformer.interpret.contrast import Contrast, ask, ask_pair
 from glassformer.interpret.inputs import InputAttribution, input_attribution
 from glassformer.interpret.patching import Sweep, patching_sweep
 from glassformer.interpret.probing import Probe, fit_probe
-from glassformer.interpret.question import Question, ask, ask_pair
 from glassformer.interpret.steering import SteeringVector, steering_vector
 from glassformer.interpret.tuned_lens import TunedLens, fit_tuned_lens, logit_lens
 from glassformer.interpret.word_vectors import word_vectors
 
 __all__ = [
     "Circuit",
+    "Contrast",
     "Edge",
     "EdgeEffects",
     "InputAttribution",
     "LogitAttribution",
     "Probe",
-    "Question",
     "SteeringVector",
     "Sweep",
     "TunedLens",

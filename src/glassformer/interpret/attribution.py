@@ -11,6 +11,7 @@ What a component changes through later components is not in its number.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import torch
@@ -18,13 +19,15 @@ from torch import Tensor, nn
 
 from glassformer.glass.lens import output_side
 from glassformer.glass.recorder import Edit, Recorder
-from glassformer.interpret.question import Question, ask
+from glassformer.interpret.contrast import Contrast, ask
 from glassformer.loaded import Model
 from glassformer.model import Attention, Block, Norm
 from glassformer.model.stack import Stack
 from glassformer.tasks import CausalLM, MaskedLM
 
-Kind = Literal["embedding", "head", "cross_head", "mlp", "biases"]
+Kind = Literal["embedding", "head", "cross_head", "mlp", "patch", "biases", "rounding"]
+# Tensors of a block that are sums of its parts, or of a part's heads; an edit may break the sum.
+SUMS = ("out", "attention_sum", "cross_sum", "mlp_sum", "attention.out", "cross.out")
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Contribution:
 class LogitAttribution:
     """The difference of two logits as a sum, in the order in which the model adds."""
 
-    question: Question
+    contrast: Contrast
     difference: float
     contributions: list[Contribution]
 
@@ -56,8 +59,16 @@ class LogitAttribution:
         return sum(each.value for each in self.contributions)
 
     @property
+    def rounding(self) -> float:
+        """What the summands lack: the error of the model's own arithmetic, in half precision."""
+        return self.difference - self.total
+
+    @property
     def strongest(self) -> list[Contribution]:
-        return sorted(self.contributions, key=lambda each: -abs(each.value))
+        """The summands, the largest first, with the rounding if it shows in four digits."""
+        rest = Contribution("rounding", self.rounding)
+        rows = self.contributions + [rest] * (abs(rest.value) >= 5e-5)
+        return sorted(rows, key=lambda each: -abs(each.value))
 
 
 @torch.no_grad()
@@ -77,34 +88,47 @@ def direct_logit_attribution(
 
 
 @torch.no_grad()
-def attribute(question: Question, *, edit: Edit | None = None) -> LogitAttribution:
-    """The same for a question; `edit` is that of `record`."""
-    task, stack = question.task, output_side(question.task)
-    kept = ("mixed", "out", "sum")
-    recorder = Recorder(question.model, keep=lambda name: name.endswith(kept), edit=edit)
-    logits = question.model(question.batch, visitor=recorder).logits[question.position]
-    rows = {name: tensor[question.position].double() for name, tensor in recorder.tensors.items()
-            if name.startswith(f"{stack}.")}  # fmt: skip
+def attribute(contrast: Contrast, *, edit: Edit | None = None) -> LogitAttribution:
+    """The same for a contrast.
+
+    Args:
+        edit: that of `record`; what it adds to the output of a block is a summand of its own, patch
+    """
+    task, stack = contrast.task, output_side(contrast.task)
     body = getattr(task.backbone, stack)
-    depth = len(body.blocks)
-    last = rows[f"{stack}.blocks.{depth - 1}.out"]
+    kept = [
+        f"{stack}.embedding.out",
+        *(f"{stack}.blocks.*{end}" for end in ("out", "mixed", "_sum")),
+    ]
+    recorder = Recorder(contrast.model, keep=kept, edit=edit)
+    logits = contrast.model(contrast.batch, visitor=recorder).logits[contrast.position]
+    walk = _Walk(body, recorder, contrast.position, stack)
+    last = walk.row(f"blocks.{len(body.blocks) - 1}.out")
     hidden = last if body.norm is None else _normed(body.norm, last)
-    walk = _Walk(body, rows, stack)
-    direction = walk.through_head(task, hidden, question)
+    direction = walk.through_head(task, hidden, contrast)
     return LogitAttribution(
-        question, float(question.difference(logits)), walk.through_stack(direction)
+        contrast, float(contrast.difference(logits)), walk.through_stack(direction)
     )
 
 
 class _Walk:
     """From the logits back to the embedding, with the direction that each summand is read along."""
 
-    def __init__(self, body: Stack, rows: dict[str, Tensor], stack: str) -> None:
-        self.body, self.rows, self.stack = body, rows, stack
+    def __init__(self, body: Stack, recorder: Recorder, position: int, stack: str) -> None:
+        self.body, self.recorder, self.position, self.stack = body, recorder, position, stack
         self.biases = 0.0  # Σ d · b of the norms and output layers on the way
 
+    def row(self, name: str) -> Tensor:  # (C,) or (H, D)
+        """A tensor of this stack at the token that predicts."""
+        return self.recorder.tensors[f"{self.stack}.{name}"][self.position].double()
+
+    def edited(self, layer: int) -> bool:
+        """Whether an edit changes what the parts of a block add up to."""
+        names = [f"{self.stack}.blocks.{layer}.{end}" for end in SUMS]
+        return any(fnmatchcase(name, each) for name in names for each in self.recorder.edit)
+
     def through_head(
-        self, task: MaskedLM | CausalLM, hidden: Tensor, question: Question
+        self, task: MaskedLM | CausalLM, hidden: Tensor, contrast: Contrast
     ) -> Tensor:  # (C,)
         """The direction at the stack's output. The activation of BERT's head counts as a factor."""
         x, head = hidden, task.lm_head
@@ -114,14 +138,15 @@ class _Walk:
             active = task.transform.activation(z)
             factor = torch.where(z == 0, 0, active / z)
             x = _normed(norm, active)
-        ids = [question.answer, question.other]
+        ids = [contrast.answer, contrast.other]
         table = task.backbone.token_embedding if head.weight is None else head.weight
         vectors = table[ids].double() * (1.0 if head.scale is None else head.scale)
         bias = torch.zeros(2).to(x) if head.bias is None else head.bias[ids].double()
         signs = torch.tensor([1.0, -1.0]).to(x)
         if head.cap is not None:
             raw = vectors @ x + bias
-            signs = signs * head.cap * torch.tanh(raw / head.cap) / raw
+            factor = head.cap * torch.tanh(raw / head.cap) / raw
+            signs = signs * torch.where(raw == 0, 1, factor)
         direction = signs @ vectors
         self.biases += float(signs @ bias)
         if isinstance(task, MaskedLM):
@@ -144,16 +169,22 @@ class _Walk:
         parts: list[Contribution] = []
         depth = len(self.body.blocks)
         if self.body.norm is not None:
-            last = self.rows[f"{self.stack}.blocks.{depth - 1}.out"]
+            last = self.row(f"blocks.{depth - 1}.out")
             direction = self.through_norm(self.body.norm, last, direction)
         for layer in reversed(range(depth)):
+            whole, biases = self.row(f"blocks.{layer}.out") @ direction, self.biases
             direction, added = self.through_block(layer, direction)
+            if self.edited(layer):
+                before = f"blocks.{layer - 1}.out" if layer else "embedding.out"
+                rest = self.row(before) @ direction + self.biases - biases
+                patch = float(whole - rest) - sum(each.value for each in added)
+                added.append(Contribution("patch", patch, layer))
             parts = added + parts
-        start = float(self.rows[f"{self.stack}.embedding.out"] @ direction)
+        start = float(self.row("embedding.out") @ direction)
         return [Contribution("embedding", start), *parts, Contribution("biases", self.biases)]
 
     def through_block(self, layer: int, direction: Tensor) -> tuple[Tensor, list[Contribution]]:
-        block, name = self.body.blocks[layer], f"{self.stack}.blocks.{layer}"
+        block, name = self.body.blocks[layer], f"blocks.{layer}"
         assert isinstance(block, Block)  # noqa: S101
         added: list[Contribution] = []
         for part, module, norm, out_norm in (
@@ -164,11 +195,11 @@ class _Walk:
             if module is None or norm is None:
                 continue
             if block.post:
-                direction = self.through_norm(norm, self.rows[f"{name}.{part}_sum"], direction)
-            out = self.rows[f"{name}.{part}.out"]
+                direction = self.through_norm(norm, self.row(f"{name}.{part}_sum"), direction)
+            out = self.row(f"{name}.{part}.out")
             inner = self.through_norm(out_norm, out, direction)
             if isinstance(module, Attention):
-                values = self.heads(module, self.rows[f"{name}.{part}.mixed"], inner)
+                values = self.heads(module, self.row(f"{name}.{part}.mixed"), inner)
                 kind: Kind = "head" if part == "attention" else "cross_head"
                 numbered = enumerate(values.tolist())
                 here = [Contribution(kind, value, layer, head) for head, value in numbered]

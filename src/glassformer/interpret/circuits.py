@@ -17,15 +17,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from glassformer.errors import ConfigError, InputError
-from glassformer.interpret.question import Question, ask_pair
+from glassformer.interpret.contrast import Contrast, ask_pair
+from glassformer.interpret.reroute import stacks_of
 from glassformer.interpret.split import Masks, Node, Outputs, SplitPass, StackGraph, graphs
 from glassformer.loaded import Model
+
+MEMORY = 8 * 2**30  # bytes that the backward pass of all edges may keep
 
 
 class Edge(NamedTuple):
@@ -38,13 +42,13 @@ class Edge(NamedTuple):
 class EdgeEffects:
     """The effect of corrupting each edge; 0 where there is none."""
 
-    clean: Question
-    corrupted: Question
+    clean: Contrast
+    corrupted: Contrast
     graphs: dict[str, StackGraph]
     effects: dict[str, Tensor]  # (U, R) of each stack
     written: Outputs  # on the corrupted text
 
-    @property
+    @cached_property
     def edges(self) -> list[Edge]:
         """All edges, the strongest first."""
         edges = [
@@ -64,9 +68,8 @@ class EdgeEffects:
     def value(self, edges: Sequence[Edge]) -> float:
         """m of the clean text with all edges but these ablated."""
         masks = {name: torch.zeros_like(graph.possible) for name, graph in self.graphs.items()}
-        places = self._places()
         for edge in edges:
-            name, u, r = places[edge.writer, edge.reader]
+            name, u, r = self._places[edge.writer, edge.reader]
             masks[name][u, r] = True
         return float(SplitPass(self.clean, masks, corrupted=self.written).run())
 
@@ -74,11 +77,12 @@ class EdgeEffects:
     def measured(self, edge: Edge) -> float:
         """The effect of corrupting this one edge, by a forward pass."""
         masks = {name: torch.ones_like(graph.possible) for name, graph in self.graphs.items()}
-        name, u, r = self._places()[edge.writer, edge.reader]
+        name, u, r = self._places[edge.writer, edge.reader]
         masks[name][u, r] = False
         value = SplitPass(self.clean, masks, corrupted=self.written).run()
         return float(value) - self.clean.value()
 
+    @cached_property
     def _places(self) -> dict[tuple[Node, Node], tuple[str, int, int]]:
         return {
             (writer, reader): (name, u, r)
@@ -140,10 +144,11 @@ def edge_effects(
     return effects_of(*pair, steps=steps)
 
 
-def effects_of(clean: Question, corrupted: Question, *, steps: int = 5) -> EdgeEffects:
-    """The same for a question about two texts."""
+def effects_of(clean: Contrast, corrupted: Contrast, *, steps: int = 5) -> EdgeEffects:
+    """The same for a contrast of two texts."""
     if steps < 1:
         raise ConfigError(f"steps = {steps}: write a whole number from 1 on")
+    _check_memory(clean)
     built, here, there = graphs(clean), written(clean), written(corrupted)
     removed = {name: here[name] - there[name] for name in built}
     sums = {name: torch.zeros(graph.possible.shape) for name, graph in built.items()}
@@ -155,25 +160,42 @@ def effects_of(clean: Question, corrupted: Question, *, steps: int = 5) -> EdgeE
     return EdgeEffects(clean, corrupted, built, effects, there)
 
 
+def _check_memory(contrast: Contrast) -> None:
+    """InputError if the streams of all readers, kept for the backward pass, are too large."""
+    stacks = stacks_of(contrast.task)
+    numbers = [
+        2 * len(stacks[name].blocks) * len(graph.readers) * len(contrast.side(name))
+        for name, graph in graphs(contrast).items()
+    ]
+    weight = contrast.task.backbone.token_embedding
+    size = sum(numbers) * contrast.task.width * weight.element_size()
+    if size > MEMORY:
+        tokens = int(contrast.length * MEMORY / size)
+        raise InputError(
+            f"the edges of {contrast.length:,} tokens need about {size / 2**30:.0f} GB of memory: "
+            f"write texts of {tokens:,} tokens at most"
+        )
+
+
 @torch.no_grad()
-def written(question: Question) -> Outputs:
+def written(contrast: Contrast) -> Outputs:
     """What each node writes on this text."""
-    forward = SplitPass(question)
+    forward = SplitPass(contrast)
     forward.run()
     return forward.outputs
 
 
 @torch.enable_grad()
 def _gradients(
-    question: Question, built: dict[str, StackGraph], removed: Outputs, embeddings: Outputs
+    contrast: Contrast, built: dict[str, StackGraph], removed: Outputs, embeddings: Outputs
 ) -> dict[str, Tensor]:
     """∂m/∂mask = (a_u − c_u) · ∂m/∂x_v, for all edges by one backward pass."""
-    device = question.batch.tokens.device
+    device = contrast.batch.tokens.device
     masks: Masks = {
         name: torch.ones(graph.possible.shape, device=device, requires_grad=True)
         for name, graph in built.items()
     }
-    value = SplitPass(question, masks, removed=removed, embeddings=embeddings).run()
+    value = SplitPass(contrast, masks, removed=removed, embeddings=embeddings).run()
     gradients = torch.autograd.grad(value, list(masks.values()))
     return dict(zip(masks, gradients, strict=True))
 

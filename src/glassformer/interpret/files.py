@@ -1,4 +1,4 @@
-"""What this room learns, as safetensors files."""
+"""Probes, lenses and steering vectors as safetensors files."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ NOUNS = ("war", "siege", "voyage", "campaign", "journey", "reign")
 @torch.no_grad()
 def indirect_objects(model: Model, *, count: int = 120, seed: int = 0) -> list[ReproducedEffect]:
     """logit(indirect object) − logit(subject): "When Mary and John went …, John gave a book to"."""
+    _check_decoder(model)
     draw, tokenizer = random.Random(seed), check_tokenizer(model.tokenizer)  # noqa: S311
     ids = {name: word_id(model, name) for name in NAMES}
     texts, pairs = [], []
@@ -55,6 +56,7 @@ def indirect_objects(model: Model, *, count: int = 120, seed: int = 0) -> list[R
 @torch.no_grad()
 def greater_than(model: Model) -> list[ReproducedEffect]:
     """P(years after) − P(years before): "The war lasted from the year 1732 to the year 17"."""
+    _check_decoder(model)
     tokenizer = check_tokenizer(model.tokenizer)
     years = {year: tokenizer.id(f"{year:02}") for year in range(100)}
     known = torch.tensor([year for year, id in years.items() if id is not None])
@@ -83,3 +85,10 @@ def greater_than(model: Model) -> list[ReproducedEffect]:
             holds=mean > 0,
         )
     ]
+
+
+def _check_decoder(model: Model) -> None:
+    if model.config.family != "decoder":
+        raise InputError(
+            f"these effects are GPT-2's, and the family of this model is {model.config.family}"
+        )

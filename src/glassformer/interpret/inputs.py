@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from glassformer.errors import ConfigError, InputError
 from glassformer.glass.lens import language_model, output_side
 from glassformer.glass.measures import rollout
+from glassformer.interpret.contrast import Contrast, ask
 from glassformer.interpret.patching import recorded, streams
-from glassformer.interpret.question import Question, ask
 from glassformer.interpret.reroute import rerouted
 from glassformer.interpret.statistics import rank_correlation
 from glassformer.loaded import Model
@@ -43,7 +43,7 @@ ROW = 2048  # tokens of a batch
 class InputAttribution:
     """A score for each token that the model read; in an encoder-decoder, of source and target."""
 
-    question: Question
+    contrast: Contrast
     method: Method
     scores: dict[str, Tensor]  # (T,) of each stack
     difference: float  # m of the text
@@ -51,8 +51,13 @@ class InputAttribution:
     steps: int
 
     @property
-    def gap(self) -> float:
-        """How far the sum of the scores is from m(x) − m(0), as a share of it: 0 if complete."""
+    def gap(self) -> float | None:
+        """How far the sum of the scores is from m(x) − m(0), as a share of it: 0 if complete.
+
+        None for rollout and value zeroing, whose scores are shares and not parts of m.
+        """
+        if self.method in ("attention_rollout", "value_zeroing"):
+            return None
         whole = self.difference - self.baseline
         total = sum(float(scores.sum()) for scores in self.scores.values())
         return abs(total - whole) / max(abs(whole), 1e-12)
@@ -65,28 +70,31 @@ class InputAttribution:
         order = torch.cat([self.scores[name].cpu() for name in self.scores]).argsort(
             descending=True
         )
-        vectors = token_vectors(self.question)
-        sizes = [len(each) for each in vectors.values()]
-        kept = torch.ones(len(order) + 1, len(order))
+        kept = torch.ones(len(order) + 1, len(order), dtype=torch.bool)
         for count in range(1, len(order) + 1):
-            kept[count, order[:count]] = 0
-        parts = zip(vectors.items(), kept.split(sizes, 1), strict=True)
-        texts = {name: x * part.to(x)[:, :, None] for (name, x), part in parts}
-        return differences(self.question, texts).tolist()
+            kept[count, order[:count]] = False
+        return kept_differences(self.contrast, token_vectors(self.contrast), kept).tolist()
 
     def random_weight_control(self, seed: int = 0) -> float:
         """The rank correlation with the scores of the same network with random weights.
 
-        Near 0 if the scores depend on what the model learned (Adebayo et al. 2018).
+        Near 0 if the scores depend on what the model learned (Adebayo et al. 2018). Tokens that a
+        decoder reads after the prediction do not count: their scores are 0 for any weights.
         """
-        model = self.question.model
+        model = self.contrast.model
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             task = build_task(model.config, model.task.spec, device=model.device)
         untrained = Model(task, model.tokenizer).eval()
-        asked = replace(self.question, model=untrained, task=language_model(untrained))
+        asked = replace(self.contrast, model=untrained, task=language_model(untrained))
         other = attribute_input(asked, self.method, steps=self.steps)
-        return rank_correlation(*(torch.cat([*each.scores.values()]) for each in (self, other)))
+        return rank_correlation(self._seen_scores, other._seen_scores)
+
+    @property
+    def _seen_scores(self) -> Tensor:
+        """The scores of all tokens that can change the prediction."""
+        end = self.contrast.position + 1
+        return torch.cat([x[:end] if n == "decoder" else x for n, x in self.scores.items()])
 
 
 def input_attribution(
@@ -106,34 +114,34 @@ def input_attribution(
     return attribute_input(ask(model, what, answer, other, position=position), method, steps=steps)
 
 
-def attribute_input(question: Question, method: Method, *, steps: int = 64) -> InputAttribution:
-    """The same for a question."""
+def attribute_input(contrast: Contrast, method: Method, *, steps: int = 64) -> InputAttribution:
+    """The same for a contrast."""
     if method not in get_args(Method):
         raise ConfigError(f"method = {method!r}: write {', '.join(get_args(Method))}")
     if steps < 1:
         raise ConfigError(f"steps = {steps}: write a whole number from 1 on")
-    vectors = token_vectors(question)
+    vectors = token_vectors(contrast)
     nothing = {name: torch.zeros_like(x)[None] for name, x in vectors.items()}
-    baseline = float(differences(question, nothing)[0])
+    baseline = float(differences(contrast, nothing)[0])
     methods: dict[str, Callable[[], dict[str, Tensor]]] = {
-        "integrated_gradients": lambda: _integrated(question, vectors, steps),
-        "gradient_x_input": lambda: _gradients(question, vectors, [1.0], [1.0]),
-        "occlusion": lambda: _occluded(question, vectors),
-        "value_zeroing": lambda: _value_zeroing(question),
-        "attention_rollout": lambda: _attention_rollout(question),
+        "integrated_gradients": lambda: _integrated(contrast, vectors, steps),
+        "gradient_x_input": lambda: _gradients(contrast, vectors, [1.0], [1.0]),
+        "occlusion": lambda: _occluded(contrast, vectors),
+        "value_zeroing": lambda: _value_zeroing(contrast),
+        "attention_rollout": lambda: _attention_rollout(contrast),
     }
     scores = {name: each.detach().cpu() for name, each in methods[method]().items()}
-    return InputAttribution(question, method, scores, question.value(), baseline, steps)
+    return InputAttribution(contrast, method, scores, contrast.value(), baseline, steps)
 
 
 @torch.no_grad()
-def token_vectors(question: Question) -> dict[str, Tensor]:
+def token_vectors(contrast: Contrast) -> dict[str, Tensor]:
     """The vectors of the tokens that each stack reads, before positions are added. (T, C)"""
-    tensors = recorded(question, "*.embedding.tokens")
+    tensors = recorded(contrast, "*.embedding.tokens")
     return {name.partition(".")[0]: x for name, x in tensors.items()}
 
 
-def differences(question: Question, texts: Vectors) -> Tensor:  # (K,)
+def differences(contrast: Contrast, texts: Vectors) -> Tensor:  # (K,)
     """m of K texts, given by the vectors of their tokens, (K, T, C) for each stack."""
     count = len(next(iter(texts.values())))
     size = max(1, ROW // sum(x.shape[1] for x in texts.values()))
@@ -143,17 +151,28 @@ def differences(question: Question, texts: Vectors) -> Tensor:  # (K,)
         for start in range(0, count, size):
             part = {name: x[start : start + size] for name, x in texts.items()}
             number = len(next(iter(part.values())))
-            batch = question.copies(number)
-            logits = question.task(batch, visitor=_Vectors(question, part)).logits
-            parts.append(question.difference(logits))
+            batch = contrast.copies(number)
+            logits = contrast.task(batch, visitor=_Vectors(contrast, part)).logits
+            parts.append(contrast.difference(logits))
+    return torch.cat(parts)
+
+
+@torch.no_grad()
+def kept_differences(contrast: Contrast, vectors: Vectors, kept: Tensor) -> Tensor:  # (K,)
+    """m of K texts: of each, the tokens of a row of `kept`, (K, T of all stacks), are kept."""
+    sizes, parts = [len(x) for x in vectors.values()], []
+    for rows in kept.split(max(1, ROW // contrast.length)):
+        by_stack = zip(vectors.items(), rows.split(sizes, 1), strict=True)
+        texts = {name: x * part.to(x)[:, :, None] for (name, x), part in by_stack}
+        parts.append(differences(contrast, texts))
     return torch.cat(parts)
 
 
 class _Vectors:
     """A visitor that replaces the vectors of the tokens."""
 
-    def __init__(self, question: Question, texts: Vectors) -> None:
-        backbone = question.task.backbone
+    def __init__(self, contrast: Contrast, texts: Vectors) -> None:
+        backbone = contrast.task.backbone
         self.texts = {getattr(backbone, name).embedding: x for name, x in texts.items()}
 
     def wants(self, module: nn.Module, name: str) -> bool:
@@ -165,14 +184,14 @@ class _Vectors:
         return value
 
 
-def _integrated(question: Question, vectors: Vectors, steps: int) -> dict[str, Tensor]:
+def _integrated(contrast: Contrast, vectors: Vectors, steps: int) -> dict[str, Tensor]:
     """Gauss-Legendre quadrature of the gradient along αx, α from 0 to 1."""
     places, weights = np.polynomial.legendre.leggauss(steps)
-    return _gradients(question, vectors, ((places + 1) / 2).tolist(), (weights / 2).tolist())
+    return _gradients(contrast, vectors, ((places + 1) / 2).tolist(), (weights / 2).tolist())
 
 
 def _gradients(
-    question: Question, vectors: Vectors, places: list[float], weights: list[float]
+    contrast: Contrast, vectors: Vectors, places: list[float], weights: list[float]
 ) -> dict[str, Tensor]:
     """x · Σ weight · ∂m/∂x at place · x, one batch of places after the other."""
     sums = {name: torch.zeros_like(x) for name, x in vectors.items()}
@@ -180,7 +199,7 @@ def _gradients(
     for start in range(0, len(places), size):
         here = torch.tensor(places[start : start + size])[:, None, None]
         texts = {name: (here.to(x) * x).requires_grad_() for name, x in vectors.items()}
-        value = differences(question, texts)
+        value = differences(contrast, texts)
         factor = torch.tensor(weights[start : start + size]).to(value)
         gradients = torch.autograd.grad((value * factor).sum(), list(texts.values()))
         for name, gradient in zip(texts, gradients, strict=True):
@@ -188,29 +207,25 @@ def _gradients(
     return {name: (sums[name] * x).sum(-1) for name, x in vectors.items()}
 
 
-@torch.no_grad()
-def _occluded(question: Question, vectors: Vectors) -> dict[str, Tensor]:
-    scores = {}
-    for name, x in vectors.items():
-        rest = 1 - torch.eye(len(x)).to(x)  # text k lacks token k
-        texts = {other: y.expand(len(x), -1, -1) for other, y in vectors.items()}
-        texts[name] = x * rest[:, :, None]
-        scores[name] = question.value() - differences(question, texts)
-    return scores
+def _occluded(contrast: Contrast, vectors: Vectors) -> dict[str, Tensor]:
+    sizes = [len(x) for x in vectors.values()]
+    kept = ~torch.eye(sum(sizes), dtype=torch.bool)  # text k lacks token k
+    scores = contrast.value() - kept_differences(contrast, vectors, kept)
+    return dict(zip(vectors, scores.split(sizes), strict=True))
 
 
 @torch.no_grad()
-def _attention_rollout(question: Question) -> dict[str, Tensor]:
+def _attention_rollout(contrast: Contrast) -> dict[str, Tensor]:
     """The predicting token's row; of a source, through the mean of the cross attention."""
-    kept = recorded(question, "*.weights")
+    kept = recorded(contrast, "*.weights")
 
-    stack = output_side(question.task)
+    stack = output_side(contrast.task)
     own: dict[str, Tensor] = {
-        stack: rollout(_named(kept, stack, "attention"))[-1][question.position]
+        stack: rollout(_named(kept, stack, "attention"))[-1][contrast.position]
     }
-    if not question.source_tokens:
+    if not contrast.source_tokens:
         return own
-    cross = _named(kept, stack, "cross").mean((0, 1))[question.position]  # (S,)
+    cross = _named(kept, stack, "cross").mean((0, 1))[contrast.position]  # (S,)
     return {"encoder": cross @ rollout(_named(kept, "encoder", "attention"))[-1], **own}
 
 
@@ -220,37 +235,39 @@ def _named(kept: Mapping[str, Tensor], stack: str, part: str) -> Tensor:  # (L, 
 
 
 @torch.no_grad()
-def _value_zeroing(question: Question) -> dict[str, Tensor]:
+def _value_zeroing(contrast: Contrast) -> dict[str, Tensor]:
     """Row i of layer l: how much token i's vector turns without the values of each token j."""
-    if question.source_tokens:
+    if contrast.source_tokens:
         raise InputError(
             "value_zeroing: it is for models of one stack: use integrated_gradients or occlusion"
         )
-    stack = output_side(question.task)
-    body = getattr(question.task.backbone, stack)
-    layers, base = [], streams(question)[stack]
+    stack, length = output_side(contrast.task), len(contrast.tokens)
+    body, base = getattr(contrast.task.backbone, stack), streams(contrast)[stack]
+    layers: list[list[Tensor]] = [[] for _ in body.blocks]
 
     def computed(x: Tensor, ctx: Context) -> Tensor:
         for layer, block in enumerate(body.blocks):
-            here = replace(ctx, visitor=_ZeroValues(block.attention))
-            out = block(base[layer].repeat(len(base[layer]), 1), body.at(layer, here))
-            out = out.unflatten(0, (len(base[layer]), -1))  # (without j, i, C)
-            turned = 1 - torch.cosine_similarity(out, base[layer + 1], dim=-1)
-            layers.append(turned.T.clamp(min=0))  # (i, j)
+            here = replace(ctx, visitor=_ZeroValues(block.attention, part))
+            start = base[layer].to(x.dtype).repeat(len(part), 1)
+            out = block(start, body.at(layer, here)).unflatten(0, (len(part), -1)).to(base[layer])
+            turned = 1 - torch.cosine_similarity(out, base[layer + 1], dim=-1)  # (without j, i)
+            layers[layer].append(turned.T.clamp(min=0))
         return x
 
-    rerouted(question.task, {stack: computed})(question.copies(len(question.tokens)))
-    product = torch.eye(len(question.tokens)).to(layers[0])
-    for layer in layers:
+    for part in torch.arange(length).split(max(1, ROW // length)):
+        rerouted(contrast.task, {stack: computed})(contrast.copies(len(part)))
+    product = torch.eye(length).to(base[0])
+    for parts in layers:
+        layer = torch.cat(parts, 1)  # (i, j)
         product = layer / layer.sum(-1, keepdim=True).clamp(min=1e-12) @ product
-    return {stack: product[question.position]}
+    return {stack: product[contrast.position]}
 
 
 class _ZeroValues:
-    """A visitor of T texts: in text j the values of token j are zero."""
+    """A visitor of some texts: in each, the values of one of the tokens are zero."""
 
-    def __init__(self, attention: nn.Module) -> None:
-        self.attention = attention
+    def __init__(self, attention: nn.Module, tokens: Tensor) -> None:
+        self.attention, self.tokens = attention, tokens
 
     def wants(self, module: nn.Module, name: str) -> bool:
         return False
@@ -258,7 +275,7 @@ class _ZeroValues:
     def visit(self, module: nn.Module, name: str, value: Tensor) -> Tensor:
         if module is not self.attention or name != "v":
             return value
-        length = int(len(value) ** 0.5)
-        rest = 1 - torch.eye(length).to(value)
-        zeroed: Tensor = value.unflatten(0, (length, length)) * rest[:, :, None, None]
-        return zeroed.flatten(0, 1)
+        texts = value.unflatten(0, (len(self.tokens), -1)).clone()
+        texts[torch.arange(len(self.tokens)), self.tokens] = 0
+        zeroed: Tensor = texts.flatten(0, 1)
+        return zeroed

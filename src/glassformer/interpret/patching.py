@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from glassformer.errors import ConfigError, InputError
 from glassformer.glass.lens import output_side
 from glassformer.glass.recorder import Recorder
-from glassformer.interpret.question import Question, ask_pair
+from glassformer.interpret.contrast import Contrast, ask_pair
 from glassformer.interpret.reroute import Layers, blocks_of, rerouted, stacks_of
 from glassformer.loaded import Model
 from glassformer.model import Block
@@ -95,10 +95,10 @@ def patching_sweep(
 
 @torch.no_grad()
 def sweep(
-    clean: Question, corrupted: Question, *, site: Site = "stream", stack: str | None = None,
+    clean: Contrast, corrupted: Contrast, *, site: Site = "stream", stack: str | None = None,
     by_token: bool = False,
 ) -> Sweep:  # fmt: skip
-    """The same for a question about two texts."""
+    """The same for a contrast of two texts."""
     stack = stack or output_side(clean.task)
     body = checked_stack(clean, site, stack)
     source, base = activations(clean, site, stack), streams(corrupted)
@@ -111,7 +111,7 @@ def sweep(
     for layer in range(len(body.blocks)):
         parts = [
             _patched(corrupted, stack, layer, site, part, source[layer], base)
-            for part in _chunks(cells, max(1, ROW // len(corrupted.tokens)))
+            for part in _chunks(cells, max(1, ROW // corrupted.length))
         ]
         rows.append(torch.cat(parts))
     shape = (-1, heads) if whole else (-1, length, heads) if "head" in site else (-1, length)
@@ -129,50 +129,50 @@ def sweep(
 Cell = tuple[int | None, int | None]  # token, head; None: all
 
 
-def checked_stack(question: Question, site: str, stack: str) -> Stack:
+def checked_stack(contrast: Contrast, site: str, stack: str) -> Stack:
     """The stack of this name; ConfigError if the model lacks it, or it has no such activation."""
     if site not in get_args(Site):
         raise ConfigError(f"site = {site!r}: write {', '.join(get_args(Site))}")
-    body = getattr(question.task.backbone, stack, None)
+    body = getattr(contrast.task.backbone, stack, None)
     if not isinstance(body, Stack):
-        raise ConfigError(f"stack = {stack!r}: this model has {output_side(question.task)!r}")
+        raise ConfigError(f"stack = {stack!r}: this model has {output_side(contrast.task)!r}")
     if site.startswith("cross") and blocks_of(body)[0].cross is None:
         raise ConfigError(f"site = {site!r}: this {stack} has no cross-attention")
     return body
 
 
-def activations(question: Question, site: Site, stack: str) -> list[Tensor]:
+def activations(contrast: Contrast, site: Site, stack: str) -> list[Tensor]:
     """The tensors of this site, one for each layer: (T, C), of heads (T, H, D)."""
-    names = recorded(question, f"{stack}.blocks.*.{TENSORS[site]}")
+    names = recorded(contrast, f"{stack}.blocks.*.{TENSORS[site]}")
     if site == "stream":  # the pattern is also that of the outputs inside the block
         names = {name: t for name, t in names.items() if name.count(".") == 3}
     return list(names.values())
 
 
-def streams(question: Question) -> dict[str, list[Tensor]]:
+def streams(contrast: Contrast) -> dict[str, list[Tensor]]:
     """What each block reads, by stack, and last what the last one writes. (T, C) each."""
-    tensors, by_stack = recorded(question, "*.embedding.out", "*.blocks.*.out"), {}
-    for name, body in stacks_of(question.task).items():
+    tensors, by_stack = recorded(contrast, "*.embedding.out", "*.blocks.*.out"), {}
+    for name, body in stacks_of(contrast.task).items():
         blocks = [tensors[f"{name}.blocks.{layer}.out"] for layer in range(len(body.blocks))]
         by_stack[name] = [tensors[f"{name}.embedding.out"], *blocks]
     return by_stack
 
 
-def recorded(question: Question, *patterns: str) -> dict[str, Tensor]:
-    recorder = Recorder(question.model, keep=patterns)
-    question.model(question.batch, visitor=recorder)
+def recorded(contrast: Contrast, *patterns: str) -> dict[str, Tensor]:
+    recorder = Recorder(contrast.model, keep=patterns)
+    contrast.model(contrast.batch, visitor=recorder)
     return recorder.tensors
 
 
 def _patched(
-    question: Question, stack: str, layer: int, site: Site, cells: list[Cell], source: Tensor,
+    contrast: Contrast, stack: str, layer: int, site: Site, cells: list[Cell], source: Tensor,
     base: dict[str, list[Tensor]],
 ) -> Tensor:  # fmt: skip
     """m of each cell: a batch of corrupted texts that starts at `layer`."""
-    body, count = getattr(question.task.backbone, stack), len(cells)
+    body, count = getattr(contrast.task.backbone, stack), len(cells)
 
     def computed(x: Tensor, ctx: Context) -> Tensor:
-        x = base[stack][layer].repeat(count, 1)
+        x = base[stack][layer].to(x.dtype).repeat(count, 1)
         for number in range(layer, len(body.blocks)):
             here = replace(ctx, visitor=patch if number == layer else None)
             x = body.blocks[number](x, body.at(number, here))
@@ -181,9 +181,9 @@ def _patched(
     patch = _Patch(body.blocks[layer], TENSORS[site], lambda old: _mixed(old, source, cells))
     stacks: dict[str, Layers] = {stack: computed}
     if stack == "decoder" and "encoder" in base:  # the source is the same in all cells
-        stacks["encoder"] = lambda x, ctx: base["encoder"][-1].repeat(count, 1)
-    logits = rerouted(question.task, stacks)(question.copies(count)).logits  # (count, V)
-    return question.difference(logits)
+        stacks["encoder"] = lambda x, ctx: base["encoder"][-1].to(x.dtype).repeat(count, 1)
+    logits = rerouted(contrast.task, stacks)(contrast.copies(count)).logits  # (count, V)
+    return contrast.difference(logits)
 
 
 class _Patch:

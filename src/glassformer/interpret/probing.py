@@ -32,6 +32,7 @@ class Probe:
     labels: list[str]
     accuracy: float  # on vectors that it was not fitted to
     control_accuracy: float  # of a probe of random labels
+    tensor: str | None = None  # whose rows it reads: the name in a trace
 
     @property
     def selectivity(self) -> float:
@@ -46,7 +47,7 @@ class Probe:
         """Write it to a safetensors file."""
         about = {
             "labels": self.labels, "accuracy": self.accuracy,
-            "control_accuracy": self.control_accuracy,
+            "control_accuracy": self.control_accuracy, "tensor": self.tensor,
         }  # fmt: skip
         save_tensors(path, FORMAT, {"weight": self.weight, "bias": self.bias}, about)
 
@@ -59,12 +60,15 @@ class Probe:
         right = isinstance(labels, list) and len(labels) == len(tensors["bias"])
         if not right or not all(isinstance(number, float) for number in numbers):
             raise InputError(f"{path}: its labels do not fit its weights: save the probe again")
-        return cls(tensors["weight"], tensors["bias"], labels, *numbers)
+        tensor: Any = about.get("tensor")
+        if not isinstance(tensor, str | None):
+            raise InputError(f"{path}: tensor = {tensor!r}: not a name in a trace")
+        return cls(tensors["weight"], tensors["bias"], labels, numbers[0], numbers[1], tensor)
 
 
 def fit_probe(
     vectors: Tensor, labels: Sequence[str], words: Sequence[str], *, valid_fraction: float = 0.3,
-    weight_decay: float = 1e-2, seed: int = 0,
+    weight_decay: float = 1e-2, seed: int = 0, tensor: str | None = None,
 ) -> Probe:  # fmt: skip
     """Fit a linear probe and its control.
 
@@ -75,20 +79,22 @@ def fit_probe(
         valid_fraction: of the vectors that the accuracy is measured on
         weight_decay: of the weights, as a share of the mean loss
         seed: of the split and of the control task
+        tensor: the name in a trace of the tensor whose rows they are, to be saved with the probe
     """
     if not len(vectors) == len(labels) == len(words):
         counts = f"{len(vectors)}, {len(labels)} and {len(words)}"
         raise InputError(f"{counts} vectors, labels and words: give as many of each")
     names = sorted(set(labels))
     if len(names) < 2:
-        raise InputError(f"all labels are {names[0]!r}: give vectors of two labels at least")
+        kinds = f"all labels are {names[0]!r}" if names else "there are no labels"
+        raise InputError(f"{kinds}: give vectors of two labels at least")
     if not 0 < valid_fraction < 1:
         raise ConfigError(f"valid_fraction = {valid_fraction}: write a number between 0 and 1")
     draw = random.Random(seed)  # noqa: S311 - not a secret
     order = list(range(len(labels)))
     draw.shuffle(order)
     held = round(len(order) * valid_fraction)
-    if not 0 < held < len(order):
+    if not 0 < held < len(order) - 1:  # one vector alone has no standard deviation
         raise InputError(f"{len(order)} vectors are too few to fit and to measure: give more")
     valid, train = torch.tensor(order[:held]), torch.tensor(order[held:])
     true = torch.tensor([names.index(label) for label in labels])
@@ -97,7 +103,7 @@ def fit_probe(
     x = vectors.detach().float().cpu()
     fits = [_fit(x, goal, len(names), train, valid, weight_decay) for goal in (true, control)]
     (weight, bias, accuracy), (_, _, control_accuracy) = fits
-    return Probe(weight, bias, names, accuracy, control_accuracy)
+    return Probe(weight, bias, names, accuracy, control_accuracy, tensor)
 
 
 @torch.enable_grad()

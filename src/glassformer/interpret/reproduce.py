@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.config import ModelConfig, TaskConfig
+from glassformer.errors import ConfigError
 from glassformer.glass import head_scores, heads_off
 from glassformer.interpret.gpt2_effects import greater_than, indirect_objects
 from glassformer.interpret.reproduced import ReproducedEffect
@@ -102,7 +103,8 @@ def induction(
         ReproducedEffect(
             effect="loss of repeated tokens minus loss of first ones, one and two layers",
             paper="Olsson et al. 2022",
-            published="about −0.4 nats at token 500 against 50 of a text, with two layers or more",
+            published="another quantity: about −0.4 nats at token 500 against 50 of a text, with "
+            "two layers or more",
             ours=f"{one:.2f} and {two:.2f} nats",
             holds=two < one - 0.4,
         ),
@@ -190,6 +192,9 @@ GPT2_EFFECTS: dict[str, Callable[[Model], list[ReproducedEffect]]] = {
 
 def reproduce(names: Sequence[str], gpt2: Model | None = None) -> list[ReproducedEffect]:
     """The effects of these names, one after the other; some need `gpt2`."""
+    for name in names:
+        if name not in EFFECTS | GPT2_EFFECTS:
+            raise ConfigError(f"effect {name!r}: write {', '.join([*EFFECTS, *GPT2_EFFECTS])}")
     rows: list[ReproducedEffect] = []
     for name in names:
         if name in EFFECTS:

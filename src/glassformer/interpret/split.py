@@ -20,7 +20,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from glassformer.interpret.question import Question
+from glassformer.interpret.contrast import Contrast
 from glassformer.interpret.reroute import Layers, blocks_of, rerouted, stacks_of
 from glassformer.model import Attention, Block, Look, Sequences
 from glassformer.model.context import Context
@@ -54,25 +54,27 @@ class StackGraph:
 
     @property
     def possible(self) -> Tensor:  # (U, R) bool
-        """Which readers come after which writers; parallel heads and MLPs read the same stream."""
-        order = {node: number for number, node in enumerate(self.writers)}
-        rows = torch.arange(len(self.writers))[:, None]
-        limits = [order.get(node, len(self.writers)) for node in self.readers]
-        parallel = [
-            [one.kind == "mlp" and (one.stack, one.layer) == (two.stack, two.layer)
-             for two in self.readers]
-            for one in self.writers
-        ]  # fmt: skip
-        return (rows < torch.tensor(limits)) & ~torch.tensor(parallel)
+        """Which readers come after which writers.
+
+        The heads of one attention read the same stream; parallel heads, the same as their MLP.
+        """
+        first: dict[tuple[str, int, str], int] = {}
+        for number, node in enumerate(self.writers):
+            first.setdefault((node.stack, node.layer, node.kind), number)
+        limits = [
+            min(first.get((v.stack, v.layer, kind), len(self.writers)) for kind in (v.kind, "mlp"))
+            for v in self.readers
+        ]
+        return torch.arange(len(self.writers))[:, None] < torch.tensor(limits)
 
 
 Masks = Mapping[str, Tensor]  # (U, R) for each stack
 Outputs = dict[str, Tensor]  # (U, T, C) for each stack
 
 
-def graphs(question: Question) -> dict[str, StackGraph]:
+def graphs(contrast: Contrast) -> dict[str, StackGraph]:
     """The graph of each stack of the model."""
-    stacks, built = stacks_of(question.task), {}
+    stacks, built = stacks_of(contrast.task), {}
     for name, body in stacks.items():
         inner = list(_nodes(body, name))
         built[name] = StackGraph([Node(name, -1, "embedding"), *inner], list(inner))
@@ -97,7 +99,7 @@ def _nodes(body: Stack, stack: str) -> Iterator[Node]:
 
 
 class SplitPass:
-    """One forward pass of a question's text.
+    """One forward pass of a contrast's text.
 
     Args:
         masks: of each stack's edges; all ones, if not given
@@ -107,24 +109,24 @@ class SplitPass:
     """
 
     def __init__(
-        self, question: Question, masks: Masks | None = None, *, corrupted: Outputs | None = None,
+        self, contrast: Contrast, masks: Masks | None = None, *, corrupted: Outputs | None = None,
         removed: Outputs | None = None, embeddings: Mapping[str, Tensor] | None = None,
     ) -> None:  # fmt: skip
-        self.question, self.masks = question, masks
+        self.contrast, self.masks = contrast, masks
         self.corrupted, self.removed, self.embeddings = corrupted, removed, embeddings or {}
         self.written: dict[str, list[Tensor]] = {}
         self.memories = torch.zeros(0)  # (heads of cross attention, S, C)
 
     def run(self) -> Tensor:
         """logit(answer) − logit(other)."""
-        question, stacks = self.question, stacks_of(self.question.task)
+        contrast, stacks = self.contrast, stacks_of(self.contrast.task)
         layers: dict[str, Layers] = {
             name: partial(self._layers, name, body) for name, body in stacks.items()
         }
         heads = max(blocks_of(body)[0].attention.heads for body in stacks.values())
-        at = torch.tensor([question.position], device=question.batch.tokens.device)
-        batch = replace(question.copies(heads), label_positions=at)
-        return question.difference(rerouted(question.task, layers)(batch).logits)[0]
+        at = torch.tensor([contrast.position], device=contrast.batch.tokens.device)
+        batch = replace(contrast.copies(heads), label_positions=at)
+        return contrast.difference(rerouted(contrast.task, layers)(batch).logits)[0]
 
     @property
     def outputs(self) -> Outputs:
@@ -132,14 +134,14 @@ class SplitPass:
         return {name: torch.cat(parts) for name, parts in self.written.items()}
 
     def _layers(self, name: str, body: Stack, x: Tensor, ctx: Context) -> Tensor:
-        start = x[: len(self.question.side(name))]  # one of the equal texts
+        start = x[: len(self.contrast.side(name))]  # one of the equal texts
         start = self.embeddings.get(name, start)
         self.written[name] = []
-        size = len(graphs(self.question)[name].readers)
+        size = len(graphs(self.contrast)[name].readers)
         streams = self._read(name, start[None], start.new_zeros(size, 1, 1))  # (R, T, C)
         for layer, block in enumerate(blocks_of(body)):
             streams = self._block(name, block, streams, body.at(layer, ctx))
-        if name == "encoder" and len(self.question.source_tokens):
+        if name == "encoder" and len(self.contrast.source_tokens):
             self.memories = streams if body.norm is None else body.norm(streams, Look())
             return x
         return streams[0]
@@ -165,8 +167,8 @@ class SplitPass:
             added, rest = self._mlp(name, block, streams)
             heads, rest = self._heads(name, block.attention, block.attention_norm, rest, ctx, False)
             attended = self._read(name, heads, rest) + _bias(block.attention, rest)
-            attended = block.attention_out_norm(attended, Look())
-            return rest + added[-len(rest) :] + attended
+            both: Tensor = added[-len(rest) :] + block.attention_out_norm(attended, Look())
+            return rest + both
         for part in ("attention", "cross"):
             module, norm = getattr(block, part), getattr(block, f"{part}_norm")
             if module is not None:

@@ -33,8 +33,16 @@ class SteeringVector:
 
     def edit(self, strength: float = 1.0) -> Edit:
         """For `record`: the vector, times `strength`, added at every token."""
-        name = f"{self.stack}.blocks.{self.layer}.out"
-        return {name: lambda x: x + strength * self.vector.to(x)}
+
+        def steered(x: Tensor) -> Tensor:
+            if x.shape[-1] != len(self.vector):
+                raise ConfigError(
+                    f"this steering vector has {len(self.vector)} entries, and the model's vectors "
+                    f"have {x.shape[-1]}: make one with steering_vector for this model"
+                )
+            return x + strength * self.vector.to(x)
+
+        return {f"{self.stack}.blocks.{self.layer}.out": steered}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a safetensors file."""

@@ -10,6 +10,7 @@ from itertools import pairwise
 from glassformer.data.special_tokens import MASK, find_id
 from glassformer.errors import InputError, shown
 from glassformer.glass.measures import SPACES
+from glassformer.inference.recording import read_ids
 from glassformer.loaded import Model
 from glassformer.studio.schemas import Token
 from glassformer.text import Encoding, Text, Tokenizer
@@ -17,7 +18,6 @@ from glassformer.text.tokenizer import REPLACEMENT
 
 SPECIAL = re.compile(r"\[[A-Z]+\]|<[^<>\s]{1,40}>")  # [CLS], </s>, <|endoftext|>
 BLANKS = str.maketrans("ĠĊĉ", " \n\t")  # how a byte-level vocabulary spells white space
-NO_TOKENIZER = "this model came without a tokenizer: write token ids, such as 5 7 9"
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ def tokenize(model: Model, text: str, second: str | None = None) -> TokenizedTex
     Raises InputError if there are no tokens in it.
     """
     if model.tokenizer is None:
-        first = _numbers(text)
-        return tokenize_ids(model, first + ([] if second is None else _numbers(second)))
+        first = read_ids(text)
+        return tokenize_ids(model, first + ([] if second is None else read_ids(second)))
     mask = mask_token(model.tokenizer)
     if mask is not None:  # users write [MASK], whatever the model calls it
         text = text.replace(MASK[0], mask)
@@ -62,7 +62,7 @@ def tokenize(model: Model, text: str, second: str | None = None) -> TokenizedTex
 def tokenize_target(model: Model, text: str) -> list[int]:
     """The ids of a text without special tokens."""
     if model.tokenizer is None:
-        return _numbers(text)
+        return read_ids(text)
     encoding = model.tokenizer.target.encode(text)
     return [i for i, special in zip(encoding.ids, encoding.special, strict=True) if not special]
 
@@ -120,15 +120,6 @@ def places_of(word: str, tokens: Sequence[Token]) -> list[list[int]]:
         for places in pieces.values()
         if "".join(tokens[i].text for i in places).casefold() == word.casefold()
     ]
-
-
-def _numbers(text: str) -> list[int]:
-    words = text.split()
-    if not words or not all(word.isascii() and word.isdigit() for word in words):
-        raise InputError(NO_TOKENIZER)
-    if max(map(len, words)) > 9:
-        raise InputError(f"{shown(max(words, key=len))} is no token id: write smaller numbers")
-    return [int(word) for word in words]
 
 
 def _tokens(tokenizer: Tokenizer, encoding: Encoding, texts: tuple[str, str]) -> list[Token]:

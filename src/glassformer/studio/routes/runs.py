@@ -9,13 +9,14 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 
 from glassformer.glass.stacks import StackName
+from glassformer.inference.recording import NO_TOKENIZER
 from glassformer.studio import schemas
 from glassformer.studio.jobs import JobMonitor
 from glassformer.studio.routes.responses import as_bytes, as_json, parse_body
 from glassformer.studio.runs import RecordedRun, max_tokens, stack_sizes
 from glassformer.studio.samples import ServedModel, samples, text_set
 from glassformer.studio.state import StudioState
-from glassformer.studio.tokenization import NO_TOKENIZER, mask_token
+from glassformer.studio.tokenization import mask_token
 from glassformer.studio.trace_upload import uploaded_row
 from glassformer.studio.views import encode, measures
 from glassformer.studio.views.find import find_head

@@ -9,7 +9,8 @@ from glassformer.glass import between, decided, lens, word_path
 from glassformer.glass.lens import output_side
 from glassformer.glass.stacks import StackName, sides
 from glassformer.interpret.attribution import Contribution, attribute
-from glassformer.interpret.question import ask
+from glassformer.interpret.contrast import ask
+from glassformer.loaded import record
 from glassformer.studio.cause_schemas import LogitPart, LogitParts
 from glassformer.studio.jobs import JobMonitor
 from glassformer.studio.page_schemas import (
@@ -53,7 +54,8 @@ def logit_parts(run: RecordedRun, token: int) -> LogitParts:
     """What each part of the model adds to the best word of one token, against the second best."""
     model = run.loaded_model
     check_token(run, run.row.stacks[-1].name, token)
-    answer, other = run.trace["logits"][token].topk(2).indices.tolist()
+    logits = record(model, run.inputs, keep="logits", edit=run.edit)["logits"]  # not kept in runs
+    answer, other = logits[token].topk(2).indices.tolist()
     split = attribute(ask(model, run.inputs, answer, other, position=token), edit=run.edit)
 
     def part(each: Contribution) -> LogitPart:

@@ -18,9 +18,9 @@ from glassformer.glass import (
     weights,
 )
 from glassformer.glass.stacks import StackName
+from glassformer.inference.recording import NO_TOKENIZER
 from glassformer.studio.runs import RecordedRun
 from glassformer.studio.schemas import AlignmentView, Measure, Measures
-from glassformer.studio.tokenization import NO_TOKENIZER
 
 CLARK = "Clark et al. 2019, What does BERT look at?"
 OLSSON = "Olsson et al. 2022, In-context learning and induction heads"

@@ -99,7 +99,7 @@ function build(app) {
     const other = state.donor ? await api.run(model.id, state.donor, "", [], app.saved()).catch((error) => error) : null;
     if (!fresh()) return;
     swap(left, ...controls(app, other));
-    if (other && !(other instanceof Error) && model.predicts_tokens) {
+    if (other && !(other instanceof Error) && model.predicts_tokens && answerAt(app) >= 0) {
       left.append(sweep.node);
       await sweep.show(before ?? run, other, sideOf(state), answerAt(app), fresh);
       if (!fresh()) return;

@@ -28,17 +28,17 @@ export function sweeper(app) {
     button.onclick = () => { asked = path; show(base, other, at, token, fresh); };
     [note.hidden, fit.hidden, scale.hidden] = Array(3).fill(asked !== path);
     if (asked !== path) return;
-    const found = await api.json(path).catch((error) => { if (error.status !== 400) throw error; return error; });
+    const sweep = await api.json(path).catch((error) => { if (error.status !== 400) throw error; return error; });
     if (!fresh()) return;
-    [fit.hidden, scale.hidden] = Array(2).fill(found instanceof Error);
-    note.textContent = found instanceof Error ? found.message
-      : `How much of “${visible(found.answer)}” over “${visible(found.other)}” each patch brings back: ${found.corrupted.toFixed(2)} here, ${found.clean.toFixed(2)} in the other sentence.`;
-    if (found instanceof Error) return;
+    [fit.hidden, scale.hidden] = Array(2).fill(sweep instanceof Error);
+    note.textContent = sweep instanceof Error ? sweep.message
+      : `How much of “${visible(sweep.answer)}” over “${visible(sweep.other)}” each patch brings back: ${sweep.corrupted.toFixed(2)} here, ${sweep.clean.toFixed(2)} in the other sentence.`;
+    if (sweep instanceof Error) return;
     const tokens = base.tokens.queries[side];
-    const values = tokens.flatMap((_, t) => found.recovered.map((row) => row[t]));
+    const values = tokens.flatMap((_, t) => sweep.recovered.map((row) => row[t]));
     swap(scale, signedLegend(app.theme(), "recovered"));
     cells.show({ bytes: Uint8Array.from(values, (value) => 128 + Math.round(127 * Math.max(-1, Math.min(1, value)))), values,
-      rows: tokens.map(({ text, special }) => ({ text: visible(text), special })), columns: found.recovered.map((_, layer) => ({ text: String(layer), special: false })),
+      rows: tokens.map(({ text, special }) => ({ text: visible(text), special })), columns: sweep.recovered.map((_, layer) => ({ text: String(layer), special: false })),
       chosen: app.state.query, zoom: 0, stretch: true, palette: words(diverging(app.theme())), value: changeOf });
     cells.view.canvas.dataset.drawn = [path, app.theme()].join();
   }

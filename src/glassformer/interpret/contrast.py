@@ -1,6 +1,6 @@
-"""A question to a language model: why this word and not that one, at this token?
+"""A contrast: two words that a language model could predict at one token of a text.
 
-Every method of this room answers it in one number, logit(answer) − logit(other).
+Every method of `interpret` explains one number, logit(answer) − logit(other).
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from glassformer.adapters import merged
 from glassformer.data.special_tokens import MASK, find_id
 from glassformer.errors import ConfigError, InputError
 from glassformer.glass.edits import word_id
 from glassformer.glass.lens import language_model
 from glassformer.inference import record_batch
 from glassformer.loaded import Model
-from glassformer.model import Batch, Sequences
+from glassformer.model import Attention, Batch, Sequences
 from glassformer.tasks import CausalLM, MaskedLM
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class Contrast:
     """A text of a model, a token of it, and two words to compare there."""
 
     model: Model
@@ -40,6 +41,11 @@ class Question:
         name = str if tokenizer is None else tokenizer.readable
         return name(self.answer), name(self.other)
 
+    @property
+    def length(self) -> int:
+        """The number of tokens that the model reads, with those of a source."""
+        return len(self.tokens) + len(self.source_tokens)
+
     def side(self, stack: str) -> list[str]:
         """The tokens that a stack reads."""
         return self.source_tokens if stack == "encoder" and self.source_tokens else self.tokens
@@ -53,7 +59,7 @@ class Question:
         return float(self.difference(self.task(self.copies(1)).logits)[0])
 
     def copies(self, count: int) -> Batch:
-        """The text `count` times, with logits at the question's token only."""
+        """The text `count` times, with logits at the token that predicts only."""
         row, length = _repeated(self.batch, count), len(self.tokens)
         at = torch.arange(count, device=row.tokens.device) * length + self.position
         return replace(row, label_positions=at)
@@ -62,8 +68,8 @@ class Question:
 def ask(
     model: Model, what: Any, answer: str | int | None = None, other: str | int | None = None, *,
     position: int | None = None,
-) -> Question:  # fmt: skip
-    """A question about one text.
+) -> Contrast:  # fmt: skip
+    """Which word does the model predict in this text, and which one is it compared with?
 
     Args:
         what: the input of `record`; for a translation model (source, target)
@@ -72,50 +78,51 @@ def ask(
         position: the number of the token that predicts; the mask of an encoder, the last token of
             a decoder, if not given
     """
+    model = _plain(model)
     task = language_model(model)
-    if model.training:
-        raise InputError("the model is in training mode: call model.eval() first")
     mask = None if model.tokenizer is None else find_id(model.tokenizer, MASK)
-    if isinstance(what, str) and model.tokenizer is not None and mask is not None:
-        what = what.replace(MASK[0], model.tokenizer.token(mask))  # whatever the model calls it
-    batch, tokens, source = record_batch(task, model.tokenizer, what)
+    batch, tokens, source = record_batch(task, model.tokenizer, _with_own_mask(model, what, mask))
     place = _position(task, batch, tokens, position, mask)
-    question = Question(model, task, batch, tokens, source, place, 0, 0)
+    contrast = Contrast(model, task, batch, tokens, source, place, 0, 0)
     with torch.no_grad():
-        best = task(question.copies(1)).logits[0].topk(2).indices.tolist()
-    first = best[0] if answer is None else _id(model, answer, len(task.backbone.token_embedding))
+        best = task(contrast.copies(1)).logits[0].topk(2).indices.tolist()
+    first = best[0] if answer is None else _id(model, answer)
     rest = [word for word in best if word != first]
-    second = rest[0] if other is None else _id(model, other, len(task.backbone.token_embedding))
-    if first == second:
-        raise ConfigError(f"answer and other are both {question.words[0]!r}: compare two words")
-    return replace(question, answer=first, other=second)
+    second = rest[0] if other is None else _id(model, other)
+    return _compared(replace(contrast, answer=first, other=second))
 
 
 def ask_pair(
     model: Model, clean: Any, corrupted: Any, answer: str | int | None = None,
     other: str | int | None = None, *, position: int | None = None,
-) -> tuple[Question, Question]:  # fmt: skip
-    """The same question about two texts of the same number of tokens.
+) -> tuple[Contrast, Contrast]:  # fmt: skip
+    """The same two words in two texts of the same number of tokens.
 
     Args:
         clean: the text whose prediction is to be explained
         corrupted: the same text with other words
         other: what the model predicts for the corrupted text, if not given
     """
-    if other is None:
-        there = ask(model, corrupted, position=position)
-        first = answer if answer is not None else ask(model, clean, position=position).answer
-        first = _id(model, first, len(there.task.backbone.token_embedding))
-        other = there.answer if there.answer != first else there.other
-    one = ask(model, clean, answer, other, position=position)
-    _, tokens, source = record_batch(one.task, model.tokenizer, corrupted)
-    for old, new in ((one.tokens, tokens), (one.source_tokens, source)):
+    model = _plain(model)
+    one = ask(model, clean, answer, position=position)
+    two = ask(model, corrupted, position=position)
+    for old, new in ((one.tokens, two.tokens), (one.source_tokens, two.source_tokens)):
         if len(old) != len(new):
             raise InputError(
                 f"the texts have {len(old)} and {len(new)} tokens: write two that have the same "
                 "number of tokens"
             )
-    return one, ask(model, corrupted, one.answer, one.other, position=one.position)
+    if one.position != two.position:
+        raise InputError(
+            f"the masks are tokens {one.position} and {two.position} of the texts: write both at "
+            "the same place, or give a position"
+        )
+    if other is None:
+        second = two.answer if two.answer != one.answer else two.other
+    else:
+        second = _id(model, other)
+    one, two = (replace(each, answer=one.answer, other=second) for each in (one, two))
+    return _compared(one), _compared(two)
 
 
 def _position(
@@ -134,12 +141,39 @@ def _position(
     return int(places[0])
 
 
-def _id(model: Model, word: str | int, size: int) -> int:
-    if isinstance(word, str):
-        return word_id(model, word, target=model.config.family == "seq2seq")
-    if not 0 <= word < size:
-        raise ConfigError(f"token id {word}: this model has 0 to {size - 1}")
-    return word
+def _id(model: Model, word: str | int) -> int:
+    size, target = len(model.task.backbone.token_embedding), model.config.family == "seq2seq"
+    id = word_id(model, word, target=target) if isinstance(word, str) else word
+    if not 0 <= id < size:
+        raise ConfigError(f"token id {id}: this model has 0 to {size - 1}")
+    return id
+
+
+def _compared(contrast: Contrast) -> Contrast:
+    if contrast.answer == contrast.other:
+        raise ConfigError(f"answer and other are both {contrast.words[0]!r}: compare two words")
+    return contrast
+
+
+def _plain(model: Model) -> Model:
+    """The model with its adapter added to its weights, which the methods read."""
+    task = language_model(model)
+    if model.training:
+        raise InputError("the model is in training mode: call model.eval() first")
+    plain = merged(task)
+    outputs = [module.output for module in plain.modules() if isinstance(module, Attention)]
+    if not all(type(each) is nn.Linear for each in outputs):
+        raise InputError("the model's weights are quantized: use the model that it was made from")
+    return model if plain is task else Model(plain, model.tokenizer).eval()
+
+
+def _with_own_mask(model: Model, what: Any, mask: int | None) -> Any:
+    """The text with the mask as this model writes it, where there is a [MASK]."""
+    if isinstance(what, tuple):
+        return tuple(_with_own_mask(model, each, mask) for each in what)
+    if not isinstance(what, str) or model.tokenizer is None or mask is None:
+        return what
+    return what.replace(MASK[0], model.tokenizer.token(mask))
 
 
 def _repeated(batch: Batch, count: int) -> Batch:
