@@ -8,7 +8,8 @@ README = (ROOT / "README.md").read_text()
 FIGURES = (ROOT / "docs" / "figures.md").read_text()
 NOT_RUN = {  # QUARANTINES.md says why
     "make docs", "make test", "python benchmarks/forward.py --cuda",
-    "python benchmarks/decode.py --cuda", "pip install glassformer",
+    "python benchmarks/decode.py --cuda", "python benchmarks/causes.py --cuda",
+    "pip install glassformer",
     "make run",  # test_readme.py has a test of its own
 }  # fmt: skip
 

@@ -126,7 +126,8 @@ def test_files_that_cannot_be_used(masked: Path, tmp_path: Path) -> None:
 def test_the_options_are_those_of_the_functions() -> None:
     assert tuple(explain.SiteName) == get_args(Site)
     assert tuple(explain.MethodName) == get_args(Method)
-    assert set(reproduce.EffectName) == {*EFFECTS, *GPT2_EFFECTS}
+    assert set(reproduce.NAMES) == {*EFFECTS, *GPT2_EFFECTS}
+    assert set(reproduce.GPT2) == set(GPT2_EFFECTS)
 
 
 def test_a_model_without_a_tokenizer_reads_numbers(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 
 import typer
@@ -13,22 +12,13 @@ from glassformer.cli.common import JSON, listing, open_model
 from glassformer.cli.console import Console
 
 
-class EffectName(StrEnum):
-    """What may be reproduced."""
-
-    heads = "heads"
-    permuted = "permuted"
-    induction = "induction"
-    indirect_objects = "indirect_objects"
-    greater_than = "greater_than"
-
-
-GPT2 = (EffectName.indirect_objects, EffectName.greater_than)
+NAMES = ("heads", "permuted", "induction", "indirect_objects", "greater_than")
+GPT2 = NAMES[3:]
 
 
 def run(
-    names: list[EffectName] | None = typer.Argument(
-        None, help="Which effects; all of them, if not given."
+    names: list[str] | None = typer.Argument(
+        None, help=f"Which effects: {', '.join(NAMES)}; all of them, if not given."
     ),
     gpt2: Path | None = typer.Option(
         None, help="A folder with the weights of GPT-2 small, which two of the effects need."
@@ -36,15 +26,15 @@ def run(
     as_json: bool = JSON,
 ) -> None:
     """Reproduce published effects on the shipped models and on small ones trained here."""
-    chosen = list(names or EffectName)
-    missing = [name.value for name in chosen if name in GPT2 and gpt2 is None]
+    chosen = names or list(NAMES)
+    missing = [name for name in chosen if name in GPT2 and gpt2 is None]
     if missing:
         line = f"{' and '.join(missing)}: left out: they need GPT-2: write --gpt2 FOLDER"
         typer.echo(line, err=True)
     from glassformer.interpret.reproduce import reproduce
 
     model = None if gpt2 is None else open_model(str(gpt2), "cpu")
-    effects = reproduce([name.value for name in chosen], model)
+    effects = reproduce(chosen, model)
     if as_json:
         for effect in effects:
             typer.echo(json.dumps(asdict(effect), ensure_ascii=False))
