@@ -215,7 +215,9 @@ def explain_steer(
     model: str = MODEL, text: str = TEXT,
     towards: Path = typer.Option(help="Texts of the kind to steer towards, one per line."),
     away: Path = typer.Option(help="Texts of the other kind, one per line."),
-    layer: int = typer.Option(help="The block whose output is steered, from 0."),
+    layer: int | None = typer.Option(
+        None, help="The block whose output is steered, from 0; the middle one, by default."
+    ),
     strength: float = typer.Option(1.0, help="A factor for the vector."),
     out: Path | None = typer.Option(None, help="Save the vector: a .safetensors file."),
     top_k: int = typer.Option(5, min=1, help="How many words to show."),
@@ -235,6 +237,7 @@ def explain_steer(
     contrast, stack = ask(opened, _input(opened, text, "")), output_side(opened.task)
     place, ids = contrast.position, contrast.batch.tokens.tolist()
     kinds = [[_input(opened, line, "") for line in _lines(file)] for file in (towards, away)]
+    layer = opened.config.depth // 2 if layer is None else layer
     vector = steering_vector(opened, *kinds, layer=layer, stack=stack)
     if out is not None:
         vector.save(out)

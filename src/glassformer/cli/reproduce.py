@@ -11,14 +11,13 @@ import typer
 from glassformer.cli.common import JSON, listing, open_model
 from glassformer.cli.console import Console
 
-
 NAMES = ("heads", "permuted", "induction", "indirect_objects", "greater_than")
 GPT2 = NAMES[3:]
 
 
 def run(
     names: list[str] | None = typer.Argument(
-        None, help=f"Which effects: {', '.join(NAMES)}; all of them, if not given."
+        None, help="Which effects: heads, permuted, induction, indirect_objects, greater_than."
     ),
     gpt2: Path | None = typer.Option(
         None, help="A folder with the weights of GPT-2 small, which two of the effects need."
