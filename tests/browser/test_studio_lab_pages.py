@@ -382,7 +382,7 @@ def test_hostile_words_of_the_user(
     settle(page)
     path = taken(page, "HTML", tmp_path)
     alone = open_file(path.as_uri())
-    drawn(alone, MATRIX)
+    drawn(alone, ".page-lab .cells canvas")
     assert alone.locator("script").count() == 2 and alone.locator("img").count() == 1
 
 

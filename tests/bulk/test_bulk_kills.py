@@ -88,7 +88,7 @@ def test_a_killed_worker_is_one_line_and_a_killed_parent_takes_its_workers_along
 
 
 def test_ctrl_c_leaves_what_is_finished(tmp_path: Path) -> None:
-    source, out = write_rows(tmp_path / "rows.jsonl", 10_000), tmp_path / "out"
+    source, out = write_rows(tmp_path / "rows.jsonl", 100_000), tmp_path / "out"
     options = ("--column", "text", "--shard-rows", "100")
     process = start("tokenize", source, out, *options)
     wait_for(lambda: [*out.glob("part-*")])

@@ -36,6 +36,7 @@ FAILED = "the model failed on this request: see the server's log"
 MAX_CONTEXT = 4_096  # tokens, if the caller does not choose
 WAIT = 0.5  # seconds, if nothing happens
 DROP_SECONDS = 0.05  # between two searches of the queue for requests that are late
+JOIN_SECONDS = 0.1  # the most that a text waits for others, so that prompts are read together
 MAX_UNITS = 4_096  # of a flat batch
 
 
@@ -144,10 +145,11 @@ class Scheduler(Thread):
             if joining:
                 start = time.monotonic()
                 self._join(joining)
-                # Reading prompts takes at most half of the time: those that come meanwhile are
-                # read together, and the texts of the batch go on.
+                # Those that come meanwhile are read together, and the texts of the batch go on:
+                # reading short prompts takes a sixth of the time, and long ones at most half.
                 end = time.monotonic()
-                self.next_join = end + (end - start)
+                spent = end - start
+                self.next_join = end + min(5 * spent, max(spent, JOIN_SECONDS))
         if not self.running or self.batch is None:
             return 0
         self.steps += 1
