@@ -140,12 +140,12 @@ class Scheduler(Thread):
 
     def _texts(self) -> int:
         """One step of the running batch; returns the tokens that it generated."""
-        if not self.running or time.monotonic() >= self.next_join:
+        if 2 * len(self.running) < self.slots or time.monotonic() >= self.next_join:
             joining = self._take("text", self.slots - len(self.running))
             if joining:
                 start = time.monotonic()
                 self._join(joining)
-                # Those that come meanwhile are read together, and the texts of the batch go on:
+                # While half of the slots are busy, those that come meanwhile are read together:
                 # reading short prompts takes a sixth of the time, and long ones at most half.
                 end = time.monotonic()
                 spent = end - start
