@@ -231,9 +231,7 @@ def explain_steer(
     from glassformer.loaded import record
 
     _check_folder(out)
-    opened = open_model(model, device)
-    if opened.config.family == "seq2seq":
-        raise InputError("steer: load an encoder or a decoder")
+    opened = _open_single_stack(model, device, "steer")
     contrast, stack = ask(opened, _input(opened, text, "")), output_side(opened.task)
     place, ids = contrast.position, contrast.batch.tokens.tolist()
     kinds = [[_input(opened, line, "") for line in _lines(file)] for file in (towards, away)]
@@ -298,9 +296,7 @@ def explain_lens(
     from glassformer.interpret.tuned_lens import fit_tuned_lens, logit_lens
 
     _check_folder(out)
-    opened = open_model(model, device)
-    if opened.config.family == "seq2seq":
-        raise InputError("lens: load an encoder or a decoder")
+    opened = _open_single_stack(model, device, "lens")
     lines = [_input(opened, line, "") for line in _lines(file)]
     if len(lines) < 2:
         raise InputError(f"{file}: one text: write two at least, to train on and to measure on")
@@ -331,6 +327,13 @@ def _lines(file: Path) -> list[str]:
     if not lines:
         raise InputError(f"{file}: it has no text: write one per line")
     return lines
+
+
+def _open_single_stack(name: str, device: str, command: str) -> Model:
+    model = open_model(name, device)
+    if model.config.family == "seq2seq":
+        raise InputError(f"{command}: load an encoder or a decoder")
+    return model
 
 
 def _check_folder(file: Path | None) -> None:

@@ -86,8 +86,8 @@ class InputAttribution:
             torch.manual_seed(seed)
             task = build_task(model.config, model.task.spec, device=model.device)
         untrained = Model(task, model.tokenizer).eval()
-        asked = replace(self.contrast, model=untrained, task=language_model(untrained))
-        other = attribute_input(asked, self.method, steps=self.steps)
+        control = replace(self.contrast, model=untrained, task=language_model(untrained))
+        other = attribute_input(control, self.method, steps=self.steps)
         return rank_correlation(self._seen_scores, other._seen_scores)
 
     @property

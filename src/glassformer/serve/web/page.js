@@ -69,12 +69,12 @@ function draw(rows) {
     return line;
   }));
   const forms = document.getElementById("forms");
-  const wanted = FORMS.map((form) => [form, rows.find((row) => row.tasks.includes(form.task))])
+  const offered = FORMS.map((form) => [form, rows.find((row) => row.tasks.includes(form.task))])
     .filter(([form, row]) => row && !(form.languages && !Object.keys(row.languages).length));
-  const names = JSON.stringify(wanted.map(([form, row]) => [form.task, row.model]));
+  const names = JSON.stringify(offered.map(([form, row]) => [form.task, row.model]));
   if (forms.dataset.names !== names) {
     forms.dataset.names = names;
-    forms.replaceChildren(...wanted.map(([form, row]) => formOf(form, row)));
+    forms.replaceChildren(...offered.map(([form, row]) => formOf(form, row)));
   }
 }
 
