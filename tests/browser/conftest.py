@@ -35,7 +35,7 @@ WATCH = """
 """
 
 
-@pytest.fixture(scope="module")  # its event loop must not outlive these tests
+@pytest.fixture(scope="package")  # its event loop must not outlive these tests
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("no chromium: see QUARANTINES.md")
@@ -95,13 +95,13 @@ def open_file(browser: Browser) -> Iterator[Callable[..., Page]]:
     yield from _opener(browser, "file://", offline=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the folders are that a studio is started with."""
     return tmp_path_factory.mktemp("folders")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def studios(home: Path) -> Iterator[dict[str, Server]]:
     """Two studios: one with the toys, one with folders as transformers writes them."""
     root = home
@@ -122,7 +122,7 @@ def studios(home: Path) -> Iterator[dict[str, Server]]:
             process.wait(20)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shipped() -> Iterator[Server]:
     """A studio as `make run` starts it."""
     process, url = _start([])
@@ -133,7 +133,7 @@ def shipped() -> Iterator[Server]:
         process.wait(20)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def poolers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A studio with a trained pooling model, vectors, and models that answer and compare texts."""
     root = tmp_path_factory.mktemp("poolers")

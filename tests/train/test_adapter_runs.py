@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import peft
 import pytest
 import torch
 import transformers
@@ -93,6 +92,8 @@ def test_a_checkpoint_and_the_merged_model_compute_what_the_adapter_does(
     ],
 )
 def test_peft_opens_what_was_trained(kind: str, name: str, tmp_path: Path) -> None:
+    import peft
+
     recipe = write_run(tmp_path, kind, ADAPTER)
     model = gf.fit(recipe, out=tmp_path / "run").run(progress=False)
     base, adapter = tmp_path / "base" / "model", tmp_path / "run" / "adapter"
