@@ -37,10 +37,10 @@ STATE: dict[str, Callable[[], object]] = {
 
 @pytest.hookimpl(trylast=True)  # after they were put in random order
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Folders with fixtures of their own come first, one after the other: a single worker starts
-    their servers and browsers, and the others take files without any from the end of its list."""
+    """Folder by folder, those with fixtures of their own first: one worker starts their servers and
+    browsers, and the other one takes over what is left at the end of its list."""
     shared = {each.parent for each in Path(__file__).parent.glob("*/conftest.py")}
-    items.sort(key=lambda item: str(item.path.parent) if item.path.parent in shared else "~")
+    items.sort(key=lambda item: (item.path.parent not in shared, item.path.parent))
 
 
 def _seed() -> None:
