@@ -25,7 +25,8 @@ from ports import free_port
 sync_api = pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Browser, BrowserContext, Dialog, Page, expect  # noqa: E402
 
-expect.set_options(timeout=20_000)  # as long as a page's own: machines are busy
+PATIENCE = 60_000  # milliseconds: machines are busy
+expect.set_options(timeout=PATIENCE)
 
 CHROMIUM = os.environ.get("GLASSFORMER_CHROMIUM") or shutil.which("chromium")
 EVIL = "<img src=x onerror=alert(1)>"  # a folder's name, and a label
@@ -72,7 +73,7 @@ def _opener(browser: Browser, home: str, *, offline: bool = False) -> Iterator[C
         context.add_init_script(WATCH)
         context.on("request", lambda request: asked.append(request.url))
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda error: wrong.append(f"fault: {error}"))
         page.on("dialog", refused)
         page.goto(url)

@@ -143,7 +143,7 @@ def test_tables_of_too_many_columns(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text + "\n")
         begun = time.process_time()
         assert "columns" in refused(rows(tmp_path / name), most=100)
-        assert time.process_time() - begun < 5  # it took 36 s
+        assert time.process_time() - begun < 20  # a fraction of a second; it once took 36
     many = parquet(tmp_path / "a.parquet", **{f"c{i}": ["a"] for i in range(10_001)})
     assert "more than 10,000 columns" in refused(located(many), most=150)
     (tmp_path / "a.conll").write_text("a " * MB)
