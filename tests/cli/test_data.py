@@ -130,12 +130,12 @@ def test_prepare_wants_a_known_kind(place, tmp_path):
 
 
 DYING = """
-import os, signal, sys
+import os, pathlib, signal, sys
 from glassformer.data import prepare
 prepare.CHUNK, prepare.prepare.__kwdefaults__["shard"] = 1, 400
-out, real = sys.argv[-1], prepare.encode
+out, real = pathlib.Path(sys.argv[-1]), prepare.encode
 def encode(*words):
-    if sum(name.endswith(".idx") for name in os.listdir(out)) > {shards}:
+    if len([*out.glob("tokens-*.idx")]) > {shards}:
         os.kill(os.getpid(), signal.SIGKILL)
     return real(*words)
 prepare.encode = encode
