@@ -1,10 +1,12 @@
 """No test talks to a hub; none depends on the clock, or on what other tests have left behind."""
 
 import os
+import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["OMP_NUM_THREADS"] = "1"  # sums do not depend on the machine; each worker has one core
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # every process would compile the package again
 
 import random
 from collections.abc import Callable, Iterator
@@ -18,6 +20,7 @@ from hypothesis import settings
 
 settings.register_profile("calm", deadline=None, derandomize=True, database=None)
 settings.load_profile("calm")
+sys.dont_write_bytecode = False
 
 # What belongs to the whole process. Torch changes some of it by itself: where a bfloat16 product
 # fails on ARM it switches oneDNN off, and float32 products have other last bits from then on.
@@ -30,6 +33,14 @@ STATE: dict[str, Callable[[], object]] = {
     "oneDNN": lambda: torch.backends.mkldnn.enabled,
     "threads": torch.get_num_threads,
 }
+
+
+@pytest.hookimpl(trylast=True)  # after they were put in random order
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Folder by folder, those with fixtures of their own first: one worker starts their servers and
+    browsers, and the other one takes over what is left at the end of its list."""
+    shared = {each.parent for each in Path(__file__).parent.glob("*/conftest.py")}
+    items.sort(key=lambda item: (item.path.parent not in shared, item.path.parent))
 
 
 def _seed() -> None:

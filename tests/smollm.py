@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import mmap
 from functools import cache
 from pathlib import Path
 
-import gguf
+from glassformer.checkpoint.gguf_header import GgufHeader
 
 
 def smollm2() -> Path:
@@ -18,5 +19,8 @@ def smollm2() -> Path:
 
 @cache
 def chat_template() -> str:
-    field = gguf.GGUFReader(smollm2()).fields["tokenizer.chat_template"]
-    return bytes(field.parts[-1]).decode()
+    with smollm2().open("rb") as file:
+        data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    template = GgufHeader(data, file.name).value("tokenizer.chat_template")
+    assert isinstance(template, str)
+    return template

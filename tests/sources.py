@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,12 @@ import glassformer
 
 PACKAGE = Path(glassformer.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+@functools.cache
+def parsed(source: str) -> ast.Module:
+    """The syntax tree of a source; several tests read each file."""
+    return ast.parse(source)
 
 
 def room(path: Path) -> str:

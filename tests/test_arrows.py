@@ -20,7 +20,7 @@ from glassformer.model import attention
 from glassformer.presets import PRESETS
 from glassformer.text.chat import FORMATS
 from glassformer.text.sentencepiece import PIECE_LAYOUTS
-from sources import FILES, PACKAGE, imports, room
+from sources import FILES, PACKAGE, imports, parsed, room
 
 # Each room may import itself and the rooms on the lines below it.
 HOUSE = (
@@ -82,16 +82,16 @@ def level(name: str) -> int:
     return next(i for i, rooms in enumerate(HOUSE) if name in rooms)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_imports_go_down_only(path: Path) -> None:
-    here = room(path)
-    if here in ("__init__", "__main__"):
-        return
-    for name in imports(ast.parse(path.read_text())):
-        parts = name.split(".")
-        if parts[0] == "glassformer" and len(parts) > 1:
-            assert parts[1] == here or level(parts[1]) > level(here), f"{here} imports {name}"
-        assert parts[0] != "transformers", "transformers is for tests"
+def test_imports_go_down_only() -> None:
+    for path in FILES:
+        here = room(path)
+        if here in ("__init__", "__main__"):
+            continue
+        for name in imports(parsed(path.read_text())):
+            parts = name.split(".")
+            if parts[0] == "glassformer" and len(parts) > 1:
+                assert parts[1] == here or level(parts[1]) > level(here), f"{path} imports {name}"
+            assert parts[0] != "transformers", f"{path}: transformers is for tests"
 
 
 def module(path: Path) -> str:
@@ -109,7 +109,7 @@ def module_imports(sources: dict[str, str]) -> dict[str, set[str]]:
         if name == "glassformer":
             continue
         graph[name] = set()
-        for node in ast.walk(ast.parse(source)):
+        for node in ast.walk(parsed(source)):
             if isinstance(node, ast.Import):
                 graph[name] |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
@@ -145,18 +145,18 @@ def test_a_circle_would_be_seen() -> None:
 
 
 def test_a_wrong_arrow_would_be_seen() -> None:
-    names = list(imports(ast.parse("from glassformer.cli import demo\nimport glassformer.glass")))
+    names = list(imports(parsed("from glassformer.cli import demo\nimport glassformer.glass")))
     assert "glassformer.cli.demo" in names and "glassformer.glass" in names
     assert level("cli") < level("model")
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_light_rooms_do_not_import_torch_at_the_top(path: Path) -> None:
-    if not {room(path), path.relative_to(PACKAGE).with_suffix("").as_posix()} & LIGHT:
-        return
-    for node in ast.parse(path.read_text()).body:
-        for name in imports(node) if isinstance(node, ast.Import | ast.ImportFrom) else ():
-            assert name.split(".")[0] not in HEAVY, f"{path.name} imports {name} at its top"
+def test_light_rooms_do_not_import_torch_at_the_top() -> None:
+    for path in FILES:
+        if not {room(path), path.relative_to(PACKAGE).with_suffix("").as_posix()} & LIGHT:
+            continue
+        for node in parsed(path.read_text()).body:
+            for name in imports(node) if isinstance(node, ast.Import | ast.ImportFrom) else ():
+                assert name.split(".")[0] not in HEAVY, f"{path} imports {name} at its top"
 
 
 def test_model_imports_torch_the_standard_library_and_config_only() -> None:
@@ -173,7 +173,7 @@ def test_model_imports_torch_the_standard_library_and_config_only() -> None:
     }
     allowed |= {"collections", "functools", "typing"}
     for path in (PACKAGE / "model").glob("*.py"):
-        tops = {name.split(".")[0] for name in imports(ast.parse(path.read_text()))}
+        tops = {name.split(".")[0] for name in imports(parsed(path.read_text()))}
         assert tops <= allowed, f"{path.name} imports {tops - allowed}"
 
 
@@ -181,7 +181,7 @@ def test_files_and_functions_are_small() -> None:
     for path in FILES:
         text = path.read_text()
         assert text.count("\n") <= 400, f"{path.name} is too long"
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(parsed(text)):
             if isinstance(node, ast.FunctionDef):
                 assert (node.end_lineno or 0) - node.lineno < 80, f"{path.name}: {node.name}"
 
@@ -204,7 +204,7 @@ def compared(source: str) -> set[str]:
     """The texts that a source compares anything with."""
     return {
         each.value
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parsed(source))
         if isinstance(node, ast.Compare)
         for side in (node.left, *node.comparators)
         for each in ast.walk(side)
@@ -227,7 +227,7 @@ def test_no_branch_on_the_name_of_a_model() -> None:
 def test_nothing_can_execute_what_a_file_says() -> None:
     banned = {"pickle", "marshal", "shelve", "joblib", "torch.load", "runpy"}
     for path in FILES:
-        tree = ast.parse(path.read_text())
+        tree = parsed(path.read_text())
         found = set(imports(tree)) & banned
         calls = [n.func for n in ast.walk(tree) if isinstance(n, ast.Call)]
         names = {f.id for f in calls if isinstance(f, ast.Name)}
@@ -241,7 +241,7 @@ def test_only_the_command_line_prints() -> None:
     for path in FILES:
         if room(path) == "cli":
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id != "print", path.name
 
@@ -299,7 +299,7 @@ def test_every_class_name_is_used_once() -> None:
     names = Counter(
         node.name
         for path in PACKAGE.rglob("*.py")
-        for node in ast.parse(path.read_text()).body
+        for node in parsed(path.read_text()).body
         if isinstance(node, ast.ClassDef)
     )
     assert [name for name, count in names.items() if count > 1] == []

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from check_jsonschema import main as check_jsonschema
 from click.testing import CliRunner, Result
 
 from glassformer.version import __version__
@@ -24,6 +23,8 @@ SCHEMAS += [("citation-file-format", ROOT / "CITATION.cff")]
 
 
 def check(schema: str, path: Path) -> Result:
+    from check_jsonschema import main as check_jsonschema  # slow, and not every test needs it
+
     return CliRunner().invoke(check_jsonschema, ["--builtin-schema", f"vendor.{schema}", str(path)])
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import peft
 import torch
 from torch import Tensor
 
@@ -34,6 +33,8 @@ class AdapterCase:
 
     def adapted(self, base: Path, seed: int = 5) -> Any:
         """PEFT's model with random weights in both matrices; its base is saved in `base`."""
+        import peft  # slow, and not every test needs it
+
         reference = self.model.reference(self.model.attention)
         reference.save_pretrained(base)
         torch.manual_seed(seed)

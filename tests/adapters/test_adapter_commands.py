@@ -83,7 +83,7 @@ def test_the_studio_serves_the_model_and_the_adapted_one(folders: Folders) -> No
     )  # fmt: skip
     try:
         assert process.stdout is not None and process.stdout.readline().startswith("http://")
-        client = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        client = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         client.request("GET", "/api/models")
         text = client.getresponse().read().decode()
         client.close()

@@ -25,7 +25,8 @@ from ports import free_port
 sync_api = pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Browser, BrowserContext, Dialog, Page, expect  # noqa: E402
 
-expect.set_options(timeout=20_000)  # as long as a page's own: machines are busy
+PATIENCE = 60_000  # milliseconds: machines are busy
+expect.set_options(timeout=PATIENCE)
 
 CHROMIUM = os.environ.get("GLASSFORMER_CHROMIUM") or shutil.which("chromium")
 EVIL = "<img src=x onerror=alert(1)>"  # a folder's name, and a label
@@ -35,7 +36,7 @@ WATCH = """
 """
 
 
-@pytest.fixture(scope="module")  # its event loop must not outlive these tests
+@pytest.fixture(scope="package")  # its event loop must not outlive these tests
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("no chromium: see QUARANTINES.md")
@@ -72,7 +73,7 @@ def _opener(browser: Browser, home: str, *, offline: bool = False) -> Iterator[C
         context.add_init_script(WATCH)
         context.on("request", lambda request: asked.append(request.url))
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda error: wrong.append(f"fault: {error}"))
         page.on("dialog", refused)
         page.goto(url)
@@ -95,13 +96,13 @@ def open_file(browser: Browser) -> Iterator[Callable[..., Page]]:
     yield from _opener(browser, "file://", offline=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the folders are that a studio is started with."""
     return tmp_path_factory.mktemp("folders")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def studios(home: Path) -> Iterator[dict[str, Server]]:
     """Two studios: one with the toys, one with folders as transformers writes them."""
     root = home
@@ -122,7 +123,7 @@ def studios(home: Path) -> Iterator[dict[str, Server]]:
             process.wait(20)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shipped() -> Iterator[Server]:
     """A studio as `make run` starts it."""
     process, url = _start([])
@@ -133,7 +134,7 @@ def shipped() -> Iterator[Server]:
         process.wait(20)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def poolers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A studio with a trained pooling model, vectors, and models that answer and compare texts."""
     root = tmp_path_factory.mktemp("poolers")

@@ -40,7 +40,7 @@ def test_the_address_is_the_state(toys: Server, open_page: Callable[..., Page]) 
     for key in ("j", "T", "f", "d", "."):
         page.keyboard.press(key)
     drawn(page, MATRIX, "cross", "1", "mean", "dark")
-    page.wait_for_timeout(300)
+    page.wait_for_timeout(1_000)
     again = open_page(page.url)
     settle(again)
     drawn(again, MATRIX, "cross", "1", "mean", "dark")

@@ -30,7 +30,7 @@ def look(page: Page) -> tuple[str, object]:
     )
 
 
-@pytest.mark.parametrize("step", mostly_slow([4, 1]))
+@pytest.mark.parametrize("step", mostly_slow([8, 1]))
 def test_every_shortcut_does_something(
     toys: Server, open_page: Callable[..., Page], step: int
 ) -> None:
@@ -64,8 +64,10 @@ def pressed(page: Page, address: str, key: str) -> bool:
         page.wait_for_timeout(20)
     before = look(page)
     page.keyboard.press(key)
-    page.wait_for_timeout(20)
-    changed = look(page) != before
+    for _ in range(40):  # a busy machine takes a while
+        page.wait_for_timeout(20)
+        if changed := look(page) != before:
+            break
     if page.locator("dialog[open]").count():
         page.keyboard.press("Escape")
     page.evaluate("document.activeElement.blur()")

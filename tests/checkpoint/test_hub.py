@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 import folders
-from sampling import mostly_slow
 
 NOBODY = "http://127.0.0.1:9"  # answers there
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -98,36 +97,39 @@ def load(*names: str, home: Path, endpoint: str, **more: str) -> subprocess.Comp
     )
 
 
-def test_a_name_is_fetched_once_and_then_opened_offline(
-    hub: tuple[str, list[str]], tmp_path: Path
-) -> None:
-    endpoint, asked = hub
-    first = load("someone/small", home=tmp_path / "home", endpoint=endpoint)
-    assert (first.returncode, first.stdout) == (0, "1\n"), first.stderr
-    assert any("config.json" in path for path in asked)
-    assert not any(".bin" in path for path in asked)
-    again = load("someone/small", home=tmp_path / "home", endpoint=NOBODY, HF_HUB_OFFLINE="1")
-    assert (again.returncode, again.stdout) == (0, "1\n"), again.stderr
+PATHS = ("./small", "a/b/c", "/no/where", "~x", "a b", "../small", "small", "runs/mien")
 
 
-@pytest.mark.parametrize("more", mostly_slow([{"HF_HUB_OFFLINE": "1"}, {}]), ids=str)
-def test_offline_one_line_says_what_to_do(more: dict[str, str], tmp_path: Path) -> None:
-    done = load("someone/small", home=tmp_path / "home", endpoint=NOBODY, **more)
-    assert done.stdout.startswith("someone/small: no such folder, and the hub did not provide it")
-    assert done.stdout.count("\n") == 1 and "use its path" in done.stdout
-
-
-def test_an_unknown_name_is_said_to_be_unknown(hub: tuple[str, list[str]], tmp_path: Path) -> None:
-    done = load("someone/else", home=tmp_path / "home", endpoint=hub[0])
-    assert "someone/else" in done.stdout and "check the name" in done.stdout
-
-
-def test_what_looks_like_a_path_asks_no_network(hub: tuple[str, list[str]], tmp_path: Path) -> None:
+def test_names_and_paths(hub: tuple[str, list[str]], tmp_path: Path) -> None:
+    """A name is fetched once and then opened offline; an unknown one is said to be unknown; what
+    looks like a path asks no network."""
     endpoint, asked = hub
     (tmp_path / "runs" / "mine").mkdir(parents=True)
-    paths = ("./small", "a/b/c", "/no/where", "~x", "a b", "../small", "small", "runs/mien")
-    done = load(*paths, home=tmp_path / "home", endpoint=endpoint)
-    assert done.stdout.count("no such folder") == len(paths)
-    assert "runs/mien: no such folder: did you mean runs/mine?" in done.stdout
-    assert "small: no such folder: write a model folder, a name of `glassf" in done.stdout
-    assert asked == []
+    names = (*PATHS, "someone/small", "someone/else")
+    first = load(*names, home=tmp_path / "home", endpoint=endpoint)
+    *paths, known, unknown = first.stdout.splitlines()
+    assert known == "1", first.stderr
+    assert "someone/else" in unknown and "check the name" in unknown
+    assert len(paths) == len(PATHS) and all("no such folder" in line for line in paths)
+    assert "runs/mien: no such folder: did you mean runs/mine?" in paths
+    assert "small: no such folder: write a model folder, a name of `glassf" in first.stdout
+    assert all("/someone/" in path for path in asked)
+    assert any("config.json" in path for path in asked)
+    assert not any(".bin" in path for path in asked)
+    names = ("someone/small", "someone/other")
+    again = load(*names, home=tmp_path / "home", endpoint=NOBODY, HF_HUB_OFFLINE="1")
+    known, unknown = again.stdout.splitlines()
+    assert known == "1", again.stderr
+    check_offline(unknown, "someone/other")
+
+
+def check_offline(line: str, name: str) -> None:
+    assert line.startswith(f"{name}: no such folder, and the hub did not provide it")
+    assert "use its path" in line
+
+
+@pytest.mark.slow
+def test_a_hub_that_does_not_answer_gets_one_line(tmp_path: Path) -> None:
+    done = load("someone/small", home=tmp_path / "home", endpoint=NOBODY)
+    (line,) = done.stdout.splitlines()
+    check_offline(line, "someone/small")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 import torch
 
@@ -66,13 +65,15 @@ def padded(lists: list[list[int]], left: bool) -> np.ndarray:
     return np.array(rows)
 
 
-def session(folder: Path, name: str) -> onnxruntime.InferenceSession:
+def session(folder: Path, name: str) -> Any:
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(folder / name, options, ["CPUExecutionProvider"])
 
 
-def run(session: onnxruntime.InferenceSession, **given: np.ndarray) -> dict[str, Any]:
+def run(session: Any, **given: np.ndarray) -> dict[str, Any]:
     outputs = [output.name for output in session.get_outputs()]
     return dict(zip(outputs, session.run(None, given), strict=True))
 

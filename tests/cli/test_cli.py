@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from commands import glassformer as run_here
 from commands import refused
 from glassformer.version import __version__
+from sampling import mostly_slow
 
 GLASSFORMER = Path(sys.executable).with_name("glassformer")
 NUMBER = re.compile(r"\d\.\d\d")
@@ -47,7 +49,9 @@ print("torch" in sys.modules)
 """
 
 
-@pytest.mark.parametrize(("word", "code"), [("--help", 0), ("--version", 0), ("nonsense", 2)])
+@pytest.mark.parametrize(
+    ("word", "code"), mostly_slow([("--help", 0), ("nonsense", 2), ("--version", 0)], keep=2)
+)
 def test_words_about_the_program_itself_import_no_torch(word, code):
     done = python(VERB.format(word=word))
     assert done.stdout.splitlines()[-2:] == [f"code {code}", "False"], done.stderr
@@ -110,11 +114,13 @@ def test_module_is_the_same_program():
 
 @pytest.mark.parametrize(
     ("words", "named"),
-    [
-        (["nonsense"], "'nonsense'"),
-        (["demo", "--nonsense"], "--nonsense"),
-        (["demo", "--seed", "many"], "'--seed'"),
-    ],
+    mostly_slow(
+        [
+            (["demo", "--seed", "many"], "'--seed'"),
+            (["nonsense"], "'nonsense'"),
+            (["demo", "--nonsense"], "--nonsense"),
+        ]
+    ),
 )
 def test_wrong_usage_exits_2_and_says_so_on_stderr(words, named):
     done = glassformer(*words)
@@ -146,12 +152,12 @@ def test_doctor_json_tells_versions_device_and_kernels(facts):
 
 
 def test_doctor_prints_the_same_facts_for_people(facts):
-    done = glassformer("doctor", COLUMNS="200")
-    assert (done.returncode, done.stderr) == (0, "")
+    said = run_here("doctor", columns=200)
+    assert said.errors == ""
     for title, rows in facts.items():
-        assert title in done.stdout
+        assert title in said
         for name, value in rows.items():
-            assert re.search(rf"{re.escape(name)} +{re.escape(value)}", done.stdout), name
+            assert re.search(rf"{re.escape(name)} +{re.escape(value)}", said), name
 
 
 # demo

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -130,15 +129,16 @@ def test_prepare_wants_a_known_kind(place, tmp_path):
     assert "'words'" in said.errors and "Traceback" not in said.errors
 
 
-SLOW = """
-import sys, time
+DYING = """
+import os, pathlib, signal, sys
 from glassformer.data import prepare
 prepare.CHUNK, prepare.prepare.__kwdefaults__["shard"] = 1, 400
-real = prepare.encode
-def slow(*words):
-    time.sleep({pause})
+out, real = pathlib.Path(sys.argv[-1]), prepare.encode
+def encode(*words):
+    if len([*out.glob("tokens-*.idx")]) > {shards}:
+        os.kill(os.getpid(), signal.SIGKILL)
     return real(*words)
-prepare.encode = slow
+prepare.encode = encode
 from glassformer.cli.main import main
 main()
 """
@@ -148,28 +148,24 @@ def test_killed_and_run_again_it_is_the_same_to_the_byte(place, tmp_path):
     text = tmp_path / "long.txt"
     text.write_text("\n\n".join(f"{text} {i}" for i in range(20) for text in TEXTS))
 
-    def start(out, pause):
+    def run(out, shards=999):
+        """It is killed when it has written more shards than these."""
         words = ["data", "prepare", text, "--tokenizer", place / "bpe", "--out", out]
-        return subprocess.Popen(
-            [sys.executable, "-c", SLOW.format(pause=pause), *map(str, words)],
+        return subprocess.run(
+            [sys.executable, "-c", DYING.format(shards=shards), *map(str, words)],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             env={**os.environ, "TOKENIZERS_PARALLELISM": "false"},
-        )  # fmt: skip
+        ).returncode  # fmt: skip
 
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    assert start(whole, 0).wait() == 0
+    assert run(whole) == 0
     shards = len(json.loads((whole / "store.json").read_text())["documents"])
     assert shards > 5
-    for wanted in (1, 3):  # killed twice, each time a little further on
-        process = start(broken, 0.01)
-        until = time.monotonic() + 60
-        while len(list(broken.glob("tokens-*.idx"))) <= wanted and time.monotonic() < until:
-            time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
+    for shards in (1, 3):  # killed twice, the second time a little further on
+        assert run(broken, shards) == -signal.SIGKILL
     assert not json.loads((broken / "store.json").read_text())["done"]
     refused("data", "stats", broken, "--tokenizer", place / "bpe")
-    assert start(broken, 0).wait() == 0
+    assert run(broken) == 0
     left = {file.name: file.read_bytes() for file in broken.iterdir()}
     assert left == {file.name: file.read_bytes() for file in whole.iterdir()}
 

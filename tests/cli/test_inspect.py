@@ -117,7 +117,7 @@ def test_a_folder_without_a_tokenizer_takes_ids(name: str, tmp_path: Path) -> No
     refused("inspect", folder, "three words here")
 
 
-@pytest.mark.parametrize("kind", mostly_slow(["head", "lens", "map", "path"], keep=2))
+@pytest.mark.parametrize("kind", mostly_slow(["head", "lens", "map", "path"]))
 def test_pictures(kind: str, masked: Path, tmp_path: Path) -> None:
     out = tmp_path / f"{kind}.png"
     said = glassformer("inspect", masked, TEXT, "--figure", out, "--json")

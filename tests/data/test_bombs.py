@@ -39,19 +39,20 @@ def refused(read: Iterable[Any], *, most: int = 60) -> str:
     return str(caught.value)
 
 
-PACKED = {
-    "short.txt.gz": gzip.compress(b"a\n" * 8 * MB),
-    "documents.txt.gz": gzip.compress(b"a\n\n" * 8 * MB),
-    "line.txt.gz": gzip.compress(b"a" * 32 * MB),
-    "rows.jsonl.gz": gzip.compress(b'{"text": "a"}\n' * MB),
-    "spaces.txt.xz": lzma.compress(b" " * 64 * MB),
-    "text first.txt.gz": gzip.compress(bytes(range(33, 127)) * 10 + b"\n" + b"a\n" * 8 * MB),
+MIXED = bytes(range(33, 127)) * 10 + b"\n"
+PACKED = {  # packing takes seconds
+    "short.txt.gz": lambda: gzip.compress(b"a\n" * 8 * MB),
+    "documents.txt.gz": lambda: gzip.compress(b"a\n\n" * 8 * MB),
+    "line.txt.gz": lambda: gzip.compress(b"a" * 32 * MB),
+    "rows.jsonl.gz": lambda: gzip.compress(b'{"text": "a"}\n' * MB),
+    "spaces.txt.xz": lambda: lzma.compress(b" " * 64 * MB),
+    "text first.txt.gz": lambda: gzip.compress(MIXED + b"a\n" * 8 * MB),
 }
 
 
 @pytest.mark.parametrize("name", PACKED)
 def test_text_that_is_packed_to_a_thousandth_is_refused(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(PACKED[name])
+    (tmp_path / name).write_bytes(PACKED[name]())
     line = refused(documents(tmp_path / name))
     assert f"{name}: its first" in line and "unpack it first, if you trust it" in line
 
@@ -142,7 +143,7 @@ def test_tables_of_too_many_columns(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text + "\n")
         begun = time.process_time()
         assert "columns" in refused(rows(tmp_path / name), most=100)
-        assert time.process_time() - begun < 5  # it took 36 s
+        assert time.process_time() - begun < 20  # a fraction of a second; it once took 36
     many = parquet(tmp_path / "a.parquet", **{f"c{i}": ["a"] for i in range(10_001)})
     assert "more than 10,000 columns" in refused(located(many), most=150)
     (tmp_path / "a.conll").write_text("a " * MB)

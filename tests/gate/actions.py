@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import glassformer as gf
-from gate.harness import HANGS, MOST_MB, MOST_SECONDS, TEXTS, Watch
+from gate.harness import HANGS, MOST_MB, MOST_SECONDS, TEXTS, WORK, Watch
 from gate.mutations import FileMutator, Mutator, change_gguf, change_trace
 from glassformer.errors import GlassformerError
 from glassformer.studio.trace_upload import run_from_trace, uploaded_row
@@ -131,7 +131,7 @@ def misbehave(watch: Watch, tell: Tell, folder: str, how: str) -> None:
                 time.sleep(3 * HANGS)
             case "work":
                 start = time.process_time()
-                while time.process_time() < start + 1.1 * MOST_SECONDS:
+                while time.process_time() < start + 1.1 * WORK:
                     pass
             case "take memory":
                 assert len(bytearray(2 * MOST_MB << 20)) > 0

@@ -8,13 +8,13 @@ import pytest
 from gate.harness import Harness
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def harness() -> Iterator[Harness]:
     found = Harness()
     yield found
     found.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def whole(harness: Harness) -> dict[str, Path]:
     return harness.whole

@@ -19,7 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-HANGS, MOST_SECONDS, MOST_MB = 30, 1.0, 50  # on the wall; of CPU; over the start
+# On the wall; of CPU, ten times what the slowest needs; over the start.
+HANGS, MOST_SECONDS, MOST_MB = 120, 5.0, 50
+WORK = 0.5  # seconds of CPU that must be seen
 TEXTS = ["The cat's 12 mats.", ("a", "é ")]
 FORBIDDEN = (
     "pickle", "marshal", "exec", "compile", "code.__new__", "import", "subprocess", "socket",

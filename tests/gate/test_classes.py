@@ -1,6 +1,6 @@
 """Classes of malformed folders: each folder gets one line that names the file and the field.
 
-Under a second of CPU, under 50 MB more memory, nothing executed, nothing opened beside it.
+Few seconds of CPU, under 50 MB more memory, nothing executed, nothing opened beside it.
 """
 
 import json

@@ -25,9 +25,9 @@ def check(harness: Harness, home: Path, first: int, base: Path | str = "") -> in
     return verdict.result["loads"]
 
 
-def test_two_hundred(harness: Harness, tmp_path: Path) -> None:
-    loads = sum(check(harness, tmp_path, seed) for seed in range(0, 200, AT_ONCE))
-    assert 0 < loads < 100  # most damage shows; some is to what nobody reads
+def test_a_hundred(harness: Harness, tmp_path: Path) -> None:
+    loads = sum(check(harness, tmp_path, seed) for seed in range(0, 100, AT_ONCE))
+    assert 0 < loads < 50  # most damage shows; some is to what nobody reads
 
 
 def check_many(home: Path, count: int, base: Path | str = "") -> None:
@@ -59,9 +59,8 @@ def base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return path
 
 
-def test_five_hundred_files(base: Path, harness: Harness, tmp_path: Path) -> None:
-    loads = sum(check(harness, tmp_path, seed, base) for seed in range(0, 500, FILES_AT_ONCE))
-    assert 0 < loads < 400
+def test_some_files(base: Path, harness: Harness, tmp_path: Path) -> None:
+    assert 0 < check(harness, tmp_path, 0, base) < 0.8 * FILES_AT_ONCE
 
 
 @pytest.mark.slow

@@ -50,9 +50,9 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_nothing_runs_what_a_file_says(path: Path) -> None:
-    assert found_in(path.read_text()) == ALLOWED.get(path, set())
+def test_nothing_runs_what_a_file_says() -> None:
+    for path in FILES:
+        assert found_in(path.read_text()) == ALLOWED.get(path, set()), path
 
 
 @pytest.mark.parametrize(

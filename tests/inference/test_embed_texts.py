@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from sentence_transformers import SentenceTransformer, util
 from torch.nn import functional as F
 from transformers.utils import logging
 
@@ -27,6 +26,8 @@ def model() -> gf.Model:
 
 
 def test_cosines_are_those_of_sentence_transformers(model: gf.Model) -> None:
+    from sentence_transformers import SentenceTransformer, util
+
     logging.disable_progress_bar()
     reference = SentenceTransformer(str(FOLDER), device="cpu")
     a, b = (
@@ -40,6 +41,8 @@ def test_cosines_are_those_of_sentence_transformers(model: gf.Model) -> None:
 
 def test_a_decoder_as_qwen3_s_embedders_are_published(tmp_path: Path) -> None:
     """The class of a language model, tensors without its prefix; the last token, of length 1."""
+    from sentence_transformers import SentenceTransformer
+
     bytewise("Qwen3ForCausalLM", tmp_path, tie_word_embeddings=True)
     renamed(tmp_path, lambda name: name.removeprefix("model."))
     parts = {"0": ("", "Transformer"), "1": ("1_Pooling", "Pooling"), "2": ("2_N", "Normalize")}
@@ -62,6 +65,8 @@ def test_a_decoder_as_qwen3_s_embedders_are_published(tmp_path: Path) -> None:
 
 
 def test_cosines_do_not_ask_for_the_length_of_a_vector() -> None:
+    from sentence_transformers import util
+
     a, b = torch.randn(3, 7), torch.randn(5, 7)
     torch.testing.assert_close(cosines(9 * a, b / 5), util.cos_sim(a, b))
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sentence_transformers import CrossEncoder
 from torch import nn
 from transformers.utils import logging
 
@@ -32,6 +31,8 @@ def folder(tmp_path: Path) -> Path:
 
 def same(folder: Path, query: str = QUERY, texts: list[str] = TEXTS) -> list[float]:
     """The scores, if they are those of sentence-transformers in its order."""
+    from sentence_transformers import CrossEncoder
+
     reference = CrossEncoder(str(folder), device="cpu")
     theirs = reference.rank(query, texts, return_documents=True, show_progress_bar=False)
     ours = gf.load(folder).rank(query, texts)
@@ -54,6 +55,8 @@ def test_the_activation_is_read_from_the_folder(where: str, folder: Path, tmp_pa
     sigmoid = [each.score for each in gf.load(folder).rank(QUERY, TEXTS)]
     name = "torch.nn.modules.linear.Identity"
     if where == SETTINGS:
+        from sentence_transformers import CrossEncoder
+
         model = CrossEncoder(str(folder), device="cpu", activation_fn=nn.Identity())
         folder = tmp_path / "saved"
         model.save_pretrained(str(folder))

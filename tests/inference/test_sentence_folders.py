@@ -3,21 +3,13 @@
 import json
 import shutil
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import (
-    Dense,
-    Dropout,
-    Normalize,
-    Pooling,
-    Transformer,
-)
 from torch import nn
 from transformers.utils import logging
 
@@ -34,46 +26,67 @@ TEXTS = ["the cat sat on the mat.", "Paris", "", "who sat on the cat, where?", "
 C = 12
 
 
-def modes(*names: str, **options: Any) -> Pooling:
-    return Pooling(C, pooling_mode=names, **options)
+def layers() -> Any:
+    """The kinds of modules; the import is slow, and not every test needs it."""
+    from sentence_transformers.sentence_transformer import modules
+
+    return modules
 
 
-STACKS: dict[str, tuple[list[nn.Module], dict[str, Any]]] = {
-    "first, normalised": ([modes("cls"), Normalize()], {}),
-    "largest and mean": ([modes("max", "mean")], {}),
-    "a linear layer": ([modes("mean_sqrt_len_tokens"), Dense(C, 7)], {}),
+def open_reference(folder: Path) -> Any:
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(folder), device="cpu")
+
+
+def modes(*names: str, **options: Any) -> nn.Module:
+    return layers().Pooling(C, pooling_mode=names, **options)
+
+
+STACKS: dict[str, tuple[Callable[[], list[nn.Module]], dict[str, Any]]] = {
+    "first, normalised": (lambda: [modes("cls"), layers().Normalize()], {}),
+    "largest and mean": (lambda: [modes("max", "mean")], {}),
+    "a linear layer": (lambda: [modes("mean_sqrt_len_tokens"), layers().Dense(C, 7)], {}),
     "later tokens count more": (
-        [modes("weightedmean"), Dense(C, 5, bias=False, activation_function=None), Normalize()],
+        lambda: [
+            modes("weightedmean"), layers().Dense(C, 5, bias=False, activation_function=None),
+            layers().Normalize(),
+        ],
         {"prompts": {"query": "who: ", "document": "the "}},
     ),
     "everything": (
-        [
-            modes("lasttoken", "cls", "mean"), Dense(3 * C, 11, activation_function=nn.GELU()),
-            Normalize(), Dense(11, 5, activation_function=nn.ReLU()),
+        lambda: [
+            modes("lasttoken", "cls", "mean"),
+            layers().Dense(3 * C, 11, activation_function=nn.GELU()),
+            layers().Normalize(), layers().Dense(11, 5, activation_function=nn.ReLU()),
         ],
         {},
     ),
     "without the prompt": (
-        [modes("mean", "weightedmean", "max", "lasttoken", "cls", include_prompt=False)],
+        lambda: [modes("mean", "weightedmean", "max", "lasttoken", "cls", include_prompt=False)],
         {"prompts": {"query": "where is: ", "none": ""}, "default_prompt_name": "query"},
     ),
 }  # fmt: skip
 
 
-def stack(folder: Path, modules: Sequence[nn.Module], **options: Any) -> SentenceTransformer:
+def stack(folder: Path, modules: Sequence[nn.Module], **options: Any) -> Any:
     """Save a tiny BERT with these modules after it."""
+    from sentence_transformers import SentenceTransformer
+
     logging.disable_progress_bar()
     bert("BertModel", folder / "backbone", **LONG)
     torch.manual_seed(1)
     for parameter in (p for module in modules for p in module.parameters()):
         nn.init.normal_(parameter, std=0.3)
-    first = Transformer(str(folder / "backbone"), processor_kwargs={"model_max_length": 64})
+    first = layers().Transformer(
+        str(folder / "backbone"), processor_kwargs={"model_max_length": 64}
+    )
     model = SentenceTransformer(modules=[first, *modules], device="cpu", **options)
     model.save_pretrained(str(folder / "model"))
-    return SentenceTransformer(str(folder / "model"), device="cpu")
+    return open_reference(folder / "model")
 
 
-def vectors(model: gf.Model, reference: SentenceTransformer, **options: Any) -> Any:
+def vectors(model: gf.Model, reference: Any, **options: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the last text is truncated
         ours = model.embed(TEXTS, **options)
@@ -84,7 +97,7 @@ def vectors(model: gf.Model, reference: SentenceTransformer, **options: Any) -> 
 @pytest.mark.parametrize("name", STACKS)
 def test_a_stack_embeds_as_sentence_transformers_does(name: str, tmp_path: Path) -> None:
     modules, options = STACKS[name]
-    reference = stack(tmp_path, modules, **options)
+    reference = stack(tmp_path, modules(), **options)
     model = gf.load(tmp_path / "model")
     close(*vectors(model, reference))
     for prompt_name in model.recipe.prompts:
@@ -111,7 +124,7 @@ def test_texts_are_lower_cased_where_the_folder_says_so(tmp_path: Path) -> None:
     edit(tmp_path / "model/sentence_bert_config.json", do_lower_case=True)
     lower = gf.load(tmp_path / "model").embed(["THE cat", ("THE cat", "Sat")])
     assert torch.equal(lower[0], cased[1]) and not torch.allclose(*lower)
-    reference = SentenceTransformer(str(tmp_path / "model"), device="cpu")
+    reference = open_reference(tmp_path / "model")
     close(lower[:1], reference.encode(["THE cat"], convert_to_tensor=True))
 
 
@@ -122,7 +135,7 @@ def edit(path: Path, **changes: Any) -> None:
 @pytest.fixture(scope="module")
 def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dense")
-    stack(folder, [modes("cls", "mean"), Dense(2 * C, 7), Normalize()])
+    stack(folder, [modes("cls", "mean"), layers().Dense(2 * C, 7), layers().Normalize()])
     return folder / "model"
 
 
@@ -132,7 +145,7 @@ def test_changed_layers_are_saved(dense: Path, tmp_path: Path) -> None:
     with torch.no_grad():
         model.sentence_layers["2_Dense"].bias += 1
     model.save(tmp_path / "changed")
-    reference = SentenceTransformer(str(tmp_path / "changed"), device="cpu")
+    reference = open_reference(tmp_path / "changed")
     close(*vectors(model, reference))
     kept = folders.files(dense)
     saved = folders.files(tmp_path / "changed")
@@ -233,7 +246,7 @@ def test_what_is_repeated_is_refused(name: str, dense: Path, tmp_path: Path) -> 
 
 
 def test_a_module_of_another_kind_is_named(tmp_path: Path) -> None:
-    stack(tmp_path, [modes("mean"), Dropout(0.1)])
+    stack(tmp_path, [modes("mean"), layers().Dropout(0.1)])
     with pytest.raises(CheckpointError) as caught:
         gf.load(tmp_path / "model")
     one_line(caught.value, "modules.json", "module 2", "Dropout")

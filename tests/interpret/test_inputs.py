@@ -4,7 +4,6 @@ from typing import get_args
 
 import pytest
 import torch
-from captum.attr import IntegratedGradients
 
 import glassformer as gf
 from folders import one_line, tiny
@@ -25,6 +24,8 @@ def case(request):
 
 
 def test_integrated_gradients_are_captums_and_complete(case) -> None:
+    from captum.attr import IntegratedGradients
+
     model, what = case
     result = input_attribution(model, what, 4, 31, position=2, steps=64)
     vectors = token_vectors(result.contrast)

@@ -4,6 +4,8 @@ import ast
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from cells import HOME, checks_of, read, run_here, run_in_jupyter, with_checks, with_data
@@ -12,6 +14,8 @@ sys.path.insert(0, str(HOME))
 from render import source_hash
 
 COURSE = sorted(HOME.glob("*.ipynb"))
+# A notebook without training, one for each stack, and one with a training: the others are slow.
+QUICK = ("2-where-weights-come-from", "4-positions", "5-bert", "7-translation")
 # fmt: off
 WORKED = {  # what the lectures work out must be asserted, to the digit
     "1-one-head": (
@@ -74,6 +78,31 @@ WORKED = {  # what the lectures work out must be asserted, to the digit
 
 
 @pytest.mark.parametrize("path", COURSE, ids=lambda path: path.stem)
+def test_what_a_notebook_uses_is_there(path: Path) -> None:
+    """Each name of the library, in the cells, the solutions and the checks."""
+    tree = ast.parse("\n".join(with_checks(path)))
+    names: dict[str, Any] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom) and "glassformer" in ast.unparse(node):
+            exec(ast.unparse(node), names)
+    modules = {name for name, value in names.items() if isinstance(value, ModuleType)}
+    used = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in modules
+    ]
+    missing = [ast.unparse(each) for each in used if not hasattr(names[each.value.id], each.attr)]
+    assert not missing
+    assert used or names or path.stem == "4b-rnn-cnn-attention"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(p, marks=() if p.stem in QUICK else pytest.mark.slow) for p in COURSE],
+    ids=lambda path: path.stem,
+)
 def test_every_cell_and_every_solution_runs(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

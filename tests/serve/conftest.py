@@ -23,7 +23,7 @@ HEADS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def heads(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a small model for each head."""
     folder = tmp_path_factory.mktemp("heads")
@@ -36,7 +36,7 @@ def heads(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(heads: Path) -> Iterator[ServerProcess]:
     names = [str(heads / name) for name in HEADS]
     options = ("--template", heads / "chat.jinja", "--queue-tokens", 1_000_000)
@@ -46,7 +46,7 @@ def server(heads: Path) -> Iterator[ServerProcess]:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def models() -> dict[str, gf.Model]:
     return {name: gf.load(name) for name in SHIPPED}
 

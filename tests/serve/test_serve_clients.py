@@ -7,7 +7,6 @@ import subprocess
 
 import httpx
 import numpy as np
-import openai
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
@@ -18,6 +17,8 @@ STORY = "Once upon a time"
 
 @pytest.fixture(scope="module")
 def official(server):
+    import openai  # slow, and not every test needs it
+
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
         yield client
 
@@ -104,6 +105,8 @@ def test_embeddings(official, models) -> None:
 
 
 def test_errors_have_the_shape_of_openai(official) -> None:
+    import openai
+
     with pytest.raises(openai.NotFoundError) as missing:
         official.completions.create(model="no-such", prompt="x")
     assert missing.value.body["code"] == "model_not_found"

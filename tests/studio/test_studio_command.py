@@ -32,7 +32,7 @@ def test_it_serves_a_folder_until_ctrl_c(folder):
     )  # fmt: skip
     try:
         assert process.stdout.readline().startswith(f"http://127.0.0.1:{port}/")
-        asking = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        asking = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         asking.request("GET", "/api/models")
         answer = asking.getresponse()
         assert answer.status == 200 and b'"name":"bert-<b>small"' in answer.read()
@@ -41,7 +41,7 @@ def test_it_serves_a_folder_until_ctrl_c(folder):
         assert f"--port {port}" in line and "write --port" in line
         asking.close()
         process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=30)
+        out, errors = process.communicate(timeout=120)
         assert (process.returncode, out, errors) == (0, "", "")
     finally:
         process.kill()
@@ -66,7 +66,7 @@ def test_ctrl_c_waits_for_nobody(folder):
         )
         with socket.create_connection(("127.0.0.1", port)) as slow:
             slow.sendall(half.encode())
-            asking = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            asking = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
             asking.request("GET", "/api/models")
             assert asking.getresponse().read()
             asking.close()

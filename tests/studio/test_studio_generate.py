@@ -90,7 +90,7 @@ def softmax(scores):
 
 
 @pytest.mark.parametrize(
-    ("number", "count"), mostly_slow([(DECODER, 16), (DECODER, 50), (TRANSLATOR, 50)])
+    ("number", "count"), mostly_slow([(DECODER, 6), (DECODER, 50), (TRANSLATOR, 50)])
 )
 def test_many_prompts(served, ask, number, count):
     """The words, their log-probabilities, the candidates' chances, and the bytes of the cache."""
@@ -158,7 +158,7 @@ def counted(cache, rows):
 
 
 @pytest.mark.parametrize(
-    ("number", "count"), mostly_slow([(TRANSLATOR, 12), (TRANSLATOR, 50), (DECODER, 50)])
+    ("number", "count"), mostly_slow([(TRANSLATOR, 4), (TRANSLATOR, 50), (DECODER, 50)])
 )
 def test_many_beams(served, ask, number, count):
     """The texts found, their scores and the cache; each node is its parent and a token more."""
@@ -199,7 +199,7 @@ def ids_of(nodes, i):
     return (*(() if parent is None else ids_of(nodes, parent)), nodes[i]["token"])
 
 
-@pytest.mark.parametrize("number", [DECODER, TRANSLATOR])
+@pytest.mark.parametrize("number", mostly_slow([TRANSLATOR, DECODER]))
 def test_attention_is_what_the_engine_looked_at(served, client, ask, number):
     """Step by step, with the cache: each new token's weights in every layer."""
     model, text = served[number].model, served[number].texts[0]

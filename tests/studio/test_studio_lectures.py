@@ -160,6 +160,7 @@ def _attended(words, head):
     return max(words, key=lambda word: word["weights"][head])["text"]
 
 
+@pytest.mark.slow
 def test_variants_on_other_vectors_are_trained_again(open_studio, models):
     """On random vectors, which stay as they are."""
     client = open_studio(models)

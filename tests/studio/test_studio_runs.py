@@ -140,7 +140,7 @@ def test_few_jobs_run_at_once_and_the_queue_is_short():
         done = []
 
         def work(number):
-            release.wait(10)
+            release.wait(60)
             done.append(number)
             return number
 
@@ -165,16 +165,17 @@ def test_few_jobs_run_at_once_and_the_queue_is_short():
 
 def test_who_leaves_keeps_no_seat_for_long():
     async def story():
-        jobs, told = JobQueue(max_running=1, max_waiting=1), threading.Event()
+        jobs, begun, told = JobQueue(1, 1), threading.Event(), threading.Event()
 
         def work(progress):
-            assert progress.stopped.wait(10)
+            begun.set()
+            assert progress.stopped.wait(60)
             told.set()
             raise Cancelled
 
         leaving = Client()
         task = asyncio.create_task(jobs.run(leaving, work))
-        await asyncio.sleep(0.05)
+        await asyncio.to_thread(begun.wait, 60)
         leaving.left.set()
         with pytest.raises(ClientLeft):
             await task
@@ -191,10 +192,10 @@ def test_a_job_tells_how_far_it_is():
         def work(progress):
             progress.report("layer", 3, 12)
             told.set()
-            assert release.wait(10)
+            assert release.wait(60)
 
         task = asyncio.create_task(jobs.run(Client("mine"), work))
-        await asyncio.to_thread(told.wait, 10)
+        await asyncio.to_thread(told.wait, 60)
         now = jobs.progress("mine")
         assert (now.unit, now.done, now.of) == ("layer", 3, 12)
         release.set()
@@ -222,16 +223,22 @@ def test_a_run_tells_each_layer(served, number):
     assert ("token" in {unit for unit, *_ in told}) == (number == 2)
 
 
-def test_work_ends_when_the_client_hangs_up(served):
+def test_work_ends_when_the_client_hangs_up(served, monkeypatch):
     """A real server and a real socket: the second block is never computed."""
-    model, blocks = copy.deepcopy(served[0].model), []
+    model, blocks, monitors = copy.deepcopy(served[0].model), [], []
 
-    def slow(*_):
+    class Noted(JobMonitor):
+        def __init__(self):
+            super().__init__()
+            monitors.append(self)
+
+    def wait(*_):
         blocks.append(time.monotonic())
-        time.sleep(0.5)
+        monitors[0].stopped.wait(60)
 
+    monkeypatch.setattr("glassformer.studio.jobs.JobMonitor", Noted)
     for block in model.task.backbone.encoder.blocks:
-        block.register_forward_pre_hook(slow)
+        block.register_forward_pre_hook(wait)
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
     app = create_app([ServedModel("slow", model)], port=port)
@@ -250,9 +257,9 @@ def test_work_ends_when_the_client_hangs_up(served):
         staying.request("GET", "/api/models")
         assert staying.getresponse().status == 200
         staying.close()
-        time.sleep(1.0)
-        assert len(blocks) == 1
+        assert monitors[0].stopped.wait(60)
     finally:
         server.should_exit = True
-        thread.join()
+        thread.join()  # it waits for the work
         listening.close()
+    assert len(blocks) == 1

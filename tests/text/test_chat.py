@@ -172,6 +172,7 @@ def test_the_sandbox_refuses_in_one_line(template: str, what: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow  # after five seconds of processor time
 def test_a_template_that_does_not_end_is_stopped() -> None:
     loop = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
     with pytest.raises(InputError, match=r"stopped|did not end"):

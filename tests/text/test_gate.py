@@ -133,15 +133,15 @@ SIMPLE = [
 
 
 @pytest.mark.parametrize(
-    "pattern", mostly_slow([*SIMPLE, *KNOWN], keep=4), ids=lambda p: KNOWN.get(p, p)
+    "pattern", mostly_slow([*SIMPLE, *KNOWN], keep=2), ids=lambda p: KNOWN.get(p, p)
 )
 def test_a_pattern_that_passes_is_never_slow(pattern: str) -> None:
-    """200,000 characters of each kind, in CPU time; (a+)+b would need a lifetime for forty."""
+    """50,000 characters of each kind, in CPU time; (a+)+b would need a lifetime for forty."""
     assert bounded(pattern)
     split = pre_tokenizers.Split(Regex(pattern), "isolated")
     start = time.process_time()
     for text in HOSTILE.values():
-        split.pre_tokenize_str((text * 200_000)[:200_000])
+        split.pre_tokenize_str((text * 50_000)[:50_000])
     assert time.process_time() - start < 2 * len(HOSTILE)
 
 

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import peft
 import pytest
 import torch
 import transformers
@@ -42,7 +41,7 @@ def write_run(folder: Path, kind: str, adapter: dict[str, Any], **train: Any) ->
     return path
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly_slow(reversed(KINDS), keep=2))
 def test_only_the_adapter_and_a_new_head_are_trained(kind: str, tmp_path: Path) -> None:
     recipe, base = write_run(tmp_path, kind, ADAPTER), tmp_path / "base" / "model"
     model = gf.fit(recipe, out=tmp_path / "run").run(progress=False)
@@ -64,7 +63,7 @@ def test_only_the_adapter_and_a_new_head_are_trained(kind: str, tmp_path: Path) 
     assert f"with adapter = {tmp_path / 'run' / 'adapter'} (--adapter" in str(error.value)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly_slow(reversed(KINDS), keep=2))
 def test_a_checkpoint_and_the_merged_model_compute_what_the_adapter_does(
     kind: str, tmp_path: Path
 ) -> None:
@@ -86,13 +85,17 @@ def test_a_checkpoint_and_the_merged_model_compute_what_the_adapter_does(
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [
-        ("causal_lm", "AutoModelForCausalLM"),
-        ("translation", "AutoModelForSeq2SeqLM"),
-        ("classification", "AutoModelForSequenceClassification"),
-    ],
+    mostly_slow(
+        [
+            ("classification", "AutoModelForSequenceClassification"),
+            ("causal_lm", "AutoModelForCausalLM"),
+            ("translation", "AutoModelForSeq2SeqLM"),
+        ]
+    ),
 )
 def test_peft_opens_what_was_trained(kind: str, name: str, tmp_path: Path) -> None:
+    import peft
+
     recipe = write_run(tmp_path, kind, ADAPTER)
     model = gf.fit(recipe, out=tmp_path / "run").run(progress=False)
     base, adapter = tmp_path / "base" / "model", tmp_path / "run" / "adapter"
@@ -116,8 +119,8 @@ def test_peft_opens_what_was_trained(kind: str, name: str, tmp_path: Path) -> No
 SETTINGS: list[dict[str, Any]] = [{}, {"ema_decay": 0.9, "precision": "bfloat16"}]
 
 
-@pytest.mark.parametrize("train", SETTINGS, ids=["plain", "average"])
-@pytest.mark.parametrize("kind", ["causal_lm", "classification"])
+@pytest.mark.parametrize("train", mostly_slow(reversed(SETTINGS)), ids=["average", "plain"])
+@pytest.mark.parametrize("kind", mostly_slow(["classification", "causal_lm"]))
 def test_a_killed_run_ends_as_if_nothing_had_happened(
     kind: str, train: dict[str, Any], tmp_path: Path
 ) -> None:

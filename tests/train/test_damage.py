@@ -13,6 +13,7 @@ from harness import live, result, write_recipe
 from glassformer.checkpoint.folder import verify
 from glassformer.errors import CheckpointError
 from glassformer.train.run_dir import RunDir
+from sampling import mostly_slow
 
 FILES = (
     "config.json", "manifest.json", "model.safetensors", "optimiser.safetensors", "tokenizer.json",
@@ -42,7 +43,7 @@ def garble(data: bytes, draw: random.Random) -> bytes:
     return data[:place] + draw.randbytes(min(512, len(data) - place))
 
 
-@pytest.mark.parametrize("how", [flip, cut, garble])
+@pytest.mark.parametrize("how", mostly_slow([flip, cut, garble]))
 @pytest.mark.parametrize("name", FILES)
 def test_damage_is_seen_wherever_it_is(
     run: Path, name: str, how: Callable[[bytes, random.Random], bytes]

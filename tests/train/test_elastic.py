@@ -26,7 +26,7 @@ from ports import free_port
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "howto" / "machines.md").read_text()
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
-EVERY, SLOWEST = 2, 60.0  # steps between saves; seconds until all processes have noticed
+EVERY, SLOWEST = 2, 300.0  # steps between saves; seconds until all processes have noticed
 
 
 class Agent:

@@ -23,6 +23,7 @@ from glassformer.recipe.schema import read_recipe
 from glassformer.tasks import build_task
 from glassformer.train.build import Builder
 from glassformer.train.init_from import keep_shared
+from sampling import mostly_slow
 from tiny import LABELLED, labelled, write_recipe
 
 EASY: dict[str, Any] = {  # learnt by heart in a few seconds
@@ -195,7 +196,7 @@ def test_a_resumed_run_says_what_changes_and_a_finished_one_that_it_is(tmp_path:
 # the loop's promises
 
 
-@pytest.mark.parametrize("kind", LABELLED)
+@pytest.mark.parametrize("kind", mostly_slow(LABELLED, keep=2))
 def test_evaluate_agrees_with_the_run(kind: str, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, kind)
     metrics = json.loads(glassformer("pretrain", recipe, "--out", tmp_path / "run", "--json"))
@@ -400,7 +401,9 @@ BAD: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "rows", "why"), BAD, ids=[why for _, _, why in BAD])
+@pytest.mark.parametrize(
+    ("kind", "rows", "why"), mostly_slow(BAD, keep=2), ids=[why for _, _, why in BAD]
+)
 def test_a_bad_row_is_named_or_skipped(kind: str, rows: str, why: str, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, kind, train={"steps": 1})
     name, text = labelled(kind)

@@ -49,6 +49,7 @@ def test_the_tokens_of_an_epoch_have_the_shares(asked: tuple[float, ...], tmp_pa
     assert again.plan(1).samples.first.tolist() == second
 
 
+@pytest.mark.slow
 def test_a_killed_run_of_a_mixture_ends_with_the_same_bits(tmp_path: Path) -> None:
     recipe = write_mixture(tmp_path, 0.3, 0.7, steps=20, save_every=6)  # more than an epoch
     whole, cut = tmp_path / "whole", tmp_path / "cut"

@@ -109,7 +109,7 @@ ALONE: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("settings", mostly_slow([*SETTINGS, *ALONE], keep=2), ids=str)
+@pytest.mark.parametrize("settings", mostly_slow([*SETTINGS, *ALONE]), ids=str)
 def test_cut_with(settings: dict[str, Any], tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, save_every=3, **settings)
     expected = whole(recipe)

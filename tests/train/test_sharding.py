@@ -55,7 +55,9 @@ def check_ends(ends: list[Any]) -> None:
     assert [end.status for end in ends] == [0] * len(ends), ends[0].said
 
 
-@pytest.mark.parametrize(("family", "shard"), [("decoder", "full"), ("seq2seq", "none")])
+@pytest.mark.parametrize(
+    ("family", "shard"), mostly_slow([("decoder", "full"), ("seq2seq", "none")])
+)
 def test_two_processes_learn_as_one(family: str, shard: str, tmp_path: Path) -> None:
     check_one_and_many(tmp_path, family, shard, 2, steps=8)
 
@@ -231,6 +233,7 @@ def measure(noted: Path) -> None:
     trainer.loss_metrics = lambda *arguments: {"loss": next(losses)}
 
 
+@pytest.mark.slow
 def test_the_best_checkpoint_is_kept_until_a_better_one_is_complete(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, steps=6, save_every=2, evaluate_every=2, keep_checkpoints=1)
     noted = tmp_path / "noted"
@@ -247,6 +250,7 @@ def spoil_and_complete_slowly(bad: list[Tokens], noted: Path) -> None:
     complete_slowly(noted)
 
 
+@pytest.mark.slow
 def test_all_processes_roll_back_to_the_same_checkpoint(tmp_path: Path) -> None:
     """The step after a save is bad, while the main process completes the checkpoint."""
     recipe = write_recipe(

@@ -22,6 +22,7 @@ from glassformer.train.optim.weights import Weights
 from glassformer.train.setup import checkpoint_activations, resume
 from glassformer.train.state import State
 from glassformer.train.trainer import Trainer
+from sampling import mostly_slow
 
 CASES = list(itertools.product(("float32", "bfloat16"), ("adamw", "muon"), (0.0, 0.9)))
 
@@ -46,7 +47,7 @@ def check_equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) ->
         assert tensor.dtype == other[name].dtype and torch.equal(tensor, other[name]), name
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", mostly_slow(FAMILIES))
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_written_and_read(family: str, case: tuple[Any, ...], tmp_path: Path) -> None:
     precision, optimiser, average = case

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from harness import at_step, live, signal_self, write_recipe
 from spoiling import rows_of, spoil
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from commands import glassformer, refused
 
@@ -19,6 +18,8 @@ FLAG = ("--train.trackers", "tensorboard")
 
 
 def curves(run: Path) -> dict[str, list[tuple[int, float]]]:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
     log = EventAccumulator(str(run / "tensorboard")).Reload()
     return {
         name: [(point.step, point.value) for point in log.Scalars(name)]
