@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 Mischief = Callable[[], None]
 PRELOAD = [
-    "glassformer.cli.main", "glassformer.train.build", "glassformer.train.setup", "torch._dynamo",
-    "harness", "torchmetrics.functional", "glassformer.train.parallel.replicated",
-    "glassformer.train.parallel.checkpoint",
+    "glassformer.cli.main", "preloaded", "torch._dynamo", "torchmetrics.functional", "harness",
 ]  # fmt: skip
 FAMILIES = ("decoder", "encoder", "seq2seq")
 TEXT = "the cat sat on a mat and saw one dog run far from its home by the sea"

@@ -153,7 +153,8 @@ def test_a_wrong_adapter_is_named(adapter: dict[str, Any], message: str, tmp_pat
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("kind", mostly_slow(["classification", "causal_lm", "translation"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["classification", "causal_lm", "translation"])
 def test_two_processes_train_the_same_adapter(kind: str, tmp_path: Path) -> None:
     recipe = write_run(tmp_path, kind, ADAPTER, micro_batches=2, ema_decay=0.5, save_every=2)
     two = tmp_path / "two"

@@ -146,7 +146,7 @@ def test_what_a_kill_would_leave_at_every_write(family: str, tmp_path: Path) -> 
         assert damaged(folder) == [], folder.name
         assert steps(folder)[1] >= newest, f"{folder.name}: a checkpoint was lost"
         newest = steps(folder)[1]
-        if i % 60 == 59:
+        if i % 120 == 119:
             assert live("pretrain", recipe, "--out", folder).status == 0
             assert result(folder) == expected, folder.name
 

@@ -347,11 +347,12 @@ def test_a_recipe_changes_the_dropout_of_a_model_and_nothing_else(tmp_path: Path
         assert said in refused("finetune", start, recipe, "--out", tmp_path / "no", *words, code=2)
 
 
-def test_the_short_form_needs_a_model_and_a_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kinds", [LABELLED[:1], pytest.param(LABELLED, marks=pytest.mark.slow)])
+def test_the_short_form_needs_a_model_and_a_file(kinds: tuple[str, ...], tmp_path: Path) -> None:
     words = write_recipe(tmp_path / "words", "masked_lm", model={"depth": 2})
     glassformer("pretrain", words, "--out", tmp_path / "words/run")
     start = tmp_path / "words/run/model"
-    for kind in LABELLED:
+    for kind in kinds:
         name, text = labelled(kind)
         data = tmp_path / name
         data.write_text(text)

@@ -111,6 +111,7 @@ def check_exported(checkpoint: Path, model: Path) -> None:
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
+@pytest.mark.slow
 def test_sharded_and_whole_checkpoints_follow_each_other(tmp_path: Path) -> None:
     """One process, two with shards, one again; and what is exported is the same model."""
     recipe = write_recipe(tmp_path, "encoder", micro_batches=2, steps=6, save_every=2)
@@ -167,6 +168,7 @@ def test_what_else_a_sharded_run_may_do(settings: dict[str, Any], tmp_path: Path
     check_losses(tmp_path / "many", tmp_path / "one", within=1e-5)
 
 
+@pytest.mark.slow
 def test_four_shards_hold_a_quarter_each(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, micro_batches=4, steps=1)
     noting = partial(note_bytes, tmp_path / "one-bytes")
