@@ -148,6 +148,10 @@ MISTAKES = {
     "an unknown model": (("gf-encodr",), "did you mean gf-encoder"),
     "no folder": (("--models", "nowhere"), "--models nowhere: no such folder"),
     "no keys": (("gf-encoder", "--keys", "nowhere.toml"), "no such file: write a TOML file"),
+    "names and workers": (
+        ("gf-encoder", "--models", ".", "--workers", "2"),
+        "with --workers no models are loaded by name",
+    ),
     "open to all": (("gf-encoder", "--host", "0.0.0.0"), "write --keys FILE, too"),
     "no such address": (
         ("gf-encoder", "--host", "203.0.113.7", "--keys", "KEYS"),

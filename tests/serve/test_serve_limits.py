@@ -19,8 +19,8 @@ import torch
 from glassformer.asgi import server as asgi_server
 from glassformer.asgi.requests import loopback_hosts
 from glassformer.serve.dialects.openai import EventStream
-from glassformer.serve.gate import JsonLines
 from glassformer.serve.keys import read_keys
+from glassformer.serve.logs import JsonLines
 from glassformer.serve.work import Work
 from serve.apps import clients
 

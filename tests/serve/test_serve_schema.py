@@ -15,6 +15,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from serve.tei_schema import TEI
+
 CHECKS = [content_type_conformance, response_schema_conformance, status_code_conformance]
 # A random name is no model: let most requests reach one, and generate few tokens.
 MODELS = {
@@ -25,9 +27,7 @@ FIRST = ("/translate",)
 FEW = {"max_tokens": 4, "max_completion_tokens": 4, "n": 2}
 
 
-def operations(url: str):
-    with urllib.request.urlopen(f"{url}/openapi.json") as response:
-        description = json.load(response)
+def operations(description):
     schema = schemathesis.openapi.from_dict(description)
     return [each.ok() for each in schema.get_all_operations()]
 
@@ -59,7 +59,8 @@ def fuzz(operation, url: str, mode: GenerationMode, count: int) -> None:
 @pytest.mark.parametrize("count", [1, pytest.param(500, marks=pytest.mark.slow)])
 def test_no_answer_outside_the_schema(server, count) -> None:
     """With and against the schema: `count` cases each, for every operation, or for a few."""
-    every = operations(server.url)
+    with urllib.request.urlopen(f"{server.url}/openapi.json") as response:
+        every = operations(json.load(response))
     assert len(every) >= 20
     for operation in every:
         if count == 1 and operation.path not in FIRST:
@@ -67,3 +68,11 @@ def test_no_answer_outside_the_schema(server, count) -> None:
         fuzz(operation, server.url, GenerationMode.POSITIVE, count)
         if operation.body or operation.query:
             fuzz(operation, server.url, GenerationMode.NEGATIVE, count)
+
+
+@pytest.mark.slow
+def test_no_answer_outside_the_schema_of_text_embeddings_inference(server) -> None:
+    for operation in operations(TEI):
+        fuzz(operation, server.url, GenerationMode.POSITIVE, 500)
+        if operation.body:
+            fuzz(operation, server.url, GenerationMode.NEGATIVE, 500)

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import re
 import time
-import traceback
 import uuid
 from collections.abc import Collection
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -40,7 +37,7 @@ from glassformer.asgi.requests import (
 from glassformer.serve import page
 from glassformer.serve.dialects import FORM_PATHS, error_body
 from glassformer.serve.keys import ClientKey
-from glassformer.serve.scheduler import LOG
+from glassformer.serve.logs import LOG
 from glassformer.serve.state import RequestInfo, ServeState, new_info
 
 MAX_BODY = 2 << 20  # bytes
@@ -175,26 +172,3 @@ def _fields(headers: Headers, body: bytes) -> dict[str, Any]:
         return read_fields(body, content_type(headers))
     except ValueError:
         return {}
-
-
-class JsonLines(logging.Formatter):
-    """One line of JSON for each record."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        row = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
-            "level": record.levelname.lower(), "event": record.getMessage(),
-            **getattr(record, "fields", {}),
-        }  # fmt: skip
-        if record.exc_info:
-            row["error"] = self.formatException(record.exc_info)
-        return json.dumps(row, ensure_ascii=False)
-
-    def formatException(self, ei: Any) -> str:  # noqa: N802 - its name in `logging`
-        """The kind of the error and its place in the code; its message may quote a text."""
-        kind, _, trace = ei
-        frames = [
-            f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
-            for frame in traceback.extract_tb(trace)
-        ]
-        return f"{getattr(kind, '__name__', kind)}: {' > '.join(frames)}"

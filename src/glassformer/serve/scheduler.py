@@ -7,7 +7,6 @@ queue ── text ──→ a running batch: texts join and leave it between two
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -25,10 +24,10 @@ from glassformer.generate.sampling import Choice, RunningBatch
 from glassformer.generate.settings import Settings
 from glassformer.loaded import Model
 from glassformer.serve.calls import NotFinite, run_call
+from glassformer.serve.logs import LOG
 from glassformer.serve.queueing import FairQueue
 from glassformer.serve.work import LATE, CallWork, GenerationWork, Lane, Outbox, Unit, Work
 
-LOG = logging.getLogger("glassformer.serve")
 SLOTS = {"cpu": 16, "cuda": 64}  # texts that are generated at once
 QUEUE_TOKENS = {"cpu": 32_768, "cuda": 524_288}
 BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}  # of a flat batch, and of a beam search
