@@ -1,8 +1,9 @@
-"""The model server under pressure: overload, a long run, idle connections.
+"""The model server under pressure: overload, a long run, idle connections, restarts.
 
     python benchmarks/serve_load.py overload --seconds 300      three times as many requests as fit
     python benchmarks/serve_load.py soak --seconds 1800         is its memory the same at the end?
     python benchmarks/serve_load.py idle --count 10000          connections that send nothing
+    python benchmarks/serve_load.py restarts --count 50         are accepted requests lost?
     python benchmarks/serve_load.py --tiny                      all of them, in a few seconds
 
 overload    texts of 32 tokens from gf-decoder. Capacity is what 32 clients get that each wait for
@@ -10,6 +11,8 @@ overload    texts of 32 tokens from gf-decoder. Capacity is what 32 clients get 
             times as many. A queue of a few requests keeps the wait short.
 soak        embeddings, translations and texts, streamed or not, from four clients
 idle        while the connections are open, others are answered
+restarts    two workers are replaced one after another, again and again, while four clients send
+            requests, each on a new connection
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import collections
 import os
 import random
 import re
+import signal
 import socket
 import statistics
 import subprocess
@@ -50,11 +54,23 @@ class Server:
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
+    def workers(self) -> set[str]:
+        """The ids of its worker processes (Linux)."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        return {each for each in children if b"spawn_main" in cmdline(each)}
+
     def counted(self, path: str) -> int:
         """Requests to a path, as the server counts them."""
         text = httpx.get(f"{self.url}/metrics", timeout=60).text
         lines = re.findall(rf'te_request_count_total{{.*path="{path}".*}} (\S+)', text)
         return round(sum(map(float, lines)))
+
+
+def cmdline(pid: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it has ended
+        return b""
 
 
 @contextmanager
@@ -233,9 +249,40 @@ def idle(count: int) -> None:
         )
 
 
+def restarts(count: int) -> None:
+    with serving("gf-decoder", "--workers", "2") as server:
+        answers = asyncio.run(restart(server, count))
+    print(f"{count} restarts of two workers:", dict(answers), flush=True)
+
+
+async def restart(server: Server, count: int) -> collections.Counter[str]:
+    answers: collections.Counter[str] = collections.Counter()
+    is_over = asyncio.Event()
+
+    async def one(number: int) -> None:
+        draw = random.Random(number)
+        while not is_over.is_set():
+            async with client(server.url) as http:
+                try:
+                    answers[str((await ask(http, "/v1/completions", story(draw))).status)] += 1
+                except httpx.TransportError as error:
+                    answers[type(error).__name__] += 1
+
+    async def replace() -> None:
+        for _ in range(count):
+            before = server.workers()
+            os.kill(server.pid, signal.SIGHUP)
+            while before & server.workers():
+                await asyncio.sleep(0.1)
+        is_over.set()
+
+    await asyncio.gather(replace(), *map(one, range(4)))
+    return answers
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="?", choices=["overload", "soak", "idle"])
+    parser.add_argument("what", nargs="?", choices=["overload", "soak", "idle", "restarts"])
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--tiny", action="store_true")
@@ -247,6 +294,8 @@ def main() -> None:
         soak(seconds)
     if options.what in (None, "idle"):
         idle(count)
+    if options.what in (None, "restarts"):
+        restarts(min(count, 1) if options.tiny else count)
 
 
 if __name__ == "__main__":
