@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import collections
+import json
 import os
 import random
 import re
@@ -28,6 +29,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -48,6 +50,12 @@ QUEUE = 4 * (3 + NEW_TOKENS)  # tokens: about four requests wait
 class Server:
     url: str
     pid: int
+    log: Path
+
+    def refusals(self) -> list[float]:
+        """Milliseconds of each request that was refused with 429, by the server's clock."""
+        rows = map(json.loads, self.log.read_text().splitlines())
+        return [row["ms"] for row in rows if row.get("status") == 429]
 
     def resident(self) -> float:
         """MB in memory (Linux)."""
@@ -79,13 +87,14 @@ def serving(*words: str) -> Iterator[Server]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "glassformer", "serve", *words, "--port", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    try:
-        assert process.stdout is not None and process.stdout.readline()
-        yield Server(f"http://127.0.0.1:{port}", process.pid)
-    finally:
-        process.terminate()
-        process.wait(60)
+    with tempfile.NamedTemporaryFile() as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+        try:
+            assert process.stdout is not None and process.stdout.readline()
+            yield Server(f"http://127.0.0.1:{port}", process.pid, Path(log.name))
+        finally:
+            process.terminate()
+            process.wait(60)
 
 
 def sentence(draw: random.Random) -> str:
@@ -180,6 +189,9 @@ def overload(seconds: float) -> None:
         before = server.counted("/v1/completions")
         answers = asyncio.run(open_loop(server.url, 3 * capacity, seconds))
         goodput, p99 = report("three times", answers, seconds)
+        refused = server.refusals()
+        values = ", ".join(f"p{p} {percentile(refused, p):.1f} ms" for p in (50, 90, 99))
+        print(f"429 by the server's clock: {values}")
         counted = server.counted("/v1/completions") - before
         print(f"goodput {goodput / capacity:.0%} of capacity, p99 {p99 / usual:.2f} x")
         print(f"sent {len(answers)}, answered {counted} by the server's count")
