@@ -43,7 +43,7 @@ class Worker:
             if self.pipe.poll():
                 self.error = self.pipe.recv()
                 self.serves = self.error is None
-        except EOFError:  # it has ended
+        except (EOFError, OSError):  # it has ended
             pass
 
     @property
@@ -113,14 +113,18 @@ class Supervisor:
 
     def _wait(self, worker: Worker) -> None:
         """Until it serves or has ended, or until a signal arrives."""
-        while not (worker.serves or worker.ended or self.stopping):
-            connection.wait([worker.pipe, worker.process.sentinel], POLL_SECONDS)
+        while True:
+            ended = worker.ended  # then all that it has sent is there
             worker.look()
+            if worker.serves or ended or self.stopping:
+                return
+            connection.wait([worker.pipe, worker.process.sentinel], POLL_SECONDS)
 
     def _watch(self) -> None:
         """Wait a moment, and replace workers that have ended."""
         every = (*self.workers, *self.leaving)
-        connection.wait([worker.process.sentinel for worker in every], POLL_SECONDS)
+        alive = [worker.process.sentinel for worker in every if not worker.ended]
+        connection.wait(alive, POLL_SECONDS)
         for worker in every:
             if not worker.serves:
                 worker.look()
