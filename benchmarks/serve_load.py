@@ -7,8 +7,8 @@
     python benchmarks/serve_load.py --tiny                      all of them, in a few seconds
 
 overload    texts of 32 tokens from gf-decoder. Capacity is what as many clients get as the server
-            has slots, each of which waits for its answer; then requests arrive at random, first half as many as fit, then three
-            times as many. A queue of a few requests keeps the wait short.
+            has slots, each of which waits for its answer; then requests arrive at random, first
+            half as many as fit, then three times as many. Two or three of them wait in the queue.
 soak        embeddings, translations and texts, streamed or not, from four clients
 idle        while the connections are open, others are answered
 restarts    two workers are replaced one after another, again and again, while four clients send
