@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import random
 import statistics
@@ -69,14 +68,22 @@ def by_hand(model, tokenizer, rows: list[str], size: int = 32) -> None:
 
 
 def ct2_translator(home: Path):
-    """gf-en-ru as CTranslate2 reads it: its tokens are strings, token i is t<i>."""
+    """gf-en-ru as CTranslate2 reads it: its tokens are strings, token i is t<i>, and the padding
+    token is the last of them."""
     import ctranslate2
 
     folder, out = home / "gf-en-ru", home / "ct2"
     gf.load("gf-en-ru").save(folder)
-    config = json.loads((folder / "config.json").read_text())
-    pad = config["pad_token_id"]
-    words = {f"t{i}" if i != pad else "<pad>": i for i in range(config["vocab_size"])}
+    model = transformers.MarianMTModel.from_pretrained(folder, dtype=torch.float32)
+    order = [i for i in range(model.config.vocab_size) if i != model.config.pad_token_id]
+    words = {f"t{i}": place for place, i in enumerate(order)} | {"<pad>": len(order)}
+    order.append(model.config.pad_token_id)
+    model.model.shared.weight.data = model.model.shared.weight.data[order]
+    model.tie_weights()
+    model.final_logits_bias = model.final_logits_bias[:, order]
+    model.config.pad_token_id = model.config.decoder_start_token_id = len(order) - 1
+    model.config.eos_token_id = words["t0"]
+    model.save_pretrained(folder)
     backend = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="t1"))
     transformers.PreTrainedTokenizerFast(
         tokenizer_object=backend, eos_token="t0", unk_token="t1", pad_token="<pad>"

@@ -6,9 +6,9 @@
     python benchmarks/serve_load.py restarts --count 50         are accepted requests lost?
     python benchmarks/serve_load.py --tiny                      all of them, in a few seconds
 
-overload    texts of 32 tokens from gf-decoder. Capacity is what as many clients get as the server
-            has slots, each of which waits for its answer; then requests arrive at random, first
-            half as many as fit, then three times as many. Two or three of them wait in the queue.
+overload    texts of 32 tokens from gf-decoder. Capacity is what twice as many clients get as the
+            server has slots, each of which waits for its answer; then requests arrive at random,
+            first half as many as fit, then three times as many; two or three wait in the queue
 soak        embeddings, translations and texts, streamed or not, from four clients
 idle        while the connections are open, others are answered
 restarts    two workers are replaced one after another, again and again, while four clients send
@@ -125,7 +125,7 @@ def client(url: str) -> httpx.AsyncClient:
 
 
 async def closed_loop(url: str, seconds: float) -> float:
-    """Requests per second that `SLOTS` clients get, each waiting for its answer."""
+    """Requests per second of so many clients that all slots are busy; each awaits its answer."""
     end, done = time.monotonic() + seconds, 0
     async with client(url) as http:
 
@@ -136,7 +136,7 @@ async def closed_loop(url: str, seconds: float) -> float:
                 done += (await ask(http, "/v1/completions", story(draw))).status == 200
 
         start = time.monotonic()
-        await asyncio.gather(*map(one, range(SLOTS)))
+        await asyncio.gather(*map(one, range(2 * SLOTS)))
         return done / (time.monotonic() - start)
 
 
@@ -174,12 +174,12 @@ def report(name: str, answers: list[Answer], seconds: float) -> tuple[float, flo
 
 
 def overload(seconds: float) -> None:
-    words = ("gf-decoder", "--slots", str(SLOTS), "--queue-tokens", str(QUEUE))
+    words, measured = ("gf-decoder", "--slots", str(SLOTS)), max(2.0, seconds / 10)
     with serving(*words) as server:
-        measured = max(2.0, seconds / 10)
         asyncio.run(closed_loop(server.url, measured / 2))  # warm
         capacity = asyncio.run(closed_loop(server.url, measured))
         print(f"capacity: {capacity:.1f}/s", flush=True)
+    with serving(*words, "--queue-tokens", str(QUEUE)) as server:
         quiet = asyncio.run(open_loop(server.url, capacity / 2, measured))
         _, usual = report("half of it", quiet, measured)
         before = server.counted("/v1/completions")
