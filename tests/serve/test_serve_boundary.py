@@ -148,7 +148,7 @@ def test_half_sent_and_dying_clients_harm_nobody(server) -> None:
 def large_decoder(folder: Path) -> None:
     """A model whose cache for many texts is large: 32 MB for each of them."""
     small = gf.load("gf-decoder")
-    sizes = {"width": 512, "depth": 2, "max_length": 4_096, "heads": 8, "key_heads": 8}
+    sizes = {"depth": 3, "max_length": 4_096, "key_heads": small.config.heads}
     task = gf.build_task(small.config.model_copy(update=sizes), small.task.spec)
     gf.Model(task, small.tokenizer).eval().save(folder)
 
