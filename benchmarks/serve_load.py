@@ -133,7 +133,8 @@ async def closed_loop(url: str, seconds: float) -> float:
             nonlocal done
             draw = random.Random(number)
             while time.monotonic() < end:
-                done += (await ask(http, "/v1/completions", story(draw))).status == 200
+                answer = await ask(http, "/v1/completions", story(draw))
+                done += answer.status == 200
 
         start = time.monotonic()
         await asyncio.gather(*map(one, range(2 * SLOTS)))
