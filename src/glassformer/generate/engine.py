@@ -16,6 +16,7 @@ from torch import Tensor
 
 from glassformer.errors import InputError
 from glassformer.generate.cuda_graphs import Step, StepGraphs
+from glassformer.generate.prefixes import PrefixStore
 from glassformer.model import Batch, Cache, Sequences, Visitor
 from glassformer.tasks import Ids, Task
 
@@ -33,6 +34,7 @@ class Engine:
         visitor: sees, and may change, every step; without one, a GPU replays CUDA graphs
         compiled: fuse the kernels of a step with torch.compile, on a GPU (about a minute, once)
         kept: the engine is used for further calls, so it does not shrink at the end of one
+        prefixes: prompts that begin like earlier ones are read from there on; not with sources
     """
 
     captures: ClassVar[bool] = True  # a GPU records its steps as CUDA graphs
@@ -48,10 +50,11 @@ class Engine:
         visitor: Visitor | None = None,
         compiled: bool = False,
         kept: bool = False,
+        prefixes: PrefixStore | None = None,
     ) -> None:
         table = task.backbone.token_embedding
         self.task, self.capacity, self.beams, self.visitor = task, capacity, beams, visitor
-        self.device, self.dtype = table.device, table.dtype
+        self.device, self.dtype, self.prefixes = table.device, table.dtype, prefixes
         self.cache = Cache(
             task.backbone.config, slots, capacity, memory_capacity=memory_capacity, beams=beams,
             device=self.device, dtype=self.dtype,
@@ -101,10 +104,18 @@ class Engine:
             memory_capacity=max(map(len, sources)) if sources else 0,
         )  # fmt: skip
         source = Batch.of(sources) if sources else None
-        batch = Batch.of(prompts, source=source).to(self.device)
+        new = prompts
+        if self.prefixes is not None:
+            known = self.prefixes.fill(reading, prompts)
+            new = [prompt[length:] for prompt, length in zip(prompts, known, strict=True)]
+        batch = Batch.of(new, source=source).to(self.device)
         last = batch.sequences.offsets[1:] - 1
         batch = replace(batch, label_positions=last)
         logits: Tensor = self.task(batch, cache=reading, visitor=self.visitor).logits
+        if self.prefixes is not None:
+            finite = logits.isfinite().all(-1).tolist()  # NaN must not be kept
+            for text in (text for text, is_finite in enumerate(finite) if is_finite):
+                self.prefixes.keep(reading, text, prompts[text])
         texts = [slot // self.beams for slot in slots]
         self.cache.place(reading, texts)
         for i, slot in enumerate(slots):
