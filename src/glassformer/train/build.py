@@ -157,11 +157,6 @@ class Builder:
                 f"{source}: train.cuda_graphs = true is for a single process that is not sharded: "
                 "write false"
             )
-        if self.recipe.adapter is not None and mode == "sharded":
-            raise ConfigError(
-                f"{source}: distributed.shard = 'full' cannot train an adapter: write none, or "
-                "remove [adapter]"
-            )
         if train.micro_batch_tokens == "auto" and mode == "sharded":
             raise ConfigError(
                 f"{source}: train.micro_batch_tokens = 'auto' cannot be measured with distributed."
