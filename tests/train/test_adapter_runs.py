@@ -19,8 +19,9 @@ from safetensors.torch import load_file
 
 import glassformer as gf
 import tiny
-from commands import glassformer
+from commands import glassformer, refused
 from glassformer.errors import CheckpointError, ConfigError
+from glassformer.train.evaluation import evaluate
 from sampling import mostly_slow
 
 KINDS = ("causal_lm", "masked_lm", "translation", "classification")
@@ -223,6 +224,41 @@ def test_a_run_is_evaluated_with_its_adapter(tmp_path: Path) -> None:
     measured = json.loads(glassformer("evaluate", base, recipe, "--adapter", adapter, "--json"))
     last = [each["valid"] for each in metrics(tmp_path / "run") if "valid" in each]
     assert measured["loss"] == pytest.approx(min(each["loss"] for each in last), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", mostly_slow(["classification", "causal_lm"]))
+def test_a_model_is_compared_with_its_adapters(kind: str, tmp_path: Path) -> None:
+    recipe = write_run(tmp_path, kind, ADAPTER)
+    gf.fit(recipe, out=tmp_path / "run").run(progress=False)
+    base, adapter = tmp_path / "base" / "model", tmp_path / "run" / "adapter"
+    words = ("compare", base, "--task", recipe, "--adapter", adapter, "--evaluate-only", "--json")
+    said = glassformer(*words, "--out", tmp_path / "as-it-is", columns=500)
+    *plain, adapted = json.loads(said)["models"]
+    assert adapted["model"] == f"{base} with {adapter}"
+    expected = evaluate(base, recipe, adapter=adapter)
+    assert adapted["means"]["loss"] == pytest.approx(expected["loss"], rel=1e-6)
+    if kind == "classification":  # the model has no head for it
+        assert not plain and "without an adapter it is for masked_lm: left out" in said.errors
+    else:
+        assert plain[0]["means"]["loss"] != pytest.approx(adapted["means"]["loss"], rel=1e-4)
+    assert ": finished" in glassformer(*words, "--out", tmp_path / "as-it-is").errors
+    said = refused(*words, "bert-tiny", "--out", tmp_path / "none", code=2)
+    assert "belongs to one trained model" in said
+
+
+@pytest.mark.slow
+def test_runs_with_an_adapter_are_compared_on_other_data(tmp_path: Path) -> None:
+    recipe, base = write_run(tmp_path, "classification", ADAPTER), tmp_path / "base" / "model"
+    gf.fit(recipe, out=tmp_path / "run").run(progress=False)
+    adapter, test = tmp_path / "run" / "adapter", recipe.parent / "text.tsv"
+    words = ("--task", recipe, "--adapter", adapter, "--seeds", 1, "--test", test, "--json")
+    models = json.loads(glassformer("compare", base, *words, "--out", tmp_path / "out"))["models"]
+    assert [each["model"] for each in models] == [str(base), f"{base} with {adapter}"]
+    for each, start in zip(models, (base, Path(models[1]["runs"][0]["folder"]).parent / "merged"),
+                           strict=True):  # fmt: skip
+        trained = Path(each["runs"][0]["folder"]) / "adapter"
+        expected = evaluate(start, recipe, adapter=trained, changes={"data.valid": str(test)})
+        assert each["means"]["loss"] == pytest.approx(expected["loss"], rel=1e-6)
 
 
 def test_an_adapter_needs_a_model(tmp_path: Path) -> None:
