@@ -293,7 +293,7 @@ class Builder:
         """A store written by `glassformer data prepare`, where the recipe names one."""
         data = self.recipe.data
         name = data.valid if part == "valid" else data.train
-        folder = None if name is None else self.paths.root / name
+        folder = None if name is None else self.paths.data(name)
         if folder is None or not (folder / META).is_file():
             return None
         if data.more or data.deduplicate or data.text is not None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from glassformer.data.remote import is_address
 from glassformer.errors import ConfigError
 from glassformer.objectives import objective_of
 from glassformer.presets import PRESETS
@@ -86,7 +87,8 @@ def plan(
 
     models: their names in the table, and where they are.
     """
-    test = None if test is None else str(full_path(test))
+    if test is not None and not is_address(test):
+        test = str(full_path(test))
     runs = []
     for (model, weights), name in zip(models.items(), folder_names([*models]), strict=True):
         for fold in range(1, folds + 1) if folds else [None]:
