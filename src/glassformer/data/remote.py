@@ -13,6 +13,7 @@ import re
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import urlsplit
 
 from glassformer.durable import replacing
 from glassformer.errors import ConfigError, InputError, check_installed
@@ -33,8 +34,10 @@ def fetch(address: str) -> Path:
 
     try:
         system, path = fsspec.core.url_to_fs(address)
-        if system.isfile(path):
-            files = {PurePosixPath(path).name: path}
+        single = system.info(path)["type"] == "file"
+        if single:  # after the name, a web address may have a query
+            name = PurePosixPath(urlsplit(path).path if "://" in path else path).name
+            files = {name: path}
         else:
             start = path.rstrip("/") + "/"
             files = {name.removeprefix(start): name for name in sorted(system.find(path))}
@@ -50,14 +53,15 @@ def fetch(address: str) -> Path:
             f"{address}: {' '.join(str(error).split())}: pip install 'glassformer[remote]' has "
             "what s3:// and https:// need"
         ) from None
-    except FileNotFoundError:
-        raise InputError(f"File not found: {address}") from None
+    except FileNotFoundError as error:
+        why = f" ({error.__cause__})" if isinstance(error.__cause__, OSError) else ""
+        raise InputError(f"File not found: {address}{why}") from None
     except Exception as error:  # each kind of storage raises its own
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(f"{address}: cannot be read: {reason:.300}") from None
     if not files:
         raise InputError(f"File not found: {address}")
-    return folder / next(iter(files)) if system.isfile(path) else folder
+    return folder / next(iter(files)) if single else folder
 
 
 def _copy(system: Any, source: str, folder: Path, name: str, address: str) -> None:
