@@ -51,6 +51,7 @@ function wordOf(swap) {
 }
 
 function build(app) {
+  const sweep = sweeper(app);
   const left = el("section", { class: "card change", "aria-label": "Change something" });
   const tools = el("div", { class: "tools" });
   const cells = matrix({ name: "Difference of weights: rows look, columns are looked at", pick: (row) => app.update({ query: row }), say: signed });
@@ -66,7 +67,6 @@ function build(app) {
     el("p", { text: "A trace holds one run as it was. Open its model in the studio." }));
   const node = el("div", { class: "page-lab" }, fixed, left, centre, right);
   const shown = { rows: [], columns: [], bytes: new Uint8Array() };
-  const sweep = sweeper(app);
   const time = { past: [], future: [], now: null, text: null };
 
   app.undo = () => travel(time.past, time.future);
@@ -99,8 +99,10 @@ function build(app) {
     const other = state.donor ? await api.run(model.id, state.donor, "", [], app.saved()).catch((error) => error) : null;
     if (!fresh()) return;
     swap(left, ...controls(app, other));
+    sweep.node.remove();
     if (other && !(other instanceof Error) && model.predicts_tokens && answerAt(app) >= 0) {
-      left.append(sweep.node);
+      left.append(el("div", { class: "buttons" }, sweep.button));
+      centre.append(sweep.node);
       await sweep.show(before ?? run, other, sideOf(state), answerAt(app), fresh);
       if (!fresh()) return;
     }
