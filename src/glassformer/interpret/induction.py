@@ -44,7 +44,7 @@ class AttentionOnly:
 
 SMALL = AttentionOnly()
 # For text by the tokenizer of gf-decoder: minutes on a GPU.
-TEXT = AttentionOnly(vocab_size=6144, width=256, heads=8, length=512, texts=64, steps=3000, lr=2e-3)
+TEXT = AttentionOnly(vocab_size=6144, width=256, heads=8, length=512, texts=64, steps=2000, lr=2e-3)
 
 
 def build_attention_only(how: AttentionOnly, depth: int, seed: int = 0) -> Model:
@@ -120,7 +120,7 @@ def induction_in_text(
             paper=PAPER,
             published="about −0.4 nats with two layers and more",
             ours=f"{drops[0]:.2f} and {drops[1]:.2f} nats",
-            holds=drops[1] < min(0, drops[0]),
+            holds=drops[1] < min(0, drops[0] - 0.1),
         ),
         _prefix_effect(scores),
     ]
