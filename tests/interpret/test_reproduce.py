@@ -10,7 +10,6 @@ import torch
 import glassformer as gf
 from commands import glassformer
 from folders import one_line, tiny
-from glassformer.cli.reproduce import NAMES as IN_HELP
 from glassformer.data.readers.alignments import Gold
 from glassformer.errors import ConfigError, InputError
 from glassformer.interpret import grokking as addition
@@ -18,7 +17,6 @@ from glassformer.interpret import induction as copying
 from glassformer.interpret.gpt2_effects import NAMES, greater_than, indirect_objects
 from glassformer.interpret.grokking import build_addition, cosines, grokking
 from glassformer.interpret.induction import induction, induction_in_text
-from glassformer.interpret.reproduce import NAMES as EFFECTS
 from glassformer.interpret.reproduce import reproduce
 from glassformer.interpret.word_alignment import in_order, word_alignments
 from glassformer.text.training import train_tokenizer
@@ -61,10 +59,6 @@ def test_effects_of_gpt2_need_a_decoder_and_a_known_name() -> None:
     with pytest.raises(ConfigError) as caught:
         list(reproduce(["heads", "magic"]))
     one_line(caught.value, "'magic'", "greater_than")
-
-
-def test_the_help_names_all_effects() -> None:
-    assert IN_HELP == EFFECTS
 
 
 def test_without_hand_alignments_there_is_one_line_about_them() -> None:

@@ -180,6 +180,6 @@ def grokking(
             paper=NANDA,
             published="modulo 113: the frequencies 14, 35, 41, 42 and 52",
             ours=f"{100 * run.explained:.0f} %, the frequencies {waves}",
-            holds=run.explained > 0.8,
+            holds=run.explained > 0.5,
         ),
     ]

@@ -44,7 +44,9 @@ class AttentionOnly:
 
 SMALL = AttentionOnly()
 # For text by the tokenizer of gf-decoder: minutes on a GPU.
-TEXT = AttentionOnly(vocab_size=6144, width=256, heads=8, length=512, texts=64, steps=2000, lr=2e-3)
+TEXT = AttentionOnly(
+    vocab_size=6144, width=256, heads=8, length=512, texts=16, steps=12_000, lr=1e-3
+)
 
 
 def build_attention_only(how: AttentionOnly, depth: int, seed: int = 0) -> Model:
@@ -111,7 +113,7 @@ def induction_in_text(
         model = build_attention_only(how, depth, seed).to(device)
         draw = torch.Generator().manual_seed(seed)
         _train(model, how, lambda draw=draw: _passages(train, how, how.texts, draw), on_step)
-        passages = _passages(valid, how, 16 * how.texts, torch.Generator().manual_seed(1))
+        passages = _passages(valid, how, 64 * how.texts, torch.Generator().manual_seed(1))
         drops.append(_late_loss(model, passages.split(how.texts)))
         scores.append(prefix_matching(model, how))
     return [

@@ -35,7 +35,7 @@ export async function causeOf(app) {
 function build(app) {
   const tools = el("div", { class: "tools" });
   const form = el("div", { class: "tools" });
-  const mute = el("section", { class: "card none", role: "note" });
+  const mute = el("section", { class: "card none", role: "note", hidden: true });
   const cards = el("div", { class: "sheets" });
   const node = el("div", { class: "page-causes" }, tools, form, mute, cards);
 

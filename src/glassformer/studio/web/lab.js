@@ -51,7 +51,6 @@ function wordOf(swap) {
 }
 
 function build(app) {
-  const sweep = sweeper(app);
   const left = el("section", { class: "card change", "aria-label": "Change something" });
   const tools = el("div", { class: "tools" });
   const cells = matrix({ name: "Difference of weights: rows look, columns are looked at", pick: (row) => app.update({ query: row }), say: signed });
@@ -62,6 +61,7 @@ function build(app) {
   const still = el("p", { class: "quiet still", hidden: true });
   const early = el("p", { class: "quiet early", role: "note", hidden: true });
   const centre = el("section", { class: "card cells", "aria-label": "What changes in the picture" }, tools, still, early, fit, el("div", { class: "foot" }, readout, scale), moved);
+  const sweep = sweeper(app, centre);
   const right = el("div", { class: "right" });
   const fixed = el("section", { class: "card none" }, el("h2", { text: "Nothing can be changed here" }),
     el("p", { text: "A trace holds one run as it was. Open its model in the studio." }));
@@ -102,7 +102,6 @@ function build(app) {
     sweep.node.remove();
     if (other && !(other instanceof Error) && model.predicts_tokens && answerAt(app) >= 0) {
       left.append(el("div", { class: "buttons" }, sweep.button));
-      centre.append(sweep.node);
       await sweep.show(before ?? run, other, sideOf(state), answerAt(app), fresh);
       if (!fresh()) return;
     }

@@ -6,8 +6,8 @@ import { el, swap, visible } from "./dom.js";
 import { matrix } from "./matrix.js";
 import { changeOf, diverging, signed, signedLegend } from "./signed.js";
 
-/** A button, and the heat map for a wide place: layers × tokens; a click applies that patch. */
-export function sweeper(app) {
+/** A button, and the heat map in its holder: layers × tokens; a click applies that patch. */
+export function sweeper(app, holder) {
   let asked = ""; // the sweep that was asked for: it is computed on demand only
   let side = "";
   const cells = matrix({ name: "Recovered by each patch: rows are tokens, columns are layers", say: signed,
@@ -26,8 +26,8 @@ export function sweeper(app) {
     side = at;
     const path = `runs/${base.run}/sweep/${other.run}/${side}/${token}`;
     button.onclick = () => { asked = path; app.update({}); };
-    node.hidden = asked !== path;
-    if (node.hidden) return;
+    if (asked !== path) return;
+    holder.append(node);
     const sweep = await api.json(path).catch((error) => { if (error.status !== 400) throw error; return error; });
     if (!fresh()) return;
     [fit.hidden, scale.hidden] = Array(2).fill(sweep instanceof Error);
