@@ -52,7 +52,7 @@ def test_what_is_shown_is_the_servers(
     shown = page.evaluate(EXACT, rows)
     assert cells == shown and set(names) <= set(cells)
     assert page.locator(".drawn polyline").count() == len(said["curves"])
-    assert page.locator(".drawn line.edge").count() == len(said["edges"])
+    assert page.locator(".drawn path.edge").count() == len(said["edges"])
     texts = page.locator(".drawn .edge ~ text").all_text_contents()
     assert texts == [node["name"] for node in said["nodes"]]
     assert bool(said["edges"]) == (kind == "circuit")
@@ -70,7 +70,7 @@ def test_a_method_is_chosen_and_a_sentence_written(
     box = page.get_by_label("another sentence")
     box.fill(OTHER)
     box.press("Tab")
-    expect(page.locator(".drawn line.edge").first).to_be_attached()
+    expect(page.locator(".drawn path.edge").first).to_be_attached()
     page.get_by_role("button", name="edges after").click()
     expect(page).to_have_url(re.compile("ed=21"))
     box.fill("one word")

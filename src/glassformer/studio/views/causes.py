@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from glassformer.errors import InputError
-from glassformer.glass import predictions
 from glassformer.glass.lens import output_side
 from glassformer.interpret import (
     edge_effects,
@@ -17,6 +16,7 @@ from glassformer.interpret import (
     word_vectors,
 )
 from glassformer.interpret.circuits import Circuit
+from glassformer.interpret.contrast import Contrast
 from glassformer.interpret.split import Node
 from glassformer.loaded import Model, record
 from glassformer.studio.cause_schemas import (
@@ -30,7 +30,9 @@ from glassformer.studio.jobs import Report
 from glassformer.studio.page_schemas import Sheet
 from glassformer.studio.runs import RecordedRun
 from glassformer.studio.samples import ServedModel, samples
+from glassformer.studio.schemas import Token
 from glassformer.studio.tokenization import tokenize
+from glassformer.studio.views.predictions import readable
 from glassformer.studio.views.python import cause_code
 
 LENS_STEPS = 40
@@ -57,11 +59,12 @@ def explained(
 def _input(request: CauseRequest, run: RecordedRun) -> Answer:
     model, method, token = run.loaded_model, request.method, request.token
     result = input_attribution(model, run.inputs, method=method, position=token)
-    first, second = result.contrast.words
+    first, second = _words(result.contrast)
+    tokens: dict[str, list[Token]] = {str(name): row for name, row in run.tokens.items()}
     rows: list[list[str | float | None]] = [
-        [word, score]
+        [token.text, score]
         for stack, scores in result.scores.items()
-        for word, score in zip(result.contrast.side(stack), scores.tolist(), strict=True)
+        for token, score in zip(tokens[stack], scores.tolist(), strict=True)
     ]
     control, curve = result.random_weight_control(), result.deletion_curve()
     gap = "this method has none" if result.gap is None else f"{result.gap:.1%}".replace("%", " %")
@@ -101,7 +104,7 @@ def _circuit(request: CauseRequest, run: RecordedRun, other: RecordedRun | None)
         corrupted = (other.inputs[0], run.inputs[1])  # both with the same translation so far
     effects = edge_effects(run.loaded_model, run.inputs, corrupted, position=request.token)
     circuit = effects.circuit(min(request.edges, len(effects.edges)))
-    count, (first, second) = len(circuit.edges), effects.clean.words
+    count, (first, second) = len(circuit.edges), _words(effects.clean)
     control = effects.random_weight_control(count)
     title = f"{count} of {len(effects.edges)} edges: faithfulness {circuit.faithfulness:.2f}"
     facts: list[list[str | float | None]] = [
@@ -133,16 +136,15 @@ def _circuit(request: CauseRequest, run: RecordedRun, other: RecordedRun | None)
 def _graph(circuit: Circuit) -> tuple[list[CauseNode], list[CauseEdge]]:
     """The connected edges, with the embedding at the bottom and the logits on top."""
     edges = circuit.connected
-    found = {node for edge in edges for node in (edge.writer, edge.reader)}
-    levels: dict[tuple[int, int, int], list[Node]] = {}
-    for node in sorted(found, key=_level):
-        levels.setdefault(_level(node), []).append(node)
+    parts = {node for edge in edges for node in (edge.writer, edge.reader)}
+    levels = sorted({_level(node) for node in parts})
+    columns = sorted({_column(node) for node in parts})
     nodes, numbers = [], {}
-    for level, row in enumerate(levels.values()):
-        for place, node in enumerate(sorted(row)):
-            numbers[node] = len(nodes)
-            y = 1 - level / max(1, len(levels) - 1)
-            nodes.append(CauseNode(name=str(node), x=(place + 0.5) / len(row), y=y))
+    for node in sorted(parts, key=lambda node: (_level(node), node)):
+        numbers[node] = len(nodes)
+        x = (columns.index(_column(node)) + 0.5) / len(columns)
+        y = 1 - levels.index(_level(node)) / max(1, len(levels) - 1)
+        nodes.append(CauseNode(name=str(node), x=x, y=y))
     return nodes, [
         CauseEdge(writer=numbers[each.writer], reader=numbers[each.reader], effect=each.effect)
         for each in edges
@@ -153,6 +155,11 @@ def _level(node: Node) -> tuple[int, int, int]:
     """The order of computation: encoder, decoder; layers; heads, cross attention, MLP."""
     kinds = ("embedding", "head", "cross_head", "mlp", "logits")
     return (node.stack != "encoder", node.layer, kinds.index(node.kind))
+
+
+def _column(node: Node) -> tuple[bool, int]:
+    """Heads stand by their numbers, MLPs to their right, embeddings and logits to their left."""
+    return (node.kind == "mlp", -1 if node.head is None else node.head)
 
 
 def _steer(request: CauseRequest, run: RecordedRun) -> Answer:
@@ -169,13 +176,15 @@ def _steer(request: CauseRequest, run: RecordedRun) -> Answer:
     if not 0 <= request.token < len(traces[0].tokens):
         last = len(traces[0].tokens) - 1
         raise InputError(f"token {request.token}: this text has tokens 0 to {last}")
-    before, after = (predictions(model, trace, top_k=TOP) for trace in traces)
-    rows: list[list[str | float | None]] = []
-    for rank in range(TOP):
-        row: list[str | float | None] = []
-        for each in (before, after):
-            row += [each.words[request.token][rank], float(each.probabilities[request.token][rank])]
-        rows.append(row)
+    chances = [trace["logits"][request.token].softmax(-1).topk(TOP) for trace in traces]
+    rows: list[list[str | float | None]] = [
+        [
+            cell
+            for best in chances
+            for cell in (readable(model, int(best.indices[rank])), float(best.values[rank]))
+        ]
+        for rank in range(TOP)
+    ]
     title = f"before “{rows[0][0]}”, steered “{rows[0][2]}”"
     text = f"The mean of the first texts minus the mean of the others, times {request.strength:g}, "
     text += f"is added to the output of layer {request.layer} at every token."
@@ -239,7 +248,7 @@ def _lens(request: CauseRequest, run: RecordedRun, texts: list[str], report: Rep
     )
     plain, tuned = (each.distances(model, held).tolist() for each in (logit_lens(model), lens))
     title = f"Trained for {LENS_STEPS} steps on {len(train)} texts"
-    text = f"KL(model ‖ lens) in nats, of {len(held)} other texts."
+    text = f"KL(model ‖ lens) in nats, of texts that it was not trained on ({len(held)})."
     rows: list[list[str | float | None]] = [
         [f"{layer}", *pair] for layer, pair in enumerate(zip(plain, tuned, strict=True))
     ]
@@ -261,6 +270,11 @@ def _one_stack(run: RecordedRun, name: str) -> Model:
     if run.trace.source_tokens:
         raise InputError(f"{name} is for models of one stack: choose an encoder or a decoder")
     return run.loaded_model
+
+
+def _words(contrast: Contrast) -> tuple[str, str]:
+    model = contrast.model
+    return readable(model, contrast.answer), readable(model, contrast.other)
 
 
 def _lines(text: str) -> list[str]:

@@ -10,7 +10,6 @@ import { intoSight, strip } from "./tokens.js";
 
 const KINDS = [["input", "words"], ["circuit", "circuit"], ["steer", "steering"], ["probe", "probe"], ["lens", "tuned lens"]];
 const METHODS = ["integrated_gradients", "gradient_x_input", "occlusion", "value_zeroing", "attention_rollout"];
-const [NODE, LEVEL] = [124, 64]; // room of a node, in CSS pixels
 
 export const causes = {
   id: "causes",
@@ -23,7 +22,7 @@ export const causes = {
 
 const sideIn = ({ state, model }) => sideOf({ state: { ...state, side: "" }, model });
 
-/** What the method says of the run without changes. */
+/** Of the run without changes. */
 export async function causeOf(app) {
   const { state: { cause, method, towards, away, layer, strength, labelled, texts, donor, edges }, state, model } = app;
   const run = app.before ?? app.run;
@@ -84,16 +83,16 @@ function pictures({ places, curves, nodes, edges, conclusion }, wide) {
   ];
 }
 
-/** Nodes in the order of computation, from the bottom up; a thick edge has a large effect. */
+/** From the bottom up; a thick edge has a large effect, a long one is bent. */
 function graph(nodes, edges, label, wide) {
-  const levels = [...Map.groupBy(nodes, ({ y }) => y).values()].map((each) => each.length);
-  const [room, high] = [Math.max(wide, NODE * Math.max(...levels)), LEVEL * (levels.length - 1) + 40];
+  const [columns, rows] = ["x", "y"].map((name) => new Set(nodes.map((each) => each[name])).size);
+  const [room, high] = [Math.max(wide, 124 * columns), 64 * rows - 24];
   const most = Math.max(...edges.map(({ effect }) => Math.abs(effect)), 1e-9);
   const at = ({ x, y }) => [x * room, 20 + y * (high - 40)];
   return svg("svg", { class: "chart", role: "img", "aria-label": `Graph: ${label}`, width: room, height: high },
     ...edges.map(({ writer, reader, effect }) => {
       const [[x1, y1], [x2, y2]] = [nodes[writer], nodes[reader]].map(at);
-      return svg("line", { class: `edge ${effect > 0 ? "s1" : "s0"}`, x1, y1: y1 - 10, x2, y2: y2 + 10, "stroke-width": (0.6 + 5 * Math.abs(effect) / most).toFixed(1) });
+      return svg("path", { class: `edge ${effect > 0 ? "s1" : "s0"}`, d: `M${x1} ${y1 - 10}Q${(x1 + x2) / 2 + (y1 - y2) / 4} ${(y1 + y2) / 2} ${x2} ${y2 + 10}`, "stroke-width": 0.6 + 5 * Math.abs(effect) / most });
     }),
     ...nodes.map((each) => svg("text", { x: at(each)[0], y: at(each)[1] + 4, "text-anchor": "middle", text: visible(each.name) })));
 }
