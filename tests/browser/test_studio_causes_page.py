@@ -58,6 +58,7 @@ def test_what_is_shown_is_the_servers(
     assert bool(said["edges"]) == (kind == "circuit")
 
 
+@pytest.mark.slow
 def test_a_method_is_chosen_and_a_sentence_written(
     toys: Server, open_page: Callable[..., Page]
 ) -> None:
@@ -96,7 +97,8 @@ def test_an_error_of_the_server_is_shown(
     expect(page.locator("#trouble")).to_have_text("out of order")
 
 
-@pytest.mark.parametrize("kind", mostly_slow(["circuit", *list(FIELDS)[2:]]))
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FIELDS)
 def test_a_small_screen(toys: Server, open_page: Callable[..., Page], kind: str) -> None:
     page = opened(toys, open_page, kind, width=390, height=844)
     settle(page)

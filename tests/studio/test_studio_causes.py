@@ -8,6 +8,7 @@ from glassformer.interpret import (
     input_attribution,
     word_vectors,
 )
+from sampling import mostly_slow
 
 MASK, OTHER = "I deposited [MASK] in the bank.", "I ate [MASK] in the bank."
 LABELLED = "I x\nate y\nthe x\nbank y\n\n" * 6
@@ -35,7 +36,7 @@ def numbers(sheet, column=1):
     return [row[column] for row in sheet["rows"]]
 
 
-@pytest.mark.parametrize(("model", "token"), [(0, 3), (1, 2), (2, 0)])
+@pytest.mark.parametrize(("model", "token"), mostly_slow([(2, 0), (0, 3), (1, 2)]))
 def test_the_scores_of_words_with_their_checks(ask, served, model, token):
     answer = ask("input", model=model, token=token)
     names = executed(answer)
@@ -73,6 +74,7 @@ def test_a_circuit_is_a_graph(ask, run):
     assert len({(node["x"], node["y"]) for node in nodes}) == len(nodes)
 
 
+@pytest.mark.slow
 def test_a_circuit_of_a_translator_keeps_the_translation(ask, run):
     other = run(2, "The dog sat on the mat")["run"]
     answer = ask("circuit", model=2, token=1, other=other, edges=400)
@@ -102,6 +104,7 @@ def test_a_probe_of_each_layer(ask, served):
     assert [each.accuracy for each in executed(answer)["probes"]] == [p.accuracy for p in probes]
 
 
+@pytest.mark.slow
 def test_a_lens_is_trained(ask, served):
     texts = ["I ate the apple.", "I sat by the river bank.", "I deposited the money."]
     answer = ask("lens", texts="\n".join(texts))

@@ -62,7 +62,7 @@ function fields(app) {
   const change = (name) => (value) => app.update({ [name]: value });
   const box = (name, label, placeholder) => el("label", { class: "field" }, label,
     el("textarea", { placeholder, spellcheck: "false", asks: true, text: state[name], on: { change: ({ target }) => change(name)(target.value) } }));
-  const steps = (name, most, least = 0) => stepper(name, Math.min(most, state[name]), most, change(name), least);
+  const steps = (name, most, least = 0) => stepper(name, Math.min(most, state[name]), most, change(name), least, () => true);
   return {
     input: () => [select(METHODS.map((each) => [each, each.replaceAll("_", " ")]), state.method, change("method"), { "aria-label": "Scores by", asks: true })],
     circuit: () => [box("donor", "another sentence", "as many tokens, other words"), steps("edges", 999, 1)],
