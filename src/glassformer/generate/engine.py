@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import InputError
+from glassformer.generate.compiled import CompiledSteps
 from glassformer.generate.cuda_graphs import Step, StepGraphs
 from glassformer.generate.prefixes import PrefixStore
 from glassformer.model import Batch, Cache, Sequences, Visitor
@@ -32,12 +33,13 @@ class Engine:
         memory_capacity: the most tokens of a translation model's source
         beams: neighbouring slots that belong to one text and share its source
         visitor: sees, and may change, every step; without one, a GPU replays CUDA graphs
-        compiled: fuse the kernels of a step with torch.compile, on a GPU (about a minute, once)
+        compiled: fuse the kernels of a step with torch.compile (about a minute, once); it needs a
+            C++ compiler on a CPU, and there it is for long or many texts
         kept: the engine is used for further calls, so it does not shrink at the end of one
         prefixes: prompts that begin like earlier ones are read from there on; not with sources
     """
 
-    captures: ClassVar[bool] = True  # a GPU records its steps as CUDA graphs
+    captures: ClassVar[bool] = True  # its steps have static shapes: a GPU records CUDA graphs
 
     def __init__(
         self,
@@ -62,23 +64,28 @@ class Engine:
         self.sources = [0] * (slots // beams)  # the length of each source
         self.free = set(range(slots))
         # Beams fork and end at every step: they would need a new graph each time.
-        captured = self.device.type == "cuda" and visitor is None and beams == 1 and self.captures
-        if compiled and not captured:
-            raise InputError("compiled = True: only a GPU compiles its steps: leave it out")
+        repeats = visitor is None and beams == 1 and self.captures
+        captured = self.device.type == "cuda" and repeats
+        if compiled and not repeats:
+            raise InputError("compiled = True: not with beams or a visitor: leave it out")
         step: Step = self._step
         # With one text a matrix product is a reduction, which fuses with its neighbours.
-        if compiled:
+        if compiled and captured:
             step = torch.compile(
                 step, fullgraph=True, options={"coordinate_descent_tuning": slots == 1}
             )
-        self._graphs = StepGraphs(step) if captured else None
-        self.shrinks = not (captured or kept)
+        self._graphs: StepGraphs | CompiledSteps | None = None
+        if captured:
+            self._graphs = StepGraphs(step)
+        elif compiled:
+            self._graphs = CompiledSteps(step)
+        self.shrinks = not (captured or kept or compiled)
         self._weights = _addresses(task)
         self._set_sources()
 
     @property
     def uses_cuda_graphs(self) -> bool:
-        return self._graphs is not None
+        return isinstance(self._graphs, StepGraphs)
 
     @property
     def slots(self) -> int:
