@@ -195,6 +195,6 @@ def test_a_folder_that_makes_no_sense(data, line):
 def test_tokens_of_a_folder_are_tokens_of_its_model(tmp_path):
     speaker("bpe").save(tmp_path)
     (tmp_path / "generation_config.json").write_text('{"eos_token_id": [1, 4000]}')
-    with pytest.raises(gf.GlassformerError, match="config.json: eos_token_id: 4000 is not a"):
+    with pytest.raises(gf.GlassformerError, match=r"config\.json: eos_token_id: 4000 is not a"):
         gf.load(tmp_path).generate("The cat")
     assert gf.load(tmp_path).generate("The cat", eos_token_id=1, max_new_tokens=1)

@@ -207,6 +207,8 @@ def test_own_routes_explain_themselves(server) -> None:
 
 def test_the_client_tries_again_when_the_queue_was_full() -> None:
     """The model is held until the client was refused; `Retry-After` says when it returns."""
+    import openai
+
     host = Host({"gf-encoder": "gf-encoder"}, options=HostOptions(queue_tokens=8))
     host.load("gf-encoder")
     scheduler, go = host.models["gf-encoder"].scheduler, threading.Event()

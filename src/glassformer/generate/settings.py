@@ -241,7 +241,9 @@ class Settings(Named):
                 )
         single = {ids[0] for ids in self.bad_words_ids if len(ids) == 1}
         if len((single - set(self.eos_token_id)) | set(self.suppress_tokens)) == vocab:
-            raise ConfigError(f"{source}bad_words_ids and suppress_tokens forbid every token: allow one")
+            raise ConfigError(
+                f"{source}bad_words_ids and suppress_tokens forbid every token: allow one"
+            )
         if self.num_beams * vocab > MOST_CHOICES:
             raise ConfigError(
                 f"num_beams = {self.num_beams} with a vocabulary of {vocab} tokens is a choice "
