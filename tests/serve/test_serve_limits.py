@@ -227,4 +227,7 @@ def test_bodies_that_cannot_be_read_and_the_icon(shared) -> None:
     ]:  # fmt: skip
         answer = http.post("/translate", content=content, headers={"content-type": kind})
         assert answer.status_code == 400 and "neither a JSON object" in answer.json()["error"]
+    for path, status in (("/embed", 422), ("/fill", 400)):
+        answer = http.post(path, content=b"\xff", headers={"content-type": "application/json"})
+        assert answer.status_code == status and "parsing the body" in answer.json()["error"]
     assert http.get("/icon.svg").headers["content-type"] == "image/svg+xml"

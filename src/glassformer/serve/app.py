@@ -74,9 +74,11 @@ def _add_error_handlers(app: FastAPI) -> None:
         return response(request, UNREADABLE.get(request.url.path, 400), line)
 
     def http_error(request: Request, error: HTTPException) -> Response:
-        headers = dict(error.headers or {})
-        content = error_body(request.url.path, error.status_code, str(error.detail).lower())
-        return JSONResponse(content, error.status_code, headers)
+        path, status = request.url.path, error.status_code
+        if status == 400:  # a body that is not text
+            status = UNREADABLE.get(path, 400)
+        content = error_body(path, status, str(error.detail).lower())
+        return JSONResponse(content, status, dict(error.headers or {}))
 
     def internal_error(request: Request, error: Exception) -> Response:
         LOG.error("internal error", exc_info=error)

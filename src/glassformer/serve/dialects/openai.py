@@ -42,7 +42,7 @@ from glassformer.serve.work import LATE, GenerationWork
 from glassformer.text import Tokenizer
 
 STREAM: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+    200: {"content": {"text/event-stream": {"schema": {"description": "Events, then [DONE]."}}}}
 }
 COMPLETION_TOKENS = 16  # if the client does not choose, as with OpenAI
 
