@@ -28,7 +28,6 @@ PLACES = [
     ("pooling", {"pool": "variants"}, ".pooled"),
     ("toy", {}, ".sheet"),
     ("causes", {}, ".sheet"),
-    ("causes", {"why": "lens"}, ".sheet, .none:not([hidden])"),
 ]
 WRITERS = ("translate", "generate")  # pages of models that write
 BYTES = (

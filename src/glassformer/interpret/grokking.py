@@ -121,8 +121,9 @@ def train_addition(
 def addition_logits(model: Model, modulus: int) -> Tensor:  # (p, p, p)
     """The logits of each c, for all pairs a, b."""
     pairs = torch.arange(modulus**2, device=model.device)
-    logits = model(_questions(pairs, modulus)).logits[:, :modulus]
-    return logits.unflatten(0, (modulus, modulus)).float().cpu()
+    logits: Tensor = model(_questions(pairs, modulus)).logits[:, :modulus].float().cpu()
+    by_pair: Tensor = logits.unflatten(0, (modulus, modulus))
+    return by_pair
 
 
 def cosines(logits: Tensor, count: int = KEY_FREQUENCIES) -> tuple[list[int], float]:

@@ -7,7 +7,7 @@ induction heads".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -78,7 +78,7 @@ def induction(
     for depth in (1, 2):
         model = build_attention_only(how, depth, seed).to(device)
         draw = torch.Generator().manual_seed(seed)
-        _train(model, how, lambda draw=draw: repeating(how, how.texts, draw)[0], on_step)
+        _train(model, how, (repeating(how, how.texts, draw)[0] for _ in range(how.steps)), on_step)
         drops.append(_repeated_loss(model, how))
         scores.append(prefix_matching(model, how))
     return [
@@ -112,7 +112,9 @@ def induction_in_text(
     for depth in (1, 2):
         model = build_attention_only(how, depth, seed).to(device)
         draw = torch.Generator().manual_seed(seed)
-        _train(model, how, lambda draw=draw: _passages(train, how, how.texts, draw), on_step)
+        _train(
+            model, how, (_passages(train, how, how.texts, draw) for _ in range(how.steps)), on_step
+        )
         passages = _passages(valid, how, 64 * how.texts, torch.Generator().manual_seed(1))
         drops.append(_late_loss(model, passages.split(how.texts)))
         scores.append(prefix_matching(model, how))
@@ -151,7 +153,7 @@ def _passages(tokens: Tensor, how: AttentionOnly, count: int, draw: torch.Genera
 
 
 def _train(
-    model: Model, how: AttentionOnly, texts: Callable[[], Tensor], on_step: OnStep | None
+    model: Model, how: AttentionOnly, batches: Iterable[Tensor], on_step: OnStep | None
 ) -> None:
     """A tenth of the steps with a rising learning rate, then a falling one."""
     weights = [p for p in model.parameters() if p.requires_grad]
@@ -161,9 +163,9 @@ def _train(
     )
     kind = model.device.type
     model.train()
-    for step in range(how.steps):
+    for step, texts in enumerate(batches):
         with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
-            loss = _losses(model, texts()).mean()
+            loss = _losses(model, texts).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -181,7 +183,8 @@ def _losses(model: Model, texts: Tensor) -> Tensor:  # (B, T) → (B, T − 1)
     labels = row.roll(-1)
     labels[length - 1 :: length] = -100  # nothing follows the last token of a text
     losses = F.cross_entropy(model(Batch(row, sequences)).logits, labels, reduction="none")
-    return losses.unflatten(0, texts.shape)[:, :-1]
+    by_text: Tensor = losses.unflatten(0, texts.shape)
+    return by_text[:, :-1]
 
 
 @torch.no_grad()

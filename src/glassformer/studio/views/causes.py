@@ -139,7 +139,8 @@ def _graph(circuit: Circuit) -> tuple[list[CauseNode], list[CauseEdge]]:
     parts = {node for edge in edges for node in (edge.writer, edge.reader)}
     levels = sorted({_level(node) for node in parts})
     columns = sorted({_column(node) for node in parts})
-    nodes, numbers = [], {}
+    nodes: list[CauseNode] = []
+    numbers: dict[Node, int] = {}
     for node in sorted(parts, key=lambda node: (_level(node), node)):
         numbers[node] = len(nodes)
         x = (columns.index(_column(node)) + 0.5) / len(columns)
@@ -201,7 +202,9 @@ def _steer(request: CauseRequest, run: RecordedRun) -> Answer:
 
 
 def _probe(request: CauseRequest, run: RecordedRun) -> Answer:
-    model, sentences, labels = _one_stack(run, "probing"), [[]], []
+    model = _one_stack(run, "probing")
+    sentences: list[list[str]] = [[]]
+    labels: list[str] = []
     for number, line in enumerate(request.labelled.splitlines(), 1):
         match line.split():
             case []:
