@@ -78,7 +78,7 @@ def gpt_ways(folder: Path, new: int, compiled: bool) -> dict[str, Way]:
     ways: dict[str, Way] = {}
     for name, model in our_models(folder).items():
         engines = {"glassformer": None}
-        if compiled:
+        if compiled and name == "float32":
             engines["compiled"] = model.engine(1, len(prompt) + new, compiled=True)
         for title, engine in engines.items():
             ways[f"{title} {name}"] = lambda model=model, engine=engine: len(

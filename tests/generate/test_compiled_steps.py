@@ -26,17 +26,27 @@ def task() -> Task:
     return task.eval()
 
 
-def test_beams_are_not_compiled(task: Task) -> None:
+def test_beams_and_rounded_weights_are_not_compiled(task: Task) -> None:
     with pytest.raises(InputError, match="compiled = True: not with beams"):
         Engine(task, slots=4, capacity=9, beams=2, compiled=True)
+    rounded = copy.deepcopy(task)
+    quantize(rounded, "int8")
+    with pytest.raises(InputError, match="compiled = True: the weights are int8"):
+        Engine(rounded, slots=1, capacity=9, compiled=True)
+
+
+def test_without_a_compiler_the_engine_is_refused(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(InputError, match=r"there is no C\+\+ compiler: install g\+\+"):
+        Engine(task, slots=1, capacity=9, compiled=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "texts"), [(None, 1), ("int8", 1), ("int8", 3)])
-def test_the_same_as_without_compilation(task: Task, method: str | None, texts: int) -> None:
-    task = copy.deepcopy(task)
-    if method is not None:
-        quantize(task, method)
+@pytest.mark.parametrize("texts", [1, 3])
+def test_the_same_as_without_compilation(task: Task, texts: int) -> None:
     room = {"slots": texts, "capacity": 90}
     compiled, plain = Engine(task, **room, compiled=True), Engine(task, **room)
     assert not compiled.uses_cuda_graphs and not compiled.shrinks

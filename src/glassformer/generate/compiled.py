@@ -15,6 +15,8 @@ from torch import Tensor
 from glassformer.errors import InputError
 from glassformer.generate.cuda_graphs import Step, rounded_reach
 from glassformer.model import Cache
+from glassformer.tasks import Task
+from glassformer.tasks.quantize import quantization
 
 COMPILERS = ("g++", "clang++", "c++", "cl")
 
@@ -22,7 +24,9 @@ COMPILERS = ("g++", "clang++", "c++", "cl")
 class CompiledSteps:
     """Compiled at the first step, and once more when the cache has outgrown its first 64 tokens."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: Step, task: Task) -> None:
+        if (method := quantization(task)) is not None:
+            raise InputError(f"compiled = True: the weights are {method}: leave it out")
         if not any(map(shutil.which, (os.environ.get("CXX", "c++"), *COMPILERS))):
             raise InputError(
                 "compiled = True: there is no C++ compiler: install g++, or leave it out"

@@ -34,7 +34,7 @@ class Engine:
         beams: neighbouring slots that belong to one text and share its source
         visitor: sees, and may change, every step; without one, a GPU replays CUDA graphs
         compiled: fuse the kernels of a step with torch.compile (about a minute, once); it needs a
-            C++ compiler on a CPU, and there it is for long or many texts
+            C++ compiler on a CPU, and weights that are not quantized
         kept: the engine is used for further calls, so it does not shrink at the end of one
         prefixes: prompts that begin like earlier ones are read from there on; not with sources
     """
@@ -78,7 +78,7 @@ class Engine:
         if captured:
             self._graphs = StepGraphs(step)
         elif compiled:
-            self._graphs = CompiledSteps(step)
+            self._graphs = CompiledSteps(step, task)
         self.shrinks = not (captured or kept or compiled)
         self._weights = _addresses(task)
         self._set_sources()
