@@ -3,14 +3,18 @@
 python benchmarks/causes.py [--tiny] [--cuda]
 
 The sweep of all heads is compared with patching them one by one through `gf.record`, in the same
-run. Each is computed once before it is timed. Peak memory is that of integrated gradients on a GPU,
+run, and with TransformerLens on the same weights, if it is installed (`pip install
+transformer-lens`): in turns, and the shortest time of each. Each is computed once before it is
+timed. Peak memory is that of integrated gradients on a GPU,
 and of the whole process on a CPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import resource
+import tempfile
 import time
 from collections.abc import Callable
 
@@ -48,6 +52,46 @@ def one_by_one(model: gf.Model, clean: list[int], corrupted: list[int]) -> None:
             gf.record(model, corrupted, keep="logits", edit={name: change})
 
 
+def beside_transformer_lens(
+    sizes: dict[str, int], clean: list[int], corrupted: list[int], turns: int = 3
+) -> None:
+    """The sweep of all heads by both libraries, on the same weights of GPT-2's architecture."""
+    from transformer_lens import patching
+    from transformer_lens.model_bridge import TransformerBridge
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=sizes["vocab_size"], n_embd=sizes["width"], n_layer=sizes["depth"],
+        n_head=sizes["heads"], n_inner=sizes["mlp_width"], bos_token_id=0, eos_token_id=0,
+    )  # fmt: skip
+    device = "cuda" if options.cuda else "cpu"
+    theirs = GPT2LMHeadModel(config).eval()
+    with tempfile.TemporaryDirectory() as folder:
+        theirs.save_pretrained(folder)
+        model = gf.load(folder, device=device)
+        bridge = TransformerBridge.boot_transformers(folder, hf_model=theirs.to(device))
+    texts = [torch.tensor([each], device=device) for each in (clean, corrupted)]
+
+    def peer() -> torch.Tensor:
+        with torch.no_grad():
+            _, cache = bridge.run_with_cache(texts[0])
+            return patching.get_act_patch_attn_head_out_all_pos(
+                bridge, texts[1], cache, lambda logits: logits[0, -1, 5] - logits[0, -1, 7]
+            )
+
+    def ours() -> torch.Tensor:
+        return patching_sweep(model, clean, corrupted, 5, 7, site="head").patched
+
+    apart = float((peer().cpu() - ours()).abs().max())
+    times = [(seconds(ours), seconds(peer)) for _ in range(turns)]
+    own, other = (min(column) for column in zip(*times, strict=True))
+    print(
+        f"the same beside TransformerLens   {own:8.2f} s   TransformerLens {other:8.2f} s", end=""
+    )
+    print(f"   {other / own:.1f} times as fast; values at most {apart:.0e} apart")
+
+
 def main() -> None:
     sizes = {"vocab_size": 50257, "width": 768, "depth": 12, "heads": 12, "mlp_width": 3072}
     if options.tiny:
@@ -70,6 +114,8 @@ def main() -> None:
         f"sweep of {cells} heads, 16 tokens   {swept:8.2f} s   one by one {single:8.2f} s", end=""
     )
     print(f"   {single / swept:.1f} times as fast")
+    if importlib.util.find_spec("transformer_lens") is not None:
+        beside_transformer_lens(sizes, clean, corrupted)
     edge_effects(model, clean, corrupted, steps=1, **contrast)  # warm
     edges = seconds(lambda: edge_effects(model, clean, corrupted, steps=5, **contrast))
     print(f"all edges, EAP-IG of 5 steps     {edges:8.2f} s")

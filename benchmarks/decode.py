@@ -2,6 +2,7 @@
 
     python benchmarks/decode.py                 GPT-2 with one text, 16 translations at once
     python benchmarks/decode.py --only gpt      one of gpt, pairs, growth
+    python benchmarks/decode.py --compiled      GPT-2 with compiled steps, too
     python benchmarks/decode.py --draft MODEL   with and without guesses by prompt lookup
     python benchmarks/decode.py --tiny          small sizes, to check that it runs
     python benchmarks/decode.py --shared        one thread, by processor time: on a machine that
@@ -71,13 +72,18 @@ def pair_model(folder: Path, tiny: bool) -> Path:
     return folder
 
 
-def gpt_ways(folder: Path, new: int) -> dict[str, Way]:
+def gpt_ways(folder: Path, new: int, compiled: bool) -> dict[str, Way]:
     prompt = [(i * 37) % 50_000 for i in range(64)]
+    search = {"max_new_tokens": new, "min_new_tokens": new}
     ways: dict[str, Way] = {}
     for name, model in our_models(folder).items():
-        ways[f"glassformer {name}"] = lambda model=model: len(
-            model.generate([prompt], max_new_tokens=new, min_new_tokens=new)[0].ids
-        )
+        engines = {"glassformer": None}
+        if compiled:
+            engines["compiled"] = model.engine(1, len(prompt) + new, compiled=True)
+        for title, engine in engines.items():
+            ways[f"{title} {name}"] = lambda model=model, engine=engine: len(
+                model.generate([prompt], engine=engine, **search)[0].ids
+            )
     peer = transformers.GPT2LMHeadModel.from_pretrained(folder).eval()
     ids = torch.tensor([prompt])
 
@@ -264,6 +270,7 @@ def main() -> None:
     parser.add_argument("--cuda", action="store_true")
     parser.add_argument("--draft", metavar="MODEL")
     parser.add_argument("--shared", action="store_true")
+    parser.add_argument("--compiled", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -289,7 +296,7 @@ def main() -> None:
         if asked.only in (None, "gpt", "growth"):
             gpt = gpt_model(Path(home) / "gpt", asked.tiny)
             if asked.only != "growth":
-                ways = gpt_ways(gpt, new)
+                ways = gpt_ways(gpt, new, asked.compiled)
                 race(f"GPT-2, one text, {new} new tokens", ways, "tokens", asked.rounds, clock)
                 del ways
             if asked.only != "gpt":

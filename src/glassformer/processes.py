@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from itertools import islice
 from multiprocessing import connection
 from multiprocessing.context import SpawnContext
@@ -32,12 +33,11 @@ def in_processes(
     """
     context = SpawnContext()  # CUDA does not survive a fork
     before = {process.pid for process in multiprocessing.active_children()}
-    threads = max(1, (os.cpu_count() or 1) // count)
     pool = ProcessPoolExecutor(
         count,
         context,
         initializer=_begin,
-        initargs=(context.Value("i", 0), threads, setup, arguments),
+        initargs=(context.Value("i", 0), threads_of(count), setup, arguments),
     )
     unsent, running = iter(items), list[Future[Result]]()
     try:
@@ -66,19 +66,32 @@ def in_processes(
 def _begin(
     counter: Any, threads: int, setup: Callable[..., None], arguments: tuple[Any, ...]
 ) -> None:
-    """Each process has its share of the cores."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this one
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    for name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS"):
-        os.environ.setdefault(name, str(threads))
+    begin_worker(threads, partial(os._exit, 1))
     with counter.get_lock():
         number = counter.value
         counter.value += 1
     setup(number, *arguments)
 
 
-def _end_with_parent() -> None:
+def threads_of(count: int) -> int:
+    """The share of the cores of each of so many processes."""
+    return max(1, (os.cpu_count() or 1) // count)
+
+
+def begin_worker(threads: int, end: Callable[[], None]) -> None:
+    """In a new process, before it imports torch: its number of threads, and its end.
+
+    Args:
+        end: called when the parent has ended
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this one
+    threading.Thread(target=_end_with_parent, args=(end,), daemon=True).start()
+    for name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS"):
+        os.environ.setdefault(name, str(threads))
+
+
+def _end_with_parent(end: Callable[[], None]) -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])
-    os._exit(1)
+    end()

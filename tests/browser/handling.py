@@ -8,7 +8,7 @@ from screens import Bytes, Server, drawn
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
 PAGES = (
     "model", "map", "head", "numbers", "translate", "generate", "layers", "positions", "space",
-    "neurons", "pooling", "toy", "lab", "compare",
+    "neurons", "pooling", "toy", "lab", "causes", "compare",
 )  # fmt: skip
 TABBED = """() => [...document.querySelectorAll("a, button, input, select, [tabindex='0']")]
   .filter((e) => e.tabIndex >= 0 && !e.disabled && e.checkVisibility() && !e.closest("dialog"))

@@ -50,7 +50,8 @@ class Mouth:
         self.server, self.words = server, list(words)
         self.acts = {
             "slides/": self.sheets, "toy/": self.sheets, "pooling": self.pooling,
-            "models": self.models, "measures": self.measures, "alignment": self.alignment,
+            "causes": self.causes, "models": self.models, "measures": self.measures,
+            "alignment": self.alignment,
             "numbers": self.numbers, "row": lambda answer: None, "generations": self.writing,
             "lens": self.lens, "trajectory": self.trajectory, "shuffles": self.shuffle,
             "network": self.network, "guesses": self.guesses, "positions": self.positions,
@@ -155,6 +156,16 @@ class Mouth:
         answer["vectors"] = [
             [id, word] for (id, _), word in zip(answer["vectors"], self.words, strict=False)
         ]
+
+    def causes(self, answer: dict[str, Any]) -> None:
+        for n, each in enumerate(answer["sheets"]):
+            each["title"], each["text"] = self.words[n], self.words[n + 90]
+            each["columns"] = self.words[: len(each["columns"])]
+            each["rows"] = [[self.words[i], *row[1:]] for i, row in enumerate(each["rows"])]
+        answer["conclusion"] = self.words[1]
+        for each, word in zip(answer["curves"] + answer["nodes"], self.words[30:], strict=False):
+            each["name"] = word
+        answer["places"] = self.words[: len(answer["places"])]
 
     def positions(self, answer: dict[str, Any]) -> None:
         answer["columns"] = self.words[: len(answer["columns"])]

@@ -42,6 +42,7 @@ READY = {
     "pooling": ".page-pooling .sheet",
     "toy": ".page-toy .sheet",
     "lab": ".page-lab .code",
+    "causes": ".page-causes .sheet, .page-causes .none:not([hidden])",
     "compare": ".page-compare .two",
     "training": ".page-training .values, .none",
 }

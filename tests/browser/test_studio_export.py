@@ -98,7 +98,7 @@ def test_every_page_has_a_picture(
     rows = numbers(taken(page, "CSV", tmp_path))
     assert len(rows) > 10 and all(row["value"] for row in rows)
     drawings = [each for each in root.iter(f"{SVG}g") if each.get("role") == "img"]
-    assert drawings or name in ("space", "neurons", "pooling", "toy")
+    assert drawings or name in ("space", "neurons", "pooling", "toy", "causes")
     for each in drawings:
         values = [cell.get("data-value") for cell in each]
         told = [row["value"] for row in rows if row["picture"] == each.get("aria-label")]

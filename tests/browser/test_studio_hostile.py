@@ -27,6 +27,8 @@ PLACES = [
     ("pooling", {}, ".sheet"),
     ("pooling", {"pool": "variants"}, ".pooled"),
     ("toy", {}, ".sheet"),
+    ("causes", {}, ".sheet"),
+    ("causes", {"why": "lens"}, ".sheet, .none:not([hidden])"),
 ]
 WRITERS = ("translate", "generate")  # pages of models that write
 BYTES = (

@@ -50,7 +50,8 @@ def environment(folder: Path) -> dict[str, str]:
     """Ray writes the token of its cluster to the home folder, and asks the network for nothing."""
     own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(folder / "token")}
     (folder / "token").write_text("0123456789abcdef" * 2)
-    own["RAY_raylet_start_wait_time_s"] = "300"  # on a machine with other work
+    # On a machine with other work.
+    own |= {"RAY_raylet_start_wait_time_s": "300", "RAY_agent_register_timeout_ms": "300000"}
     return {**os.environ, **own, "RAY_USAGE_STATS_ENABLED": "0"}
 
 

@@ -17,7 +17,7 @@ from glassformer.interpret.contrast import ask
 from glassformer.interpret.inputs import Method, input_attribution
 from glassformer.interpret.patching import Site, patching_sweep
 from glassformer.interpret.probing import Probe
-from glassformer.interpret.reproduce import EFFECTS, GPT2_EFFECTS
+from glassformer.interpret.reproduce import NAMES
 from glassformer.interpret.steering import SteeringVector
 from glassformer.interpret.tuned_lens import TunedLens
 from glassformer.text.training import train_tokenizer
@@ -126,8 +126,8 @@ def test_files_that_cannot_be_used(masked: Path, tmp_path: Path) -> None:
 def test_the_options_are_those_of_the_functions() -> None:
     assert tuple(explain.SiteName) == get_args(Site)
     assert tuple(explain.MethodName) == get_args(Method)
-    assert set(reproduce.NAMES) == {*EFFECTS, *GPT2_EFFECTS}
-    assert set(reproduce.GPT2) == set(GPT2_EFFECTS)
+    assert reproduce.NAMES == NAMES
+    assert reproduce.GPT2 == ("indirect_objects", "greater_than")
 
 
 def test_a_model_without_a_tokenizer_reads_numbers(tmp_path: Path) -> None:

@@ -149,9 +149,9 @@ IDS = TokenIds(pad=0, start=1, end=2)
 
 
 def test_the_models_own_ids_are_the_last_word():
-    found = settings_for({}, {}, {}, IDS)
+    found = settings_for({}, {}, {}, IDS, 10)
     assert (found.eos_token_id, found.decoder_start_token_id) == ((2,), 1)
-    assert settings_for({"eos_token_id": None}, {}, {}, IDS).eos_token_id == ()
+    assert settings_for({"eos_token_id": None}, {}, {}, IDS, 10).eos_token_id == ()
 
 
 def test_a_folder_says_what_its_tokens_mean_and_not_how_to_search():
@@ -162,15 +162,15 @@ def test_a_folder_says_what_its_tokens_mean_and_not_how_to_search():
     }  # fmt: skip
     files = {"generation_config.json": json.dumps(stated).encode()}
     old = {"eos_token_id": 4, "forced_eos_token_id": 4}
-    found = settings_for({}, files, old, IDS)
+    found = settings_for({}, files, old, IDS, 10)
     known = Settings(
         eos_token_id=[5, 6], forced_bos_token_id=7, forced_eos_token_id=5, bad_words_ids=[[3]],
         suppress_tokens=[9], decoder_start_token_id=8,
     )  # fmt: skip
     assert found == known
-    before = settings_for({}, {}, old | {"num_beams": 4}, IDS)  # folders without such a file
+    before = settings_for({}, {}, old | {"num_beams": 4}, IDS, 10)  # folders without such a file
     assert (before.eos_token_id, before.forced_eos_token_id, before.num_beams) == ((4,), (4,), 1)
-    mine = settings_for({"eos_token_id": 1, "bad_words_ids": None}, files, old, IDS)
+    mine = settings_for({"eos_token_id": 1, "bad_words_ids": None}, files, old, IDS, 10)
     assert (mine.eos_token_id, mine.bad_words_ids) == ((1,), ())
     assert mine.forced_eos_token_id == (5,)
 
@@ -188,12 +188,13 @@ def test_a_folder_says_what_its_tokens_mean_and_not_how_to_search():
 )
 def test_a_folder_that_makes_no_sense(data, line):
     with pytest.raises(CheckpointError) as caught:
-        settings_for({}, {"generation_config.json": data}, {}, IDS)
+        settings_for({}, {"generation_config.json": data}, {}, IDS, 10)
     assert line in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_tokens_of_a_folder_are_tokens_of_its_model(tmp_path):
     speaker("bpe").save(tmp_path)
     (tmp_path / "generation_config.json").write_text('{"eos_token_id": [1, 4000]}')
-    with pytest.raises(gf.GlassformerError, match="eos_token_id: 4000 is not a token id"):
+    with pytest.raises(gf.GlassformerError, match=r"config\.json: eos_token_id: 4000 is not a"):
         gf.load(tmp_path).generate("The cat")
+    assert gf.load(tmp_path).generate("The cat", eos_token_id=1, max_new_tokens=1)

@@ -1,6 +1,7 @@
 """The shipped models: estimates against brute force, circuits, and models with random weights."""
 
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ import torch
 import glassformer as gf
 from glassformer.interpret.circuits import Circuit, edge_effects
 from glassformer.interpret.contrast import ask_pair
+from glassformer.interpret.patching import sweep
 from glassformer.interpret.statistics import rank_correlation
 
 PAIRS = {
@@ -20,6 +22,15 @@ PAIRS = {
         "The girl was old, and his mother said that",
     ),
     "gf-en-ru": (("The cat is sleeping.", ""), ("The dog is sleeping.", "")),
+}
+# Of the same kind, about other words.
+OTHERS = {
+    "gf-encoder": (
+        "She opened the [MASK] with a key.",
+        "She opened the [MASK] with a pen.",
+    ),
+    "gf-decoder": ("In the morning he went to the", "In the evening he went to the"),
+    "gf-en-ru": (("The boy is reading.", ""), ("The girl is reading.", "")),
 }
 pytestmark = pytest.mark.slow
 
@@ -56,3 +67,26 @@ def test_random_weights_have_nothing_to_explain(name: str) -> None:
         untrained = gf.Model(gf.build_task(model.config, model.task.spec), model.tokenizer).eval()
         pair = ask_pair(untrained, *PAIRS[name], clean.answer, clean.other)
         assert abs(pair[0].value() - pair[1].value()) <= 0.01 * abs(whole)
+
+
+@pytest.mark.parametrize("name", ["gf-encoder", "gf-decoder"])
+def test_edges_that_random_weights_choose_are_no_circuit(name: str) -> None:
+    """Of the translator's single target token the wiring alone decides much: it is left out."""
+    effects = edge_effects(gf.load(name), *PAIRS[name])
+    count = len(effects.edges) // 5
+    own = effects.circuit(count).faithfulness
+    for seed in range(3):
+        assert abs(effects.random_weight_control(count, seed)) <= 0.2 < own - 0.4
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_shuffled_pair_gives_a_flat_sweep(name: str) -> None:
+    """The texts of one pair, and the words of another: no patch moves these."""
+    model = gf.load(name)
+    pair, (stranger, _) = ask_pair(model, *PAIRS[name]), ask_pair(model, *OTHERS[name])
+    own = sweep(*pair)
+    assert own.recovered.max() >= 0.9
+    shuffled = sweep(
+        *(replace(each, answer=stranger.answer, other=stranger.other) for each in pair)
+    )
+    assert shuffled.effect.abs().max() <= 0.15 * abs(own.clean - own.corrupted)

@@ -73,6 +73,10 @@ WORKED = {  # what the lectures work out must be asserted, to the digit
         "first[chosen[name]] == first.max()", "torch.allclose(plain, pronoun_odds())",
         "all(claims.values())",
     ),
+    "9-causes": (
+        "abs(split.total - split.difference) < 0.001", "abs(sweep.recovered[-1, mask] - 1)",
+        "abs(effects.circuit(total).faithfulness - 1)", "all(claims.values())",
+    ),
 }
 # fmt: on
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import resource
 import threading
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+import glassformer as gf
 from commands import refused
 from glassformer.serve.gate import MAX_BODY, PUBLIC
 from glassformer.serve.keys import read_keys
@@ -143,11 +145,60 @@ def test_half_sent_and_dying_clients_harm_nobody(server) -> None:
     half.close()
 
 
+def large_decoder(folder: Path) -> None:
+    """A model whose cache for many texts is large: 32 MB for each of them."""
+    small = gf.load("gf-decoder")
+    sizes = {"depth": 3, "max_length": 4_096, "key_heads": small.config.heads}
+    task = gf.build_task(small.config.model_copy(update=sizes), small.task.spec)
+    gf.Model(task, small.tokenizer).eval().save(folder)
+
+
+@pytest.mark.slow
+def test_a_request_without_memory_fails_alone(tmp_path: Path) -> None:
+    """The server may use 200 MB more: enough for some texts, not for sixteen."""
+    large_decoder(tmp_path / "large")
+    with serving(tmp_path / "large", "gf-encoder") as server:
+        threading.Thread(target=server.process.stderr.read, daemon=True).start()
+        ask = {"model": "large", "prompt": "Once", "max_tokens": 4, "temperature": 1}
+        with httpx.Client(base_url=server.url, timeout=120) as http:
+            assert http.post("/v1/completions", json=ask).status_code == 200
+            assert http.post("/embed", json={"inputs": "a"}).status_code == 200
+            pages = int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[0])
+            most = pages * resource.getpagesize() + (200 << 20)
+            resource.prlimit(server.process.pid, resource.RLIMIT_AS, (most, most))
+            many = http.post("/v1/completions", json={**ask, "n": 16})
+            assert many.status_code == 424 and "failed" in many.json()["error"]["message"]
+            for _ in range(2):
+                assert http.post("/v1/completions", json=ask).status_code == 200
+                assert http.post("/embed", json={"inputs": "a"}).status_code == 200
+
+
+@pytest.mark.slow
+def test_a_client_that_sends_slowly_and_one_that_sends_too_much(server) -> None:
+    slow = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    slow.putrequest("POST", "/embed")
+    slow.putheader("content-type", "application/json")
+    slow.putheader("content-length", "99")
+    slow.endheaders(b"{")
+    large = httpx.post(
+        f"{server.url}/embed", content=b" " * 10_000_000, timeout=60,
+        headers={"content-type": "application/json"},
+    )  # fmt: skip
+    assert large.status_code == 413
+    assert httpx.post(f"{server.url}/embed", json={"inputs": "a"}).status_code == 200
+    assert slow.getresponse().status == 408
+    slow.close()
+
+
 MISTAKES = {
     "no model": ((), "write at least one model"),
     "an unknown model": (("gf-encodr",), "did you mean gf-encoder"),
     "no folder": (("--models", "nowhere"), "--models nowhere: no such folder"),
     "no keys": (("gf-encoder", "--keys", "nowhere.toml"), "no such file: write a TOML file"),
+    "names and workers": (
+        ("gf-encoder", "--models", ".", "--workers", "2"),
+        "with --workers no models are loaded by name",
+    ),
     "open to all": (("gf-encoder", "--host", "0.0.0.0"), "write --keys FILE, too"),
     "no such address": (
         ("gf-encoder", "--host", "203.0.113.7", "--keys", "KEYS"),

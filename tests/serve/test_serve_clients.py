@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
 
 import httpx
 import numpy as np
@@ -11,6 +12,13 @@ import pytest
 from libretranslatepy import LibreTranslateAPI
 
 import glassformer as gf
+from glassformer.asgi.requests import loopback_hosts
+from glassformer.asgi.server import listen
+from glassformer.asgi.server import server as asgi_server
+from glassformer.serve.app import create_app
+from glassformer.serve.host import Host, HostOptions
+from glassformer.serve.state import ServeState
+from ports import free_port
 
 STORY = "Once upon a time"
 
@@ -195,3 +203,39 @@ def test_own_routes_explain_themselves(server) -> None:
         ask = {"model": "gf-decoder", "prompt": STORY, "max_tokens": 3, "explain": True}
         why = http.post("/v1/completions", json=ask).json()["explain"]
         assert len(why["tokens"]) == 8 and len(why["lens"][0]["words"]) == 8
+
+
+def test_the_client_tries_again_when_the_queue_was_full() -> None:
+    """The model is held until the client was refused; `Retry-After` says when it returns."""
+    import openai
+
+    host = Host({"gf-encoder": "gf-encoder"}, options=HostOptions(queue_tokens=8))
+    host.load("gf-encoder")
+    scheduler, go = host.models["gf-encoder"].scheduler, threading.Event()
+    calls = scheduler._calls
+    scheduler._calls = lambda: calls() if go.wait(60) else 0
+    port, statuses = free_port(), []
+
+    def note(response: httpx.Response) -> None:
+        statuses.append(response.status_code)
+        if response.status_code == 429:
+            assert int(response.headers["retry-after"]) >= 1
+            go.set()
+
+    app = create_app(ServeState(host), hosts=loopback_hosts(port))
+    with listen(port) as listening:
+        running = asgi_server(app)
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
+        thread.start()
+        url, body = f"http://127.0.0.1:{port}", {"inputs": "one two three four"}
+        first = threading.Thread(target=lambda: httpx.post(f"{url}/embed", json=body, timeout=60))
+        first.start()
+        while not scheduler.queue.tokens:
+            first.join(0.01)
+        noted = httpx.Client(event_hooks={"response": [note]})
+        with openai.OpenAI(base_url=f"{url}/v1", api_key="none", http_client=noted) as client:
+            rows = client.embeddings.create(model="gf-encoder", input="one two three four").data
+        assert statuses == [429, 200] and len(rows[0].embedding) == 256
+        first.join()
+        running.should_exit = True
+        thread.join()

@@ -19,8 +19,8 @@ import torch
 from glassformer.asgi import server as asgi_server
 from glassformer.asgi.requests import loopback_hosts
 from glassformer.serve.dialects.openai import EventStream
-from glassformer.serve.gate import JsonLines
 from glassformer.serve.keys import read_keys
+from glassformer.serve.logs import JsonLines
 from glassformer.serve.work import Work
 from serve.apps import clients
 
@@ -216,3 +216,15 @@ def test_the_tokens_of_logprobs_are_those_of_the_text(shared) -> None:
     shown = cut["logprobs"]["tokens"]
     assert "".join(shown[:-1]) == whole["text"][: len("".join(shown[:-1]))]
     assert len("".join(shown[:-1])) < len(cut["text"]) <= len("".join(shown))
+
+
+def test_bodies_that_cannot_be_read_and_the_icon(shared) -> None:
+    http, _ = shared
+    for kind, content in [
+        ("application/json", b"[1]"), ("application/json", b"{"),
+        ("application/json", b"[" * 9_000),
+        ("application/x-www-form-urlencoded", b"\xff=1"),
+    ]:  # fmt: skip
+        answer = http.post("/translate", content=content, headers={"content-type": kind})
+        assert answer.status_code == 400 and "neither a JSON object" in answer.json()["error"]
+    assert http.get("/icon.svg").headers["content-type"] == "image/svg+xml"

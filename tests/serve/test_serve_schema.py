@@ -8,6 +8,8 @@ import urllib.request
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from serve.tei_schema import TEI
+
 # A random name is no model: let most requests reach one, and generate few tokens.
 MODELS = {
     "/v1/completions": "gf-decoder", "/v1/chat/completions": "gf-decoder",
@@ -17,11 +19,9 @@ FIRST = ("/translate",)
 FEW = {"max_tokens": 4, "max_completion_tokens": 4, "n": 2}
 
 
-def operations(url: str):
+def operations(description):
     import schemathesis  # slow, and not every test needs it
 
-    with urllib.request.urlopen(f"{url}/openapi.json") as response:
-        description = json.load(response)
     schema = schemathesis.openapi.from_dict(description)
     return [each.ok() for each in schema.get_all_operations()]
 
@@ -62,7 +62,8 @@ def test_no_answer_outside_the_schema(server, count) -> None:
     """With and against the schema: `count` cases each, for every operation, or for a few."""
     from schemathesis import GenerationMode
 
-    every = operations(server.url)
+    with urllib.request.urlopen(f"{server.url}/openapi.json") as response:
+        every = operations(json.load(response))
     assert len(every) >= 20
     for operation in every:
         if count == 1 and operation.path not in FIRST:
@@ -70,3 +71,13 @@ def test_no_answer_outside_the_schema(server, count) -> None:
         fuzz(operation, server.url, GenerationMode.POSITIVE, count)
         if operation.body or operation.query:
             fuzz(operation, server.url, GenerationMode.NEGATIVE, count)
+
+
+@pytest.mark.slow
+def test_no_answer_outside_the_schema_of_text_embeddings_inference(server) -> None:
+    from schemathesis import GenerationMode
+
+    for operation in operations(TEI):
+        fuzz(operation, server.url, GenerationMode.POSITIVE, 500)
+        if operation.body:
+            fuzz(operation, server.url, GenerationMode.NEGATIVE, 500)

@@ -89,5 +89,26 @@ def note_bytes(folder: Path) -> None:
     AdamW.step = noted  # type: ignore[method-assign]
 
 
+def note_parameters(folder: Path) -> None:
+    """Write down the bytes of all parameters that a process has after each step."""
+    from glassformer.train import trainer
+
+    folder.mkdir(parents=True, exist_ok=True)
+    fit = trainer.fit
+
+    def noted(state: Any, *arguments: Any) -> Any:
+        for step in fit(state, *arguments):
+            size = sum(_local_bytes(p) for p in state.task.parameters())
+            (folder / os.environ.get("RANK", "0")).write_text(str(size))
+            yield step
+
+    trainer.fit = noted
+
+
+def _local_bytes(tensor: Any) -> int:
+    local = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return int(local.nbytes)
+
+
 def noted_bytes(folder: Path) -> list[int]:
     return [int(file.read_text()) for file in sorted(folder.iterdir())]

@@ -13,13 +13,14 @@ import pytest
 import torch
 import transformers
 from harness import at_step, live, metrics, result, signal_self
-from ranks import ranks
+from ranks import note_parameters, noted_bytes, ranks
 from safetensors.torch import load_file
 
 import glassformer as gf
 import tiny
-from commands import glassformer
+from commands import glassformer, refused
 from glassformer.errors import CheckpointError, ConfigError
+from glassformer.train.evaluation import evaluate
 from sampling import mostly_slow
 
 KINDS = ("causal_lm", "masked_lm", "translation", "classification")
@@ -153,27 +154,70 @@ def test_a_wrong_adapter_is_named(adapter: dict[str, Any], message: str, tmp_pat
     assert message in str(error.value)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["classification", "causal_lm", "translation"])
-def test_two_processes_train_the_same_adapter(kind: str, tmp_path: Path) -> None:
-    recipe = write_run(tmp_path, kind, ADAPTER, micro_batches=2, ema_decay=0.5, save_every=2)
-    two = tmp_path / "two"
-    for steps in (3, 6):  # and resumed
-        ends = ranks(2, recipe, two, "--train.steps", steps, "--train.schedule", "constant")
-        assert [end.status for end in ends] == [0, 0], ends
-    words = ("--train.steps", 6, "--train.schedule", "constant")
-    assert live("pretrain", recipe, "--out", tmp_path / "constant", *words).status == 0
-    losses = [
-        [each["loss"] for each in metrics(out) if "loss" in each]
-        for out in (two, tmp_path / "constant")
-    ]
-    assert len(losses[0]) == 6 and losses[0] == pytest.approx(losses[1], rel=1e-6)
+def check_same_adapter(out: Path, expected: Path, *, within: float) -> None:
+    losses = [[x["loss"] for x in metrics(run) if "loss" in x] for run in (out, expected)]
+    assert len(losses[0]) == 6 and losses[0] == pytest.approx(losses[1], rel=within)
     ours, theirs = (
-        load_file(out / "adapter" / "adapter_model.safetensors")
-        for out in (two, tmp_path / "constant")
+        load_file(run / "adapter" / "adapter_model.safetensors") for run in (out, expected)
     )
     assert ours.keys() == theirs.keys()
     assert all(torch.allclose(ours[name], theirs[name], atol=1e-5) for name in theirs)
+
+
+CONSTANT = ("--train.steps", 6, "--train.schedule", "constant")
+SHARED = [
+    (kind, shard)
+    for shard in ("full", "none")
+    for kind in ("classification", "causal_lm", "translation")
+]
+
+
+@pytest.mark.parametrize(("kind", "shard"), mostly_slow(SHARED))
+def test_two_processes_train_the_same_adapter(kind: str, shard: str, tmp_path: Path) -> None:
+    recipe = write_run(tmp_path, kind, ADAPTER, micro_batches=2, ema_decay=0.5, save_every=2)
+    words = ("--train.schedule", "constant", "--distributed.shard", shard)
+    for steps in (3, 6):  # and resumed
+        ends = ranks(2, recipe, tmp_path / "two", "--train.steps", steps, *words)
+        assert [end.status for end in ends] == [0, 0], ends
+    assert live("pretrain", recipe, "--out", tmp_path / "one", *CONSTANT).status == 0
+    check_same_adapter(tmp_path / "two", tmp_path / "one", within=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dora", [False, True])
+def test_four_processes_then_one_then_two_train_the_same_adapter(
+    dora: bool, tmp_path: Path
+) -> None:
+    """Of a matrix of rank 3, one of four processes has no row."""
+    adapter = {**ADAPTER, "dora": dora}
+    recipe = write_run(tmp_path, "causal_lm", adapter, micro_batches=4, save_every=2)
+    words, out = ("--train.schedule", "constant", "--distributed.shard", "full"), tmp_path / "run"
+    for count, steps in ((4, 2), (1, 4), (2, 6)):
+        if count == 1:
+            ends = [live("pretrain", recipe, "--out", out, *words[:2], "--train.steps", steps)]
+        else:
+            ends = ranks(count, recipe, out, *words, "--train.steps", steps)
+        assert [end.status for end in ends] == [0] * count, ends
+    assert live("pretrain", recipe, "--out", tmp_path / "one", *CONSTANT).status == 0
+    check_same_adapter(out, tmp_path / "one", within=1e-5)
+    folder = out / "checkpoints" / "step-00000006"
+    with pytest.raises(CheckpointError, match="saves an adapter without its model") as error:
+        gf.load(folder)
+    assert str(out / "adapter") in str(error.value)
+
+
+@pytest.mark.slow
+def test_four_processes_have_a_quarter_of_the_model_each(tmp_path: Path) -> None:
+    """The model is fixed, and sharded all the same."""
+    recipe = write_run(tmp_path, "causal_lm", ADAPTER, micro_batches=4, save_every=2)
+    noting = partial(note_parameters, tmp_path / "bytes")
+    words = ("--distributed.shard", "full")
+    ends = ranks(4, recipe, tmp_path / "run", *words, everywhere=noting)
+    assert [end.status for end in ends] == [0] * 4, ends
+    model = gf.load(tmp_path / "base" / "model", adapter=tmp_path / "run" / "adapter")
+    whole = sum(p.nbytes for p in model.task.parameters())
+    shares = noted_bytes(tmp_path / "bytes")
+    assert len(shares) == 4 and whole <= sum(shares) and max(shares) <= 0.35 * whole
 
 
 def test_a_run_is_evaluated_with_its_adapter(tmp_path: Path) -> None:
@@ -185,10 +229,39 @@ def test_a_run_is_evaluated_with_its_adapter(tmp_path: Path) -> None:
     assert measured["loss"] == pytest.approx(min(each["loss"] for each in last), rel=1e-5)
 
 
-def test_an_adapter_is_not_sharded(tmp_path: Path) -> None:
-    recipe = write_run(tmp_path, "causal_lm", ADAPTER)
-    end = live("pretrain", recipe, "--out", tmp_path / "run", "--distributed.shard", "full")
-    assert end.status == 2 and "distributed.shard = 'full' cannot train an adapter" in end.said
+@pytest.mark.parametrize("kind", mostly_slow(["classification", "causal_lm"]))
+def test_a_model_is_compared_with_its_adapters(kind: str, tmp_path: Path) -> None:
+    recipe = write_run(tmp_path, kind, ADAPTER)
+    gf.fit(recipe, out=tmp_path / "run").run(progress=False)
+    base, adapter = tmp_path / "base" / "model", tmp_path / "run" / "adapter"
+    words = ("compare", base, "--task", recipe, "--adapter", adapter, "--evaluate-only", "--json")
+    said = glassformer(*words, "--out", tmp_path / "as-it-is", columns=500)
+    *plain, adapted = json.loads(said)["models"]
+    assert adapted["model"] == f"{base} with {adapter}"
+    expected = evaluate(base, recipe, adapter=adapter)
+    assert adapted["means"]["loss"] == pytest.approx(expected["loss"], rel=1e-6)
+    if kind == "classification":  # the model has no head for it
+        assert not plain and "without an adapter it is for masked_lm: left out" in said.errors
+    else:
+        assert plain[0]["means"]["loss"] != pytest.approx(adapted["means"]["loss"], rel=1e-4)
+    assert ": finished" in glassformer(*words, "--out", tmp_path / "as-it-is").errors
+    said = refused(*words, "bert-tiny", "--out", tmp_path / "none", code=2)
+    assert "belongs to one trained model" in said
+
+
+@pytest.mark.slow
+def test_runs_with_an_adapter_are_compared_on_other_data(tmp_path: Path) -> None:
+    recipe, base = write_run(tmp_path, "classification", ADAPTER), tmp_path / "base" / "model"
+    gf.fit(recipe, out=tmp_path / "run").run(progress=False)
+    adapter, test = tmp_path / "run" / "adapter", recipe.parent / "text.tsv"
+    words = ("--task", recipe, "--adapter", adapter, "--seeds", 1, "--test", test, "--json")
+    models = json.loads(glassformer("compare", base, *words, "--out", tmp_path / "out"))["models"]
+    assert [each["model"] for each in models] == [str(base), f"{base} with {adapter}"]
+    for each, start in zip(models, (base, Path(models[1]["runs"][0]["folder"]).parent / "merged"),
+                           strict=True):  # fmt: skip
+        trained = Path(each["runs"][0]["folder"]) / "adapter"
+        expected = evaluate(start, recipe, adapter=trained, changes={"data.valid": str(test)})
+        assert each["means"]["loss"] == pytest.approx(expected["loss"], rel=1e-6)
 
 
 def test_an_adapter_needs_a_model(tmp_path: Path) -> None:

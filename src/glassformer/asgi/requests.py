@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
+from urllib.parse import parse_qsl
 
 from starlette.types import Message, Receive, Scope, Send
 
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 HTTP_PORT = 80
 SAFE_METHODS = ("GET", "HEAD")  # these change nothing
@@ -48,6 +50,11 @@ def headers_of(scope: Scope) -> dict[str, list[str]]:
     for name, value in scope["headers"]:
         headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
     return headers
+
+
+def content_type(headers: Headers) -> str:
+    """Without its parameters, in lower case."""
+    return (headers.get("content-type") or [""])[0].partition(";")[0].strip().lower()
 
 
 def check_host(headers: Headers, hosts: Collection[str], line: str) -> str:
@@ -115,6 +122,19 @@ async def read_body(receive: Receive, most: int) -> bytes:
         if len(body) > most:
             raise Refused(413, f"the request is larger than {most >> 10:,} KiB: shorten it")
     return bytes(body)
+
+
+def read_fields(body: bytes, kind: str) -> dict[str, Any]:
+    """The fields of a JSON object, or of a form; ValueError if it is neither."""
+    if kind != JSON:
+        return dict(parse_qsl(body.decode("utf-8"), keep_blank_values=True))
+    try:
+        content = json.loads(body)
+    except RecursionError:
+        raise ValueError("too deep") from None
+    if not isinstance(content, dict):
+        raise ValueError("no object")
+    return content
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:

@@ -80,15 +80,24 @@ class TimedProtocol(H11Protocol):
 
 
 class SignallingServer(uvicorn.Server):
-    """Reports at once that it is interrupted: uvicorn reports it when all connections have ended.
+    """Reports that it serves, and at once that it is interrupted: uvicorn reports that when all
+    connections have ended.
 
     Args:
+        on_start: called when it accepts connections
         on_exit: called when a signal arrives
     """
 
-    def __init__(self, config: uvicorn.Config, on_exit: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, on_start: Callable[[], None], on_exit: Callable[[], None]
+    ) -> None:
         super().__init__(config)
-        self.on_exit = on_exit
+        self.on_start, self.on_exit = on_start, on_exit
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self.on_start()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.on_exit()
@@ -97,18 +106,19 @@ class SignallingServer(uvicorn.Server):
 
 def server(
     app: ASGIApp, *, shutdown_seconds: int = SHUTDOWN_SECONDS,
-    on_exit: Callable[[], None] = lambda: None,
+    on_start: Callable[[], None] = lambda: None, on_exit: Callable[[], None] = lambda: None,
 ) -> uvicorn.Server:  # fmt: skip
     """A server for an app; `run(sockets=[…])` serves until it is interrupted.
 
     Args:
+        on_start: called when it accepts connections
         on_exit: called when a signal arrives, before unfinished requests are waited for
     """
     config = uvicorn.Config(
         app, http=TimedProtocol, ws="none", log_level="warning", server_header=False,
         timeout_graceful_shutdown=shutdown_seconds, proxy_headers=False,
     )  # fmt: skip
-    return SignallingServer(config, on_exit)
+    return SignallingServer(config, on_start, on_exit)
 
 
 def listen(port: int, host: str = HERE) -> socket.socket:

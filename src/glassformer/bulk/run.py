@@ -29,6 +29,7 @@ from glassformer.bulk.tasks import TASKS
 from glassformer.bulk.writers import FORMATS, JSONL, PARQUET
 from glassformer.data.readers import arrow
 from glassformer.data.readers.files import UTF8, check_encoding
+from glassformer.data.remote import fetch, is_address
 from glassformer.durable import remove, sweep, writing
 from glassformer.errors import ConfigError, InputError, check_device_name, check_installed, counted
 from glassformer.pretrained import named
@@ -66,7 +67,8 @@ def map_files(
 
     Args:
         task: embed, classify, tag, translate, generate or tokenize
-        inputs: text (one per line), .jsonl, .csv, .tsv or .parquet; a file or a folder
+        inputs: text (one per line), .jsonl, .csv, .tsv or .parquet; a file or a folder, or the
+            address of one, such as s3://BUCKET/FOLDER, which is fetched
         output: a folder, which is created
         model: a folder, or a name, as for `load`
         columns: that of the texts in a table; two for pairs of texts
@@ -88,7 +90,9 @@ def map_files(
         >>> summary.rows, [path.name for path in Path("vectors").glob("part-*")]
         (2, ['part-00000.jsonl'])
     """
-    source, output = Path(inputs).absolute(), Path(output).absolute()
+    address = str(inputs) if is_address(inputs) else None
+    source = Path(inputs).absolute() if address is None else fetch(address)
+    output = Path(output).absolute()
     weights = ModelFolders(_model_folder(task, model), _adapter_folder(task, adapter))
     _check_device(task, device, ray=ray)
     job = _job(task, output, columns, format, shard_rows, encoding, dtype, options)
@@ -102,7 +106,7 @@ def map_files(
             remove(output / ERRORS)
             manifest = plan(job, weights, source)
             write_manifest(manifest, output)
-        spec = WorkerSpec(source, output, weights, device)
+        spec = WorkerSpec(source, output, weights, device, address=address)
         numbers = manifest.unfinished(output)
         results = _engine(spec, numbers, processes, ray)
         done, warnings, first = 0, 0, ""

@@ -16,6 +16,7 @@ from glassformer.bulk.writers import RowWriter, open_writer
 from glassformer.data.fingerprints import difference
 from glassformer.data.parts import read_part
 from glassformer.data.readers.tables import Row
+from glassformer.data.remote import fetch
 from glassformer.data.table_files import Cells, is_empty
 from glassformer.durable import replacing, write_whole
 from glassformer.errors import InputError, shown
@@ -32,6 +33,7 @@ class WorkerSpec:
     model: ModelFolders
     device: str
     process: int | None = None  # the number of this process, where several share the GPUs
+    address: str | None = None  # that `source` was fetched from: another host fetches it, too
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ class ShardWorker:
         if manifest is None:
             raise InputError(f"{spec.output}: there is no job in this folder")
         self.spec, self.manifest, self.job = spec, manifest, manifest.job
-        self.files = named_files(spec.source)
+        here = spec.address is None or spec.source.exists()
+        self.files = named_files(spec.source if here else fetch(str(spec.address)))
         self.known = {each.name: each for each in manifest.inputs}
         self.function = text_function(
             self.job.task,

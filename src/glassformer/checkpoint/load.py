@@ -122,6 +122,12 @@ def _load_sharded(folder: Path, config: Json, architecture: Architecture) -> tup
     model_config, task_config = architecture.read(config, source)
     shares = open_shares(folder)
     counts = elements(shares)
+    if any(".lora." in name for name in counts):
+        raise CheckpointError(
+            f"{folder}: a sharded run saves an adapter without its model: run its command to the "
+            "end, then load the model with adapter = "
+            f"{folder.parent.parent / 'adapter'} (--adapter on the command line)"
+        )
     shapes = {name: (count,) for name, count in counts.items()}  # of what is stored, as one row
     size = torch.float32.itemsize * sum(counts.values())
     check_sizes(model_config, task_config, architecture.spelling, shapes, size, source)

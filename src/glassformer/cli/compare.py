@@ -51,6 +51,11 @@ def run(
     evaluate_only: bool = typer.Option(
         False, "--evaluate-only", help="Train nothing: the models have their heads."
     ),
+    adapter: list[Path] = typer.Option(
+        [],
+        help="Of a single model: compare it also with this adapter, in PEFT's layout, merged "
+        "into its weights. Write it once for each adapter.",
+    ),
     data: Path | None = DATA,
     out: Path | None = typer.Option(None, help="Folder of the runs; runs/compare-NAME by default."),
     figure: Path | None = typer.Option(
@@ -62,9 +67,10 @@ def run(
 
     compare --task sst2.toml bert-tiny bert-mini FOLDER FOLDER:random. A preset has random weights
     and the recipe's tokenizer; FOLDER:random is a folder's network and tokenizer with random
-    weights. Each run has a folder of its own. Finished runs are reused; interrupt the comparison at
-    any time, and run the same command to resume. Memory is the peak of a GPU's tensors; on a CPU it
-    is estimated as by --dry-run.
+    weights. compare --task reviews.toml FOLDER --adapter A --adapter B --evaluate-only measures the
+    model and its adapters as they are. Each run has a folder of its own. Finished runs are reused;
+    interrupt the comparison at any time, and run the same command to resume. Memory is the peak of
+    a GPU's tensors; on a CPU it is estimated as by --dry-run.
     """
     changes, names = split_fields(models)
     from glassformer.train.compare_plan import RANDOM
@@ -79,7 +85,7 @@ def run(
     with Display() as display:
         result = compare(
             names, task, seeds=seeds, folds=folds, test=test, evaluate_only=evaluate_only,
-            data=data, out=folder, changes=changes,
+            adapters=adapter, data=data, out=folder, changes=changes,
             hooks=Hooks(display.report, _announce, _train),
         )  # fmt: skip
     if picture is not None:

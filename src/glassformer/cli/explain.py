@@ -154,12 +154,14 @@ def explain_circuit(
     report = {
         **_about(effects.clean), "clean": effects.clean.value(),
         "corrupted": effects.corrupted.value(), "faithfulness": circuit.faithfulness,
+        "random_weight_control": effects.random_weight_control(edges),
         "all_edges": len(effects.edges), "connected": len(circuit.connected),
         "edges": [{"from": str(u), "to": str(v), "effect": x} for u, v, x in circuit.edges],
     }  # fmt: skip
     lines = [
         f"{edges} of {len(effects.edges)} edges, {len(circuit.connected)} of them connected: "
-        f"faithfulness {report['faithfulness']:.3f}"
+        f"faithfulness {report['faithfulness']:.3f}",
+        f"as many edges that random weights choose: {report['random_weight_control']:.3f}",
     ]
     body = [(str(edge.writer), str(edge.reader), edge.effect) for edge in circuit.edges[:rows]]
     _print(report, as_json, lines, (("from", "to", "effect of corrupting it"), body))

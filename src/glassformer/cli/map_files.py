@@ -19,8 +19,10 @@ from glassformer.cli.generate import unescape_stop
 from glassformer.cli.generation_options import with_settings
 from glassformer.cli.text_options import with_fields
 from glassformer.cli.translate import ALIGN, N_BEST, SCORES, SOURCE, TARGET
+from glassformer.data.remote import is_address
 from glassformer.errors import counted
 from glassformer.generate.settings import TRANSLATION
+from glassformer.recipe.paths import expanded
 
 app = typer.Typer(
     help="Run a task for each row of large files; interrupt it at any time, and resume.",
@@ -39,9 +41,10 @@ class Format(StrEnum):
 class MapOptions:
     """Which rows go where, and how the work is divided."""
 
-    inputs: Path = typer.Argument(
-        metavar="INPUT", help="A file or a folder: text, .jsonl, .csv, .tsv or .parquet."
-    )
+    inputs: str = typer.Argument(
+        metavar="INPUT", help="A file or a folder: text, .jsonl, .csv, .tsv or .parquet; or the "
+        "address of one: s3://…, https://…",
+    )  # fmt: skip
     output: Path = typer.Argument(metavar="OUTPUT", help="The folder to write.")
     model: str = typer.Option(help="A model folder, a name of `glassformer list`, or of the hub.")
     column: list[str] | None = COLUMN
@@ -73,9 +76,10 @@ class MapOptions:
         written = {
             name: value for name, value in flags.items() if value is not None and value is not False
         }
+        inputs = self.inputs if is_address(self.inputs) else expanded(self.inputs)
         try:
             summary = map_files(
-                task, self.inputs, self.output, model=self.model, columns=self.column or (),
+                task, inputs, self.output, model=self.model, columns=self.column or (),
                 format=self.format, shard_rows=self.shard_rows, encoding=self.encoding,
                 device=self.device, dtype=self.dtype, processes=self.processes, ray=self.ray,
                 progress=True, adapter=self.adapter, **written, **(settings or {}),

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import signal
 import sys
-import warnings
 from pathlib import Path
 
 import typer
@@ -15,9 +12,6 @@ from glassformer.cli.studio import names
 from glassformer.errors import ConfigError, check_installed
 
 HERE = ("127.0.0.1", "::1", "localhost")
-# A decoding step on a GPU takes about a millisecond and releases Python's lock several times: the
-# event loop must not keep the lock for the usual 5 milliseconds each time.
-SWITCH_SECONDS = 0.0002
 
 
 def run(
@@ -46,6 +40,9 @@ def run(
     template: Path | None = typer.Option(
         None, help="A Jinja template for chats, run in a sandbox; the model's format, by default."
     ),
+    workers: int = typer.Option(
+        1, min=1, max=256, help="Processes, each with all models and queues of its own."
+    ),
     log_text: bool = typer.Option(False, "--log-text", help="Also log the texts of requests."),
     device: str = DEVICE,
 ) -> None:
@@ -57,49 +54,38 @@ def run(
         raise ConfigError(f"--models {models_folder}: no such folder: write one that exists")
     if host not in HERE and keys is None:
         raise ConfigError(f"--host {host}: other machines reach it: write --keys FILE, too")
+    if workers > 1 and models_folder is not None:
+        raise ConfigError(
+            f"--models {models_folder}: with --workers no models are loaded by name: write them"
+        )
     from glassformer.asgi.requests import loopback_hosts
-    from glassformer.asgi.server import listen, server
-    from glassformer.distributed import resolve_device
+    from glassformer.asgi.server import listen
     from glassformer.serve.keys import Keys, read_keys
+    from glassformer.serve.process import ServeOptions, serve
     from glassformer.text.chat_sandbox import read_template
 
-    known_keys = Keys([]) if keys is None else read_keys(keys)
-    chat_template = None if template is None else read_template(template)
-    with listen(port, host) as listening:
-        from glassformer.serve.app import create_app
-        from glassformer.serve.gate import JsonLines
-        from glassformer.serve.host import Host, HostOptions
-        from glassformer.serve.state import ServeState
+    hosts = None
+    if host in HERE:
+        hosts = loopback_hosts(port) | ({public_host} if public_host else set())
+    options = ServeOptions(
+        models=dict(zip(names(models or []), models or [], strict=True)), root=models_folder,
+        device=device, slots=slots, queue_tokens=queue_tokens, context=context,
+        keys=Keys([]) if keys is None else read_keys(keys), hosts=hosts, seconds=timeout,
+        template=None if template is None else read_template(template), log_text=log_text,
+        workers=workers,
+    )  # fmt: skip
 
-        place = str(resolve_device(device, "--device"))
-        known = dict(zip(names(models or []), models or [], strict=True))
-        options = HostOptions(place, slots, queue_tokens, context)
-        hosted = Host(known, models_folder, options)
-        for name in known:
-            hosted.load(name)
-        _log_to_stderr(JsonLines())
-        state = ServeState(hosted, known_keys, timeout, chat_template)
-        hosts = None
-        if host in HERE:
-            hosts = loopback_hosts(port) | ({public_host} if public_host else set())
-        app = create_app(state, hosts=hosts, log_text=log_text)
+    def on_start() -> None:
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
         typer.echo(f"{url}    (press Ctrl-C to stop)")
         sys.stdout.flush()
-        # uvicorn drains on these signals, then raises them again: then the process just ends.
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: None)
-        sys.setswitchinterval(SWITCH_SECONDS)
-        warnings.simplefilter("ignore", UserWarning)  # clients choose that texts are truncated
-        seconds = max(1, round(timeout))
-        running = server(app, shutdown_seconds=seconds, on_exit=hosted.drain)
-        running.run(sockets=[listening])
 
+    with listen(port, host) as listening:
+        if workers == 1:
+            serve(options, listening, on_start)
+            return
+        from glassformer.serve.logs import log_to_stderr
+        from glassformer.serve.workers import Supervisor
 
-def _log_to_stderr(lines: logging.Formatter) -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(lines)
-    log = logging.getLogger("glassformer.serve")
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    log.propagate = False
+        log_to_stderr()
+        Supervisor(options, listening).run(on_start)

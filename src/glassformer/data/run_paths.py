@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from glassformer.data.prepare import Progress
+from glassformer.data.remote import fetch, is_address
 from glassformer.errors import InputError
 
 Report = Callable[[str, Progress | None], None]
@@ -29,9 +30,13 @@ class RunPaths:
         """The same paths, without reports."""
         return replace(self, report=_silent)
 
+    def data(self, path: str) -> Path:
+        """Where a path of [data] leads; what is at an address is fetched."""
+        return fetch(path) if is_address(path) else self.root / path
+
     def find(self, field: str, path: str) -> Path:
         """Where the path of a recipe's field leads; InputError if nothing is there."""
-        full = self.root / path
+        full = self.data(path)
         if full.exists():
             return full
         origin = field

@@ -46,7 +46,8 @@ def prepare_chat(
         ends = [] if end is None else [end]
     else:
         text = render_template(template, messages, *special)
-    usual = settings_for({}, files, stated, task.backbone.config.ids).eos_token_id
+    config = task.backbone.config
+    usual = settings_for({}, files, stated, config.ids, config.vocab_size).eos_token_id
     settings = {
         "max_new_tokens": MAX_NEW_TOKENS,
         "eos_token_id": tuple(dict.fromkeys((*usual, *ends))),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import torch
@@ -11,6 +11,11 @@ from torch import Tensor
 from glassformer.model import Cache
 
 Step: TypeAlias = Callable[[Tensor], Tensor]  # (B,) tokens → (B, V) scores
+
+
+def rounded_reach(counts: Sequence[int], capacity: int) -> int:
+    """The slots of the cache that attention reads, rounded up so that few shapes occur."""
+    return min(max(64, 1 << (max(counts) - 1).bit_length()), capacity)
 
 
 class StepGraphs:
@@ -32,7 +37,7 @@ class StepGraphs:
             self.tokens = tokens.clone()
         self.tokens.copy_(tokens)
         counts = cache.grown((1,) * len(tokens))
-        reach = min(max(64, 1 << (max(counts) - 1).bit_length()), cache.capacity)
+        reach = rounded_reach(counts, cache.capacity)
         key = (reach, cache.keys[0].data_ptr(), cache.memory_keys[0].data_ptr())
         if key not in self.graphs:
             self.graphs[key] = self._capture(cache, reach)

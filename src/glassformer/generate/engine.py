@@ -15,7 +15,9 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import InputError
+from glassformer.generate.compiled import CompiledSteps
 from glassformer.generate.cuda_graphs import Step, StepGraphs
+from glassformer.generate.prefixes import PrefixStore
 from glassformer.model import Batch, Cache, Sequences, Visitor
 from glassformer.tasks import Ids, Task
 
@@ -31,11 +33,13 @@ class Engine:
         memory_capacity: the most tokens of a translation model's source
         beams: neighbouring slots that belong to one text and share its source
         visitor: sees, and may change, every step; without one, a GPU replays CUDA graphs
-        compiled: fuse the kernels of a step with torch.compile, on a GPU (about a minute, once)
+        compiled: fuse the kernels of a step with torch.compile (about a minute, once); it needs a
+            C++ compiler on a CPU, and there it is for long or many texts
         kept: the engine is used for further calls, so it does not shrink at the end of one
+        prefixes: prompts that begin like earlier ones are read from there on; not with sources
     """
 
-    captures: ClassVar[bool] = True  # a GPU records its steps as CUDA graphs
+    captures: ClassVar[bool] = True  # its steps have static shapes: a GPU records CUDA graphs
 
     def __init__(
         self,
@@ -48,10 +52,11 @@ class Engine:
         visitor: Visitor | None = None,
         compiled: bool = False,
         kept: bool = False,
+        prefixes: PrefixStore | None = None,
     ) -> None:
         table = task.backbone.token_embedding
         self.task, self.capacity, self.beams, self.visitor = task, capacity, beams, visitor
-        self.device, self.dtype = table.device, table.dtype
+        self.device, self.dtype, self.prefixes = table.device, table.dtype, prefixes
         self.cache = Cache(
             task.backbone.config, slots, capacity, memory_capacity=memory_capacity, beams=beams,
             device=self.device, dtype=self.dtype,
@@ -59,23 +64,28 @@ class Engine:
         self.sources = [0] * (slots // beams)  # the length of each source
         self.free = set(range(slots))
         # Beams fork and end at every step: they would need a new graph each time.
-        captured = self.device.type == "cuda" and visitor is None and beams == 1 and self.captures
-        if compiled and not captured:
-            raise InputError("compiled = True: only a GPU compiles its steps: leave it out")
+        repeats = visitor is None and beams == 1 and self.captures
+        captured = self.device.type == "cuda" and repeats
+        if compiled and not repeats:
+            raise InputError("compiled = True: not with beams or a visitor: leave it out")
         step: Step = self._step
         # With one text a matrix product is a reduction, which fuses with its neighbours.
-        if compiled:
+        if compiled and captured:
             step = torch.compile(
                 step, fullgraph=True, options={"coordinate_descent_tuning": slots == 1}
             )
-        self._graphs = StepGraphs(step) if captured else None
-        self.shrinks = not (captured or kept)
+        self._graphs: StepGraphs | CompiledSteps | None = None
+        if captured:
+            self._graphs = StepGraphs(step)
+        elif compiled:
+            self._graphs = CompiledSteps(step)
+        self.shrinks = not (captured or kept or compiled)
         self._weights = _addresses(task)
         self._set_sources()
 
     @property
     def uses_cuda_graphs(self) -> bool:
-        return self._graphs is not None
+        return isinstance(self._graphs, StepGraphs)
 
     @property
     def slots(self) -> int:
@@ -101,10 +111,18 @@ class Engine:
             memory_capacity=max(map(len, sources)) if sources else 0,
         )  # fmt: skip
         source = Batch.of(sources) if sources else None
-        batch = Batch.of(prompts, source=source).to(self.device)
+        new = prompts
+        if self.prefixes is not None:
+            known = self.prefixes.fill(reading, prompts)
+            new = [prompt[length:] for prompt, length in zip(prompts, known, strict=True)]
+        batch = Batch.of(new, source=source).to(self.device)
         last = batch.sequences.offsets[1:] - 1
         batch = replace(batch, label_positions=last)
         logits: Tensor = self.task(batch, cache=reading, visitor=self.visitor).logits
+        if self.prefixes is not None:
+            finite = logits.isfinite().all(-1).tolist()  # NaN must not be kept
+            for text in (text for text, is_finite in enumerate(finite) if is_finite):
+                self.prefixes.keep(reading, text, prompts[text])
         texts = [slot // self.beams for slot in slots]
         self.cache.place(reading, texts)
         for i, slot in enumerate(slots):

@@ -104,7 +104,7 @@ def prepare(
     if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
         raise ConfigError(f"batch_size = {shown(batch_size)}: write at least 1")
     files, stated = ({}, {}) if origin is None else (origin.files, origin.config)
-    settings = settings_for(options, files, stated, config.ids)
+    settings = settings_for(options, files, stated, config.ids, config.vocab_size)
     if (settings.stop or settings.bad_words) and tokenizer is None:
         raise InputError("stop and bad_words need a tokenizer, and this model has none")
     if tokenizer is not None and settings.bad_words:

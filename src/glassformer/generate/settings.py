@@ -222,7 +222,7 @@ class Settings(Named):
         words = any(len(ids) > 1 for ids in self.bad_words_ids)
         return words or self.repetition_penalty != 1.0 or self.no_repeat_ngram_size > 0
 
-    def check_fits(self, vocab: int) -> None:
+    def check_fits(self, vocab: int, source: str = "") -> None:
         """ConfigError if a token id is not in the vocabulary, or no token is allowed."""
         named: dict[str, set[int | None]] = {
             "bad_words_ids": {token for word in self.bad_words_ids for token in word},
@@ -236,11 +236,14 @@ class Settings(Named):
             wrong = [i for i in tokens if i is not None and not 0 <= i < vocab]
             if wrong:
                 raise ConfigError(
-                    f"{name}: {wrong[0]} is not a token id: write numbers from 0 to {vocab - 1}"
+                    f"{source}{name}: {wrong[0]} is not a token id: "
+                    f"write numbers from 0 to {vocab - 1}"
                 )
         single = {ids[0] for ids in self.bad_words_ids if len(ids) == 1}
         if len((single - set(self.eos_token_id)) | set(self.suppress_tokens)) == vocab:
-            raise ConfigError("bad_words_ids and suppress_tokens forbid every token: allow one")
+            raise ConfigError(
+                f"{source}bad_words_ids and suppress_tokens forbid every token: allow one"
+            )
         if self.num_beams * vocab > MOST_CHOICES:
             raise ConfigError(
                 f"num_beams = {self.num_beams} with a vocabulary of {vocab} tokens is a choice "
@@ -254,11 +257,16 @@ class Settings(Named):
 
 
 def settings_for(
-    options: Mapping[str, Any], files: Mapping[str, bytes], config: Mapping[str, Any], ids: TokenIds
+    options: Mapping[str, Any],
+    files: Mapping[str, bytes],
+    config: Mapping[str, Any],
+    ids: TokenIds,
+    vocab: int,
 ) -> Settings:
     """The caller's options, over the special tokens of the folder's files, over the model's ids.
 
-    Old folders have no generation_config.json: there config.json has them.
+    Old folders have no generation_config.json: there config.json has them. What an option replaces
+    is not checked against the vocabulary.
     """
     source = DEFAULTS if DEFAULTS in files else "config.json"
     stated = parse(files[DEFAULTS], DEFAULTS) if DEFAULTS in files else config
@@ -266,6 +274,8 @@ def settings_for(
     known |= {name: stated[name] for name in FROM_FOLDER if stated.get(name) is not None}
     try:
         read(Settings, known, source)
+        kept = {name: value for name, value in known.items() if name not in options}
+        read(Settings, kept, source).check_fits(vocab, f"{source}: ")
     except ConfigError as error:
         raise CheckpointError(str(error)) from None
     return read(Settings, {**known, **options}, "generate", hint=_meant)

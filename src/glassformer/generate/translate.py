@@ -159,11 +159,12 @@ def _in_languages(
     files, stated = ({}, {}) if origin is None else (origin.files, origin.config)
     known = Languages.of(tokenizer, files)
     chosen = {name: settings[name] for name in LANGUAGE_SETTINGS if name in settings}
-    usual = settings_for(chosen, files, stated, task.backbone.config.ids)
+    config = task.backbone.config
+    usual = settings_for(chosen, files, stated, config.ids, config.vocab_size)
     named = tokenizer.token(usual.decoder_start_token_id or 0) in known.tokens.values()
     named = named if known.starts else usual.forced_bos_token_id is not None
     known.check(source, target, has_target=named)
-    end = tokenizer.token(task.backbone.config.ids.end or 0)
+    end = tokenizer.token(config.ids.end or 0)
     return known.tokenizer(tokenizer, source, target, end), known.options(tokenizer, target)
 
 

@@ -47,6 +47,7 @@ class EdgeEffects:
     graphs: dict[str, StackGraph]
     effects: dict[str, Tensor]  # (U, R) of each stack
     written: Outputs  # on the corrupted text
+    steps: int  # of the integral
 
     @cached_property
     def edges(self) -> list[Edge]:
@@ -63,6 +64,16 @@ class EdgeEffects:
         if not 1 <= count <= len(self.edges):
             raise ConfigError(f"edges = {count}: write a number from 1 to {len(self.edges)}")
         return Circuit(self, self.edges[:count])
+
+    def random_weight_control(self, count: int, seed: int = 0) -> float:
+        """The faithfulness, in this model, of the `count` strongest edges of random weights.
+
+        About that of random edges if the effects depend on what the model learned; compare it with
+        the faithfulness of `circuit(count)`.
+        """
+        pair = (each.untrained(seed) for each in (self.clean, self.corrupted))
+        control = effects_of(*pair, steps=self.steps).circuit(count)
+        return Circuit(self, control.edges).faithfulness
 
     @torch.no_grad()
     def value(self, edges: Sequence[Edge]) -> float:
@@ -157,7 +168,7 @@ def effects_of(clean: Contrast, corrupted: Contrast, *, steps: int = 5) -> EdgeE
         for name, gradient in _gradients(clean, built, removed, between).items():
             sums[name] += gradient.cpu().float() / steps
     effects = {name: -sums[name] * graph.possible for name, graph in built.items()}
-    return EdgeEffects(clean, corrupted, built, effects, there)
+    return EdgeEffects(clean, corrupted, built, effects, there, steps)
 
 
 def _check_memory(contrast: Contrast) -> None:

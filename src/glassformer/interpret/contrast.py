@@ -19,7 +19,7 @@ from glassformer.glass.lens import language_model
 from glassformer.inference import record_batch
 from glassformer.loaded import Model
 from glassformer.model import Attention, Batch, Sequences
-from glassformer.tasks import CausalLM, MaskedLM
+from glassformer.tasks import CausalLM, MaskedLM, build_task
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +57,15 @@ class Contrast:
     def value(self) -> float:
         """logit(answer) − logit(other) of the whole model."""
         return float(self.difference(self.task(self.copies(1)).logits)[0])
+
+    def untrained(self, seed: int = 0) -> Contrast:
+        """The same text and words for the same network with random weights: a control."""
+        model = self.model
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            task = build_task(model.config, model.task.spec, device=model.device)
+        random = Model(task, model.tokenizer).eval()
+        return replace(self, model=random, task=language_model(random))
 
     def copies(self, count: int) -> Batch:
         """The text `count` times, with logits at the token that predicts only."""

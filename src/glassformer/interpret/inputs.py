@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, InputError
-from glassformer.glass.lens import language_model, output_side
+from glassformer.glass.lens import output_side
 from glassformer.glass.measures import rollout
 from glassformer.interpret.contrast import Contrast, ask
 from glassformer.interpret.patching import recorded, streams
@@ -30,7 +30,6 @@ from glassformer.interpret.reroute import rerouted
 from glassformer.interpret.statistics import rank_correlation
 from glassformer.loaded import Model
 from glassformer.model.context import Context
-from glassformer.tasks import build_task
 
 Method = Literal[
     "integrated_gradients", "gradient_x_input", "occlusion", "value_zeroing", "attention_rollout"
@@ -81,13 +80,7 @@ class InputAttribution:
         Near 0 if the scores depend on what the model learned (Adebayo et al. 2018). Tokens that a
         decoder reads after the prediction do not count: their scores are 0 for any weights.
         """
-        model = self.contrast.model
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            task = build_task(model.config, model.task.spec, device=model.device)
-        untrained = Model(task, model.tokenizer).eval()
-        control = replace(self.contrast, model=untrained, task=language_model(untrained))
-        other = attribute_input(control, self.method, steps=self.steps)
+        other = attribute_input(self.contrast.untrained(seed), self.method, steps=self.steps)
         return rank_correlation(self._seen_scores, other._seen_scores)
 
     @property

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from glassformer.config import ModelConfig, TaskConfig
+from glassformer.data.readers.alignments import Gold
 from glassformer.errors import ConfigError
 from glassformer.glass import head_scores, heads_off
 from glassformer.interpret.gpt2_effects import greater_than, indirect_objects
+from glassformer.interpret.grokking import PAPER, SMALL, grokking
+from glassformer.interpret.induction import induction, induction_in_text
 from glassformer.interpret.reproduced import ReproducedEffect
-from glassformer.interpret.reroute import blocks_of, stacks_of
+from glassformer.interpret.word_alignment import word_alignments
 from glassformer.loaded import Model, load, record
-from glassformer.model import Batch
-from glassformer.tasks import build_task
 
+NAMES = (
+    "heads", "permuted", "induction", "grokking", "alignments", "indirect_objects", "greater_than",
+)  # fmt: skip
 TEXTS = (
     "The old man walked slowly down the road because his leg hurt.",
     "She opened the door and saw that the garden was full of snow.",
@@ -86,119 +89,34 @@ def permuted_attention(seed: int = 0) -> list[ReproducedEffect]:
     ]
 
 
-def induction(
-    *, steps: int = 1500, seed: int = 0, on_step: Callable[[int], None] | None = None
-) -> list[ReproducedEffect]:
-    """Attention-only models of one and two layers on random tokens that repeat after a random time.
+def reproduce(
+    names: Sequence[str], *, gpt2: Model | None = None, translator: Model | None = None,
+    gold: Sequence[Gold] = (), tokens: Tensor | None = None, full: bool = False,
+    device: torch.device | str = "cpu",
+) -> Iterator[ReproducedEffect]:  # fmt: skip
+    """The effects of these names, one after the other; without what it needs, one is left out.
 
-    The paper trains on text; here the repetitions are all there is to learn.
+    Args:
+        gpt2: for indirect_objects and greater_than
+        translator: for alignments, with `gold`, the hand alignments of its languages
+        tokens: for induction in text, the ids of gf-decoder; without, on random repeated tokens
+        full: grokking as in the paper, for a GPU; otherwise a smaller version
+        device: where models are trained
     """
-    figures = {}
-    for depth in (1, 2):
-        model = _attention_only(depth, seed)
-        _train(model, steps, seed, on_step)
-        figures[depth] = _repeated_loss(model), _prefix_score(model)
-    (one, score_one), (two, score_two) = figures[1], figures[2]
-    return [
-        ReproducedEffect(
-            effect="loss of repeated tokens minus loss of first ones, one and two layers",
-            paper="Olsson et al. 2022",
-            published="another quantity: about −0.4 nats at token 500 against 50 of a text, with "
-            "two layers or more",
-            ours=f"{one:.2f} and {two:.2f} nats",
-            holds=two < one - 0.4,
-        ),
-        ReproducedEffect(
-            effect="prefix matching of the best head, one and two layers",
-            paper="Olsson et al. 2022",
-            published="appears with two layers, not with one",
-            ours=f"{score_one:.2f} and {score_two:.2f}",
-            holds=score_two > 0.4 and score_two > score_one,
-        ),
-    ]
-
-
-VOCABULARY, LENGTH = 48, 48
-
-
-def _attention_only(depth: int, seed: int) -> Model:
-    config = ModelConfig(
-        family="decoder", vocab_size=VOCABULARY, width=64, depth=depth, heads=4, mlp_width=1,
-        max_length=LENGTH, position="rotary", norm_place="pre",
-    )  # fmt: skip
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model = Model(build_task(config, TaskConfig(kind="causal_lm")))
-    for block in blocks_of(stacks_of(model.task)["decoder"]):
-        for parameter in block.mlp.parameters():  # an MLP that adds nothing
-            parameter.data.zero_()
-            parameter.requires_grad_(False)
-    return model
-
-
-def _repeating(count: int, draw: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Texts (count, LENGTH) of random tokens that begin again after 8 to 24, and these periods."""
-    periods = torch.randint(8, 25, (count, 1), generator=draw)
-    tokens = torch.rand(count, VOCABULARY, generator=draw).argsort(-1)  # each token once
-    places = torch.arange(LENGTH) % periods
-    return tokens.gather(1, places), periods[:, 0]
-
-
-def _train(model: Model, steps: int, seed: int, on_step: Callable[[int], None] | None) -> None:
-    draw = torch.Generator().manual_seed(seed)
-    weights = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(weights, lr=3e-3, weight_decay=0.01)
-    model.train()
-    for step in range(steps):
-        texts, _ = _repeating(32, draw)
-        logits = model(Batch.of(texts.tolist())).logits.unflatten(0, texts.shape)
-        loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), texts[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        if on_step is not None:
-            on_step(step)
-    model.eval()
-
-
-@torch.no_grad()
-def _repeated_loss(model: Model) -> float:
-    """The mean loss of repeated tokens minus that of the others."""
-    texts, periods = _repeating(64, torch.Generator().manual_seed(1))
-    logits = model(Batch.of(texts.tolist())).logits.unflatten(0, texts.shape)
-    loss = F.cross_entropy(logits[:, :-1].transpose(1, 2), texts[:, 1:], reduction="none")
-    again = torch.arange(1, LENGTH) > periods[:, None]
-    return float(loss[again].mean() - loss[~again].mean())
-
-
-@torch.no_grad()
-def _prefix_score(model: Model) -> float:
-    texts, _ = _repeating(8, torch.Generator().manual_seed(2))
-    rows = [record(model, text, keep="*.weights") for text in texts.tolist()]
-    scores = [head_scores(trace, "decoder")["induction"] for trace in rows]
-    return float(torch.stack(scores).mean(0).max())
-
-
-EFFECTS: dict[str, Callable[[], list[ReproducedEffect]]] = {
-    "heads": neighbour_heads,
-    "permuted": permuted_attention,
-    "induction": induction,
-}
-GPT2_EFFECTS: dict[str, Callable[[Model], list[ReproducedEffect]]] = {
-    "indirect_objects": indirect_objects,
-    "greater_than": greater_than,
-}
-
-
-def reproduce(names: Sequence[str], gpt2: Model | None = None) -> list[ReproducedEffect]:
-    """The effects of these names, one after the other; some need `gpt2`."""
+    effects: dict[str, Callable[[], list[ReproducedEffect]]] = {
+        "heads": neighbour_heads,
+        "permuted": permuted_attention,
+        "induction": partial(induction, device=device),
+        "grokking": partial(grokking, PAPER if full else SMALL, device=device),
+    }
+    if tokens is not None:
+        effects["induction"] = partial(induction_in_text, tokens, device=device)
+    if translator is not None:
+        effects["alignments"] = partial(word_alignments, translator, gold)
+    if gpt2 is not None:
+        effects["indirect_objects"] = partial(indirect_objects, gpt2)
+        effects["greater_than"] = partial(greater_than, gpt2)
     for name in names:
-        if name not in EFFECTS | GPT2_EFFECTS:
-            raise ConfigError(f"effect {name!r}: write {', '.join([*EFFECTS, *GPT2_EFFECTS])}")
-    rows: list[ReproducedEffect] = []
-    for name in names:
-        if name in EFFECTS:
-            rows += EFFECTS[name]()
-        elif gpt2 is not None:
-            rows += GPT2_EFFECTS[name](gpt2)
-    return rows
+        if name not in NAMES:
+            raise ConfigError(f"effect {name!r}: write {', '.join(NAMES)}")
+    return (row for name in names if name in effects for row in effects[name]())

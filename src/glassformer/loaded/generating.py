@@ -67,7 +67,8 @@ class GeneratingModel(AdaptedModel, ABC):
             texts: how many are generated at once
             tokens: the most tokens of a text, the prompt included
             source_tokens: the most tokens of a source, for translation models
-            compiled: fuse the kernels with torch.compile, which takes a minute; on a GPU only
+            compiled: fuse the kernels with torch.compile, which takes a minute; a CPU needs a
+                C++ compiler for it
 
         Examples:
             >>> engine = decoder.engine(2, 16)

@@ -97,7 +97,7 @@ class Objective(ABC):
             empty = False
             yield document
         if empty:
-            path = paths.root / recipe.data.part(part)[0].train
+            path = paths.data(recipe.data.part(part)[0].train)
             raise ConfigError(f"{path}: {_nothing(recipe.data, part)}")
 
     @abstractmethod

@@ -221,7 +221,7 @@ class ClassificationObjective(TableObjective):
     def labels(self, recipe: RecipeFields, paths: RunPaths) -> tuple[str, ...]:
         """The classes; a single name, that of the column, means regression targets."""
         names = self.all_labels(recipe, paths)  # first: a bad row is reported alone
-        path, regression = paths.root / recipe.data.train, recipe.objective.regression
+        path, regression = paths.data(recipe.data.train), recipe.objective.regression
         table = self.log_guess(recipe, path, paths.log)
         if regression is None and recipe.data.label_separator is None and are_values(names):
             regression = True
@@ -246,7 +246,7 @@ class ClassificationObjective(TableObjective):
         return LabelledText(raw.texts, number_of(raw.label, labels, raw.where, name))
 
     def store_kind(self, recipe: RecipeFields, paths: RunPaths) -> StoreKind:
-        path = paths.root / recipe.data.train
+        path = paths.data(recipe.data.train)
         table, pool = self.table(recipe, path), document_pool(recipe)
         if pool in DOCUMENTS and table.second is not None:
             raise ConfigError(

@@ -83,7 +83,7 @@ class LabelledObjective(Objective):
         return config.family in (self.family, "decoder")  # a decoder labels what it has read
 
     def documents(self, recipe: RecipeFields, paths: RunPaths, part: str) -> Iterator[Document]:
-        path = paths.root / recipe.data.part(part)[0].train
+        path = paths.data(recipe.data.part(part)[0].train)
         encode: Encode = lambda raw: self.encode_labels(recipe, raw, paths.labels)  # noqa: E731
         return split(recipe, path, part, self.raw, encode, paths.log)
 
@@ -92,7 +92,7 @@ class LabelledObjective(Objective):
 
     def all_labels(self, recipe: RecipeFields, paths: RunPaths) -> list[str]:
         """Each class of the training data once."""
-        path = paths.root / recipe.data.train
+        path = paths.data(recipe.data.train)
         with BadRows(path, recipe.data.skip_bad, log=lambda line: None) as bad:
             rows = self.raw(recipe, path, bad)
             return list(dict.fromkeys(n for raw in rows for n in self.label_names(raw, recipe)))
@@ -103,7 +103,7 @@ class LabelledObjective(Objective):
         """By number or name; an initial model that has them all keeps its own order."""
         if len(names) < 2:
             only = next(iter(names), "")
-            path = paths.root / recipe.data.train
+            path = paths.data(recipe.data.train)
             raise InputError(f"{path}: all labels are {only!r}: there is nothing to learn")
         if recipe.init_from is not None:
             from glassformer.checkpoint import read_configs

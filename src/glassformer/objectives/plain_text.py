@@ -100,7 +100,7 @@ class PlainTextObjective(Objective):
 
 
 def text_path(paths: RunPaths, source: SourceConfig) -> Path:
-    path = paths.root / source.train
+    path = paths.data(source.train)
     if (path / META).is_file():
         raise ConfigError(
             f"{path}: token ids without their text: name their tokenizer in tokenizer.path"

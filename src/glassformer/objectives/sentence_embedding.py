@@ -99,7 +99,7 @@ class SentenceEmbeddingObjective(TableObjective):
     def labels(self, recipe: RecipeFields, paths: RunPaths) -> tuple[str, ...]:
         """The name of the column of similarities, if there is one."""
         self.all_labels(recipe, paths)  # a bad row fails now, not after the tokenizer is trained
-        table = self.log_guess(recipe, paths.root / recipe.data.train, paths.log)
+        table = self.log_guess(recipe, paths.data(recipe.data.train), paths.log)
         return () if table.label is None else (table.label,)
 
     def encode_labels(self, recipe: RecipeFields, raw: Example, labels: Any) -> Document:
@@ -114,7 +114,7 @@ class SentenceEmbeddingObjective(TableObjective):
         return LabelledText(raw.texts, value / recipe.objective.max_score)
 
     def store_kind(self, recipe: RecipeFields, paths: RunPaths) -> StoreKind:
-        table = self.table(recipe, paths.root / recipe.data.train)
+        table = self.table(recipe, paths.data(recipe.data.train))
         return "alike" if table.label is None else "value_pairs"
 
     def dataset(self, recipe: RecipeFields, parts: DatasetParts) -> Dataset:

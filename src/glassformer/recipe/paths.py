@@ -14,6 +14,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel
 
+from glassformer.data.remote import is_address
 from glassformer.fields import PathField
 from glassformer.pretrained import loadable, named
 
@@ -74,7 +75,9 @@ def model_path(text: str, folder: Path | None = None) -> str:
 
 
 def from_caller(text: str, field: PathField) -> str:
-    return model_path(text) if field.of_model else str(full_path(text))
+    if field.of_model:
+        return model_path(text)
+    return text if is_address(text) else str(full_path(text))
 
 
 def from_recipe(folder: Path) -> Change:

@@ -17,7 +17,7 @@ from glassformer.errors import GlassformerError
 from glassformer.serve import page
 from glassformer.serve.dialects import error_body, jina, libretranslate, openai, operation, own, tei
 from glassformer.serve.gate import Gate
-from glassformer.serve.scheduler import LOG
+from glassformer.serve.logs import LOG
 from glassformer.serve.state import ClientGone, ServeState
 from glassformer.version import __version__
 
@@ -36,7 +36,9 @@ def create_app(state: ServeState, *, hosts: Collection[str] | None, log_text: bo
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        updates = asyncio.create_task(state.metrics.keep_current())
         yield
+        updates.cancel()
         await asyncio.to_thread(state.host.close)
 
     app = FastAPI(

@@ -8,41 +8,41 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import re
 import time
-import traceback
 import uuid
 from collections.abc import Collection
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from glassformer.asgi.requests import (
+    FORM,
     HEADERS,
+    JSON,
     SAFE_METHODS,
     Headers,
     Refused,
     check_host,
     check_origin,
+    content_type,
     headers_of,
     read_body,
+    read_fields,
     replayed,
     respond,
     with_headers,
 )
+from glassformer.serve import page
 from glassformer.serve.dialects import FORM_PATHS, error_body
 from glassformer.serve.keys import ClientKey
-from glassformer.serve.scheduler import LOG
+from glassformer.serve.logs import LOG
 from glassformer.serve.state import RequestInfo, ServeState, new_info
 
 MAX_BODY = 2 << 20  # bytes
 BODY_TIMEOUT = 20.0  # seconds
-PUBLIC = ("/", "/page.js", "/page.css", "/health", "/ready")  # they need no key
-JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+PUBLIC = (*page.FILES, "/health", "/ready")  # they need no key
 REQUEST_ID = re.compile(r"[\w.-]{1,64}")
 MAX_LOGGED = 2_000  # characters of a text, if texts are logged
 
@@ -111,7 +111,7 @@ class Gate:
         check_origin(headers, host, is_page=is_page, schemes=("http", "https"))  # TLS: a proxy
         if method in SAFE_METHODS or path not in self.paths:
             return
-        kind = (headers.get("content-type") or [""])[0].partition(";")[0].strip().lower()
+        kind = content_type(headers)
         if kind != JSON and not (kind == FORM and path in FORM_PATHS):
             raise Refused(415, f"write the header Content-Type: {JSON}")
 
@@ -130,7 +130,7 @@ class Gate:
     def _key(self, headers: Headers, body: bytes) -> ClientKey:
         scheme, _, secret = (headers.get("authorization") or [""])[0].partition(" ")
         if scheme.lower() != "bearer" or not secret:
-            secret = str(fields(body).get("api_key", ""))
+            secret = str(_fields(headers, body).get("api_key", ""))
         key = self.state.keys.find(secret.strip())
         if key is None:
             raise Refused(
@@ -152,7 +152,8 @@ class Gate:
             "tokens": info.tokens,
         }  # fmt: skip
         if self.log_text and body:
-            kept = {name: value for name, value in fields(body).items() if name != "api_key"}
+            kept = _fields(headers_of(scope), body)
+            kept.pop("api_key", None)
             row["text"] = json.dumps(kept, ensure_ascii=False)[:MAX_LOGGED]
         LOG.info("request", extra={"fields": row})
 
@@ -165,35 +166,9 @@ async def _in_time(receive: Receive) -> bytes:
         raise Refused(408, "the request did not arrive in time: send it again") from None
 
 
-def fields(body: bytes) -> dict[str, Any]:
-    """The fields of a body in JSON or of a form; empty if it is neither."""
+def _fields(headers: Headers, body: bytes) -> dict[str, Any]:
+    """The fields of a body; none if it cannot be read, which its route reports."""
     try:
-        if body.lstrip()[:1] == b"{":
-            content = json.loads(body)
-            return content if isinstance(content, dict) else {}
-        return dict(parse_qsl(body.decode("utf-8")))
-    except (ValueError, RecursionError):
+        return read_fields(body, content_type(headers))
+    except ValueError:
         return {}
-
-
-class JsonLines(logging.Formatter):
-    """One line of JSON for each record."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        row = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
-            "level": record.levelname.lower(), "event": record.getMessage(),
-            **getattr(record, "fields", {}),
-        }  # fmt: skip
-        if record.exc_info:
-            row["error"] = self.formatException(record.exc_info)
-        return json.dumps(row, ensure_ascii=False)
-
-    def formatException(self, ei: Any) -> str:  # noqa: N802 - its name in `logging`
-        """The kind of the error and its place in the code; its message may quote a text."""
-        kind, _, trace = ei
-        frames = [
-            f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
-            for frame in traceback.extract_tb(trace)
-        ]
-        return f"{getattr(kind, '__name__', kind)}: {' > '.join(frames)}"

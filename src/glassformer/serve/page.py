@@ -10,6 +10,7 @@ from fastapi import FastAPI, Response
 WEB = Path(__file__).parent / "web"
 FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
 }

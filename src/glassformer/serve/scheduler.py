@@ -7,7 +7,6 @@ queue ── text ──→ a running batch: texts join and leave it between two
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -21,18 +20,20 @@ from glassformer.asgi.requests import Refused
 from glassformer.errors import CheckpointError, GlassformerError
 from glassformer.generate.engine import Engine
 from glassformer.generate.job import generate
+from glassformer.generate.prefixes import PrefixStore
 from glassformer.generate.sampling import Choice, RunningBatch
 from glassformer.generate.settings import Settings
 from glassformer.loaded import Model
 from glassformer.serve.calls import NotFinite, run_call
+from glassformer.serve.logs import LOG
 from glassformer.serve.queueing import FairQueue
 from glassformer.serve.work import LATE, CallWork, GenerationWork, Lane, Outbox, Unit, Work
 
-LOG = logging.getLogger("glassformer.serve")
 SLOTS = {"cpu": 16, "cuda": 64}  # texts that are generated at once
 QUEUE_TOKENS = {"cpu": 32_768, "cuda": 524_288}
 BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}  # of a flat batch, and of a beam search
 FAILED = "the model failed on this request: see the server's log"
+PREFIX_CONTEXTS = 2  # texts of full length whose beginnings are kept for others
 MAX_CONTEXT = 4_096  # tokens, if the caller does not choose
 WAIT = 0.5  # seconds, if nothing happens
 DROP_SECONDS = 0.05  # between two searches of the queue for requests that are late
@@ -60,6 +61,10 @@ class Scheduler(Thread):
         self.context = min(model.config.max_length, context or MAX_CONTEXT)
         self.batch_tokens = BATCH_TOKENS.get(kind, 16_384)
         self.queue = FairQueue(queue_tokens or QUEUE_TOKENS.get(kind, 65_536))
+        # A translation's prompt is one token, and its source is read whole.
+        self.prefixes: PrefixStore | None = None
+        if model.config.family == "decoder":
+            self.prefixes = PrefixStore(PREFIX_CONTEXTS * self.context)
         self.batch: RunningBatch | None = None
         self.running: dict[int, Unit] = {}  # by the id of the request in the batch
         self.closing = False
@@ -229,7 +234,7 @@ class Scheduler(Thread):
             source = self.context if model.config.family == "seq2seq" else 0
             engine = Engine(
                 model.task, slots=self.slots if fixed else size, capacity=self.context,
-                memory_capacity=source, kept=fixed,
+                memory_capacity=source, kept=fixed, prefixes=self.prefixes,
             )  # fmt: skip
             usual = Settings.model_validate({})  # each request has its own
             self.batch = RunningBatch(engine, usual, model.tokenizer, checks_finite=True)

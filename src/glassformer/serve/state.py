@@ -48,6 +48,7 @@ class ServeState:
     keys: Keys = field(default_factory=lambda: Keys([]))
     seconds: float = SECONDS
     template: str | None = None  # a Jinja template for chats, that the user named
+    workers: int = 1  # processes of this server
 
     def __post_init__(self) -> None:
         self.metrics = Metrics(self.host)

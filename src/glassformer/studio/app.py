@@ -15,6 +15,7 @@ from glassformer.errors import GlassformerError
 from glassformer.studio.guard import Guard
 from glassformer.studio.jobs import ClientLeft
 from glassformer.studio.routes import (
+    causes,
     compare,
     export,
     generation,
@@ -36,7 +37,7 @@ from glassformer.studio.state import StudioState
 
 ROUTES = (
     runs, network, numbers, generation, layers, positions, export, compare, training, space,
-    neurons, lectures, lessons, sweep,
+    neurons, lectures, lessons, sweep, causes,
 )  # fmt: skip
 
 

@@ -157,11 +157,6 @@ class Builder:
                 f"{source}: train.cuda_graphs = true is for a single process that is not sharded: "
                 "write false"
             )
-        if self.recipe.adapter is not None and mode == "sharded":
-            raise ConfigError(
-                f"{source}: distributed.shard = 'full' cannot train an adapter: write none, or "
-                "remove [adapter]"
-            )
         if train.micro_batch_tokens == "auto" and mode == "sharded":
             raise ConfigError(
                 f"{source}: train.micro_batch_tokens = 'auto' cannot be measured with distributed."
@@ -298,7 +293,7 @@ class Builder:
         """A store written by `glassformer data prepare`, where the recipe names one."""
         data = self.recipe.data
         name = data.valid if part == "valid" else data.train
-        folder = None if name is None else self.paths.root / name
+        folder = None if name is None else self.paths.data(name)
         if folder is None or not (folder / META).is_file():
             return None
         if data.more or data.deduplicate or data.text is not None:

@@ -17,28 +17,33 @@ from glassformer.checkpoint import read_configs
 from glassformer.data.run_paths import Report, RunPaths
 from glassformer.durable import write_whole
 from glassformer.errors import ConfigError
+from glassformer.loaded import load
+from glassformer.objectives import objective_of
 from glassformer.presets import PRESETS
 from glassformer.recipe.paths import expanded
 from glassformer.recipe.schema import Recipe, recipe_fields
 from glassformer.recipe.toml import root_of
 from glassformer.sizes import measure as count_parameters
+from glassformer.train.adapter import ADAPTER, result_name
 from glassformer.train.compare_plan import (
     RANDOM,
     Line,
     PlannedRun,
     RunResult,
     as_csv,
+    folder_names,
     metric_of,
     plan,
     summary,
 )  # fmt: skip
 from glassformer.train.compare_results import check, keep
 from glassformer.train.dry_run import memory
-from glassformer.train.evaluation import measure, recipe_for
+from glassformer.train.evaluation import measure, merged_folder, recipe_for
 from glassformer.train.fit import Run, open_run
 
 SEEDS = 3
 TABLE = "table.csv"
+MERGED = "merged"  # a model with its adapter, beside its runs
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,7 @@ def compare(
     folds: int | None = None,
     test: str | None = None,
     evaluate_only: bool = False,
+    adapters: Sequence[str | Path] = (),
     data: str | Path | None = None,
     out: str | Path | None = None,
     changes: Mapping[str, str] | None = None,
@@ -100,17 +106,30 @@ def compare(
     vectors; FOLDER:random is a folder's network and tokenizer with random weights. recipe: a TOML
     file, or a run's folder. seeds: runs of each model, 3 if not given, with folds 1. folds:
     parts of the training data, each held out in turn. test: data to report the metrics of.
-    evaluate_only: train nothing. out: the folder of the runs. Finished runs are reused, and an
-    interrupted comparison is resumed by the same call.
+    evaluate_only: train nothing. adapters: of a single model: compare it also with each of these
+    merged into its weights; with evaluate_only, a model whose head is for another task is left out.
+    out: the folder of the runs. Finished runs are reused, and an interrupted comparison is resumed
+    by the same call.
     """
     hooks = hooks or Hooks()
-    _check(models, seeds, evaluate_only=evaluate_only)
+    _check(models, seeds, adapters, evaluate_only=evaluate_only)
     path = Path(recipe)
     folder = expanded(Path(out)) if out else Path("runs") / f"compare-{path.stem}"
     runs_per_model = None if evaluate_only else seeds or (SEEDS if folds is None else 1)
+    merged = {f"{models[0]} with {adapter}": adapter for adapter in adapters}
+    places = [str(folder / name / MERGED) for name in folder_names([*merged])]
+    weights = {**{name: name for name in models}, **dict(zip(merged, places, strict=True))}
     runs = plan(
-        models, recipe_fields(path), changes or {}, str(recipe), folder, runs_per_model, folds, test
-    )
+        weights, recipe_fields(path), changes or {}, str(recipe), folder, runs_per_model, folds,
+        test,
+    )  # fmt: skip
+    for adapter, place in zip(adapters, places, strict=True):
+        load(models[0], adapter=adapter).merge_adapter().save(place)
+    if adapters and evaluate_only and _head(models[0]) != objective_of(runs[0].recipe).task:
+        hooks.report(
+            f"{models[0]}: without an adapter it is for {_head(models[0])}: left out", None
+        )
+        runs = [run for run in runs if run.model in merged]
     root = root_of(runs[0].recipe, None if data is None else Path(data), path)
     paths = RunPaths(root, Path(), str(recipe), hooks.report)
     results = _results(runs, paths, hooks, evaluate_only=evaluate_only)
@@ -120,9 +139,15 @@ def compare(
     return Comparison(lines, metric_of(runs[0].recipe, lines[0].means), folder / TABLE, runs)
 
 
-def _check(models: Sequence[str], seeds: int | None, *, evaluate_only: bool) -> None:
+def _check(
+    models: Sequence[str], seeds: int | None, adapters: Sequence[str | Path], *, evaluate_only: bool
+) -> None:
     if not models:
         raise ConfigError("compare: write the models: compare --task RECIPE bert-tiny FOLDER")
+    if adapters and (len(models) > 1 or models[0] in PRESETS or models[0].endswith(RANDOM)):
+        raise ConfigError(
+            f"--adapter {adapters[0]}: it belongs to one trained model: write that model alone"
+        )
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
         raise ConfigError("compare: runs in one process: start it without torchrun")
     if not evaluate_only:
@@ -143,7 +168,7 @@ def _results(
     """All runs are checked first; then those that are not finished are run."""
     if evaluate_only:
         for run in runs:
-            recipe_for(run.recipe, run.model)
+            recipe_for(run.recipe, run.weights)
     finished = [check(run, paths) for run in runs]
     results: list[RunResult] = []
     for number, (run, result) in enumerate(zip(runs, finished, strict=True), 1):
@@ -183,7 +208,7 @@ def _train(planned: PlannedRun, paths: RunPaths, hooks: Hooks) -> RunResult:
         )
         metrics, seconds = _floats(run.result["valid"]), state.progress.seconds
     if planned.test is not None:
-        metrics = _measure(planned, paths, planned.folder / "model")
+        metrics = _measure_result(planned, paths)
     return RunResult(parameters, seconds, peak_memory, metrics)
 
 
@@ -191,16 +216,30 @@ def _evaluate(planned: PlannedRun, paths: RunPaths) -> RunResult:
     """The model as it is."""
     _reset_peak()
     start = time.monotonic()
-    metrics = _measure(planned, paths, Path(planned.model))
+    metrics = _measure(planned, paths, planned.weights)
     seconds = time.monotonic() - start
-    parameters = count_parameters(*read_configs(planned.model)).with_head
+    parameters = count_parameters(*read_configs(planned.weights)).with_head
     width = 2 if planned.recipe.train.precision == "bfloat16" else 4
     peak_memory = _peak(planned.recipe.train.device) or width * parameters
     return RunResult(parameters, seconds, peak_memory, metrics)
 
 
-def _measure(planned: PlannedRun, paths: RunPaths, model: Path) -> dict[str, float]:
-    return _floats(measure(recipe_for(planned.measuring, str(model)), paths))
+def _measure_result(planned: PlannedRun, paths: RunPaths) -> dict[str, float]:
+    """What a run has trained: a model, or an adapter for the initial one."""
+    folder = planned.folder / result_name(planned.recipe)
+    if folder.name != ADAPTER:
+        return _measure(planned, paths, str(folder))
+    with merged_folder(str(planned.recipe.init_from), folder) as model:
+        return _measure(planned, paths, model)
+
+
+def _measure(planned: PlannedRun, paths: RunPaths, model: str) -> dict[str, float]:
+    return _floats(measure(recipe_for(planned.measuring, model), paths))
+
+
+def _head(model: str) -> str:
+    """The task that a model has a head for."""
+    return read_configs(model)[1].kind
 
 
 def _floats(metrics: Mapping[str, Any]) -> dict[str, float]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from glassformer.data.remote import is_address
 from glassformer.errors import ConfigError
 from glassformer.objectives import objective_of
 from glassformer.presets import PRESETS
@@ -30,7 +31,8 @@ LONGEST = 100  # characters of a folder's name
 class PlannedRun:
     """One run of the comparison, in a folder of its own."""
 
-    model: str  # as the caller named it
+    model: str  # its name in the table
+    weights: str  # a preset, or where the model is
     label: str  # which of its runs
     recipe: Recipe
     folder: Path
@@ -66,23 +68,32 @@ class Line:
     runs: list[RunResult]
 
 
-def plan(
-    models: Sequence[str], fields: dict[str, Any], changes: Mapping[str, str], source: str,
-    out: Path, seeds: int | None, folds: int | None, test: str | None,
-) -> list[PlannedRun]:  # fmt: skip
-    """All runs, each with a valid recipe; without `seeds` nothing is trained."""
-    test = None if test is None else str(full_path(test))
+def folder_names(models: Sequence[str]) -> list[str]:
+    """The names of the models' folders."""
     names = [re.sub(r"[^\w.]+", "-", model).strip("-.")[-LONGEST:] for model in models]
     folded = [name.casefold() for name in names]  # many file systems ignore case
     for i, name in enumerate(folded):
         if name in folded[:i]:
             first = models[folded.index(name)]
             raise ConfigError(f"{first} and {models[i]} would share a folder: name one of them")
+    return names
+
+
+def plan(
+    models: Mapping[str, str], fields: dict[str, Any], changes: Mapping[str, str], source: str,
+    out: Path, seeds: int | None, folds: int | None, test: str | None,
+) -> list[PlannedRun]:  # fmt: skip
+    """All runs, each with a valid recipe; without `seeds` nothing is trained.
+
+    models: their names in the table, and where they are.
+    """
+    if test is not None and not is_address(test):
+        test = str(full_path(test))
     runs = []
-    for model, name in zip(models, names, strict=True):
+    for (model, weights), name in zip(models.items(), folder_names([*models]), strict=True):
         for fold in range(1, folds + 1) if folds else [None]:
             part = {} if fold is None else {"data.fold": f"{fold}/{folds}"}
-            recipe = recipe_from(_fields(model, fields), {**changes, **part}, source)
+            recipe = recipe_from(_fields(weights, fields), {**changes, **part}, source)
             for seed in range(seeds or 1):
                 train = recipe.train.model_copy(update={"seed": recipe.train.seed + seed})
                 label = ["as it is"] if seeds is None else [f"seed {train.seed}"]
@@ -90,7 +101,7 @@ def plan(
                 seeded = recipe.model_copy(update={"train": train})
                 folder = out / name / "-".join(" ".join(label).split())
                 check_no_link(folder.parent, folder)
-                runs.append(PlannedRun(model, ", ".join(label), seeded, folder, test))
+                runs.append(PlannedRun(model, weights, ", ".join(label), seeded, folder, test))
     return runs
 
 

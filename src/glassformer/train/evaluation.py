@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import tempfile
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,8 +59,7 @@ def evaluate(
     adapter: a folder with an adapter in PEFT's layout, merged into the model's weights.
     """
     if adapter is not None:
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            load(model, adapter=adapter).merge_adapter().save(folder)
+        with merged_folder(model, adapter) as folder:
             return evaluate(
                 folder, recipe, data=data, changes=changes, sentences=sentences,
                 num_beams=num_beams, length_penalty=length_penalty, per_document=per_document,
@@ -78,6 +77,14 @@ def evaluate(
     paths = RunPaths(root, Path(), str(recipe))
     paths = paths if report is None else replace(paths, report=report)
     return measure(resolved, paths, sentences, search, per_document=per_document)
+
+
+@contextmanager
+def merged_folder(model: str | Path, adapter: str | Path) -> Iterator[str]:
+    """A folder of the model with the adapter merged into its weights, until the end."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        load(model, adapter=adapter).merge_adapter().save(folder)
+        yield folder
 
 
 def recipe_for(recipe: Recipe, model: str) -> Recipe:

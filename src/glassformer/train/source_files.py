@@ -36,7 +36,7 @@ def _by_name(
     paths: RunPaths, field: str, source: str, languages: tuple[str, ...]
 ) -> dict[str, Path]:
     if languages:
-        return {file.name: file for file in sides(paths.root / source, languages)}
+        return {file.name: file for file in sides(paths.data(source), languages)}
     path = paths.find(field, source)
     files = find_files(path)
     return {

@@ -108,7 +108,8 @@ class State:
             from glassformer.train.parallel.sharded import ShardedWeights
 
             assert isinstance(self.weights, ShardedWeights)  # noqa: S101
-            return _filled(self.weights.outline, self.weights.whole(values))
+            whole = self.weights.whole({**self.weights.fixed, **values})
+            return _filled(self.weights.outline, whole)
         if not self.average and not self.weights.copies:
             return self.task
         task = copy.deepcopy(self.task).float()
@@ -202,7 +203,7 @@ def _weights(
         return ReplicatedWeights(task, dtype, world, fixed)
     from glassformer.train.parallel.sharded import ShardedWeights
 
-    return ShardedWeights(task, dtype, world)
+    return ShardedWeights(task, dtype, world, fixed)
 
 
 def _filled(outline: Task, tensors: Mapping[str, Tensor]) -> Task:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from functools import partial
 from typing import Annotated, Any, Literal
-from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field, ValidationError
 
-from glassformer.asgi.requests import Refused, first_error
+from glassformer.asgi.requests import (
+    FORM,
+    Refused,
+    content_type,
+    first_error,
+    headers_of,
+    read_fields,
+)
 from glassformer.generate.translate import Translation, prepare_translation
 from glassformer.serve.dialects.schemas import Body, ModelName, PlainError, Text, Texts, errors
 from glassformer.serve.host import HostedModel
@@ -142,16 +147,13 @@ def _choose(state: ServeState, body: TranslateBody) -> HostedModel:
 
 async def _read(request: Request) -> TranslateBody:
     """The body in JSON, or of a form."""
-    data = await request.body()
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = content_type(headers_of(request.scope))
     try:
-        if kind == "application/json":
-            return TranslateBody.model_validate(json.loads(data))
-        form: dict[str, Any] = dict(parse_qsl(data.decode("utf-8"), keep_blank_values=True))
-        if form.get("alternatives", "").isdecimal():
-            form["alternatives"] = int(form["alternatives"][:6])
-        return TranslateBody.model_validate(form)
+        fields = read_fields(await request.body(), kind)
+        if kind == FORM and fields.get("alternatives", "").isdecimal():
+            fields["alternatives"] = int(fields["alternatives"][:6])
+        return TranslateBody.model_validate(fields)
     except ValidationError as error:
         raise Refused(400, first_error(error.errors())) from None
-    except (ValueError, RecursionError):
-        raise Refused(400, "the body is neither JSON nor a form: write one of them") from None
+    except ValueError:
+        raise Refused(400, "the body is neither a JSON object nor a form: write one") from None

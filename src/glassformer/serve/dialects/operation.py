@@ -43,6 +43,8 @@ def router(state: ServeState) -> APIRouter:
         key = info_of(request).key
         if key is not None and not key.admin:
             raise Refused(403, "this key loads no models: write admin = true in the key file")
+        if state.workers > 1:  # only this worker would have it
+            raise Refused(403, "a server with --workers keeps its models: restart it with others")
 
     @routes.get("/health", response_model=Status)
     async def health() -> Status:

@@ -81,6 +81,22 @@ def _other(run: RecordedRun) -> Any:
     return (text.ids, run.inputs[1]) if run.trace.source_tokens else text.inputs
 
 
+def cause_code(run: RecordedRun, served: ServedModel, name: str, *lines: str) -> str:
+    """Code that ends with `lines`, which use the model, its text and this name of `interpret`."""
+    toy = ["from glassformer.studio.toys import toy"] if not served.folder else []
+    return "\n".join(
+        [
+            "import glassformer as gf",
+            f"from glassformer.interpret import {name}",
+            *toy,
+            "",
+            _load_line(run.request.step, served),
+            f"text = {run.inputs!r}",
+            *lines,
+        ]
+    )
+
+
 def pooling_code(served: ServedModel, step: int | None, text: str) -> str:
     """Code that ends with the weights of a document's words."""
     return "\n".join(

@@ -13,7 +13,7 @@ import { TOYS } from "./toy.js";
 
 const next = (list, now, by) => list[(list.indexOf(now) + by + list.length) % list.length];
 const STACKED = ["model", "map", "head", "numbers", "positions", "neurons", "lab", "compare", "training"];
-const TOKENS = ["model", "map", "head", "numbers", "layers", "neurons", "lab", "compare", "training"];
+const TOKENS = ["model", "map", "head", "numbers", "layers", "neurons", "lab", "causes", "compare", "training"];
 const move = (name, by) => (app) => app.update({ [name]: Math.max(0, app.state[name] + by) });
 
 /** [key, what it does, act, on which pages (all, if none are named)] */
@@ -21,7 +21,7 @@ export const KEYS = [
   ["Home", "Model", (app) => app.update({ page: "model" })],
   ...["Map", "Head", "Numbers", "Translate", "Generate", "Layers", "Positions", "Lab", "Compare", "Training"]
     .map((name, i) => [String((i + 1) % 10), name, (app) => app.update({ page: name.toLowerCase() })]),
-  ...[["S", "Space"], ["N", "Neurons"], ["P", "Pooling"], ["Y", "Toy"]].map(([key, name]) => [key, name, (app) => app.update({ page: name.toLowerCase() })]),
+  ...[["C", "Causes"], ["S", "Space"], ["N", "Neurons"], ["P", "Pooling"], ["Y", "Toy"]].map(([key, name]) => [key, name, (app) => app.update({ page: name.toLowerCase() })]),
   ["/", "write a sentence", (app) => app.write()],
   ["m", "next model", (app) => app.pick(next(app.models.map(({ id }) => id), app.model.id, 1))],
   ["e", "next example sentence", (app) => app.example()],

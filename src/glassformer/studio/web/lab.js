@@ -61,12 +61,12 @@ function build(app) {
   const still = el("p", { class: "quiet still", hidden: true });
   const early = el("p", { class: "quiet early", role: "note", hidden: true });
   const centre = el("section", { class: "card cells", "aria-label": "What changes in the picture" }, tools, still, early, fit, el("div", { class: "foot" }, readout, scale), moved);
+  const sweep = sweeper(app, centre);
   const right = el("div", { class: "right" });
   const fixed = el("section", { class: "card none" }, el("h2", { text: "Nothing can be changed here" }),
     el("p", { text: "A trace holds one run as it was. Open its model in the studio." }));
   const node = el("div", { class: "page-lab" }, fixed, left, centre, right);
   const shown = { rows: [], columns: [], bytes: new Uint8Array() };
-  const sweep = sweeper(app);
   const time = { past: [], future: [], now: null, text: null };
 
   app.undo = () => travel(time.past, time.future);
@@ -99,8 +99,9 @@ function build(app) {
     const other = state.donor ? await api.run(model.id, state.donor, "", [], app.saved()).catch((error) => error) : null;
     if (!fresh()) return;
     swap(left, ...controls(app, other));
+    sweep.node.remove();
     if (other && !(other instanceof Error) && model.predicts_tokens && answerAt(app) >= 0) {
-      left.append(sweep.node);
+      left.append(el("div", { class: "buttons" }, sweep.button));
       await sweep.show(before ?? run, other, sideOf(state), answerAt(app), fresh);
       if (!fresh()) return;
     }

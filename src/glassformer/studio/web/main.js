@@ -1,6 +1,7 @@
 // The studio: one state, one run, one page at a time.
 
 import * as api from "./api.js";
+import { causes } from "./causes.js";
 import { compare } from "./compare.js";
 import { count, el, select, swap } from "./dom.js";
 import { drawer } from "./drawer.js";
@@ -28,7 +29,7 @@ import { training } from "./training.js";
 import { translate } from "./translate.js";
 import { waiting } from "./waiting.js";
 
-const PAGES = [model, map, head, numbers, translate, generate, layers, positions, space, neurons, pooling, toy, lab, compare, training]
+const PAGES = [model, map, head, numbers, translate, generate, layers, positions, space, neurons, pooling, toy, lab, causes, compare, training]
   .filter(({ id }) => !api.held || api.held.pages.includes(id));
 const pageOf = (page) => PAGES.find(({ id }) => id === page);
 const PLACES = ["page", "model", "text", "second"]; // where the back button leads

@@ -1,6 +1,7 @@
 // The same in Python: the run's code comes from the server, the page's from here.
 
 import * as api from "./api.js";
+import { causeOf } from "./causes.js";
 import { rivalRun } from "./compare.js";
 import { pythonOf } from "./lab.js";
 import { partner, sideOf, tokenOf, whyMute } from "./layers.js";
@@ -95,6 +96,7 @@ async function training(app) {
 }
 
 const PAGES = {
+  causes: async (app) => [(await causeOf(app)).python],
   pooling: async (app) => [(await shownBy(app)).python],
   toy: async ({ state }) => [(await sheetsOf(state)).python],
   model: whole, layers, positions, training, space: spaced, neurons: units,

@@ -71,6 +71,14 @@ const FIELDS = {
   toy: ["toy", "first", /^(first|second)$/],
   line: ["ln", 0], // which of its texts
   start: ["seed0", 4], // the seed of its head
+  // Causes
+  cause: ["why", "input", /^(input|circuit|steer|probe|lens)$/],
+  method: ["am", "integrated_gradients", /^\w+$/],
+  edges: ["ed", 20],
+  towards: ["to", ""], // texts, one a line
+  away: ["aw", ""],
+  strength: ["f", 4, { most: 1000, whole: false }],
+  labelled: ["lb", ""], // a word and its label a line
   theme: ["theme", "", /^(light|dark)$/],
   large: ["large", false],
 };

@@ -6,8 +6,8 @@ import { el, swap, visible } from "./dom.js";
 import { matrix } from "./matrix.js";
 import { changeOf, diverging, signed, signedLegend } from "./signed.js";
 
-/** A button, and after it the heat map: layers × tokens; a click applies that patch. */
-export function sweeper(app) {
+/** A button, and the heat map in its holder: layers × tokens; a click applies that patch. */
+export function sweeper(app, holder) {
   let asked = ""; // the sweep that was asked for: it is computed on demand only
   let side = "";
   const cells = matrix({ name: "Recovered by each patch: rows are tokens, columns are layers", say: signed,
@@ -19,15 +19,15 @@ export function sweeper(app) {
   const note = el("p", { class: "quiet", role: "note" });
   const scale = el("div", {});
   const fit = el("div", { class: "fit" }, cells.node);
-  const node = el("div", { class: "sweep" }, el("div", { class: "buttons" }, button), note, fit, scale);
+  const node = el("div", { class: "sweep" }, note, fit, scale);
 
   /** Show the sweep of these runs if it was asked for. */
   async function show(base, other, at, token, fresh) {
     side = at;
     const path = `runs/${base.run}/sweep/${other.run}/${side}/${token}`;
-    button.onclick = () => { asked = path; show(base, other, at, token, fresh); };
-    [note.hidden, fit.hidden, scale.hidden] = Array(3).fill(asked !== path);
+    button.onclick = () => { asked = path; app.update({}); };
     if (asked !== path) return;
+    holder.append(node);
     const sweep = await api.json(path).catch((error) => { if (error.status !== 400) throw error; return error; });
     if (!fresh()) return;
     [fit.hidden, scale.hidden] = Array(2).fill(sweep instanceof Error);
@@ -43,5 +43,5 @@ export function sweeper(app) {
     cells.view.canvas.dataset.drawn = [path, app.theme()].join();
   }
 
-  return { node, show };
+  return { button, node, show };
 }

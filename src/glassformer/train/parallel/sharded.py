@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
@@ -27,9 +27,16 @@ for kind in (LossSum, Output):
 
 class ShardedWeights(ParallelWeights):
     """The rows of each tensor are split over the processes, as by `torch.chunk`. Weights of a block
-    are gathered for its forward and backward pass, those outside of blocks for the whole pass."""
+    are gathered for its forward and backward pass, those outside of blocks for the whole pass.
+    Those of a model with an adapter are `fixed`: they are sharded, and no master weights."""
 
-    def __init__(self, task: Task, dtype: torch.dtype, world: DistributedContext) -> None:
+    def __init__(
+        self,
+        task: Task,
+        dtype: torch.dtype,
+        world: DistributedContext,
+        fixed: Collection[str] = (),
+    ) -> None:
         super().__init__(task, dtype, world)
         self.outline: Task = _outline(task)
         self.mesh = init_device_mesh(world.device.type, (world.size,))
@@ -54,9 +61,11 @@ class ShardedWeights(ParallelWeights):
                 if buffer.is_floating_point():
                     setattr(task.get_submodule(place), leaf, buffer.to(dtype))
         # Optimisers update the local tensors, which the sharded parameters consist of.
-        self.sharded = dict(task.named_parameters())
-        self.masters = {name: _local(p.detach()) for name, p in self.sharded.items()}
-        self.shapes = {name: p.shape for name, p in self.sharded.items()}
+        shares = {name: _local(p.detach()) for name, p in task.named_parameters()}
+        self.shapes = {name: p.shape for name, p in task.named_parameters()}
+        self.sharded = {n: p for n, p in task.named_parameters() if n not in fixed}
+        self.masters = {name: shares[name] for name in self.sharded}
+        self.fixed = {name: shares[name] for name in fixed}
         self.exchange = MatrixExchange(self.masters, self.shapes, world)
 
     def losses(self, function: Callable[..., Any]) -> Callable[..., Any]:

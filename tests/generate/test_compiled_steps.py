@@ -1,0 +1,49 @@
+"""Compiled steps of a CPU give the logits of those that are not compiled."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+from glassformer.config import ModelConfig, TaskConfig
+from glassformer.errors import InputError
+from glassformer.generate.engine import Engine
+from glassformer.tasks import build_task
+from glassformer.tasks.base import Task
+from glassformer.tasks.quantize import quantize
+
+SIZES = {"vocab_size": 53, "width": 32, "depth": 2, "heads": 2, "mlp_width": 64, "max_length": 100}
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    torch.manual_seed(0)
+    task = build_task(ModelConfig(family="decoder", **SIZES), TaskConfig(kind="causal_lm"))
+    for parameter in task.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return task.eval()
+
+
+def test_beams_are_not_compiled(task: Task) -> None:
+    with pytest.raises(InputError, match="compiled = True: not with beams"):
+        Engine(task, slots=4, capacity=9, beams=2, compiled=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "texts"), [(None, 1), ("int8", 1), ("int8", 3)])
+def test_the_same_as_without_compilation(task: Task, method: str | None, texts: int) -> None:
+    task = copy.deepcopy(task)
+    if method is not None:
+        quantize(task, method)
+    room = {"slots": texts, "capacity": 90}
+    compiled, plain = Engine(task, **room, compiled=True), Engine(task, **room)
+    assert not compiled.uses_cuda_graphs and not compiled.shrinks
+    prompts = [[3, 1, 4, 1, 5], [9, 2], [6, 5, 3]][:texts]
+    logits = [engine.read(prompts) for engine in (compiled, plain)]
+    for _ in range(70):  # beyond the 64 tokens that are compiled first
+        tokens = logits[1].argmax(-1)
+        logits = [engine.step(tokens) for engine in (compiled, plain)]
+        torch.testing.assert_close(*logits, rtol=0, atol=1e-3 * float(logits[1].std()))
+    assert compiled.cache.counts == plain.cache.counts
