@@ -116,9 +116,11 @@ def compare(
     path = Path(recipe)
     folder = expanded(Path(out)) if out else Path("runs") / f"compare-{path.stem}"
     runs_per_model = None if evaluate_only else seeds or (SEEDS if folds is None else 1)
-    merged = {f"{models[0]} with {adapter}": adapter for adapter in adapters}
-    places = [str(folder / name / MERGED) for name in folder_names([*merged])]
-    weights = {**{name: name for name in models}, **dict(zip(merged, places, strict=True))}
+    merged = [f"{models[0]} with {adapter}" for adapter in adapters]
+    names = [*models, *merged]
+    folders = folder_names(names)
+    places = [str(folder / name / MERGED) for name in folders[len(models) :]]
+    weights = dict(zip(names, [*models, *places], strict=True))
     runs = plan(
         weights, recipe_fields(path), changes or {}, str(recipe), folder, runs_per_model, folds,
         test,
