@@ -248,7 +248,7 @@ def test_names_that_differ_by_case_only(tmp_path: Path) -> None:
         write_folder(tmp_path / "m", texts={"config.json": b"{}"}, shards=shards)
     fields = {"name": "t"}
     with pytest.raises(ConfigError, match="Bert and bert would share a folder"):
-        plan(["Bert", "bert"], fields, {}, "t.toml", tmp_path, 1, None, None)
+        plan({"Bert": "Bert", "bert": "bert"}, fields, {}, "t.toml", tmp_path, 1, None, None)
 
 
 def test_what_was_written_is_not_stale_by_another_case(

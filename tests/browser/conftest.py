@@ -14,11 +14,11 @@ from typing import Literal
 import pytest
 import tokenizers
 import torch
-from screens import Server
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
 import folders
 import speakers
+from browser.screens import Server
 from glassformer.studio.pooling_toys import VARIANTS, train_variant
 from ports import free_port
 

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from playwright.sync_api import Page, TimeoutError
-from screens import Bytes, Server, drawn
+
+from browser.screens import Bytes, Server, drawn
 
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
 PAGES = (

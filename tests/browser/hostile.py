@@ -6,7 +6,8 @@ from itertools import product
 from typing import Any
 
 from playwright.sync_api import Route
-from screens import Server
+
+from browser.screens import Server
 
 PAYLOADS = (
     "alert(1)", "confirm`1`", "document.title='x'", "import('data:text/javascript,alert(1)')",

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, Frame, Page, expect
-from screens import Server, drawn, painted, pixels, table
 
+from browser.screens import Server, drawn, painted, pixels, table
 from ports import free_port
 
 # Looked for, not imported: that alone takes seconds, also where these tests are left out.

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
-from screens import READY, Server, drawn, settle
 
+from browser.screens import READY, Server, drawn, settle
 from sampling import every_nth, mostly_slow
 
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from handling import MAP, MATRIX, PAGES, head, taken
 from playwright.sync_api import Page, expect
-from screens import Server, drawn, painted, pixels, settle, table
 
+from browser.handling import MAP, MATRIX, PAGES, head, taken
+from browser.screens import Server, drawn, painted, pixels, settle, table
 from glassformer.studio.standalone import script
 from sampling import mostly_slow
 

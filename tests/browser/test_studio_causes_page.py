@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
-from screens import Server, settle
 
+from browser.screens import Server, settle
 from sampling import mostly_slow
 
 WIDE = "document.documentElement.scrollWidth > innerWidth"

@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
-from screens import Server, settle
+
+from browser.screens import Server, settle
 
 
 def test_it_opens_on_a_head_that_shows_something(

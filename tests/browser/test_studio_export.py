@@ -8,11 +8,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from handling import MAP, MATRIX, PAGES, drop, head, taken
 from playwright.sync_api import Page, expect
-from screens import Server, drawn, painted, pixels, settle, table
 
 import glassformer as gf
+from browser.handling import MAP, MATRIX, PAGES, drop, head, taken
+from browser.screens import Server, drawn, painted, pixels, settle, table
 from sampling import mostly_slow
 
 FRAME = """([selector, colour]) => {

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from playwright.sync_api import Page, Route, expect
-from screens import Server, drawn, pixels, settle
 
+from browser.screens import Server, drawn, pixels, settle
 from sampling import mostly_slow
 
 CHOSEN = ".tokens .strip [aria-pressed=true]"

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 import pytest
-from hostile import BENIGN, FOREIGN, HOSTILE, TAGS, Mouth
 from playwright.sync_api import Page, expect
-from screens import Server, drawn
 
+from browser.hostile import BENIGN, FOREIGN, HOSTILE, TAGS, Mouth
+from browser.screens import Server, drawn
 from sampling import mostly_slow
 
 READY = {

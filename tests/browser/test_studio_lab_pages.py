@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from handling import MATRIX, NAMELESS, check_by_tab, drop, taken
-from hostile import BENIGN, HOSTILE, TAGS, Mouth
 from playwright.sync_api import Page, expect
-from screens import Bytes, Server, drawn, painted, pixels, settle, table
 
+from browser.handling import MATRIX, NAMELESS, check_by_tab, drop, taken
+from browser.hostile import BENIGN, HOSTILE, TAGS, Mouth
+from browser.screens import Bytes, Server, drawn, painted, pixels, settle, table
 from sampling import mostly_slow
 
 CHECKPOINT = "[aria-label='Weights at this checkpoint'] canvas"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
-from screens import Server, settle
 
+from browser.screens import Server, settle
 from sampling import every_nth, mostly_slow
 
 MODELS = ("toy encoder", "toy decoder", "toy translator")

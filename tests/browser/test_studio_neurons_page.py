@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
-from screens import Server, settle
 
 import glassformer as gf
+from browser.screens import Server, settle
 from sampling import mostly_slow
 
 MODELS = ("toy encoder", "toy decoder", "toy translator")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from playwright.sync_api import Page, Route, expect
-from screens import Bytes, Server, drawn, nearest_bytes, painted, pixels, table
 
+from browser.screens import Bytes, Server, drawn, nearest_bytes, painted, pixels, table
 from sampling import mostly_slow
 
 LOOKING, LENS = ".looking .matrix-pane canvas", ".lens .matrix-pane canvas"

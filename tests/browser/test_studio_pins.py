@@ -4,9 +4,10 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from handling import taken
 from playwright.sync_api import Page, expect
-from screens import Server, settle
+
+from browser.handling import taken
+from browser.screens import Server, settle
 
 
 def test_heads_are_pinned_and_carried(toys: Server, open_page: Callable[..., Page]) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 from playwright.sync_api import Page
-from screens import Bytes, Server, drawn, nearest_bytes, painted, pixels, settle, table
 
+from browser.screens import Bytes, Server, drawn, nearest_bytes, painted, pixels, settle, table
 from sampling import mostly_slow
 
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
-from screens import Server, settle
 
+from browser.screens import Server, settle
 from sampling import mostly_slow
 
 MODELS = ("toy encoder", "toy decoder", "toy translator")

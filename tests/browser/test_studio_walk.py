@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable
 
 import pytest
-from handling import NAMELESS, check_by_tab
 from playwright.sync_api import Page, expect
-from screens import Server, settle
 
+from browser.handling import NAMELESS, check_by_tab
+from browser.screens import Server, settle
 from sampling import every_nth, mostly_slow
 
 KEYS = """async () => (await import("./keys.js")).KEYS

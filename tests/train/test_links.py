@@ -83,7 +83,7 @@ def test_the_runs_of_a_comparison_are_no_links(tmp_path: Path, other: Path) -> N
     (tmp_path / "out").mkdir()
     (tmp_path / "out/gpt2").symlink_to(other)
     with pytest.raises(InputError, match="gpt2: this is a link"):
-        plan(["gpt2"], fields, {}, "recipe.toml", tmp_path / "out", 1, None, None)
+        plan({"gpt2": "gpt2"}, fields, {}, "recipe.toml", tmp_path / "out", 1, None, None)
 
 
 def test_the_folder_itself_may_be_a_link(tmp_path: Path, other: Path) -> None:

@@ -116,9 +116,9 @@ def test_models_and_the_test_of_a_comparison(
     task = other_recipe(tmp_path / "task", "classification")
     monkeypatch.chdir(tmp_path)
     changes = {"objective.length": "16"}
+    models = {name: name for name in ("mine:random", "gf-encoder", "bert-tiny")}
     runs = plan(
-        ["mine:random", "gf-encoder", "bert-tiny"], recipe_fields(task), changes, str(task),
-        Path("out"), 1, None, "test.tsv",
+        models, recipe_fields(task), changes, str(task), Path("out"), 1, None, "test.tsv",
     )  # fmt: skip
     assert [each.recipe.init_from for each in runs] == [str(tmp_path / "mine"), "gf-encoder", None]
     assert {each.measuring.data.valid for each in runs} == {str(tmp_path / "test.tsv")}

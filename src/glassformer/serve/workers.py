@@ -94,8 +94,9 @@ class Supervisor:
             self.replacing = True
 
         handlers = {signal.SIGTERM: stop, signal.SIGINT: stop}
-        if sys.platform != "win32":
-            handlers[signal.SIGHUP] = replace
+        hangup = getattr(signal, "SIGHUP", None)  # not on Windows
+        if hangup is not None:
+            handlers[hangup] = replace
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             yield
@@ -173,7 +174,7 @@ def _metrics_folder() -> Iterator[None]:
 
 def _work(options: ServeOptions, listening: socket.socket, pipe: connection.Connection) -> None:
     """In a worker."""
-    begin_worker(threads_of(options.workers), lambda: os.kill(os.getpid(), signal.SIGTERM))
+    begin_worker(threads_of(options.workers), lambda: signal.raise_signal(signal.SIGTERM))
     try:
         serve(options, listening, lambda: pipe.send(None))
     except GlassformerError as error:

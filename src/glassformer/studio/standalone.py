@@ -32,6 +32,8 @@ COMMENT = re.compile(
     r"^ *(?://.*|/\*\*(?:[^*]|\*(?!/))*\*/)\n", re.MULTILINE
 )  # on lines of its own
 INDENT = re.compile(r"^ +", re.MULTILINE)
+CSS_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+CSS_SPACE = re.compile(r"(?<=[:;,{}])\s+|\s+(?=[{}])")  # it means nothing there
 UNSUPPORTED = re.compile(r"^(?:import|export)\b.*|</script|<!--", re.MULTILINE | re.IGNORECASE)
 DONE = "() => live.textContent && document.querySelector('#page').ariaBusy === 'false'"  # drawn
 DATA = '<script type="application/json" id="held">null</script>'  # where the responses go
@@ -74,8 +76,9 @@ def script() -> str:
 
 @functools.cache
 def style() -> str:
-    """All style sheets of web/ as one."""
-    return "".join((WEB / f"{name}.css").read_text("utf-8") for name in SHEETS)
+    """All style sheets of web/ as one, without comments."""
+    sheets = "".join((WEB / f"{name}.css").read_text("utf-8") for name in SHEETS)
+    return CSS_SPACE.sub("", CSS_COMMENT.sub("", sheets))
 
 
 @functools.cache
