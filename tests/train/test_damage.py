@@ -79,7 +79,9 @@ def test_a_missing_file_is_seen(run: Path, name: str) -> None:
         path.write_bytes(whole)
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "optimiser.safetensors", "trainer.json"])
+@pytest.mark.parametrize(
+    "name", mostly_slow(["model.safetensors", "optimiser.safetensors", "trainer.json"])
+)
 def test_the_run_goes_on_from_the_one_before(name: str, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, steps=8, save_every=2)
     live("pretrain", recipe, "--out", tmp_path / "whole")
