@@ -42,9 +42,9 @@ check: $(DEV)
 	$(BIN)/oxlint --quiet --deny-warnings src/glassformer/studio/web src/glassformer/serve/web
 	$(BIN)/mypy
 
-# Three workers for two cores: browsers and servers make them wait. Each takes a third of the
-# tests, then steals from the others.
-PYTEST := $(BIN)/pytest -n 3 --dist worksteal --durations=20
+# Two workers; each takes half of the tests, then steals from the other. Three were slower on two
+# cores, since each starts its own servers and browsers.
+PYTEST := $(BIN)/pytest -n 2 --dist worksteal --durations=20
 
 test: check browser
 	$(PYTEST) -m "not slow"
