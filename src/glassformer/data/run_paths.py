@@ -31,7 +31,7 @@ class RunPaths:
         return replace(self, report=_silent)
 
     def data(self, path: str) -> Path:
-        """Where a path of [data] leads; what is at an address is fetched."""
+        """The local path of a file of [data]; a file at an address is fetched."""
         return fetch(path) if is_address(path) else self.root / path
 
     def find(self, field: str, path: str) -> Path:

@@ -7,7 +7,7 @@ induction heads".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -77,8 +77,7 @@ def induction(
     drops, scores = [], []
     for depth in (1, 2):
         model = build_attention_only(how, depth, seed).to(device)
-        draw = torch.Generator().manual_seed(seed)
-        _train(model, how, (repeating(how, how.texts, draw)[0] for _ in range(how.steps)), on_step)
+        _train(model, how, seed, lambda draw: repeating(how, how.texts, draw)[0], on_step)
         drops.append(_repeated_loss(model, how))
         scores.append(prefix_matching(model, how))
     return [
@@ -111,10 +110,7 @@ def induction_in_text(
     drops, scores = [], []
     for depth in (1, 2):
         model = build_attention_only(how, depth, seed).to(device)
-        draw = torch.Generator().manual_seed(seed)
-        _train(
-            model, how, (_passages(train, how, how.texts, draw) for _ in range(how.steps)), on_step
-        )
+        _train(model, how, seed, lambda draw: _passages(train, how, how.texts, draw), on_step)
         passages = _passages(valid, how, 64 * how.texts, torch.Generator().manual_seed(1))
         drops.append(_late_loss(model, passages.split(how.texts)))
         scores.append(prefix_matching(model, how))
@@ -153,9 +149,14 @@ def _passages(tokens: Tensor, how: AttentionOnly, count: int, draw: torch.Genera
 
 
 def _train(
-    model: Model, how: AttentionOnly, batches: Iterable[Tensor], on_step: OnStep | None
-) -> None:
-    """A tenth of the steps with a rising learning rate, then a falling one."""
+    model: Model, how: AttentionOnly, seed: int, sample: Callable[[torch.Generator], Tensor],
+    on_step: OnStep | None,
+) -> None:  # fmt: skip
+    """A tenth of the steps with a rising learning rate, then a falling one.
+
+    Args:
+        sample: draws the texts of a step
+    """
     weights = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=how.lr, weight_decay=0.01, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -163,7 +164,9 @@ def _train(
     )
     kind = model.device.type
     model.train()
-    for step, texts in enumerate(batches):
+    draw = torch.Generator().manual_seed(seed)
+    for step in range(how.steps):
+        texts = sample(draw)
         with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
             loss = _losses(model, texts).mean()
         optimizer.zero_grad()
