@@ -1,16 +1,19 @@
-"""Decoding steps of a CPU, compiled: the small operations between the products become C++ loops.
+"""Compiled decoding steps: the small operations between the products become one program.
 
 A step of a small model has some hundred products and thousands of small operations, each of which
-Python starts separately. Torch keeps the compiled programs on disk.
+Python starts separately on a CPU; on a GPU each of them reads and writes memory. Torch keeps the
+compiled programs on disk.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
+from torch.nn import functional as F
 
 from glassformer.errors import InputError
 from glassformer.generate.cuda_graphs import Step, rounded_reach
@@ -19,10 +22,11 @@ from glassformer.tasks import Task
 from glassformer.tasks.quantize import quantization
 
 COMPILERS = ("g++", "clang++", "c++", "cl")
+ENGINES = 1000  # engines of one process, all of which compile the same function
 
 
 class CompiledSteps:
-    """Compiled at the first step, and once more when the cache has outgrown its first 64 tokens."""
+    """For a CPU: compiled at the first step, and once more after the first 64 tokens."""
 
     def __init__(self, step: Step, task: Task) -> None:
         if (method := quantization(task)) is not None:
@@ -42,3 +46,35 @@ class CompiledSteps:
             cache.reach = None
         cache.counts = counts
         return logits
+
+
+def compile_for_gpu(step: Step, slots: int) -> Step:
+    """The same step, which StepGraphs then captures; it keeps the weights as they are now."""
+    one = slots == 1
+    compiled = torch.compile(step, fullgraph=True, backend=_row_products if one else "inductor")
+
+    def run(tokens: Tensor) -> Tensor:
+        # With constant weights, products of one input (queries, keys and values) become one.
+        freezing = torch._inductor.config.patch(freezing=not one)
+        with freezing, torch._dynamo.config.patch(recompile_limit=ENGINES):
+            return compiled(tokens)
+
+    return run
+
+
+def _row_products(graph: fx.GraphModule, inputs: Sequence[Tensor]) -> Callable[..., object]:
+    """A compiler that writes the product of a matrix and a single row as a sum over its columns.
+
+    Its loops then fuse with what stands before and after them, which the library's products do not.
+    """
+    for node in graph.graph.nodes:
+        if node.target is F.linear and node.meta["example_value"].shape[0] == 1:
+            node.target = _row_product
+    graph.recompile()
+    compiled: Callable[..., object] = torch._dynamo.lookup_backend("inductor")(graph, inputs)
+    return compiled
+
+
+def _row_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    y = (weight.float() * x.float()).sum(-1)[None]
+    return (y if bias is None else y + bias.float()).to(x.dtype)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import InputError
-from glassformer.generate.compiled import CompiledSteps
+from glassformer.generate.compiled import CompiledSteps, compile_for_gpu
 from glassformer.generate.cuda_graphs import Step, StepGraphs
 from glassformer.generate.prefixes import PrefixStore
 from glassformer.model import Batch, Cache, Sequences, Visitor
@@ -69,18 +69,16 @@ class Engine:
         if compiled and not repeats:
             raise InputError("compiled = True: not with beams or a visitor: leave it out")
         step: Step = self._step
-        # With one text a matrix product is a reduction, which fuses with its neighbours.
         if compiled and captured:
-            step = torch.compile(
-                step, fullgraph=True, options={"coordinate_descent_tuning": slots == 1}
-            )
+            step = compile_for_gpu(step, slots)
         self._graphs: StepGraphs | CompiledSteps | None = None
         if captured:
             self._graphs = StepGraphs(step)
         elif compiled:
             self._graphs = CompiledSteps(step, task)
         self.shrinks = not (captured or kept or compiled)
-        self._weights = _addresses(task)
+        self._constant = compiled and captured
+        self._weights = _weights_now(task, self._constant)
         self._set_sources()
 
     @property
@@ -175,9 +173,10 @@ class Engine:
             raise InputError(
                 "engine: it belongs to another model or to beams: create one with model.engine(…)"
             )
-        if self._weights != _addresses(task):
+        if self._weights != _weights_now(task, self._constant):
             raise InputError(
-                "engine: the model's weights have moved in memory: create the engine again"
+                "engine: the model's weights have changed or moved in memory: create the engine "
+                "again"
             )
         room = self.cache.memory_capacity
         if tokens > self.capacity or source > room:
@@ -198,6 +197,10 @@ class Engine:
         self.cache.memory.offsets.copy_(sources.offsets)
 
 
-def _addresses(task: Task) -> list[int]:
-    """The addresses of the weights: a CUDA graph reads them there, even after they moved."""
-    return [tensor.data_ptr() for tensor in (*task.parameters(), *task.buffers())]
+def _weights_now(task: Task, constant: bool) -> list[tuple[int, int]]:
+    """The addresses of the weights: a CUDA graph reads them there, even after they moved.
+
+    With `constant`, also their versions: compiled steps keep the weights as they were.
+    """
+    weights = (*task.parameters(), *task.buffers())
+    return [(each.data_ptr(), each._version if constant else 0) for each in weights]

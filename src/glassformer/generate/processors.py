@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from glassformer.generate.settings import Settings
+from glassformer.kernels.spans import triton_works
 from glassformer.model.sequences import move
 
 NEVER = -math.inf
@@ -257,5 +258,9 @@ def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _top(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    if count == 1 and x.is_cuda and triton_works(x):
+        from glassformer.kernels.argmax import argmax
+
+        return argmax(x)
     best = x.max(-1, keepdim=True) if count == 1 else x.topk(count)
     return best[0], best[1]

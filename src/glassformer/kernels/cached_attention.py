@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from glassformer.kernels.operators import operator
 from glassformer.kernels.span_attention import load, mix, store
 
 KEYS, WARPS, STAGES = 64, 4, 3  # keys of a block: the fastest on one H200 for heads of 64
@@ -18,7 +19,11 @@ ROWS = 16  # the least that a product takes
 EVERYTHING = 1 << 30  # a window that is never reached
 
 
-@torch.library.custom_op("glassformer::cached_attention", mutates_args=(), device_types="cuda")
+def _fake(q: Tensor, *_: object) -> Tensor:
+    return q.new_empty(q.shape)
+
+
+@operator("glassformer::cached_attention", _fake)
 def cached_attention(
     q: Tensor, k: Tensor, v: Tensor, offsets: Tensor, window: int | None, scale: float
 ) -> Tensor:
@@ -40,11 +45,6 @@ def cached_attention(
             num_warps=WARPS, num_stages=STAGES,
         )  # fmt: skip
     return mixed
-
-
-@cached_attention.register_fake
-def _(q: Tensor, *_: object) -> Tensor:
-    return q.new_empty(q.shape)
 
 
 @triton.jit(do_not_specialize=["window"], do_not_specialize_on_alignment=["OFFSETS"])

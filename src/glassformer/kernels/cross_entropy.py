@@ -13,10 +13,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from glassformer.kernels.operators import operator
+
 IGNORED = tl.constexpr(-100)  # the label of a row without loss
 BLOCK, WARPS = 2048, 8  # the fastest on one H200
 # The compiler may choose how to align rows: otherwise it would copy gigabytes of logits.
-OPTIONS: Any = {"mutates_args": (), "device_types": "cuda", "tags": (torch.Tag.flexible_layout,)}
+TAGS = (torch.Tag.flexible_layout,)
 
 
 def cross_entropy_sum(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
@@ -29,7 +31,16 @@ def cross_entropy_sum(logits: Tensor, labels: Tensor, smoothing: float) -> Tenso
     return losses.sum()
 
 
-@torch.library.custom_op("glassformer::cross_entropy", **OPTIONS)
+def _fake_losses(logits: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    losses, lse = (logits.new_empty(logits.shape[0], dtype=torch.float32) for _ in range(2))
+    return losses, lse
+
+
+def _fake_grad(grad: Tensor, logits: Tensor, *_: Any) -> Tensor:
+    return _aligned(logits)
+
+
+@operator("glassformer::cross_entropy", _fake_losses, tags=TAGS)
 def _cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """Each row's loss, and the logarithm of its sum of exponentials."""
     logits = _rows(logits)
@@ -43,7 +54,7 @@ def _cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Te
     return losses, lse
 
 
-@torch.library.custom_op("glassformer::cross_entropy_grad", **OPTIONS)
+@operator("glassformer::cross_entropy_grad", _fake_grad, tags=TAGS)
 def _cross_entropy_grad(
     grad: Tensor, logits: Tensor, labels: Tensor, lse: Tensor, smoothing: float
 ) -> Tensor:
@@ -56,17 +67,6 @@ def _cross_entropy_grad(
                 smoothing=smoothing, V=logits.shape[1], BLOCK=BLOCK, num_warps=WARPS,
             )  # fmt: skip
     return dlogits
-
-
-@_cross_entropy.register_fake
-def _(logits: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-    losses, lse = (logits.new_empty(logits.shape[0], dtype=torch.float32) for _ in range(2))
-    return losses, lse
-
-
-@_cross_entropy_grad.register_fake
-def _(grad: Tensor, logits: Tensor, *_: Any) -> Tensor:
-    return _aligned(logits)
 
 
 def _rows(logits: Tensor) -> Tensor:
@@ -89,7 +89,7 @@ def _differentiate(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ..
     return _cross_entropy_grad(grad, *ctx.saved_tensors, ctx.smoothing), None, None
 
 
-_cross_entropy.register_autograd(_differentiate, setup_context=_save)
+torch.library.register_autograd("glassformer::cross_entropy", _differentiate, setup_context=_save)
 
 
 @triton.jit

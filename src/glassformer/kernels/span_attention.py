@@ -27,6 +27,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from glassformer.kernels.operators import operator
+
 # Queries and keys of a block, warps, pipeline stages: the fastest on one H200 for heads of 64.
 FORWARD = (64, 32, 4, 3)
 BACKWARD_QUERIES = (64, 32, 4, 3)
@@ -52,7 +54,15 @@ def span_attention(
     return mixed
 
 
-@torch.library.custom_op("glassformer::span_attention", mutates_args=(), device_types="cuda")
+def _fake_attention(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    return _empty(q), q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
+
+
+def _fake_grad(_: Tensor, q: Tensor, k: Tensor, v: Tensor, *__: Any) -> tuple[Tensor, ...]:
+    return _empty(q), _empty(k), _empty(v)
+
+
+@operator("glassformer::span_attention", _fake_attention)
 def _attention(
     q: Tensor, k: Tensor, v: Tensor, spans: Tensor, seen_by: Tensor | None, scale: float
 ) -> tuple[Tensor, Tensor]:
@@ -68,7 +78,7 @@ def _attention(
     return mixed, lse
 
 
-@torch.library.custom_op("glassformer::span_attention_grad", mutates_args=(), device_types="cuda")
+@operator("glassformer::span_attention_grad", _fake_grad)
 def _attention_grad(
     grad: Tensor,
     q: Tensor,
@@ -98,16 +108,6 @@ def _attention_grad(
     return dq, dk, dv
 
 
-@_attention.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-    return _empty(q), q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
-
-
-@_attention_grad.register_fake
-def _(_: Tensor, q: Tensor, k: Tensor, v: Tensor, *__: Any) -> tuple[Tensor, Tensor, Tensor]:
-    return _empty(q), _empty(k), _empty(v)
-
-
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     *tensors, seen_by, ctx.scale = inputs
     ctx.set_materialize_grads(False)  # the gradient of the sums is not needed
@@ -120,7 +120,7 @@ def _differentiate(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ..
     return *grads, None, None, None
 
 
-_attention.register_autograd(_differentiate, setup_context=_save)
+torch.library.register_autograd("glassformer::span_attention", _differentiate, setup_context=_save)
 
 
 def _rows(x: Tensor) -> Tensor:

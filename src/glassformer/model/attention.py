@@ -220,7 +220,7 @@ def _options(q: Tensor, k: Tensor, ragged: Ragged | None, spec: AttentionSpec) -
         "is_causal": triangle,
         "scale": spec.scale,
         "dropout_p": spec.dropout,
-        "enable_gqa": k.shape[1] != q.shape[1],
+        "enable_gqa": bool(k.shape[1] != q.shape[1]),  # not symbolic
     }
 
 

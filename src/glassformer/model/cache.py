@@ -47,8 +47,8 @@ class Cache:
         config = config.output_stack
 
         def room(count: int, slots: int, width: int) -> list[Tensor]:
-            sizes = (count, config.group_heads, slots, width)
-            return [torch.zeros(sizes, device=device, dtype=dtype) for _ in range(config.depth)]
+            sizes = (config.depth, count, config.group_heads, slots, width)
+            return [*torch.zeros(sizes, device=device, dtype=dtype)]
 
         self.capacity, self.memory_capacity, self.beams = capacity, memory_capacity, beams
         self.keys = room(texts, capacity, config.query_width)  # of each layer (B, H, S, D)
@@ -136,20 +136,16 @@ class Cache:
 
     def place(self, other: Cache, texts: Sequence[int]) -> None:
         """Copy text i of `other` into all beams of text texts[i]."""
-        where = torch.tensor(texts, device=self.lengths.device)
-        slots = (where[:, None] * self.beams + torch.arange(self.beams).to(where)).flatten()
-        for target, source, rows, copies in (
-            (self.keys, other.keys, slots, self.beams),
-            (self.values, other.values, slots, self.beams),
-            (self.memory_keys, other.memory_keys, where, 1),
-            (self.memory_values, other.memory_values, where, 1),
-        ):
-            for mine, its in zip(target, source, strict=True):
-                mine[rows, :, : its.shape[2]] = its.repeat_interleave(copies, 0)
-        self.lengths[slots] = other.lengths.repeat_interleave(self.beams)
+        count, first, end = len(self.counts) // self.beams, texts[0], texts[-1] + 1
+        neighbours = [*texts] == [*range(first, end)]  # a slice is copied by one kernel
+        rows = slice(first, end) if neighbours else torch.tensor(texts, device=self.lengths.device)
+        for mine, its in zip(self.tensors, other.tensors, strict=True):
+            by_text = mine.view(count, len(mine) // count, *mine.shape[1:])  # each with its beams
+            by_text[rows, :, :, : its.shape[2]] = its[:, None]
+        self.lengths.view(count, -1)[rows] = other.lengths[:, None]
         counts = list(self.counts)
-        for text, count in zip(texts, other.counts, strict=True):
-            counts[text * self.beams : (text + 1) * self.beams] = [count] * self.beams
+        for text, length in zip(texts, other.counts, strict=True):
+            counts[text * self.beams : (text + 1) * self.beams] = [length] * self.beams
         self.counts = tuple(counts)
 
     def cut(self, text: int, length: int = 0) -> None:
@@ -195,7 +191,10 @@ class Cache:
         return sum(layer[0, :, 0].nbytes for layer in (*self.keys, *self.values))
 
     @property
+    def tensors(self) -> list[Tensor]:
+        return [*self.keys, *self.values, *self.memory_keys, *self.memory_values]
+
+    @property
     def nbytes(self) -> int:
         """The size of the whole cache, in use or not."""
-        everything = (self.keys, self.values, self.memory_keys, self.memory_values)
-        return sum(layer.nbytes for layers in everything for layer in layers)
+        return sum(layer.nbytes for layer in self.tensors)
