@@ -212,3 +212,13 @@ class GenerationWork(Work):
         return Generation(
             tuple(unit.ids), stopped, score, tuple(unit.logprobs), top_logprobs=tuple(unit.top)
         )
+
+
+def generation_of(unit: Unit) -> GenerationWork:
+    assert isinstance(unit.work, GenerationWork)  # noqa: S101 - its lane says so
+    return unit.work
+
+
+def call_of(unit: Unit) -> CallWork:
+    assert isinstance(unit.work, CallWork)  # noqa: S101 - its lane says so
+    return unit.work
