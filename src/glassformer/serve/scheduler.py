@@ -150,13 +150,14 @@ class Scheduler(Thread):
             self.last_drop = now
             for work in self.queue.drop():
                 work.fail(Refused(504, LATE))
-        over = [unit for unit in self.running.values() if unit.work.over]
+        # At every step, for every text: it must be cheap.
+        over = [unit for unit in self.running.values() if unit.work.ends(now)]
         if over and self.batch is not None:
             for unit in over:
                 unit.work.fail(Refused(504, LATE))
                 del self.running[id(unit.request)]
             self.batch.leave([unit.request for unit in over if unit.request is not None])
-        over = [unit for unit in self.searches.running.values() if unit.work.over]
+        over = [unit for unit in self.searches.running.values() if unit.work.ends(now)]
         for unit in over:
             unit.work.fail(Refused(504, LATE))
         self.searches.leave(over)

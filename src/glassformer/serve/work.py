@@ -92,6 +92,10 @@ class Work:
         """Whether it has ended or is late. That may change between two reads of this property."""
         return self.cancelled or self.result.done() or time.monotonic() > self.deadline
 
+    def ends(self, now: float) -> bool:
+        """Whether its client has left, or it is late; `now` as `time.monotonic` counts."""
+        return self.cancelled or now > self.deadline
+
     @property
     def seconds_left(self) -> float:
         return max(0.0, self.deadline - time.monotonic())
