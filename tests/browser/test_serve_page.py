@@ -36,7 +36,7 @@ def test_the_forms_answer(open_page, url) -> None:
 
 def elements(page: Page, url: str, words: Sequence[str]) -> Counter[str]:
     """The elements of the page when names, labels and answers are these words."""
-    tasks = ["generate", "classify", "fill"]
+    tasks = ["generate", "classify", "fill", "tag"]
     row = {"languages": {}, "running": 0, "waiting": 0, "waiting_tokens": 0, "queue_tokens": 1}
     rows = [{"model": word, "tasks": tasks, **row} for word in words]
     answers = {
@@ -44,6 +44,7 @@ def elements(page: Page, url: str, words: Sequence[str]) -> Counter[str]:
         "v1/completions": {"choices": [{"text": "".join(words)}]},
         "classify": {"scores": dict.fromkeys(words, 0.5)},
         "fill": {"error": "".join(words)},
+        "tag": {"words": [{"text": word, "label": word} for word in words]},
     }
 
     def reply(route: Route) -> None:
@@ -59,6 +60,7 @@ def elements(page: Page, url: str, words: Sequence[str]) -> Counter[str]:
     for task in tasks:
         page.click(f"#{task} button")
         expect(page.locator(f"#{task} .answer")).to_contain_text(words[-1])
+    assert "undefined" not in page.inner_text("body")
     return Counter(page.evaluate(TAGS))
 
 

@@ -15,7 +15,7 @@ const FORMS = [
   {task: "classify", path: "classify", fields: {text: "A warm and clever film."},
     show: ({scores}) => Object.entries(scores).map(([label, score]) => scored(label, score)).join("\n")},
   {task: "tag", path: "tag", fields: {text: "Ramona lives in Paris."},
-    show: ({words}) => words.map(({text, tag}) => `${tag}  ${text}`).join("\n")},
+    show: ({words}) => words.map(({text, label}) => `${label}  ${text}`).join("\n")},
   {task: "answer", path: "answer", fields: {question: "When does it open?", context: "The museum opens at nine."},
     show: ({answers}) => answers.map(({text, score}) => scored(text, score)).join("\n")},
   {task: "follows", path: "follows", fields: {a: "Paul went shopping.", b: "He bought a new shirt."},
