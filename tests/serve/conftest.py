@@ -37,6 +37,22 @@ def heads(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="package")
+def small_server(heads: Path, models: dict[str, gf.Model]) -> Iterator[ServerProcess]:
+    """The same models with one layer each, for thousands of requests."""
+    for name, model in models.items():
+        sizes = {"depth": 1}
+        if model.config.family == "seq2seq":
+            sizes["decoder_depth"] = 1
+        small = model.config.model_copy(update=sizes)
+        task = gf.build_task(small, model.task.spec)
+        gf.Model(task, model.tokenizer).eval().save(heads / "small" / name)
+    names = [*(heads / "small" / name for name in models), *(heads / name for name in HEADS)]
+    with serving(*names, "--template", heads / "chat.jinja") as running:
+        threading.Thread(target=running.process.stderr.read, daemon=True).start()
+        yield running
+
+
+@pytest.fixture(scope="package")
 def server(heads: Path) -> Iterator[ServerProcess]:
     names = [str(heads / name) for name in HEADS]
     options = ("--template", heads / "chat.jinja", "--queue-tokens", 1_000_000)

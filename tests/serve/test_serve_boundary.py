@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import resource
+import socket
 import threading
 import time
 from pathlib import Path
 
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import glassformer as gf
 from commands import refused
@@ -104,6 +108,49 @@ def test_deadlines_and_strange_headers(client) -> None:
     text = app.get("/metrics").text
     assert 'vllm:num_requests_waiting{model_name="gf-encoder"}' in text
     assert 'te_request_count_total{method="POST",path="/embed",status="504"} 1.0' in text
+
+
+def test_all_keys_are_compared_in_constant_time(keys: Path, monkeypatch) -> None:
+    compared: list[tuple[int, int]] = []
+
+    def compare(a: bytes, b: bytes) -> bool:
+        compared.append((len(a), len(b)))
+        return a == b
+
+    monkeypatch.setattr("glassformer.serve.keys.hmac.compare_digest", compare)
+    known = read_keys(keys)
+    for secret in ("", "a", SECRET, f"bob-{SECRET}", "x" * 600):
+        known.find(secret)
+        assert compared == [(32, 32)] * 2  # digests of one length, whichever key matches
+        compared.clear()
+
+
+NAMES = st.sampled_from([
+    "host", "origin", "authorization", "content-length", "content-type", "x-request-id", "cookie",
+    "x-request-timeout", "transfer-encoding", "connection", "expect", "upgrade", "sec-fetch-site",
+])  # fmt: skip
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    path=st.sampled_from([b"/health", b"/embed", b"/translate", b"/models/load", b"/"]),
+    lines=st.lists(st.tuples(NAMES | st.binary(max_size=9), st.binary(max_size=40)), max_size=5),
+)
+def test_fuzzed_headers_are_refused_or_answered(server, path, lines) -> None:
+    """Whatever the bytes are: no error of the server's own, and it serves on."""
+    body = b'{"inputs": "a"}'
+    head = [
+        b"POST " + path + b" HTTP/1.1", b"host: 127.0.0.1:%d" % server.port,
+        b"content-type: application/json", b"content-length: %d" % len(body),
+        *(b"%b: %b" % (name.encode() if isinstance(name, str) else name, value)
+          for name, value in lines), b"connection: close", b"", body,
+    ]  # fmt: skip
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as raw:
+        raw.sendall(b"\r\n".join(head))
+        raw.shutdown(socket.SHUT_WR)
+        answer = raw.makefile("rb").read()
+    assert not answer or re.match(rb"HTTP/1.1 [1-4]\d\d", answer), answer
+    assert b"Traceback" not in answer and b'File "' not in answer
 
 
 @pytest.mark.slow

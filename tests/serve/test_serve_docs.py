@@ -8,10 +8,15 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
+
+from glassformer.catalog import list_models
+from glassformer.serve.gate import PUBLIC
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "howto" / "serve.md").read_text()
@@ -48,6 +53,29 @@ def test_the_files_for_containers_and_systemd_name_real_options() -> None:
         used = {word for word in re.findall(r"--[a-z-]+", text) if "serve" in text}
         ours = used - {"--no-cache-dir", "--system", "--no-create-home", "--now"}
         assert ours and ours <= known, name
+
+
+def test_the_container_file_names_what_exists() -> None:
+    """Its files, extra, user, command, port, health check and models."""
+    text = (ROOT / "deploy" / "Containerfile").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    steps = [(step, rest) for step, _, rest in (line.partition(" ") for line in lines)]
+    first = dict(reversed(steps))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    python = re.fullmatch(r"python:(3\.\d+)-slim", first["FROM"])[1]
+    assert SpecifierSet(project["requires-python"]).contains(python)
+    for step, rest in steps:
+        if step == "COPY":
+            assert all((ROOT / each).exists() for each in rest.split()[:-1]), rest
+    assert "'.[serve]'" in first["RUN"] and "serve" in project["optional-dependencies"]
+    assert first["RUN"].split()[-1] == first["USER"]
+    command, word, *_ = json.loads(first["ENTRYPOINT"])
+    assert command in project["scripts"] and word == "serve"
+    assert first["EXPOSE"] in PAGE and first["STOPSIGNAL"] == "SIGTERM"
+    check = json.loads(first["HEALTHCHECK"].removeprefix("CMD "))
+    url = re.search(r"http://127.0.0.1:(\d+)(/\w+)", check[2])
+    assert url[1] == first["EXPOSE"] and url[2] in PUBLIC
+    assert {*json.loads(first["CMD"])} <= {row["name"] for row in list_models()}
 
 
 @pytest.mark.slow

@@ -141,6 +141,14 @@ def test_budgets_and_rights_of_keys(client, tmp_path: Path) -> None:
     assert http.post("/embed", content=never(), headers=json_body).status_code == 401
 
 
+def test_a_chat_without_a_template_says_what_to_do(client) -> None:
+    http, _ = client("gf-decoder")
+    chat = {"model": "gf-decoder", "messages": [{"role": "user", "content": "Hello"}]}
+    refused = http.post("/v1/chat/completions", json=chat)
+    line = refused.json()["error"]["message"]
+    assert refused.status_code == 400 and "use /v1/completions" in line and "--template" in line
+
+
 def test_an_explanation_is_refused_before_anything_is_computed(client) -> None:
     http, host = client("gf-encoder", "gf-decoder", "gf-en-ru")
     long = "the cat sat on the mat " * 60

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import glassformer as gf
 from glassformer.asgi.requests import Refused
-from glassformer.generate.job import prepare
+from glassformer.generate.job import generate, prepare
 from glassformer.serve.queueing import FairQueue
 from glassformer.serve.scheduler import Scheduler
 from glassformer.serve.work import CallWork, GenerationWork
@@ -103,6 +104,79 @@ def test_a_mistake_in_a_turn_fails_its_requests_and_no_others(models) -> None:
         second = GenerationWork("c", later, job(model), limit=scheduler.context)
         scheduler.submit(second)
         assert len((await second.result)[0].ids) == 20
+        scheduler.close()
+        await asyncio.to_thread(scheduler.join)
+
+    asyncio.run(fail())
+
+
+def test_sentences_join_and_leave_running_searches(models) -> None:
+    model = models["gf-en-ru"]
+
+    async def search() -> None:
+        scheduler = Scheduler(model, "gf-en-ru")
+        later, limit = time.monotonic() + LATER, scheduler.context
+        running = scheduler.searches.running
+
+        def work(text: str, beams: int) -> GenerationWork:
+            asked = job(model, text, num_beams=beams, max_new_tokens=60)
+            return GenerationWork("c", later, asked, limit=limit)
+
+        async def until(condition: Callable[[], bool]) -> None:
+            while not condition():
+                await asyncio.sleep(0.001)
+
+        gone, stays, other = work("A cat sat.", 3), work("A dog.", 3), work("A dog.", 2)
+        scheduler.submit(gone)
+        scheduler.start()
+        await until(lambda: len(running) == 1)
+        scheduler.submit(stays)
+        scheduler.submit(other)  # its settings are its own: it waits for its turn
+        await until(lambda: len(running) == 2)
+        assert scheduler.busy == 2 and not gone.result.done() and len(scheduler.queue) == 1
+        gone.cancelled = True
+        await until(lambda: len(running) == 1)
+        assert not stays.result.done()
+        for each in (stays, other):
+            ((text,),) = await each.result
+            assert text.ids == generate(each.job)[0].ids
+        scheduler.close()
+        await asyncio.to_thread(scheduler.join)
+        assert not scheduler.busy and scheduler.searches.batch is None
+
+    asyncio.run(search())
+
+
+def test_a_search_that_fails_harms_no_other(models) -> None:
+    model = models["gf-en-ru"]
+
+    async def fail() -> None:
+        scheduler = Scheduler(model, "gf-en-ru")
+        later, limit = time.monotonic() + LATER, scheduler.context
+        options = {"num_beams": 4, "num_return_sequences": 2, "max_new_tokens": 4}
+        asks = [job(model, text, **options) for text in ("A cat sat.", "A dog.")]
+        works = [GenerationWork("c", later, each, limit=limit) for each in asks]
+        alone, failures = scheduler.searches.alone, [RuntimeError("secret text")]
+        broken = scheduler.searches.advance
+
+        def advance() -> Any:
+            if scheduler.searches.running:
+                raise ValueError
+            return broken()
+
+        def fail_once(unit: Any) -> Any:
+            if failures:
+                raise failures.pop()
+            return alone(unit)
+
+        scheduler.searches.advance, scheduler.searches.alone = advance, fail_once
+        for work in works:
+            scheduler.submit(work)
+        scheduler.start()
+        with pytest.raises(Refused, match="failed on this request"):
+            await works[0].result
+        (texts,) = await works[1].result
+        assert [text.ids for text in texts] == [text.ids for text in generate(works[1].job)]
         scheduler.close()
         await asyncio.to_thread(scheduler.join)
 

@@ -118,9 +118,7 @@ class Engine:
         batch = replace(batch, label_positions=last)
         logits: Tensor = self.task(batch, cache=reading, visitor=self.visitor).logits
         if self.prefixes is not None:
-            finite = logits.isfinite().all(-1).tolist()  # NaN must not be kept
-            for text in (text for text, is_finite in enumerate(finite) if is_finite):
-                self.prefixes.keep(reading, text, prompts[text])
+            self.prefixes.keep(reading, prompts, logits.isfinite().all(-1))  # no NaN
         texts = [slot // self.beams for slot in slots]
         self.cache.place(reading, texts)
         for i, slot in enumerate(slots):

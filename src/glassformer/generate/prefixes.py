@@ -7,7 +7,6 @@ prompt    You are a helpful assistant. When was  →   only "When was" is read
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
 from functools import partial
 
 from torch import Tensor
@@ -52,11 +51,24 @@ class PrefixStore:
         self.shared += sum(lengths)
         return lengths
 
-    def keep(self, cache: Cache, text: int, prompt: Sequence[int]) -> None:
-        """Keep what the cache has read of a prompt."""
-        key = tuple(prompt)
-        if not SHORTEST <= len(key) <= self.bound:
-            return
+    def keep(self, cache: Cache, prompts: Ids, allowed: Tensor) -> None:
+        """Keep what the cache has read of the last prompts that fit.
+
+        Args:
+            allowed: (B,) which texts may be kept
+        """
+        texts, room = [], self.bound
+        for text in reversed(range(len(prompts))):
+            length = len(prompts[text])
+            if SHORTEST <= length <= room:
+                texts.append(text)
+                room -= length
+        may = allowed.tolist() if texts else []  # waits for the device
+        for text in reversed(texts):
+            if may[text]:
+                self._keep(cache, text, tuple(prompts[text]))
+
+    def _keep(self, cache: Cache, text: int, key: Prompt) -> None:
         if any(_common(kept, key) == len(key) for kept in self.prompts):
             return
         for kept in [kept for kept in self.prompts if key[: len(kept)] == kept]:

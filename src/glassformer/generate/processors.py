@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from glassformer.generate.settings import Settings
 from glassformer.kernels.spans import triton_works
@@ -55,7 +56,8 @@ class LogitRows:
         longest = max(lengths, default=0) if looks_back else 0
         filled = [[-1] * (longest - len(text)) + list(text) for text in texts if looks_back]
         history = torch.tensor(filled, dtype=torch.long).reshape(len(texts), longest)
-        return cls(history.to(device), np.array(lengths), np.array(generated), np.array(remaining))
+        counts = (np.array(each, dtype=np.int64) for each in (lengths, generated, remaining))
+        return cls(history.to(device), *counts)
 
     def add(self, tokens: Tensor) -> LogitRows:
         """Append one token to each row."""
@@ -68,6 +70,21 @@ class LogitRows:
         """These rows, in this order."""
         history = self.history[torch.from_numpy(index).to(self.history.device)]
         return LogitRows(history, self.lengths[index], self.generated[index], self.remaining[index])
+
+    def join(self, other: LogitRows) -> LogitRows:
+        """These rows, then the others; the history is as long as the longest text."""
+        both = (self, other)
+        longest = max((int(max(each.lengths)) for each in both if len(each.lengths)), default=0)
+        longest = min(longest, max(each.history.shape[1] for each in both))
+        histories = [
+            F.pad(each.history, (longest - each.history.shape[1], 0), value=-1) for each in both
+        ]
+        return LogitRows(
+            torch.cat(histories),
+            np.concatenate([self.lengths, other.lengths]),
+            np.concatenate([self.generated, other.generated]),
+            np.concatenate([self.remaining, other.remaining]),
+        )
 
 
 Processor = Callable[[Tensor, LogitRows], Tensor]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -54,37 +54,41 @@ def create_app(state: ServeState, *, hosts: Collection[str] | None, log_text: bo
 
 
 def _add_error_handlers(app: FastAPI) -> None:
-    """Every error is one line in the shape of its dialect; none says anything about the machine."""
+    """Every error is one line in the shape of its dialect; none says anything about the machine.
+
+    The handlers are coroutines: functions would run in another thread, which takes milliseconds
+    while the models compute.
+    """
 
     def response(request: Request, status: int, line: str, **headers: str) -> JSONResponse:
         return JSONResponse(error_body(request.url.path, status, line), status, headers)
 
-    def refused(request: Request, error: Refused) -> Response:
+    async def refused(request: Request, error: Refused) -> Response:
         content = error_body(request.url.path, error.status, error.line)
         return JSONResponse(content, error.status, error.headers)
 
-    def client_gone(_: Request, error: ClientGone) -> Response:
+    async def client_gone(_: Request, error: ClientGone) -> Response:
         return Response(status_code=499)  # nobody reads it
 
-    def user_error(request: Request, error: GlassformerError) -> Response:
+    async def user_error(request: Request, error: GlassformerError) -> Response:
         return response(request, UNREADABLE.get(request.url.path, 400), str(error))
 
-    def invalid(request: Request, error: RequestValidationError) -> Response:
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
         line = first_error(error.errors(), skip=1)  # skips "body" or "query"
         return response(request, UNREADABLE.get(request.url.path, 400), line)
 
-    def http_error(request: Request, error: HTTPException) -> Response:
+    async def http_error(request: Request, error: HTTPException) -> Response:
         path, status = request.url.path, error.status_code
         if status == 400:  # a body that is not text
             status = UNREADABLE.get(path, 400)
         content = error_body(path, status, str(error.detail).lower())
         return JSONResponse(content, status, dict(error.headers or {}))
 
-    def internal_error(request: Request, error: Exception) -> Response:
+    async def internal_error(request: Request, error: Exception) -> Response:
         LOG.error("internal error", exc_info=error)
         return response(request, 500, "internal error: see the server's log")
 
-    handlers: dict[Any, Callable[..., Response]] = {
+    handlers: dict[Any, Callable[..., Awaitable[Response]]] = {
         Refused: refused, ClientGone: client_gone, GlassformerError: user_error,
         RequestValidationError: invalid, HTTPException: http_error, Exception: internal_error,
     }  # fmt: skip

@@ -7,6 +7,7 @@ to, so that each client understands them.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
 import time
@@ -60,6 +61,8 @@ class Gate:
     ) -> None:  # fmt: skip
         self.app, self.state, self.hosts = app, state, hosts
         self.paths, self.log_text = frozenset(paths), log_text
+        # Random numbers from the system for each request would wait for the model's thread.
+        self.prefix, self.numbers = uuid.uuid4().hex[:16], itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -72,7 +75,7 @@ class Gate:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers, start, status = headers_of(scope), time.monotonic(), [499]
         own_id = headers.get("x-request-id", [""])[0]
-        id = own_id if REQUEST_ID.fullmatch(own_id) else uuid.uuid4().hex
+        id = own_id if REQUEST_ID.fullmatch(own_id) else f"{self.prefix}{next(self.numbers):016x}"
         address = str((scope.get("client") or ("",))[0])
         info = new_info(id, address, None, self.state.seconds)
         scope["glassformer"] = info

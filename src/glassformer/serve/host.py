@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 
@@ -16,6 +17,7 @@ from glassformer.asgi.requests import Refused
 from glassformer.errors import CheckpointError, GlassformerError
 from glassformer.loaded import Model, load
 from glassformer.serve.scheduler import Scheduler
+from glassformer.text.chat import chat_format
 from glassformer.text.languages import Languages
 
 CLOSE_SECONDS = 30.0  # that the end of the server waits for the models
@@ -43,6 +45,15 @@ class HostedModel:
             )
         try:
             inference.check_kind(self.model.task, call)
+        except GlassformerError:
+            return False
+        return True
+
+    @cached_property
+    def can_chat(self) -> bool:
+        """Whether its files have a chat template that is known."""
+        try:
+            chat_format({} if self.model.origin is None else self.model.origin.files)
         except GlassformerError:
             return False
         return True

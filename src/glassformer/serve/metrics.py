@@ -15,7 +15,7 @@ from glassformer.serve.scheduler import Scheduler
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 UPDATE_SECONDS = 1.0  # between two updates of the gauges of a worker
 GAUGES: dict[str, tuple[str, Callable[[Scheduler], int]]] = {
-    "vllm:num_requests_running": ("Texts in the running batch.", lambda each: len(each.running)),
+    "vllm:num_requests_running": ("Texts in the running batch.", lambda each: each.busy),
     "vllm:num_requests_waiting": ("Texts in the queue.", lambda each: len(each.queue)),
     "te_queue_size": ("Texts in the queue.", lambda each: len(each.queue)),
     "te_queue_tokens": ("Tokens in the queue.", lambda each: each.queue.tokens),

@@ -11,6 +11,7 @@ from glassformer.asgi.requests import Refused
 from glassformer.serve.work import Lane, Unit, Work
 
 Groups = OrderedDict[Hashable, deque[Unit]]  # units that may share a batch
+ANY = object()  # any group
 
 
 class FairQueue:
@@ -54,19 +55,25 @@ class FairQueue:
             self.changed.notify()
         return True
 
-    def take(self, lane: Lane, units: int, size: float = math.inf) -> list[Unit]:
+    def take(
+        self, lane: Lane, units: int, size: float = math.inf, *, group: Hashable = ANY
+    ) -> list[Unit]:
         """Units for one batch: those of one group, from all clients by turns.
 
         Args:
             units: the most units
             size: no more units are added to a batch of this size; see `Unit.size`
+            group: none are taken while it is the turn of another group
         """
         batch: list[Unit] = []
         with self.changed:
             clients = self.lanes.get(lane)
             if not clients:
                 return batch
-            group = next(iter(next(iter(clients.values()))))  # of the client whose turn it is
+            next_group = next(iter(next(iter(clients.values()))))  # of the client whose turn it is
+            if group is not ANY and group != next_group:
+                return batch
+            group = next_group
             turns = deque(client for client, groups in clients.items() if group in groups)
             while turns and len(batch) < units and size > 0:
                 client = turns.popleft()

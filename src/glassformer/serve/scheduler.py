@@ -1,7 +1,7 @@
 """One thread a model: it takes units from the queue and runs them in batches.
 
 queue ── text ──→ a running batch: texts join and leave it between two steps
-      ── beams ─→ beam searches of the same settings, together
+      ── beams ─→ running beam searches of the same settings, in the same way
       ── call ──→ a flat batch of many texts, whatever their lengths
 """
 
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Sequence
 from threading import Thread
 from typing import Any
 
@@ -19,15 +18,24 @@ import torch
 from glassformer.asgi.requests import Refused
 from glassformer.errors import CheckpointError, GlassformerError
 from glassformer.generate.engine import Engine
-from glassformer.generate.job import generate
 from glassformer.generate.prefixes import PrefixStore
 from glassformer.generate.sampling import Choice, RunningBatch
 from glassformer.generate.settings import Settings
 from glassformer.loaded import Model
 from glassformer.serve.calls import NotFinite, run_call
 from glassformer.serve.logs import LOG
-from glassformer.serve.queueing import FairQueue
-from glassformer.serve.work import LATE, CallWork, GenerationWork, Lane, Outbox, Unit, Work
+from glassformer.serve.queueing import ANY, FairQueue
+from glassformer.serve.searches import BeamSearches
+from glassformer.serve.work import (
+    LATE,
+    GenerationWork,
+    Lane,
+    Outbox,
+    Unit,
+    Work,
+    call_of,
+    generation_of,
+)
 
 SLOTS = {"cpu": 16, "cuda": 64}  # texts that are generated at once
 QUEUE_TOKENS = {"cpu": 32_768, "cuda": 524_288}
@@ -67,11 +75,12 @@ class Scheduler(Thread):
             self.prefixes = PrefixStore(PREFIX_CONTEXTS * self.context)
         self.batch: RunningBatch | None = None
         self.running: dict[int, Unit] = {}  # by the id of the request in the batch
+        self.searches = BeamSearches(model, self.slots, self.context)
         self.closing = False
         self.outbox = Outbox()
         self.current: list[Unit] = []  # taken from the queue in this turn
         self.last_drop = 0.0  # when the queue was searched for requests that are late
-        self.next_join = 0.0  # when the running batch may read prompts again
+        self.next_join = {"text": 0.0, "beams": 0.0}  # when prompts may be read again
         self.steps = 0  # of the running batch
         self.done_tokens, self.busy_seconds = 0, 0.0
 
@@ -90,6 +99,11 @@ class Scheduler(Thread):
         line = f"the queue of this model is full: try again in {seconds} s"
         return Refused(429, line, {"retry-after": seconds})
 
+    @property
+    def busy(self) -> int:
+        """Texts that are generated now."""
+        return len(self.running) + len(self.searches.running)
+
     def retry_after(self) -> int:
         """Seconds until the queue is half empty, by the speed so far."""
         speed = self.done_tokens / self.busy_seconds if self.busy_seconds > 1 else 5_000
@@ -104,7 +118,7 @@ class Scheduler(Thread):
     def run(self) -> None:
         while True:
             with self.queue.changed:
-                if not self.queue.tokens and not self.running:
+                if not self.queue.tokens and not self.busy:
                     if self.closing:
                         return
                     self.queue.changed.wait(WAIT)
@@ -112,7 +126,8 @@ class Scheduler(Thread):
             try:
                 tokens = self._turn()
             except Exception as error:  # whatever it is, nobody waits forever
-                self._fail([*self.running.values(), *self.current], error)
+                searching = self.searches.clear()
+                self._fail([*self.running.values(), *searching, *self.current], error)
                 self.running, self.batch, tokens = {}, None, 0
                 self.outbox.flush()
             if tokens:
@@ -120,7 +135,7 @@ class Scheduler(Thread):
                 self.busy_seconds += time.monotonic() - start
 
     def _turn(self) -> int:
-        """A step of the running batch, a beam search and a flat batch; returns their tokens."""
+        """A step of the running batch and of the searches, and a flat batch; returns the tokens."""
         self.current = []
         tokens = 0
         for part in (self._drop, self._texts, self._beams, self._calls):
@@ -135,26 +150,22 @@ class Scheduler(Thread):
             self.last_drop = now
             for work in self.queue.drop():
                 work.fail(Refused(504, LATE))
-        over = [unit for unit in self.running.values() if unit.work.over]
+        # At every step, for every text: it must be cheap.
+        over = [unit for unit in self.running.values() if unit.work.ends(now)]
         if over and self.batch is not None:
             for unit in over:
                 unit.work.fail(Refused(504, LATE))
                 del self.running[id(unit.request)]
             self.batch.leave([unit.request for unit in over if unit.request is not None])
+        over = [unit for unit in self.searches.running.values() if unit.work.ends(now)]
+        for unit in over:
+            unit.work.fail(Refused(504, LATE))
+        self.searches.leave(over)
         return 0
 
     def _texts(self) -> int:
         """One step of the running batch; returns the tokens that it generated."""
-        if 2 * len(self.running) < self.slots or time.monotonic() >= self.next_join:
-            joining = self._take("text", self.slots - len(self.running))
-            if joining:
-                start = time.monotonic()
-                self._join(joining)
-                # While half of the slots are busy, those that come meanwhile are read together:
-                # reading short prompts takes a sixth of the time, and long ones at most half.
-                end = time.monotonic()
-                spent = end - start
-                self.next_join = end + min(5 * spent, max(spent, JOIN_SECONDS))
+        self._join("text", len(self.running), self._read)
         if not self.running or self.batch is None:
             return 0
         self.steps += 1
@@ -171,7 +182,7 @@ class Scheduler(Thread):
         streamed: dict[GenerationWork, list[tuple[int, Choice]]] = {}
         for choice in choices:
             unit = self.running[id(choice.request)]
-            work = _generation(unit)
+            work = generation_of(unit)
             if not choice.finite:
                 work.fail(Refused(424, "the model computed NaN for this request"))
             else:
@@ -185,10 +196,12 @@ class Scheduler(Thread):
         for work, own in streamed.items():
             work.stream(own)
 
-    def _take(self, lane: Lane, units: int, size: float = math.inf) -> list[Unit]:
+    def _take(
+        self, lane: Lane, units: int, size: float = math.inf, *, group: Hashable = ANY
+    ) -> list[Unit]:
         """Units of the queue for one batch; requests that are over fail instead."""
         batch = []
-        for unit in self.queue.take(lane, units, size):
+        for unit in self.queue.take(lane, units, size, group=group):
             if unit.work.over:
                 unit.work.fail(Refused(504, LATE))
             else:
@@ -196,15 +209,33 @@ class Scheduler(Thread):
         self.current += batch
         return batch
 
-    def _join(self, units: Sequence[Unit]) -> None:
+    def _join(
+        self, lane: Lane, running: int, read: Callable[[Sequence[Unit]], None], **more: Any
+    ) -> None:
+        """Texts of the queue join a running batch, if they may.
+
+        Args:
+            running: how many texts the batch has
+            read: reads the prompts
+            more: see `_take`
+        """
+        if 2 * running >= self.slots and time.monotonic() < self.next_join[lane]:
+            return
+        joining = self._take(lane, self.slots - running, **more)
+        if joining:
+            start = time.monotonic()
+            self._one_by_one_if_it_fails(joining, read)
+            # While half of the slots are busy, those that come meanwhile are read together:
+            # reading short prompts takes a sixth of the time, and long ones at most half.
+            end = time.monotonic()
+            spent = end - start
+            self.next_join[lane] = end + min(5 * spent, max(spent, JOIN_SECONDS))
+
+    def _read(self, units: Sequence[Unit]) -> None:
         """Read the prompts of texts, which join the running batch."""
-
-        def read(units: Sequence[Unit]) -> None:
-            batch = self._running_batch(len(units))
-            batch.join([unit.request for unit in units if unit.request is not None])
-            self.running |= {id(unit.request): unit for unit in units}
-
-        self._one_by_one_if_it_fails(units, read)
+        batch = self._running_batch(len(units))
+        batch.join([unit.request for unit in units if unit.request is not None])
+        self.running |= {id(unit.request): unit for unit in units}
 
     def _one_by_one_if_it_fails(
         self, units: Sequence[Unit], run: Callable[[Sequence[Unit]], None]
@@ -256,24 +287,24 @@ class Scheduler(Thread):
             work.fail(error)
 
     def _beams(self) -> int:
-        """Beam searches of the same settings, together; returns their tokens."""
-        units = self._take("beams", self.slots, self.batch_tokens)
-        if units:
-            self._one_by_one_if_it_fails(units, self._search)
-        return sum(unit.tokens for unit in units)
+        """One step of the beam searches; returns the tokens of those that are finished."""
+        searches = self.searches
+        room = self.batch_tokens - searches.size
+        running = len(searches.running)
+        self._join("beams", running, searches.join, size=room, group=searches.group)
+        try:
+            done = searches.advance()
+        except Exception:  # of one of them
+            for unit in searches.clear():
+                self._one_by_one_if_it_fails([unit], self._search_alone)
+            return 0
+        for unit, texts in done:
+            unit.work.complete(unit, texts)
+        return sum(unit.tokens for unit, _ in done)
 
-    @staticmethod
-    def _search(units: Sequence[Unit]) -> None:
-        requests = [unit.request for unit in units if unit.request is not None]
-        first = _generation(units[0]).job
-        job = replace(
-            first, prompts=[each.prompt for each in requests],
-            sources=None if first.sources is None else [each.source or () for each in requests],
-            batch_size=len(units) * first.settings.num_beams,
-        )  # fmt: skip
-        texts, best = generate(job), first.settings.num_return_sequences
-        for i, unit in enumerate(units):
-            unit.work.complete(unit, texts[i * best : (i + 1) * best])
+    def _search_alone(self, units: Sequence[Unit]) -> None:
+        for unit in units:
+            unit.work.complete(unit, self.searches.alone(unit))
 
     def _calls(self) -> int:
         """A flat batch of texts for the same call with the same options; returns their tokens."""
@@ -283,20 +314,10 @@ class Scheduler(Thread):
         return sum(unit.tokens for unit in units)
 
     def _run_call(self, units: Sequence[Unit]) -> None:
-        works = [_call(unit) for unit in units]
+        works = [call_of(unit) for unit in units]
         items: list[Any] = [
             work.items[unit.number] for work, unit in zip(works, units, strict=True)
         ]
         results = run_call(self.model, works[0].call, items, works[0].options)
         for work, unit, result in zip(works, units, results, strict=True):
             work.complete(unit, result)
-
-
-def _generation(unit: Unit) -> GenerationWork:
-    assert isinstance(unit.work, GenerationWork)  # noqa: S101 - its lane says so
-    return unit.work
-
-
-def _call(unit: Unit) -> CallWork:
-    assert isinstance(unit.work, CallWork)  # noqa: S101 - its lane says so
-    return unit.work

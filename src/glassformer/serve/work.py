@@ -92,6 +92,10 @@ class Work:
         """Whether it has ended or is late. That may change between two reads of this property."""
         return self.cancelled or self.result.done() or time.monotonic() > self.deadline
 
+    def ends(self, now: float) -> bool:
+        """Whether its client has left, or it is late; `now` as `time.monotonic` counts."""
+        return self.cancelled or now > self.deadline
+
     @property
     def seconds_left(self) -> float:
         return max(0.0, self.deadline - time.monotonic())
@@ -212,3 +216,13 @@ class GenerationWork(Work):
         return Generation(
             tuple(unit.ids), stopped, score, tuple(unit.logprobs), top_logprobs=tuple(unit.top)
         )
+
+
+def generation_of(unit: Unit) -> GenerationWork:
+    assert isinstance(unit.work, GenerationWork)  # noqa: S101 - its lane says so
+    return unit.work
+
+
+def call_of(unit: Unit) -> CallWork:
+    assert isinstance(unit.work, CallWork)  # noqa: S101 - its lane says so
+    return unit.work

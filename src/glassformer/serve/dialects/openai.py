@@ -98,6 +98,11 @@ def router(state: ServeState) -> APIRouter:
         hosted = state.host.choose(body.model, "generate")
         model, tokenizer = hosted.model, hosted.model.tokenizer
         assert tokenizer is not None  # noqa: S101 - `Host.load` refuses models without one
+        if state.template is None and not hosted.can_chat:
+            line = "use /v1/completions, or start the server with --template FILE"
+            raise Refused(
+                400, f"the model {hosted.name!r:.100} has no chat template that is known: {line}"
+            )
         if body.top_logprobs is not None and not body.logprobs:
             raise Refused(400, "top_logprobs: write logprobs = true, too")
         logprobs = (body.top_logprobs or 0) if body.logprobs else None

@@ -68,7 +68,7 @@ def router(state: ServeState) -> APIRouter:
         return [
             QueueRow(
                 model=each.name, tasks=[task for task in TASKS if each.able(task)],
-                languages=each.languages, running=len(each.scheduler.running),
+                languages=each.languages, running=each.scheduler.busy,
                 waiting=len(each.scheduler.queue), waiting_tokens=each.scheduler.queue.tokens,
                 queue_tokens=each.scheduler.queue.bound,
             )

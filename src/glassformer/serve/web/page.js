@@ -1,15 +1,25 @@
 // A form for each task that a loaded model has. All text is set as textContent: it stays text.
 
+// `show` is the answer in short; the whole of it stands below.
 const FORMS = [
-  {task: "generate", path: "v1/completions", named: true, fields: {prompt: "Once upon a time"}, more: {max_tokens: 40}},
-  {task: "translate", path: "translate", fields: {q: "The cat sat on the mat."}, languages: true},
-  {task: "fill", path: "fill", fields: {text: "The cat sat on the [MASK]."}},
-  {task: "embed", path: "v1/embeddings", named: true, fields: {input: "A cat sat on the mat."}},
-  {task: "rank", path: "rerank", fields: {query: "Who sat?", texts: "A cat sat.\nIt rained."}, lines: ["texts"]},
-  {task: "classify", path: "classify", fields: {text: "A warm and clever film."}},
-  {task: "tag", path: "tag", fields: {text: "Ramona lives in Paris."}},
-  {task: "answer", path: "answer", fields: {question: "When does it open?", context: "The museum opens at nine."}},
-  {task: "follows", path: "follows", fields: {a: "Paul went shopping.", b: "He bought a new shirt."}},
+  {task: "generate", path: "v1/completions", named: true, fields: {prompt: "Once upon a time"}, more: {max_tokens: 40},
+    show: ({choices}) => choices[0].text},
+  {task: "translate", path: "translate", fields: {q: "The cat sat on the mat."}, languages: true,
+    show: ({translatedText}) => translatedText},
+  {task: "fill", path: "fill", fields: {text: "The cat sat on the [MASK]."},
+    show: ({blanks}) => blanks.map(({candidates}) => candidates.map(({text, probability}) => scored(text, probability)).join("\n")).join("\n\n")},
+  {task: "embed", path: "v1/embeddings", named: true, fields: {input: "A cat sat on the mat."},
+    show: ({data: [{embedding}]}) => `${embedding.length} numbers: ${embedding.slice(0, 6).map((x) => x.toFixed(4)).join(", ")}, …`},
+  {task: "rank", path: "rerank", fields: {query: "Who sat?", texts: "A cat sat.\nIt rained."}, lines: ["texts"], more: {return_text: true},
+    show: (rows) => rows.map(({text, score}) => scored(text, score)).join("\n")},
+  {task: "classify", path: "classify", fields: {text: "A warm and clever film."},
+    show: ({scores}) => Object.entries(scores).map(([label, score]) => scored(label, score)).join("\n")},
+  {task: "tag", path: "tag", fields: {text: "Ramona lives in Paris."},
+    show: ({words}) => words.map(({text, label}) => `${label}  ${text}`).join("\n")},
+  {task: "answer", path: "answer", fields: {question: "When does it open?", context: "The museum opens at nine."},
+    show: ({answers}) => answers.map(({text, score}) => scored(text, score)).join("\n")},
+  {task: "follows", path: "follows", fields: {a: "Paul went shopping.", b: "He bought a new shirt."},
+    show: ({probability}) => `${(100 * probability).toFixed(1)} %`},
 ];
 const key = document.getElementById("key");
 const problem = document.getElementById("problem");
@@ -19,6 +29,10 @@ function make(name, text = "", attributes = {}) {
   node.textContent = text;
   for (const [attribute, value] of Object.entries(attributes)) node.setAttribute(attribute, value);
   return node;
+}
+
+function scored(text, score) {
+  return `${score.toFixed(3)}  ${text}`;
 }
 
 async function send(path, body) {
@@ -38,8 +52,12 @@ function formOf(form, row) {
     label.append(field);
     node.append(label);
   }
-  const answer = make("pre");
-  node.append(make("button", "Send"), answer);
+  const answer = make("p", "", {class: "answer", role: "status"});
+  const whole = make("pre");
+  const details = make("details");
+  details.hidden = true;
+  details.append(make("summary", `The whole answer of /${form.path}`), whole);
+  node.append(make("button", "Send"), answer, details);
   node.addEventListener("submit", async (event) => {
     event.preventDefault();
     const body = {...form.more};
@@ -53,7 +71,10 @@ function formOf(form, row) {
     }
     answer.textContent = "…";
     try {
-      answer.textContent = JSON.stringify((await send(form.path, body)).content, null, 1);
+      const {ok, content} = await send(form.path, body);
+      whole.textContent = JSON.stringify(content, null, 1);
+      details.hidden = false;
+      answer.textContent = ok ? form.show(content) : content.error.message ?? content.error;
     } catch (error) {
       answer.textContent = String(error);
     }
