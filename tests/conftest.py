@@ -1,6 +1,7 @@
 """No test talks to a hub; none depends on the clock, or on what other tests have left behind."""
 
 import os
+import shutil
 import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -18,8 +19,15 @@ import pytest
 import torch
 from hypothesis import settings
 
-settings.register_profile("calm", deadline=None, derandomize=True, database=None)
-settings.load_profile("calm")
+# Training waits for the disk after every save: files in memory, where there is room, are faster.
+MEMORY = "/dev/shm"
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
+
+# Properties draw fewer examples in `make test` than in `make test-all`.
+settings.register_profile("all", deadline=None, derandomize=True, database=None)
+settings.register_profile("some", settings.get_profile("all"), max_examples=20)
+settings.load_profile("all")
 sys.dont_write_bytecode = False
 
 # What belongs to the whole process. Torch changes some of it by itself: where a bfloat16 product
@@ -33,6 +41,11 @@ STATE: dict[str, Callable[[], object]] = {
     "oneDNN": lambda: torch.backends.mkldnn.enabled,
     "threads": torch.get_num_threads,
 }
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.markexpr == "not slow":
+        settings.load_profile("some")
 
 
 @pytest.hookimpl(trylast=True)  # after they were put in random order
