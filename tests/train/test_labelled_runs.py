@@ -196,7 +196,7 @@ def test_a_resumed_run_says_what_changes_and_a_finished_one_that_it_is(tmp_path:
 # the loop's promises
 
 
-@pytest.mark.parametrize("kind", mostly_slow(LABELLED, keep=2))
+@pytest.mark.parametrize("kind", mostly_slow(LABELLED))
 def test_evaluate_agrees_with_the_run(kind: str, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, kind)
     metrics = json.loads(glassformer("pretrain", recipe, "--out", tmp_path / "run", "--json"))
@@ -402,9 +402,7 @@ BAD: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("kind", "rows", "why"), mostly_slow(BAD, keep=2), ids=[why for _, _, why in BAD]
-)
+@pytest.mark.parametrize(("kind", "rows", "why"), mostly_slow(BAD), ids=[why for _, _, why in BAD])
 def test_a_bad_row_is_named_or_skipped(kind: str, rows: str, why: str, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, kind, train={"steps": 1})
     name, text = labelled(kind)
