@@ -115,31 +115,38 @@ def check_same(case: Case, folder: Path) -> None:
         assert kit.difference(answers(folder / "onnx", given, left=False), ours) <= 1e-4
 
 
+FIRST = replace(gpt2.CASES[0], sizes=gpt2.CASES[0].sizes | {"n_layer": 1, "vocab_size": 20_011})
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of the first small case: an export takes seconds."""
-    return write(SMALL[0], tmp_path_factory.mktemp("onnx"))
+    """An export takes seconds: several tests share this one."""
+    return write(FIRST, tmp_path_factory.mktemp("onnx"))
+
+
+@pytest.fixture
+def same_graph(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is exported is that graph, whatever the model's weights are now."""
+
+    def copy(graph: Any, path: Path) -> None:
+        shutil.copyfile(written / "onnx" / path.name, path)
+
+    monkeypatch.setattr(onnx_export, "write_graph", copy)
 
 
 def test_onnxruntime_says_the_same(written: Path) -> None:
-    check_same(SMALL[0], written)
+    check_same(FIRST, written)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [*SMALL[1:], *LARGE, *HEADS], ids=str)
+@pytest.mark.parametrize("case", [*SMALL, *LARGE, *HEADS], ids=str)
 def test_every_architecture_and_head_says_the_same(case: Case, tmp_path: Path) -> None:
     check_same(case, write(case, tmp_path))
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    case = replace(gpt2.CASES[0], sizes=gpt2.CASES[0].sizes | {"n_layer": 1, "vocab_size": 20_011})
-    kit.saved(case, tmp_path / "model")
-    return tmp_path / "model"
-
-
-def test_the_command_writes_int8(small: Path, tmp_path: Path) -> None:
-    out = tmp_path / "int8"
+@pytest.mark.usefixtures("same_graph")
+def test_the_command_writes_int8(written: Path, tmp_path: Path) -> None:
+    small, out = written / "model", tmp_path / "int8"
     said = json.loads(glassformer("export", small, out, "--onnx", "--quantize", "int8", "--json"))
     assert said["files"].keys() >= {"config.json", "model.onnx"}
     assert not [name for name in said["files"] if name.endswith(".safetensors")]
@@ -151,13 +158,8 @@ def test_the_command_writes_int8(small: Path, tmp_path: Path) -> None:
     assert kit.difference(theirs, ours) < 0.3 * max(row.abs().max().item() for row in ours)
 
 
-def test_files_that_differ_are_not_kept(
-    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def write_before_the_change(graph: Any, path: Path) -> None:
-        shutil.copyfile(written / "onnx" / path.name, path)
-
-    monkeypatch.setattr(onnx_export, "write_graph", write_before_the_change)
+@pytest.mark.usefixtures("same_graph")
+def test_files_that_differ_are_not_kept(written: Path, tmp_path: Path) -> None:
     model = gf.load(written / "model")
     assert model.export_onnx(tmp_path / "same") <= 1e-4
     with torch.no_grad():
@@ -168,8 +170,9 @@ def test_files_that_differ_are_not_kept(
 
 
 def test_what_cannot_be_written_is_one_line(
-    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    small = written / "model"
     said = refused("export", small, tmp_path / "out", "--onnx", "--quantize", "int4", code=2)
     assert "float32 or int8" in said
     said = refused("export", small, tmp_path / "out", "--onnx", "--dtype", "float16", code=2)
@@ -187,8 +190,9 @@ def test_what_cannot_be_written_is_one_line(
 
 
 @pytest.mark.slow
-def test_a_model_in_the_folder_stays(small: Path, tmp_path: Path) -> None:
+def test_a_model_in_the_folder_stays(written: Path, tmp_path: Path) -> None:
     """ONNX files may stand beside the weights."""
+    small = Path(shutil.copytree(written / "model", tmp_path / "model"))
     before = (small / "model.safetensors").read_bytes()
     glassformer("export", small, small, "--onnx", "--force")
     assert (small / "model.safetensors").read_bytes() == before
