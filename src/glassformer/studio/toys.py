@@ -133,8 +133,9 @@ def _train(task: Task, batches: Sequence[Batch], *, steps: int) -> None:
     for step in range(steps):
         optimiser.param_groups[0]["lr"] = 0.01 * min(1, (step + 1) / 20) * (1 - step / steps)
         losses = [task(batch).losses["labels"] for batch in batches]
+        total = torch.stack([each.total for each in losses]).sum()
         optimiser.zero_grad()
-        (sum(each.total for each in losses) / sum(each.count for each in losses)).backward()
+        (total / torch.stack([each.count for each in losses]).sum()).backward()
         optimiser.step()
 
 
