@@ -1,6 +1,7 @@
 """No test talks to a hub; none depends on the clock, or on what other tests have left behind."""
 
 import os
+import shutil
 import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -9,30 +10,29 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # every process would compile the package again
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import settings
 
-settings.register_profile("calm", deadline=None, derandomize=True, database=None)
-settings.load_profile("calm")
+# Training waits for the disk after every save: files in memory, where there is room, are faster.
+MEMORY = "/dev/shm"
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
+
+# Properties draw fewer examples in `make test` than in `make test-all`.
+settings.register_profile("all", deadline=None, derandomize=True, database=None)
+settings.register_profile("some", settings.get_profile("all"), max_examples=20)
+settings.load_profile("all")
 sys.dont_write_bytecode = False
 
-# What belongs to the whole process. Torch changes some of it by itself: where a bfloat16 product
-# fails on ARM it switches oneDNN off, and float32 products have other last bits from then on.
-STATE: dict[str, Callable[[], object]] = {
-    "working directory": Path.cwd,
-    "default dtype": torch.get_default_dtype,
-    "deterministic algorithms": torch.are_deterministic_algorithms_enabled,
-    "float32 precision": torch.get_float32_matmul_precision,
-    "gradients": torch.is_grad_enabled,
-    "oneDNN": lambda: torch.backends.mkldnn.enabled,
-    "threads": torch.get_num_threads,
-}
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.markexpr == "not slow":
+        settings.load_profile("some")
 
 
 @pytest.hookimpl(trylast=True)  # after they were put in random order
@@ -43,7 +43,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (item.path.parent not in shared, item.path.parent))
 
 
+def _state() -> dict[str, object]:
+    """What belongs to the whole process. Torch changes some of it by itself: where a bfloat16
+    product fails on ARM it switches oneDNN off, and float32 products have other last bits from then
+    on."""
+    import torch  # not in the process that only starts the workers
+
+    return {
+        "working directory": Path.cwd(),
+        "default dtype": torch.get_default_dtype(),
+        "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+        "float32 precision": torch.get_float32_matmul_precision(),
+        "gradients": torch.is_grad_enabled(),
+        "oneDNN": torch.backends.mkldnn.enabled,
+        "threads": torch.get_num_threads(),
+    }
+
+
 def _seed() -> None:
+    import torch
+
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
@@ -59,9 +78,9 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> None:
 @pytest.fixture(autouse=True)
 def _apart() -> Iterator[None]:
     _seed()
-    before = {name: ask() for name, ask in STATE.items()}
+    before = _state()
     yield
-    assert {name: ask() for name, ask in STATE.items()} == before, "the next test would see it"
+    assert _state() == before, "the next test would see it"
 
 
 def pytest_terminal_summary(

@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal, get_args
 
 from torch import nn
@@ -87,6 +88,7 @@ class Sizes:
         return groups
 
 
+@lru_cache(maxsize=128)  # a list of all presets is asked for more than once
 def measure(config: ModelConfig, task: TaskConfig) -> Sizes:
     """Count the parameters of a model with this head, without allocating them."""
     _check(config)

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from browser.screens import READY, Server, drawn, settle
-from sampling import every_nth, mostly_slow
+from sampling import mostly_slow
 
 MAP, MATRIX = ".board canvas", ".matrix-pane canvas"
 THERE_AND_BACK = """async (text) => {
@@ -159,7 +159,7 @@ def test_a_run_that_the_server_has_dropped_is_asked_for_again(
     expect(page.get_by_role("alert")).to_be_hidden()
 
 
-@pytest.mark.parametrize("name", every_nth(PAGES, 3))
+@pytest.mark.parametrize("name", mostly_slow(PAGES))
 @pytest.mark.parametrize(("width", "height"), mostly_slow([(390, 844), (1280, 720)]))
 def test_nothing_is_wider_than_the_screen(
     toys: Server, open_page: Callable[..., Page], name: str, width: int, height: int

@@ -11,7 +11,6 @@ from playwright.sync_api import Page, expect
 from browser.handling import MAP, MATRIX, PAGES, head, taken
 from browser.screens import Server, drawn, painted, pixels, settle, table
 from glassformer.studio.standalone import script
-from sampling import mostly_slow
 
 COLOURS = """() => [...document.querySelectorAll("main canvas")]
   .filter((canvas) => canvas.checkVisibility() && canvas.shows)
@@ -93,7 +92,8 @@ def assert_same(server: Server, one: Page, other: Page) -> None:
         assert np.array_equal(found, painted(table(other), weights, scale))
 
 
-@pytest.mark.parametrize("name", mostly_slow(PAGES, keep=1))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAGES)
 def test_any_page_without_a_studio(
     toys: Server,
     open_page: Callable[..., Page],

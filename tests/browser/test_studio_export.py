@@ -82,7 +82,7 @@ def served(server: Server, name: str, run: str) -> dict[str, Any]:
     return {}
 
 
-@pytest.mark.parametrize("name", mostly_slow(PAGES, keep=2))
+@pytest.mark.parametrize("name", mostly_slow(PAGES))
 def test_every_page_has_a_picture(
     toys: Server, open_page: Callable[..., Page], tmp_path: Path, name: str
 ) -> None:

@@ -65,7 +65,7 @@ def seen(
 
 
 @pytest.mark.parametrize(
-    ("name", "step"), mostly_slow([("toy encoder", 3), ("toy encoder", 1), ("toy translator", 1)])
+    ("name", "step"), mostly_slow([("toy encoder", 6), ("toy encoder", 1), ("toy translator", 1)])
 )
 def test_words_of_the_server(
     toys: Server, open_page: Callable[..., Page], name: str, step: int

@@ -311,7 +311,7 @@ SNAPSHOTS = {
 }
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", mostly_slow(PAGES))
 def test_by_ear_and_by_tab(
     studios: dict[str, Server], open_page: Callable[..., Page], name: str
 ) -> None:

@@ -196,7 +196,7 @@ def test_the_next_sentence(poolers: Server, open_page: Callable[..., Page]) -> N
 
 
 @pytest.mark.parametrize("width", mostly_slow([320, 390, 1280]))
-@pytest.mark.parametrize("name", ["pooling", "toy"])
+@pytest.mark.parametrize("name", mostly_slow(["toy", "pooling"]))
 def test_there_is_room(toys: Server, open_page: Callable[..., Page], name: str, width: int) -> None:
     state = {"pool": "variants"} if name == "pooling" else {"toy": "second"}
     page = open_page(toys.address(name, **state), width=width, height=700)

@@ -239,7 +239,7 @@ def test_what_is_kept_may_be_damaged(toys: Server, open_page: Callable[..., Page
         expect(page.locator("#drawer")).not_to_contain_text("img")
 
 
-@pytest.mark.parametrize("width", mostly_slow([320, 1280, 390, 1920], keep=2))
+@pytest.mark.parametrize("width", mostly_slow([320, 1280, 390, 1920]))
 @pytest.mark.parametrize("theme", mostly_slow(["light", "dark"]))
 def test_room(shipped: Server, open_page: Callable[..., Page], width: int, theme: str) -> None:
     """No sideways scrolling, whatever is open; the page stays usable beside it."""

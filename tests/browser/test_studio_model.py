@@ -90,7 +90,7 @@ PARTS = {  # what is opened from each part: page, and its state
 }
 
 
-@pytest.mark.parametrize("at", every_nth(PARTS, 2))
+@pytest.mark.parametrize("at", every_nth(PARTS, 4))
 def test_a_part_opens_its_page(toys: Server, open_page: Callable[..., Page], at: str) -> None:
     """By Enter, with the selection; a click only chooses."""
     page = open_page(toys.address("model", m="toy-translator"))

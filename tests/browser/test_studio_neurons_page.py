@@ -103,7 +103,8 @@ def test_a_trace_without_units_says_so(toys: Server, open_page: Callable[..., Pa
     expect(page.get_by_role("alert")).to_be_hidden()
 
 
-@pytest.mark.parametrize("width", mostly_slow([320, 390, 1280, 1920]))
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [320, 390, 1280, 1920])
 def test_room(strangers: Server, open_page: Callable[..., Page], width: int) -> None:
     """No page scrolls sideways; the chosen token is in sight in both lists."""
     state = {"m": strangers.model("bert"), "x": " ".join(["xyz"] * 62), "q": 60}

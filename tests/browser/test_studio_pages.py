@@ -332,7 +332,7 @@ def changed(before: Any, after: Any) -> float:
     )
 
 
-@pytest.mark.parametrize("flat", [0, 1])
+@pytest.mark.parametrize("flat", mostly_slow([1, 0]))
 def test_shuffle_the_words(toys: Server, open_page: Callable[..., Page], flat: int) -> None:
     model = toys.model("toy encoder")
     page = open_page(toys.address("positions", m=model, show="shuffle", l=1, h=2, flat=flat))

@@ -32,7 +32,7 @@ def map_numbers(page: Page) -> tuple[int, int]:
     return int(scale or 0), int(gap or 0)
 
 
-@pytest.mark.parametrize(("studio", "name"), mostly_slow(MODELS, keep=2))
+@pytest.mark.parametrize(("studio", "name"), mostly_slow(MODELS))
 def test_map(
     studios: dict[str, Server], open_page: Callable[..., Page], studio: str, name: str
 ) -> None:

@@ -127,7 +127,8 @@ def test_a_click_on_a_dot_chooses_it(toys: Server, open_page: Callable[..., Page
     assert word and word[0] in (page.locator(".likeness h2").text_content() or "")
 
 
-@pytest.mark.parametrize("width", mostly_slow([320, 390, 1280, 1920]))
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [320, 390, 1280, 1920])
 def test_room(strangers: Server, open_page: Callable[..., Page], width: int) -> None:
     """No page scrolls sideways; the chosen word is in its card."""
     texts = "\n".join([" ".join(["xyz"] * 40), "the cat sat"])

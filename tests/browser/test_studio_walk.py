@@ -87,7 +87,7 @@ def test_the_help_lists_every_shortcut(toys: Server, open_page: Callable[..., Pa
     assert "#/model" in page.url or "#" not in page.url
 
 
-@pytest.mark.parametrize("name", every_nth(PAGES, 6))
+@pytest.mark.parametrize("name", mostly_slow(PAGES))
 def test_a_page_by_tab(toys: Server, open_page: Callable[..., Page], name: str) -> None:
     page = open_page(toys.address(name, m=toys.model("toy translator")))
     settle(page)
@@ -386,7 +386,7 @@ SNAPSHOTS = {
 }
 
 
-@pytest.mark.parametrize("name", every_nth(PAGES, 3))
+@pytest.mark.parametrize("name", every_nth(PAGES, 6))
 def test_what_a_screen_reader_finds(
     toys: Server, open_page: Callable[..., Page], name: str
 ) -> None:

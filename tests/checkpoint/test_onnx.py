@@ -1,6 +1,7 @@
 """ONNX files say in onnxruntime what the model says, for padded texts of mixed lengths."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,6 @@ from parity import (
     t5gemma,
     umt5,
 )
-from sampling import mostly_slow
 
 DEPTHS = {"num_hidden_layers", "encoder_layers", "decoder_layers"}
 SMALL = [
@@ -98,11 +98,16 @@ def answers(folder: Path, given: kit.Given, *, left: bool) -> list[torch.Tensor]
     return list(first) if first.dim() == 2 else [x[m] for x, m in zip(first, mask > 0, strict=True)]
 
 
-def check_same(case: Case, folder: Path) -> None:
+def write(case: Case, folder: Path) -> Path:
+    """A model's folder and its ONNX files, beside each other."""
     _, model = kit.saved(case, folder / "model")
     assert model.export_onnx(folder / "onnx") <= 1e-4
+    return folder
+
+
+def check_same(case: Case, folder: Path) -> None:
     given = kit.inputs(case)
-    ours = kit.our_answers(model, given)
+    ours = kit.our_answers(gf.load(folder / "model"), given)
     for left in (False, True):
         assert kit.difference(answers(folder / "onnx", given, left=left), ours) <= 1e-4
     given["ids"][1][0] += 1  # the test can fail
@@ -110,26 +115,38 @@ def check_same(case: Case, folder: Path) -> None:
         assert kit.difference(answers(folder / "onnx", given, left=False), ours) <= 1e-4
 
 
-@pytest.mark.parametrize("case", mostly_slow(SMALL), ids=str)
-def test_onnxruntime_says_the_same(case: Case, tmp_path: Path) -> None:
-    check_same(case, tmp_path)
+FIRST = replace(gpt2.CASES[0], sizes=gpt2.CASES[0].sizes | {"n_layer": 1, "vocab_size": 20_011})
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", [*LARGE, *HEADS], ids=str)
-def test_every_architecture_and_head_says_the_same(case: Case, tmp_path: Path) -> None:
-    check_same(case, tmp_path)
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An export takes seconds: several tests share this one."""
+    return write(FIRST, tmp_path_factory.mktemp("onnx"))
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Path:
-    case = replace(gpt2.CASES[0], sizes=gpt2.CASES[0].sizes | {"n_layer": 1, "vocab_size": 20_011})
-    kit.saved(case, tmp_path / "model")
-    return tmp_path / "model"
+def same_graph(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is exported is that graph, whatever the model's weights are now."""
+
+    def copy(graph: Any, path: Path) -> None:
+        shutil.copyfile(written / "onnx" / path.name, path)
+
+    monkeypatch.setattr(onnx_export, "write_graph", copy)
 
 
-def test_the_command_writes_int8(small: Path, tmp_path: Path) -> None:
-    out = tmp_path / "int8"
+def test_onnxruntime_says_the_same(written: Path) -> None:
+    check_same(FIRST, written)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [*SMALL, *LARGE, *HEADS], ids=str)
+def test_every_architecture_and_head_says_the_same(case: Case, tmp_path: Path) -> None:
+    check_same(case, write(case, tmp_path))
+
+
+@pytest.mark.usefixtures("same_graph")
+def test_the_command_writes_int8(written: Path, tmp_path: Path) -> None:
+    small, out = written / "model", tmp_path / "int8"
     said = json.loads(glassformer("export", small, out, "--onnx", "--quantize", "int8", "--json"))
     assert said["files"].keys() >= {"config.json", "model.onnx"}
     assert not [name for name in said["files"] if name.endswith(".safetensors")]
@@ -141,26 +158,21 @@ def test_the_command_writes_int8(small: Path, tmp_path: Path) -> None:
     assert kit.difference(theirs, ours) < 0.3 * max(row.abs().max().item() for row in ours)
 
 
-def test_files_that_differ_are_not_kept(
-    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def changed(graph: Any, path: Path) -> None:
-        with torch.no_grad():
-            graph.task.backbone.token_embedding[5] += 1
-        write(graph, path)
-        with torch.no_grad():
-            graph.task.backbone.token_embedding[5] -= 1
-
-    write = onnx_export.write_graph
-    monkeypatch.setattr(onnx_export, "write_graph", changed)
+@pytest.mark.usefixtures("same_graph")
+def test_files_that_differ_are_not_kept(written: Path, tmp_path: Path) -> None:
+    model = gf.load(written / "model")
+    assert model.export_onnx(tmp_path / "same") <= 1e-4
+    with torch.no_grad():
+        model.task.backbone.token_embedding.neg_()
     with pytest.raises(CheckpointError, match=r"logits .* differs .* nothing was written"):
-        gf.load(small).export_onnx(tmp_path / "out")
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+        model.export_onnx(tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["same"]
 
 
 def test_what_cannot_be_written_is_one_line(
-    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    small = written / "model"
     said = refused("export", small, tmp_path / "out", "--onnx", "--quantize", "int4", code=2)
     assert "float32 or int8" in said
     said = refused("export", small, tmp_path / "out", "--onnx", "--dtype", "float16", code=2)
@@ -178,8 +190,9 @@ def test_what_cannot_be_written_is_one_line(
 
 
 @pytest.mark.slow
-def test_a_model_in_the_folder_stays(small: Path, tmp_path: Path) -> None:
+def test_a_model_in_the_folder_stays(written: Path, tmp_path: Path) -> None:
     """ONNX files may stand beside the weights."""
+    small = Path(shutil.copytree(written / "model", tmp_path / "model"))
     before = (small / "model.safetensors").read_bytes()
     glassformer("export", small, small, "--onnx", "--force")
     assert (small / "model.safetensors").read_bytes() == before

@@ -14,6 +14,7 @@ from glassformer import build_task
 from glassformer.checkpoint import load_task, save_task
 from glassformer.errors import CheckpointError
 from glassformer.tasks import Task
+from sampling import every_nth, mostly_slow
 
 # A class of each architecture is quick, and all heads of BERT.
 FIRST = {kind: name for name, kind in reversed(KINDS.items())}.values()
@@ -65,7 +66,9 @@ def test_every_class_survives_a_trip_through_transformers(name: str, tmp_path: P
     assert back.spec == task.spec
 
 
-@pytest.mark.parametrize("name", ["BertForMaskedLM", "GPT2LMHeadModel", "MarianMTModel"])
+@pytest.mark.parametrize(
+    "name", mostly_slow(["MarianMTModel", "BertForMaskedLM", "GPT2LMHeadModel"])
+)
 def test_shards_are_written_back_with_their_index(name: str, tmp_path: Path) -> None:
     wide = {"vocab_size": 499, "decoder_vocab_size": 499, "pad_token_id": 498}
     changes = wide if name.startswith("Marian") else {"vocab_size": 499}
@@ -90,8 +93,10 @@ def test_a_list_of_end_tokens_is_read_by_its_first_and_written_back(
         load_task(folder)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("name", ["BertForMaskedLM", "GPT2LMHeadModel", "MarianMTModel"])
+@pytest.mark.parametrize("dtype", mostly_slow([torch.bfloat16, torch.float16]), ids=str)
+@pytest.mark.parametrize(
+    "name", mostly_slow(["MarianMTModel", "BertForMaskedLM", "GPT2LMHeadModel"])
+)
 def test_half_precision_stays_half(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
     task = there_and_back(folders.write(name, tmp_path / "half", dtype=dtype))
     assert {each.dtype for each in task.parameters()} == {dtype}
@@ -168,7 +173,9 @@ def test_bert_files_of_the_first_days(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spelling", [str, greek], ids=["new names", "Greek names"])
-@pytest.mark.parametrize("name", ["BertForMaskedLM", "BertModel", "BertForQuestionAnswering"])
+@pytest.mark.parametrize(
+    "name", mostly_slow(["BertModel", "BertForMaskedLM", "BertForQuestionAnswering"])
+)
 def test_heads_that_the_class_does_not_use_are_kept(name: str, spelling, tmp_path: Path) -> None:
     """As in bert-base-uncased: the file of the pretraining, opened as something smaller."""
     folder = folders.write(name, tmp_path / "bert")
@@ -202,7 +209,7 @@ def with_copies(name: str, folder: Path) -> dict[str, str]:
     return COPIES[name]
 
 
-@pytest.mark.parametrize("name", COPIES)
+@pytest.mark.parametrize("name", mostly_slow(reversed(COPIES)))
 def test_tied_copies_in_the_file_are_written_back(name: str, tmp_path: Path) -> None:
     folder = folders.write(name, tmp_path / "tied")
     copies = with_copies(name, folder)
@@ -210,7 +217,7 @@ def test_tied_copies_in_the_file_are_written_back(name: str, tmp_path: Path) -> 
     assert copies.keys() <= read_tensors(folder.with_name("again")).keys()
 
 
-@pytest.mark.parametrize("name", COPIES)
+@pytest.mark.parametrize("name", mostly_slow(reversed(COPIES)))
 def test_tied_copies_follow_a_weight_that_is_trained(name: str, tmp_path: Path) -> None:
     folder = folders.write(name, tmp_path / "tied")
     copies = with_copies(name, folder)
@@ -225,7 +232,9 @@ def test_tied_copies_follow_a_weight_that_is_trained(name: str, tmp_path: Path) 
         assert torch.equal(new[original], old[original] + 1)
 
 
-@pytest.mark.parametrize(("name", "copy"), [(n, c) for n in COPIES for c in COPIES[n]])
+@pytest.mark.parametrize(
+    ("name", "copy"), mostly_slow(((n, c) for n in COPIES for c in COPIES[n]), keep=2)
+)
 def test_a_tied_copy_that_differs_is_refused(name: str, copy: str, tmp_path: Path) -> None:
     folder = folders.write(name, tmp_path / "tied")
     with_copies(name, folder)
@@ -247,7 +256,7 @@ def test_an_output_of_its_own_is_kept_apart(tmp_path: Path) -> None:
 MASKED = [name for name, task in folders.TASKS.items() if task.kind.startswith("masked_lm")]
 
 
-@pytest.mark.parametrize("name", MASKED)
+@pytest.mark.parametrize("name", every_nth(MASKED, 3))
 def test_an_encoder_may_have_an_output_of_its_own(name: str, tmp_path: Path) -> None:
     folder = folders.write(name, tmp_path / "untied", tie_word_embeddings=False)
     task = there_and_back(folder)

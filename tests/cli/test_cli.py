@@ -50,7 +50,7 @@ print("torch" in sys.modules)
 
 
 @pytest.mark.parametrize(
-    ("word", "code"), mostly_slow([("--help", 0), ("nonsense", 2), ("--version", 0)], keep=2)
+    ("word", "code"), mostly_slow([("--help", 0), ("nonsense", 2), ("--version", 0)])
 )
 def test_words_about_the_program_itself_import_no_torch(word, code):
     done = python(VERB.format(word=word))

@@ -6,10 +6,11 @@ import math
 import pytest
 
 from commands import glassformer, refused
+from sampling import mostly_slow
 from tiny import KINDS, text, write_recipe
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=mostly_slow(reversed(KINDS), keep=2))
 def trained(request, tmp_path_factory):
     """Recipe, run and what the run found at its end."""
     folder = tmp_path_factory.mktemp(request.param)

@@ -193,7 +193,7 @@ print("torch" in sys.modules)
 """
 
 
-@pytest.mark.parametrize(("word", "code"), [("--help", 0), ("gpt3", 2)])
+@pytest.mark.parametrize(("word", "code"), mostly_slow([("gpt3", 2), ("--help", 0)]))
 def test_help_and_wrong_names_import_no_torch(word, code):
     done = subprocess.run(
         [sys.executable, "-c", VERB.format(word=word)], capture_output=True, text=True

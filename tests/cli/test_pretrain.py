@@ -26,6 +26,7 @@ from glassformer.train.dry_run import memory
 from glassformer.train.init_from import check_model
 from glassformer.train.loop import take_step
 from glassformer.train.state import State
+from sampling import mostly_slow
 from tiny import KINDS, pairs, text, write_recipe
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
@@ -69,7 +70,7 @@ def test_a_model_that_no_layout_holds_is_named_before_any_text_is_read(tmp_path)
     assert "dropout.embedding and dropout.residual differ" in refused(*words, code=2)
 
 
-@pytest.mark.parametrize("path", SMALL, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", mostly_slow(SMALL), ids=lambda path: path.stem)
 def test_small_recipes_can_be_run(path, tmp_path):
     translate = path.stem.startswith("translate")
     (tmp_path / "text.txt").write_text(pairs() if translate else text())
@@ -85,7 +86,7 @@ def test_small_recipes_can_be_run(path, tmp_path):
 # dry runs
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=mostly_slow(reversed(KINDS), keep=2))
 def described(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     recipe = write_recipe(folder, request.param)
@@ -260,7 +261,7 @@ def test_stores_that_cannot_serve_are_refused(tmp_path):
 # rows of any size
 
 
-@pytest.mark.parametrize("flag", ["--max-tokens", "--train.micro_batch_tokens"])
+@pytest.mark.parametrize("flag", mostly_slow(["--max-tokens", "--train.micro_batch_tokens"]))
 def test_auto_finds_a_number_and_a_resumed_run_keeps_it(tmp_path, monkeypatch, flag):
     recipe = write_recipe(tmp_path)
     words = ("pretrain", recipe, "--out", tmp_path / "run", flag, "auto")

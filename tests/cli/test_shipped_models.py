@@ -52,6 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_demo_goes_through_the_lectures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)  # a folder of this name here is that model
+    monkeypatch.setattr("glassformer.cli.demo.STEPS", 2)  # what the toys learn is tested elsewhere
     said = glassformer("demo", columns=120)
     shown = [TROUT, *(" ".join(pair) for pair in PAIRS), *BANKS, PROMPT, CAT, "cosine"]
     assert [text for text in shown if text not in said] == []

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from glassformer.cli.main import app
 from glassformer.errors import CheckpointError, ConfigError, GlassformerError, InputError
+from sampling import mostly_slow
 
 GLASSFORMER = Path(sys.executable).with_name("glassformer")
 PLAIN = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
@@ -94,7 +95,7 @@ def test_train_prints_what_it_made(folders, kind, purpose, special):
     ]
 
 
-@pytest.mark.parametrize("columns", ["80", "120"])
+@pytest.mark.parametrize("columns", mostly_slow(["80", "120"]))
 def test_train_fits_the_terminal(data, tmp_path, columns):
     words = ("train", data, "--vocab-size", 300, "--out", tmp_path)
     out = run(*words, COLUMNS=columns)
@@ -242,8 +243,10 @@ def test_show_lets_blanks_and_bytes_be_seen_and_nothing_move_the_cursor(folders)
     assert [row[2] for row in rows[-2:]] == ["é", "é"]
 
 
-@pytest.mark.parametrize("columns", ["80", "120"])
-@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram", "chars", "bytes"])
+@pytest.mark.parametrize("columns", mostly_slow(["80", "120"]))
+@pytest.mark.parametrize(
+    "kind", mostly_slow(["wordpiece", "bytes", "bpe", "unigram", "chars"], keep=2)
+)
 def test_show_fits_the_terminal(folders, kind, columns):
     out = run("show", folders / kind, TEXT[:200], "The cat", COLUMNS=columns)
     assert max(map(len, out.splitlines())) <= int(columns)

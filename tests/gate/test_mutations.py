@@ -14,7 +14,7 @@ import glassformer as gf
 from folders import tiny
 from gate.harness import Harness
 
-AT_ONCE, FILES_AT_ONCE = 50, 250  # in one process
+AT_ONCE, FILES_AT_ONCE = 50, 100  # in one process
 
 
 def check(harness: Harness, home: Path, first: int, base: Path | str = "") -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from generate.reference import SOME, beam_case, greedy_case, pair, prompts, sample_case
+from generate.reference import MODELS, beam_case, greedy_case, pair, prompts, sample_case
 from generate.uncached import Uncached
 from glassformer.errors import ConfigError, InputError
 from glassformer.generate import job as writing
@@ -20,7 +20,7 @@ from sampling import mostly_slow
 MAKE = {"greedy": greedy_case, "beam": beam_case, "sample": sample_case}
 
 
-@pytest.fixture(scope="module", params=SOME)
+@pytest.fixture(scope="module", params=mostly_slow(dict.fromkeys(["marian", *MODELS])))
 def models(request, tmp_path_factory):
     return pair(request.param, tmp_path_factory.mktemp(request.param))
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from generate.storytellers import SENTENCES, SIZES, speaker, tokenizer
 from glassformer.generate.generation import IncrementalDecoder, decode_tokens
+from sampling import mostly_slow
 
 TOKENIZERS = {kind: tokenizer(kind) for kind in SIZES}
 TEXTS = [*SENTENCES, "🙂🙂🙂", "é", "a b  c", "日本語 日本"]
@@ -69,7 +70,7 @@ def test_a_stop_string_is_never_shown(kind, data):
     assert last[1] or len(shown) == len(ids)
 
 
-@pytest.mark.parametrize("kind", ["bytes", "bpe"])
+@pytest.mark.parametrize("kind", mostly_slow(["bpe", "bytes"]))
 def test_stop_strings_end_texts_where_transformers_ends_them(kind, tmp_path):
     """Greedy: the same ids. The text is told without the stop string."""
     model = speaker(kind)

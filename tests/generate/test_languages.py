@@ -17,6 +17,7 @@ from commands import glassformer, refused
 from glassformer.cli.common import prose
 from glassformer.errors import CheckpointError, ConfigError
 from kit import hot
+from sampling import mostly_slow
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*reached max_new_tokens")
 TEXTS = [
@@ -25,7 +26,7 @@ TEXTS = [
     "Кот сидел на коврике.",
     "a",
 ]
-KINDS = ("m2m100", "nllb", "nllb legacy", "mbart50", "mbart")
+KINDS = ("m2m100", "nllb", "mbart", "nllb legacy", "mbart50")
 CODES = {"m2m100": ("en", "ru"), "nllb": ("eng_Latn", "rus_Cyrl"), "mbart": ("en_XX", "ru_RU")}
 SIZES: dict[str, Any] = {
     "d_model": 24, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 3,
@@ -61,7 +62,7 @@ def tokenizer(kind: str, folder: Path) -> Any:
     return theirs.from_pretrained(folder, **more if kind == "nllb" else {})
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=mostly_slow(KINDS, keep=3))
 def translator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A folder as transformers saves it, its tokenizer and model, and two of its languages."""
     kind, home = request.param, tmp_path_factory.mktemp("languages")

@@ -34,6 +34,7 @@ from glassformer.kernels.quantized import (
 )  # fmt: skip
 from glassformer.loaded import Model
 from glassformer.tasks.quantize import QuantLinear, quantization, quantize
+from sampling import mostly_slow
 
 ERRORS = {"int8": 0.02, "int4": 0.12}  # of a product of random numbers, by its norm
 
@@ -155,7 +156,7 @@ def test_a_quantized_model_writes_nearly_the_same(name: str, method: Method) -> 
     assert 0 < distance(ours, whole) < 0.3
 
 
-@pytest.fixture(scope="module", params=METHODS)
+@pytest.fixture(scope="module", params=mostly_slow(reversed(METHODS)))
 def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """gf-en-ru, which is tied, in this method."""
     folder = tmp_path_factory.mktemp("quantized") / str(request.param)

@@ -49,6 +49,7 @@ def test_the_same_texts(models, kind, every):
             assert own == pytest.approx(scores, rel=1e-4, abs=1e-4), (number, prompt, settings)
 
 
+@pytest.mark.slow
 def test_there_are_enough_cases_and_they_end_in_every_way(models):
     assert sum(count for _, count in CASES.values()) >= 200
     ends = {"end": 0, "length": 0}

@@ -14,8 +14,8 @@ sys.path.insert(0, str(HOME))
 from render import source_hash
 
 COURSE = sorted(HOME.glob("*.ipynb"))
-# A notebook without training, one for each stack, and one with a training: the others are slow.
-QUICK = ("2-where-weights-come-from", "4-positions", "5-bert", "7-translation")
+# One without a trained model, and one with the model of both stacks: the others are slow.
+QUICK = ("4-positions", "7-translation")
 # fmt: off
 WORKED = {  # what the lectures work out must be asserted, to the digit
     "1-one-head": (

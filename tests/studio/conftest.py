@@ -15,8 +15,9 @@ TEXTS = ("I deposited [MASK] in the bank.", "man ordered the", "The cat sat on t
 
 
 @pytest.fixture(scope="session")
-def served():
-    return drawings.trained_toys()
+def served(tmp_path_factory):
+    drawings.train_toys(tmp_path_factory.getbasetemp())
+    return drawings.TOYS
 
 
 @pytest.fixture

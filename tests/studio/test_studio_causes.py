@@ -1,6 +1,7 @@
 """The page Causes: its numbers are those of `interpret`, and its Python gives them again."""
 
 import pytest
+from drawings import execute
 
 from glassformer.interpret import (
     fit_probe,
@@ -26,12 +27,6 @@ def ask(client, run):
     return asked
 
 
-def executed(answer):
-    names = {}
-    exec(answer["python"], names)
-    return names
-
-
 def numbers(sheet, column=1):
     return [row[column] for row in sheet["rows"]]
 
@@ -39,7 +34,7 @@ def numbers(sheet, column=1):
 @pytest.mark.parametrize(("model", "token"), mostly_slow([(2, 0), (0, 3), (1, 2)]))
 def test_the_scores_of_words_with_their_checks(ask, served, model, token):
     answer = ask("input", model=model, token=token)
-    names = executed(answer)
+    names = execute(answer["python"])
     result = names["result"]
     scores = [x for each in result.scores.values() for x in each.tolist()]
     assert numbers(answer["sheets"][0]) == pytest.approx(scores, abs=1e-5)
@@ -57,7 +52,7 @@ def test_the_scores_of_words_with_their_checks(ask, served, model, token):
 def test_a_circuit_is_a_graph(ask, run):
     other = run(0, OTHER)["run"]
     answer = ask("circuit", token=3, other=other, edges=12)
-    names = executed(answer)
+    names = execute(answer["python"])
     effects = names["effects"]
     assert numbers(answer["sheets"][1], 2) == pytest.approx(
         [edge.effect for edge in effects.edges[:12]], abs=1e-6
@@ -78,7 +73,7 @@ def test_a_circuit_is_a_graph(ask, run):
 def test_a_circuit_of_a_translator_keeps_the_translation(ask, run):
     other = run(2, "The dog sat on the mat")["run"]
     answer = ask("circuit", model=2, token=1, other=other, edges=400)
-    assert isinstance(executed(answer)["effects"].clean.source_tokens, list)
+    assert isinstance(execute(answer["python"])["effects"].clean.source_tokens, list)
     assert any(node["name"].startswith("encoder") for node in answer["nodes"])
 
 
@@ -86,7 +81,7 @@ def test_steering(ask):
     texts = {"towards": "I ate the apple.", "away": "I sat by the river.\n"}
     answer = ask("steer", token=3, layer=1, strength=3.0, **texts)
     (sheet,) = answer["sheets"]
-    trace = executed(answer)["trace"]
+    trace = execute(answer["python"])["trace"]
     best = trace["logits"][3].softmax(-1).topk(5).values.tolist()
     assert numbers(sheet, 3) == pytest.approx(best, abs=1e-5)
     unmoved = ask("steer", token=3, towards="I ate.", away="I sat.", strength=0)["sheets"][0]
@@ -101,14 +96,16 @@ def test_a_probe_of_each_layer(ask, served):
     probes = [fit_probe(x, ["x", "y"] * 12, words) for x in layers.values()]
     assert numbers(answer["sheets"][0]) == [each.accuracy for each in probes]
     assert numbers(answer["sheets"][0], 3) == [each.selectivity for each in probes]
-    assert [each.accuracy for each in executed(answer)["probes"]] == [p.accuracy for p in probes]
+    assert [each.accuracy for each in execute(answer["python"])["probes"]] == [
+        p.accuracy for p in probes
+    ]
 
 
 @pytest.mark.slow
 def test_a_lens_is_trained(ask, served):
     texts = ["I ate the apple.", "I sat by the river bank.", "I deposited the money."]
     answer = ask("lens", texts="\n".join(texts))
-    names = executed(answer)
+    names = execute(answer["python"])
     assert numbers(answer["sheets"][0], 2) == pytest.approx(names["distances"].tolist(), abs=1e-4)
     lens = fit_tuned_lens(served[0].model, names["texts"][1:], steps=40)
     assert names["lens"].bias.equal(lens.bias)

@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from drawings import execute
 
 from glassformer.generate.beam import beam
 from glassformer.generate.job import prepare
@@ -290,8 +291,7 @@ def test_writing_stops_where_it_is(served, beams):
 def test_the_python_writes_the_same(client, ask, number, settings):
     text = "the cat sat on"
     row = ask(number, text, **MOST, **settings)
-    names = {}
-    exec(client.get(f"/api/generations/{row['generation']}/python").json()["code"], names)
+    names = execute(client.get(f"/api/generations/{row['generation']}/python").json()["code"])
     assert names["generation"].text == row["text"]
     own = [step["logprob"] for step in row["steps"]]
     assert list(names["generation"].logprobs)[: len(own)] == pytest.approx(own, abs=1e-5)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from drawings import trained_toys
+from drawings import TOYS
 
 import glassformer as gf
 from glassformer.cli.studio import serve
@@ -166,7 +166,7 @@ def test_edits_from_python(served):
 
 
 def encoder():
-    return trained_toys()[0].model
+    return TOYS[0].model
 
 
 def trace_with(**changes):
@@ -291,7 +291,7 @@ def test_only_a_trace_may_be_large(client):
     ],
     ids=str,
 )  # fmt: skip
-def test_what_a_view_cannot_show_is_one_line(told):
+def test_what_a_view_cannot_show_is_one_line(served, told):
     (name,) = told
     with pytest.raises(ConfigError) as refused:
         trace_with().view("head", **told)
@@ -299,5 +299,5 @@ def test_what_a_view_cannot_show_is_one_line(told):
     assert name in line and str(*told.values()) in line and "\n" not in line
 
 
-def test_the_height_of_a_view():
+def test_the_height_of_a_view(served):
     assert "height: 300px" in trace_with().view(height=np.int64(300))._repr_html_()

@@ -42,7 +42,7 @@ def write_run(folder: Path, kind: str, adapter: dict[str, Any], **train: Any) ->
     return path
 
 
-@pytest.mark.parametrize("kind", mostly_slow(reversed(KINDS), keep=2))
+@pytest.mark.parametrize("kind", mostly_slow(reversed(KINDS)))
 def test_only_the_adapter_and_a_new_head_are_trained(kind: str, tmp_path: Path) -> None:
     recipe, base = write_run(tmp_path, kind, ADAPTER), tmp_path / "base" / "model"
     model = gf.fit(recipe, out=tmp_path / "run").run(progress=False)
@@ -64,7 +64,7 @@ def test_only_the_adapter_and_a_new_head_are_trained(kind: str, tmp_path: Path) 
     assert f"with adapter = {tmp_path / 'run' / 'adapter'} (--adapter" in str(error.value)
 
 
-@pytest.mark.parametrize("kind", mostly_slow(reversed(KINDS), keep=2))
+@pytest.mark.parametrize("kind", mostly_slow(reversed(KINDS)))
 def test_a_checkpoint_and_the_merged_model_compute_what_the_adapter_does(
     kind: str, tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ import tiny
 from glassformer.train import cuda_graphs
 from glassformer.train.cuda_graphs import CapturedGraphs, GraphCapture, Parts, Work
 from glassformer.train.loop import take_step
-from sampling import every_nth, mostly_slow
+from sampling import mostly_slow
 
 CPU = torch.device("cpu")
 STEPS = 8
@@ -58,8 +58,11 @@ def learnt(out: Path, recipe: Path, rows: int, recorder: GraphCapture | None) ->
     return torch.tensor(found)
 
 
+KINDS = [*reversed(tiny.KINDS), *tiny.LABELLED]
+
+
 @pytest.mark.parametrize("rows", mostly_slow([3, 1]))
-@pytest.mark.parametrize("kind", every_nth([*tiny.KINDS, *tiny.LABELLED], 3))
+@pytest.mark.parametrize("kind", mostly_slow(KINDS))
 def test_replayed_or_not(kind: str, rows: int, tmp_path: Path) -> None:
     recipe, recorder = tiny.write_recipe(tmp_path, kind), Again()
     plain = learnt(tmp_path / "plain", recipe, rows, None)

@@ -55,6 +55,7 @@ def test_two_processes_learn_the_same(family: str, tmp_path: Path) -> None:
     assert result(tmp_path / "again") == result(tmp_path / "two"), "not the same bits"
 
 
+@pytest.mark.slow
 def test_other_batches_would_be_seen(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, micro_batches=4)
     live("pretrain", recipe, "--out", tmp_path / "one")

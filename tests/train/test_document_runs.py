@@ -13,6 +13,7 @@ from harness import session
 
 import glassformer as gf
 from commands import glassformer, refused
+from sampling import mostly_slow
 
 COMMON = ("the", "a", "film", "it", "was", "we", "saw", "on", "of", "and", "then", "home", "late")
 TELLING = {"neg": ["bad", "dull"], "pos": ["good", "fine"]}
@@ -67,7 +68,7 @@ TEXT = (
 )
 
 
-@pytest.mark.parametrize("pool", ["words", "hierarchy"])
+@pytest.mark.parametrize("pool", mostly_slow(["hierarchy", "words"]))
 def test_documents_are_learnt_saved_and_explained(pool: str, tmp_path: Path) -> None:
     recipe = written(tmp_path, objective={"pool": pool})
     assert learnt(recipe, tmp_path / "run") > 0.9

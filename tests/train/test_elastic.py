@@ -73,7 +73,7 @@ def check_kills(tmp_path: Path, kills: int, seed: int) -> None:
 
 
 def test_kills_of_any_process_cost_one_interval(tmp_path: Path) -> None:
-    check_kills(tmp_path, 2, 0)
+    check_kills(tmp_path, 1, 0)
 
 
 @pytest.mark.slow

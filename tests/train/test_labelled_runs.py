@@ -30,6 +30,8 @@ EASY: dict[str, Any] = {  # learnt by heart in a few seconds
     "steps": 250, "micro_batch_tokens": 512, "learning_rate": 0.01, "warmup": 20,
     "evaluate_every": 250, "save_every": 250, "weight_decay": 0.0,
 }  # fmt: skip
+# One word decides the class of a text, and is learnt sooner.
+ONE_WORD = EASY | {"steps": 100, "evaluate_every": 100, "save_every": 100}
 
 
 def write(folder: Path, kind: str, **groups: Any) -> Path:
@@ -51,7 +53,7 @@ def learnt(folder: Path, kind: str, *words: object, **groups: Any) -> dict[str, 
 
 
 def test_a_class_is_learnt_and_used(tmp_path: Path) -> None:
-    assert learnt(tmp_path, "classification")["accuracy"] == 1.0
+    assert learnt(tmp_path, "classification", train=ONE_WORD)["accuracy"] == 1.0
     model = gf.load(tmp_path / "run/model")
     assert model.task.spec.labels == ("cat", "none")
     said = model.classify(["the cat sat on a mat", "a dog saw the sea"])
@@ -196,7 +198,7 @@ def test_a_resumed_run_says_what_changes_and_a_finished_one_that_it_is(tmp_path:
 # the loop's promises
 
 
-@pytest.mark.parametrize("kind", mostly_slow(LABELLED, keep=2))
+@pytest.mark.parametrize("kind", mostly_slow(LABELLED))
 def test_evaluate_agrees_with_the_run(kind: str, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, kind)
     metrics = json.loads(glassformer("pretrain", recipe, "--out", tmp_path / "run", "--json"))
@@ -402,9 +404,7 @@ BAD: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("kind", "rows", "why"), mostly_slow(BAD, keep=2), ids=[why for _, _, why in BAD]
-)
+@pytest.mark.parametrize(("kind", "rows", "why"), mostly_slow(BAD), ids=[why for _, _, why in BAD])
 def test_a_bad_row_is_named_or_skipped(kind: str, rows: str, why: str, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, kind, train={"steps": 1})
     name, text = labelled(kind)

@@ -20,6 +20,7 @@ from glassformer.errors import GlassformerError
 from glassformer.objectives import OBJECTIVES
 from glassformer.recipe.schema import read_recipe
 from glassformer.train.finetune import FinetuneTask
+from sampling import mostly_slow
 from tiny import sentences, write_recipe
 
 TEXTS = sentences(40)
@@ -124,7 +125,7 @@ OTHER: dict[str, tuple[list[Any], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("task", OTHER)
+@pytest.mark.parametrize("task", mostly_slow(OTHER))
 def test_the_other_tasks_take_rows(task: Any, small: gf.Model, tmp_path: Path) -> None:
     rows, call = OTHER[task]
     training = gf.finetune(small, task, train=rows, valid=rows, out=tmp_path / "run", changes=SHORT)

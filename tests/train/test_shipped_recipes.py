@@ -17,6 +17,7 @@ from glassformer.recipe.schema import model_config, read_recipe
 from glassformer.sizes import measure
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.train.loop import fit
+from sampling import mostly_slow
 
 GOLDEN = {
     "gf-encoder": [
@@ -42,7 +43,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize("name", mostly_slow(GOLDEN))
 def test_its_losses_are_known(name: str, data: Path, tmp_path: Path) -> None:
     first, again = (smallship.small_session(name, data, tmp_path / part) for part in ("a", "b"))
     losses = [step.loss for step in fit(first.state, first.rows, first.world)]

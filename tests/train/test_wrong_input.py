@@ -15,6 +15,7 @@ import torch
 from harness import at_step, live, result, signal_self, write_recipe
 
 from commands import glassformer
+from sampling import mostly_slow
 
 Change = Callable[[Path], list[object]]
 
@@ -211,7 +212,7 @@ def stop_while_preparing(number: int) -> None:
     build.prepare = prepare
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", mostly_slow([signal.SIGINT, signal.SIGTERM]))
 def test_interrupted_before_the_first_step(number: int, tmp_path: Path) -> None:
     words = ("pretrain", write_recipe(tmp_path, steps=2), "--out", tmp_path / "run")
     end = live(*words, mischief=partial(stop_while_preparing, number))

@@ -64,7 +64,7 @@ def _encoder() -> ServedModel:
         for place in range(1, len(encoding.ids) - 1):
             ids.append([blank if i == place else word for i, word in enumerate(encoding.ids)])
             labels += [word if i == place else -100 for i, word in enumerate(encoding.ids)]
-    _train(task, replace(Batch.of(ids), labels=torch.tensor(labels)), steps=60)
+    _train(task, [replace(Batch.of(ids), labels=torch.tensor(labels))], steps=60)
     return ServedModel(
         "toy encoder", Model(task, tokenizer).eval(),
         ("I deposited [MASK] in the bank.", "I sat by the river [MASK].",
@@ -78,7 +78,7 @@ def _decoder() -> ServedModel:
     task = _task("decoder", "causal_lm", tokenizer)
     ids = [encoding.ids for encoding in tokenizer.encode_all(ORDERS)]
     labels = [word for row in ids for word in (*row[1:], row[0])]
-    _train(task, replace(Batch.of(ids), labels=torch.tensor(labels)), steps=60)
+    _train(task, [replace(Batch.of(ids), labels=torch.tensor(labels))], steps=60)
     return ServedModel(
         "toy decoder", Model(task, tokenizer).eval(),
         ("man ordered the", "woman ordered the", "the cat sat on the mat"),
@@ -89,12 +89,15 @@ def _translator() -> ServedModel:
     words = [text for pair in PAIRS for text in pair]
     tokenizer = _tokenizer(words, (UNKNOWN, START, LAST), f"$A {LAST}")
     task = _task("seq2seq", "translation", tokenizer)
-    sources = [each.ids for each in tokenizer.encode_all(source for source, _ in PAIRS)]
-    targets = [each.ids for each in tokenizer.encode_all(target for _, target in PAIRS)]
     start = tokenizer.id(START) or 0
-    batch = Batch.of([[start, *each[:-1]] for each in targets], source=Batch.of(sources))
-    labels = torch.tensor([word for each in targets for word in each])
-    _train(task, replace(batch, labels=labels), steps=120)
+    batches = []
+    for pairs in (PAIRS[: len(PAIRS) // 2], PAIRS[len(PAIRS) // 2 :]):  # of one length each
+        sources, targets = (
+            [each.ids for each in tokenizer.encode_all(texts)] for texts in zip(*pairs, strict=True)
+        )
+        batch = Batch.of([[start, *each[:-1]] for each in targets], source=Batch.of(sources))
+        batches.append(replace(batch, labels=torch.tensor(targets).flatten()))
+    _train(task, batches, steps=120)
     return ServedModel(
         "toy translator", Model(task, tokenizer).eval(),
         ("The cat sat on the mat", "The dog lay on the sofa", "The man sat on the chair"),
@@ -123,13 +126,16 @@ def _task(family: Family, kind: TaskKind, tokenizer: Tokenizer) -> Task:
     return build_task(config, TaskConfig(kind=kind))
 
 
-def _train(task: Task, batch: Batch, *, steps: int) -> None:
+def _train(task: Task, batches: Sequence[Batch], *, steps: int) -> None:
+    """Every step takes all batches. A CPU attends to texts of one length at once and to others one
+    by one, so it is faster if the texts of a batch have one length."""
     optimiser = torch.optim.AdamW(task.parameters(), lr=0.01)
     for step in range(steps):
         optimiser.param_groups[0]["lr"] = 0.01 * min(1, (step + 1) / 20) * (1 - step / steps)
-        loss = task(batch).loss
+        losses = [task(batch).losses["labels"] for batch in batches]
+        total = torch.stack([each.total for each in losses]).sum()
         optimiser.zero_grad()
-        loss.backward()
+        (total / torch.stack([each.count for each in losses]).sum()).backward()
         optimiser.step()
 
 
