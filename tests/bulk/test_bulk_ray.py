@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from bulkjobs import MODEL, finish, outputs, start, write_rows
+
+from glassformer.bulk.ray_cluster import ENDED
 
 pytestmark = [
     pytest.mark.slow,
@@ -25,7 +29,8 @@ from glassformer.bulk import map_files
 
 if __name__ == "__main__":
     source, output = map(pathlib.Path, sys.argv[1:3])
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    head = {"num_cpus": 1, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
     node = cluster.add_node(num_cpus=1)
     ray.init(address=cluster.address, log_to_driver=False)
 
@@ -42,7 +47,9 @@ if __name__ == "__main__":
         processes=2, ray=True, device="cpu",
     )
     thread.join()
-    print(summary.shards, summary.computed, summary.rows)
+    print(summary.shards, summary.computed, summary.rows, flush=True)
+    ray.shutdown()  # first: a driver whose raylet ends before it is terminated with 1 by Ray
+    cluster.shutdown()
 """
 
 
@@ -51,6 +58,7 @@ def environment(folder: Path) -> dict[str, str]:
     own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(folder / "token")}
     (folder / "token").write_text("0123456789abcdef" * 2)
     own["RAY_raylet_start_wait_time_s"] = "300"  # on a machine with other work
+    own["RAY_agent_register_timeout_ms"] = "300000"
     return {**os.environ, **own, "RAY_USAGE_STATS_ENABLED": "0"}
 
 
@@ -63,7 +71,8 @@ def test_a_node_is_killed_in_the_middle(tmp_path: Path) -> None:
         command, capture_output=True, text=True, env=environment(tmp_path), timeout=1_800
     )
     assert process.returncode == 0, process.stderr[-4_000:]
-    killed, end = process.stdout.splitlines()[-2:]
+    assert process.stdout.count("\n") == 2, process.stdout
+    killed, end = process.stdout.splitlines()
     assert 4 <= int(killed.split()[2]) < 100, "it was killed too late"
     assert end == "100 100 20000"
     assert outputs(tmp_path / "ray") == outputs(tmp_path / "one")
@@ -81,6 +90,35 @@ def test_the_command_starts_a_cluster_of_this_machine(tmp_path: Path) -> None:
     assert process.returncode == 0, process.stderr[-4_000:]
     assert process.stdout == f"{tmp_path / 'ray'}: 2,000 rows in 4 shards\n"
     assert outputs(tmp_path / "ray") == outputs(tmp_path / "one")
+
+
+def raylet_of(driver: int) -> int | None:
+    """The process of the raylet that this driver has started."""
+    command = ["ps", "-o", "pid=,comm=", "--ppid", str(driver)]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    children = [line.split() for line in listed.splitlines()]
+    return next((int(pid) for pid, name, *_ in children if name == "raylet"), None)
+
+
+def test_a_driver_whose_raylet_stops_says_so(tmp_path: Path) -> None:
+    """And the same command goes on."""
+    source, output = write_rows(tmp_path / "rows.jsonl", 20_000), tmp_path / "ray"
+    options = ("--column", "text", "--shard-rows", "200")
+    finish(start("tokenize", source, tmp_path / "one", *options))
+    command = [sys.executable, "-m", "glassformer", "map", "tokenize", str(source), str(output)]
+    command += ["--model", MODEL, *options, "--ray", "--device", "cpu"]
+    own = environment(tmp_path)
+    with subprocess.Popen(command, env=own, stderr=subprocess.PIPE, text=True) as driver:
+        while not [*output.glob("part-*")]:
+            assert driver.poll() is None
+            time.sleep(0.05)
+        os.kill(raylet_of(driver.pid) or 0, signal.SIGKILL)
+        _, error = driver.communicate(timeout=300)
+    assert driver.returncode == 1
+    assert [x for x in error.splitlines() if x.startswith("glassformer: ")] == [ENDED]
+    assert len([*output.glob("part-*")]) < 100, "it was killed too late"
+    assert subprocess.run([*command, "--processes", "1"], env=own, check=False).returncode == 0
+    assert outputs(output) == outputs(tmp_path / "one")
 
 
 def test_a_wrong_device_is_one_line(tmp_path: Path) -> None:
