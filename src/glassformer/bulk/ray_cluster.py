@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict
 from functools import cached_property
 from typing import Any
@@ -67,7 +67,8 @@ def on_ray(spec: WorkerSpec, numbers: Sequence[int], actors: int) -> Iterator[Sh
     import ray.data
     import ray.exceptions
 
-    if not ray.is_initialized():  # joins the cluster of this host, or starts one of this host only
+    connects = not ray.is_initialized()
+    if connects:  # joins the cluster of this host, or starts one of this host only
         try:
             ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
         except Exception as error:  # Ray raises many kinds, and Exception itself
@@ -81,9 +82,12 @@ def on_ray(spec: WorkerSpec, numbers: Sequence[int], actors: int) -> Iterator[Sh
         compute=ray.data.ActorPoolStrategy(size=min(actors, blocks)), num_cpus=1, num_gpus=gpus,
     )  # fmt: skip
     try:
-        with message_if_ended(ENDED):
+        # Ray writes about lost nodes to the standard output, which is for results.
+        with message_if_ended(ENDED), redirect_stdout(sys.stderr):
             for row in results.iter_rows():
                 yield result_of(row)
+            if connects:
+                ray.shutdown()
     except ray.exceptions.RayError as error:
         raise _in_one_line("the job has failed", error) from None
 
