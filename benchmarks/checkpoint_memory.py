@@ -23,7 +23,7 @@ import torch
 
 from glassformer.distributed import join
 from glassformer.presets import PRESETS
-from glassformer.tasks import build_task
+from glassformer.tasks import outline
 from glassformer.train.parallel import checkpoint
 from glassformer.train.parallel.sharded import ShardedWeights
 
@@ -43,8 +43,7 @@ def forget_peak() -> None:
 def write(folder: Path, preset: str) -> None:
     """What each of the processes does."""
     world = join("cpu")
-    with torch.device("meta"):  # no process has all weights
-        task = build_task(PRESETS[preset].model, PRESETS[preset].task)
+    task = outline(PRESETS[preset].model, PRESETS[preset].task)  # no process has all weights
     weights = ShardedWeights(task, torch.float32, world)
     tensors = {f"master/{name}": torch.ones(p.shape) for name, p in weights.masters.items()}
     shard = sum(tensor.nbytes for tensor in tensors.values())
