@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from bulkjobs import MODEL, finish, outputs, start, write_rows
 
 from glassformer.bulk.ray_cluster import ENDED
+from ports import free_port
 
 pytestmark = [
     pytest.mark.slow,
@@ -91,6 +93,57 @@ def test_the_command_starts_a_cluster_of_this_machine(tmp_path: Path) -> None:
     assert process.returncode == 0, process.stderr[-4_000:]
     assert process.stdout == f"{tmp_path / 'ray'}: 2,000 rows in 4 shards\n"
     assert outputs(tmp_path / "ray") == outputs(tmp_path / "one")
+
+
+def test_the_commands_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two nodes of one core on this machine, without a dashboard, and a small job."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as in Ray's actors: the same last digits
+    source = write_rows(tmp_path / "rows.jsonl", 2_000)
+    options = ("--column", "text", "--shard-rows", "200", "--device", "cpu")
+    finish(start("embed", source, tmp_path / "one", *options))
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "machines.md").read_text()
+    block = page.partition("## A Ray cluster")[2].split("```")[1]
+    head, other, job = (line.split() for line in block.splitlines()[1:])
+    assert head[:2] == other[:2] == ["ray", "start"] and "--ray" in job
+    port, ray = str(free_port()), Path(sys.executable).with_name("ray")
+    head += ["--include-dashboard", "false"]
+    words = {"SHARED/texts": source, "SHARED/vectors": tmp_path / "ray", "SHARED/model": MODEL}
+    words |= {"6379": port, "HOST:6379": f"127.0.0.1:{port}", "16": "2", "ray": ray}
+    words |= {"glassformer": Path(sys.executable).with_name("glassformer")}
+    with tempfile.TemporaryDirectory(prefix="ray") as folder:  # a name of a socket has to be short
+        own = {**environment(tmp_path), "RAY_TMPDIR": folder}
+        nodes: list[subprocess.Popen[bytes]] = []
+        try:
+            for each in (head, other):
+                command = [*(str(words.get(word, word)) for word in each), "--num-cpus", "1"]
+                nodes.append(subprocess.Popen([*command, "--block"], env=own))
+                wait_for_nodes(len(nodes), f"127.0.0.1:{port}", own)
+            command = [*(str(words.get(word, word)) for word in job), *options]
+            done = subprocess.run(command, env=own, capture_output=True, text=True, check=False)
+        finally:
+            for node in reversed(nodes):
+                node.terminate()
+            for node in nodes:
+                node.wait()
+    assert done.returncode == 0, done.stderr[-4_000:]
+    assert outputs(tmp_path / "ray") == outputs(tmp_path / "one")
+
+
+def wait_for_nodes(count: int, address: str, own: dict[str, str]) -> None:
+    """Until so many nodes have joined the cluster."""
+    script = """
+import sys, time, ray
+while True:
+    try:
+        ray.init(sys.argv[1], log_to_driver=False, logging_level="ERROR")
+        break
+    except ConnectionError:
+        time.sleep(1)
+while sum(node["Alive"] for node in ray.nodes()) < int(sys.argv[2]):
+    time.sleep(0.2)
+"""
+    command = [sys.executable, "-c", script, address, str(count)]
+    subprocess.run(command, env=own, check=True, timeout=300)
 
 
 def raylet_of(driver: int) -> int | None:

@@ -99,7 +99,9 @@ def test_a_recipe_reads_an_address(memory: Any, tmp_path: Path) -> None:
 
 
 def test_finetune_without_a_recipe_reads_an_address(memory: Any, tmp_path: Path) -> None:
-    rows = "label\ttext\n" + "".join(f"{label}\t{text} {i}\n" for i in range(8) for label, text in LABELLED)
+    rows = "label\ttext\n" + "".join(
+        f"{label}\t{text} {i}\n" for i in range(8) for label, text in LABELLED
+    )
     memory.pipe("/words/all.tsv", rows.encode())
     memory.pipe("/words/some.tsv", rows.encode())
     words = ("finetune", "gf-encoder", "--objective", "classification", "--dry-run", "--json")
