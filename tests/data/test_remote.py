@@ -110,6 +110,7 @@ def test_finetune_without_a_recipe_reads_an_address(memory: Any, tmp_path: Path)
         json.loads(glassformer(*words, "--data", data, "--out", tmp_path / "run"))
         for data in (tmp_path / "all.tsv", "memory://words/all.tsv")
     )
+    assert all(plan.pop("time") for plan in (here, there))  # it was measured
     assert there == here
     training = gf.finetune(
         "gf-encoder", "classification", train="memory://words/all.tsv",
