@@ -58,5 +58,6 @@ def short_recipe(
 
 def _beside(path: Path | str, data: Path | str) -> str:
     """The name of a file beside the data; else the full path, or the address."""
-    both = isinstance(path, Path) and isinstance(data, Path)
-    return path.name if both and path.parent == data.parent else str(path)
+    if isinstance(path, Path) and isinstance(data, Path) and path.parent == data.parent:
+        return path.name
+    return str(path)
