@@ -130,6 +130,12 @@ def test_the_page_of_twelve_tasks_shows_the_programs_that_are_run(
 
 
 @pytest.mark.slow
+def test_the_memory_of_a_checkpoint() -> None:
+    output = run("checkpoint_memory.py")["checkpoint_memory.py"]
+    assert len(re.findall(r": shard \d MB, resident memory rises by \d+ MB \(", output)) == 2
+
+
+@pytest.mark.slow
 def test_sharding_beside_a_plain_process() -> None:
     output = run("sharding.py")["sharding.py"]
     assert len(re.findall(r": plain [\d,]+ tokens/s, sharded [\d,]+ \([+-]", output)) == 2

@@ -22,6 +22,7 @@ from commands import glassformer, refused
 from glassformer.data import remote
 from glassformer.data.remote import fetch, is_address
 
+LABELLED = (("good", "a warm film"), ("bad", "a dull film"))
 TEXTS = ["the cat", "a dog ran", "who was on the mat"]
 OWN = ("--model", "gf-encoder", "--device", "cpu")
 
@@ -95,6 +96,28 @@ def test_a_recipe_reads_an_address(memory: Any, tmp_path: Path) -> None:
     there.run(progress=False)
     metrics = [(tmp_path / name / "metrics.jsonl").read_text() for name in ("here", "there")]
     assert metrics[0] == metrics[1]
+
+
+def test_finetune_without_a_recipe_reads_an_address(memory: Any, tmp_path: Path) -> None:
+    rows = "label\ttext\n" + "".join(
+        f"{label}\t{text} {i}\n" for i in range(8) for label, text in LABELLED
+    )
+    memory.pipe("/words/all.tsv", rows.encode())
+    memory.pipe("/words/some.tsv", rows.encode())
+    words = ("finetune", "gf-encoder", "--objective", "classification", "--dry-run", "--json")
+    (tmp_path / "all.tsv").write_text(rows)
+    here, there = (
+        json.loads(glassformer(*words, "--data", data, "--out", tmp_path / "run"))
+        for data in (tmp_path / "all.tsv", "memory://words/all.tsv")
+    )
+    assert all(plan.pop("time") for plan in (here, there))  # it was measured
+    assert there == here
+    training = gf.finetune(
+        "gf-encoder", "classification", train="memory://words/all.tsv",
+        valid="memory://words/some.tsv", out=tmp_path / "api",
+    )  # fmt: skip
+    assert training.recipe.data.train == "memory://words/all.tsv"
+    assert training.recipe.data.valid == "memory://words/some.tsv"
 
 
 def test_what_is_missing_is_one_line(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict
 from functools import cached_property
 from typing import Any
@@ -13,6 +16,11 @@ from glassformer.bulk.shards import ShardResult, ShardWorker, WorkerSpec
 from glassformer.errors import CheckpointError, ConfigError, GlassformerError, InputError
 
 MOST_BLOCKS = 10_000  # Ray keeps a record of each
+WATCH = "import sys; sys.stdin.read() or print(sys.argv[1], file=sys.stderr)"
+ENDED = (
+    "glassformer: --ray: this process was ended from outside; Ray does so when its raylet on this "
+    "host has stopped (its logs are in /tmp/ray/session_latest/logs). Run the same command to go on"
+)
 KINDS: dict[str, type[GlassformerError]] = {
     kind.__name__: kind for kind in (CheckpointError, ConfigError, InputError)
 }
@@ -59,9 +67,10 @@ def on_ray(spec: WorkerSpec, numbers: Sequence[int], actors: int) -> Iterator[Sh
     import ray.data
     import ray.exceptions
 
-    if not ray.is_initialized():  # joins the cluster of this host, or starts one of this host only
+    connects = not ray.is_initialized()
+    if connects:  # joins the cluster of this host, or starts one of this host only
         try:
-            ray.init(log_to_driver=False, logging_level=logging.ERROR)
+            ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
         except Exception as error:  # Ray raises many kinds, and Exception itself
             raise _in_one_line("Ray does not start here", error) from None
     logging.getLogger("ray.data").setLevel(logging.ERROR)
@@ -73,10 +82,28 @@ def on_ray(spec: WorkerSpec, numbers: Sequence[int], actors: int) -> Iterator[Sh
         compute=ray.data.ActorPoolStrategy(size=min(actors, blocks)), num_cpus=1, num_gpus=gpus,
     )  # fmt: skip
     try:
-        for row in results.iter_rows():
-            yield result_of(row)
+        # Ray writes about lost nodes to the standard output, which is for results.
+        with message_if_ended(ENDED), redirect_stdout(sys.stderr):
+            for row in results.iter_rows():
+                yield result_of(row)
+            if connects:
+                ray.shutdown()
     except ray.exceptions.RayError as error:
         raise _in_one_line("the job has failed", error) from None
+
+
+@contextmanager
+def message_if_ended(message: str) -> Iterator[None]:
+    """Another process writes the message if this one ends inside of the block: Ray ends a driver
+    whose raylet has stopped from a thread of its own, without an exception and without a word."""
+    command = [sys.executable, "-I", "-S", "-c", WATCH, message]
+    watcher = subprocess.Popen(  # noqa: S603 - our own command
+        command, stdin=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        yield
+    finally:
+        watcher.communicate(b"still here")
 
 
 def _in_one_line(what: str, error: Exception) -> InputError:

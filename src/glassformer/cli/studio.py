@@ -86,7 +86,9 @@ def with_adapter(served: ServedModel, adapter: Path, device: str) -> ServedModel
     from glassformer.studio.samples import ServedModel
 
     model = open_model(served.folder, device, adapter=adapter)
-    name = f"{served.name} + {adapter.resolve().name}"
+    parts = adapter.resolve().parts
+    own = Path(*parts[-2 if parts[-1] == "adapter" else -1 :])  # that of a run is called so
+    name = f"{served.name} + {own}"
     return ServedModel(name, model, folder=served.folder, adapter=str(adapter))
 
 

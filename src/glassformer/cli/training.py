@@ -17,7 +17,7 @@ from glassformer.cli.display import Display
 from glassformer.cli.stop_signals import StopSignals
 from glassformer.errors import ConfigError
 from glassformer.recipe.field_names import field_names, hint
-from glassformer.recipe.paths import full_path
+from glassformer.recipe.paths import data_path
 from glassformer.recipe.toml import ROOT, root_of
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def finetune(
         None, help="Without a recipe: classification, token_classification, question_answering or "
         "sentence_embedding.",
     ),
-    data: Path | None = DATA,
+    data: str | None = DATA,
     out: Path | None = OUT,
     dry_run: bool = DRY,
     as_json: bool = JSON,
@@ -78,8 +78,8 @@ def finetune(
 
     Without a recipe, for labelled data: finetune MODEL --objective classification --data train.tsv
     (CoNLL files for token_classification, SQuAD files for question_answering, pairs of texts for
-    sentence_embedding). A tenth of it is held out. --skip-bad counts unusable rows instead of
-    stopping.
+    sentence_embedding), or the address of such a file. A tenth of it is held out. --skip-bad counts
+    unusable rows instead of stopping.
     """
     words = context.args
     if recipe is not None and recipe.startswith("--"):  # there is none: this is the first field
@@ -90,13 +90,14 @@ def finetune(
 
         path = Path(recipe)
         resolved = read_recipe(path, changes | {"init_from": model})
-        _run(resolved, recipe, root_of(resolved, data, path), out, dry_run, as_json)
+        root = root_of(resolved, None if data is None else Path(data), path)
+        _run(resolved, recipe, root, out, dry_run, as_json)
     elif objective is not None and recipe is None and data is not None:
         from glassformer.recipe.short_form import short_recipe
 
-        data = full_path(data if data.name.strip(".") else data.resolve())  # . is no name
-        resolved = short_recipe(objective, model, data, changes)
-        _run(resolved, f"finetune {objective}", data.parent, out, dry_run, as_json)
+        source = data_path(data)
+        resolved = short_recipe(objective, model, source, changes)
+        _run(resolved, f"finetune {objective}", Path(source).parent, out, dry_run, as_json)
     else:
         raise ConfigError(
             "write finetune MODEL RECIPE, or finetune MODEL --objective classification --data FILE"

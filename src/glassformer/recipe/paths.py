@@ -69,6 +69,14 @@ def expanded(text: str | os.PathLike[str]) -> Path:
     return Path(os.path.expanduser(text))  # noqa: PTH111 - unlike Path's, it never raises
 
 
+def data_path(text: str | os.PathLike[str]) -> Path | str:
+    """The full path of data that a caller names; an address stays."""
+    if is_address(text):
+        return os.fspath(text)
+    path = Path(text)
+    return full_path(path if path.name.strip(".") else path.resolve())  # . is no name
+
+
 def model_path(text: str, folder: Path | None = None) -> str:
     """The same of a model; the name of one that comes with the package stays."""
     return text if named(text) == loadable().get(text) else str(full_path(text, folder))

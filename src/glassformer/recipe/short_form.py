@@ -8,6 +8,7 @@ from typing import Any
 
 from glassformer.checkpoint import read_configs
 from glassformer.data.readers.files import find_files
+from glassformer.data.remote import fetch
 from glassformer.errors import ConfigError
 from glassformer.objectives import OBJECTIVES
 from glassformer.recipe.paths import model_path
@@ -18,10 +19,11 @@ RATES = ((512, 5e-5), (768, 3e-5))  # up to this width; wider models need lower 
 
 
 def short_recipe(
-    kind: str, model: str, data: Path, changes: Mapping[str, str], valid: Path | None = None
-) -> Recipe:
+    kind: str, model: str, data: Path | str, changes: Mapping[str, str],
+    valid: Path | str | None = None,
+) -> Recipe:  # fmt: skip
     """A few epochs with a short warm-up and linear decay; without `valid`, a tenth of the texts is
-    held out.
+    held out. The data is at full paths or addresses.
 
     Little data gets more epochs in smaller micro-batches: training needs some hundred steps.
     """
@@ -32,15 +34,16 @@ def short_recipe(
         raise ConfigError(f"--objective {kind}: write one of {', '.join(forms)}{recipe}")
     config, _ = read_configs(model)
     length, tokens = min(form.length, config.max_length), form.micro_batch_tokens
-    read = sum(file.stat().st_size for file in find_files(data)) / BYTES
+    local = data if isinstance(data, Path) else fetch(data)
+    read = sum(file.stat().st_size for file in find_files(local)) / BYTES
     if read < FEW * tokens:
         tokens = tokens // 4
     epochs = float(min(10, max(3, round(2 * FEW * tokens / max(1.0, read)))))
     rate = next((rate for width, rate in RATES if config.width <= width), 2e-5)
     fields: dict[str, Any] = {
-        "name": f"{kind}-{data.name.partition('.')[0]}",
+        "name": f"{kind}-{Path(data).name.partition('.')[0]}",
         "init_from": model_path(model),
-        "data": {"train": data.name, "valid_fraction": 0.1},
+        "data": {"train": _beside(data, data), "valid_fraction": 0.1},
         "objective": {"kind": kind, "length": length},
         "train": {
             "epochs": epochs, "micro_batch_tokens": max(tokens, length), "learning_rate": rate,
@@ -49,6 +52,12 @@ def short_recipe(
         },
     }  # fmt: skip
     if valid is not None:
-        beside = valid.parent == data.parent
-        fields["data"] |= {"valid": valid.name if beside else str(valid)}
+        fields["data"] |= {"valid": _beside(valid, data)}
     return recipe_from(fields, changes, f"finetune {kind}")
+
+
+def _beside(path: Path | str, data: Path | str) -> str:
+    """The name of a file beside the data; else the full path, or the address."""
+    if isinstance(path, Path) and isinstance(data, Path) and path.parent == data.parent:
+        return path.name
+    return str(path)

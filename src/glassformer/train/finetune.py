@@ -15,7 +15,7 @@ from glassformer.loaded import Model
 from glassformer.objectives import OBJECTIVES
 from glassformer.objectives.labelled import LabelledObjective
 from glassformer.pretrained import named
-from glassformer.recipe.paths import expanded, full_path
+from glassformer.recipe.paths import data_path, expanded, full_path
 from glassformer.recipe.short_form import short_recipe
 from glassformer.train.fit import Training, as_texts
 from glassformer.train.run_dir import check_places, checkpoints
@@ -40,8 +40,8 @@ def finetune(
     Args:
         model: a folder, a name, or a loaded model
         task: classification, token_classification, question_answering or sentence_embedding
-        train: a file; or rows: a list of dicts or tuples, a dict of columns, a DataFrame, a
-            Hugging Face Dataset
+        train: a file, or its address; or rows: a list of dicts or tuples, a dict of columns, a
+            DataFrame, a Hugging Face Dataset
         valid: the same for validation; a tenth of `train` is held out, if not given
         out: the run's folder, runs/TASK if not given; the trained model is in its folder `model`
         changes: single fields of the recipe, as {"train.epochs": 3, "data.text": "review"}
@@ -65,13 +65,13 @@ def finetune(
     held = None if valid is None else _file(objective, valid, "valid", folder)
     texts = {"name": task} | as_texts(changes)
     recipe = short_recipe(task, _initial(model, folder), data, texts, held)
-    return Training(recipe, RunPaths(data.parent, folder, f"finetune {task}"))
+    return Training(recipe, RunPaths(Path(data).parent, folder, f"finetune {task}"))
 
 
-def _file(objective: LabelledObjective, value: Any, name: str, folder: Path) -> Path:
-    """A file as it is; rows as a file in the run's folder."""
+def _file(objective: LabelledObjective, value: Any, name: str, folder: Path) -> Path | str:
+    """A file or an address as it is; rows as a file in the run's folder."""
     if isinstance(value, str | os.PathLike):
-        return full_path(value)
+        return data_path(value)
     suffix, text = objective.as_file(value, name)
     path, content = full_path(folder) / "source" / f"{name}{suffix}", text.encode()
     if not path.is_file() or path.read_bytes() != content:

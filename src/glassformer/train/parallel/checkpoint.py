@@ -37,7 +37,7 @@ from glassformer.train.optim.weights import Weights
 from glassformer.train.parallel.base import ParallelWeights
 from glassformer.train.parallel.sharded import ShardedWeights
 
-FILES = 16  # of each process: one of them at a time is also in memory as bytes
+FILES = 32  # of each process: safetensors has one of them at a time in memory, twice, as bytes
 
 
 class PendingCheckpoint:
