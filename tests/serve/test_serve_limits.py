@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,31 @@ def test_a_client_that_stops_reading_is_disconnected(monkeypatch: pytest.MonkeyP
         idle.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
         assert left.wait(60)
     running.should_exit = True
+    thread.join()
+    listening.close()
+
+
+def test_a_client_that_has_just_connected_is_answered_by_a_server_that_stops() -> None:
+    async def small(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"answer"})
+
+    listening = asgi_server.listen(0)
+    running = asgi_server.server(small)
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
+    thread.start()
+    address = listening.getsockname()
+    with socket.create_connection(address) as new, socket.create_connection(address):  # one idle
+        while len(running.server_state.connections) < 2:
+            time.sleep(0.01)
+        connections = list(running.server_state.connections)
+        running.should_exit = True
+        while not any(each.stopping for each in connections):
+            time.sleep(0.01)
+        new.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        answer = new.makefile("rb").read()  # to its end: the connection is closed
+    assert answer.startswith(b"HTTP/1.1 200") and b"answer" in answer
     thread.join()
     listening.close()
 

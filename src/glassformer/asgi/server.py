@@ -18,13 +18,16 @@ HEADER_SECONDS = 5.0  # from the first byte, or the connection, to the end of th
 WRITE_SECONDS = 30.0  # that a client may read nothing of its response
 # How long Ctrl-C waits for an unfinished request, if the caller does not choose.
 SHUTDOWN_SECONDS = 2
+LAST_REQUEST_SECONDS = 1.0  # that a server which stops waits for clients that have just connected
 HERE = "127.0.0.1"  # this machine only
 
 
 class TimedProtocol(H11Protocol):
     """Closes a connection whose headers do not arrive, or whose client stops reading: uvicorn
-    would keep both forever."""
+    would keep both forever. When the server stops, a client that has just connected is answered:
+    its request may be on its way."""
 
+    stopping = False
     timer: asyncio.TimerHandle | None = None
     write_timer: asyncio.TimerHandle | None = None
 
@@ -38,6 +41,17 @@ class TimedProtocol(H11Protocol):
         super().data_received(data)
         if not self._waits():
             self._stop()
+        if self.stopping and self.cycle is not None:
+            self.cycle.keep_alive = False
+
+    def shutdown(self) -> None:
+        """Called when the server stops."""
+        if self.cycle is not None:
+            super().shutdown()
+            return
+        self.stopping = True
+        self._stop()
+        self.timer = self.loop.call_later(LAST_REQUEST_SECONDS, self.transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop()

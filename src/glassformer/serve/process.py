@@ -82,6 +82,7 @@ def serve(options: ServeOptions, listening: socket.socket, on_start: Callable[[]
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     seconds = max(1, round(options.seconds))
-    drain = app.state.host.drain
+    # Of several workers, the others take new connections, and this one answers its last ones.
+    drain = app.state.host.drain if options.workers == 1 else lambda: None
     running = server(app, shutdown_seconds=seconds, on_start=on_start, on_exit=drain)
     running.run(sockets=[listening])
