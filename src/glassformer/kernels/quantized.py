@@ -9,7 +9,6 @@ such a product, and which is fast depends on the processor: they are tried once 
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -23,7 +22,7 @@ Method = Literal["int8", "int4"]
 METHODS: tuple[Method, ...] = get_args(Method)
 MOST_INT8 = 119  # 16 · 7 + 7: the most that two 4-bit halves hold
 MOST_INPUT = 127
-OUTLIER = 8  # a number so many times as large as the root mean square of its token
+MANY_ROWS = 8  # from so many on, packed weights are faster
 GROUP = 32  # numbers of a row that share a scale and an offset of int4
 SPREADS = (1.0, 0.95, 0.9, 0.85, 0.8)  # parts of a group's range that are tried
 TRIED = (1, 512, 512)  # rows, inputs and outputs of the product that is measured
@@ -61,28 +60,53 @@ def dequantized(values: Tensor, scale: Tensor) -> Tensor:  # (out, in)
 def integer(values: Tensor, scale: Tensor) -> Product:
     """int8 × int8 with exact sums: a token has the same output alone and in a batch.
 
-    The input is rounded, too: x ≈ largest / 127 · (high + low / 128), two int8 numbers. `low` is
-    left out for tokens without outliers, whose numbers use the range of `high` well.
+    The input is rounded, too: x ≈ largest / 127 · q, with the largest number of each token.
     """
     transposed, factor = values.T, scale[:, 0] / MOST_INPUT
-    least = MOST_INPUT / OUTLIER * math.sqrt(values.shape[1])
+    most = torch.tensor(float(MOST_INPUT))  # a tensor: wrapping a number at each call takes longer
+    packed = _packed(values, factor) if _packs() else None
 
     def multiply(x: Tensor, bias: Tensor | None) -> Tensor:
         x = x.float()
-        largest = torch.linalg.vector_norm(x, torch.inf, 1, keepdim=True).clamp_(min=1e-12)
-        scaled = x * (MOST_INPUT / largest)
-        high = scaled.round()
-        coarse = (torch.linalg.vector_norm(scaled, 2, 1) < least).nonzero()[:, 0]
-        if not len(coarse):
-            sums = torch._int_mm(high.to(torch.int8), transposed)
+        largest = x.abs().amax(1, keepdim=True).clamp_(min=1e-12)
+        q = (x * (most / largest)).round_().to(torch.int8)
+        if packed is None or len(x) < MANY_ROWS:
+            y = torch._int_mm(q, transposed) * factor
         else:
-            low = (scaled[coarse] - high[coarse]).mul_(128).round_()
-            both = torch._int_mm(torch.cat([high, low]).to(torch.int8), transposed).float()
-            sums = both[: len(x)].index_add(0, coarse, both[len(x) :], alpha=1 / 128)
-        y = sums * factor
+            y = packed(q)
         return y.mul_(largest) if bias is None else torch.addcmul(bias, y, largest)
 
     return multiply
+
+
+def _packed(values: Tensor, factor: Tensor) -> Callable[[Tensor], Tensor]:
+    """q ↦ q Qᵀ · factor by oneDNN, with the weights in the layout of its kernel. It expects bytes
+    that are larger by 128 and subtracts it, which is exact, too."""
+    weights = torch.ops.onednn.qlinear_prepack(values, None)
+    zeros, top_bit = torch.zeros(len(values), dtype=torch.long), torch.tensor(128).byte()
+    linear = torch.ops.onednn.qlinear_pointwise.default
+
+    def multiply(q: Tensor) -> Tensor:
+        y: Tensor = linear(
+            q.view(torch.uint8) ^ top_bit, 1.0, 128, weights, factor, zeros, None, 1.0, 0,
+            torch.float32, "none", [], "",
+        )  # fmt: skip
+        return y
+
+    return multiply
+
+
+@cache
+def _packs() -> bool:
+    """Does this torch have the kernel, and is it exact on this processor? Without instructions for
+    dot products of bytes, sums of two large products saturate."""
+    values = torch.full((32, 64), MOST_INT8, dtype=torch.int8)
+    q = torch.full((MANY_ROWS, 64), MOST_INPUT, dtype=torch.int8)
+    try:
+        y = _packed(values, torch.ones(32))(q)
+    except (AttributeError, NotImplementedError, RuntimeError):
+        return False
+    return bool((y == 64 * MOST_INT8 * MOST_INPUT).all())
 
 
 def int4_pack(values: Tensor, scale: Tensor) -> Product:
