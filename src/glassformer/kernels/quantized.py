@@ -9,6 +9,7 @@ such a product, and which is fast depends on the processor: they are tried once 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -22,6 +23,7 @@ Method = Literal["int8", "int4"]
 METHODS: tuple[Method, ...] = get_args(Method)
 MOST_INT8 = 119  # 16 · 7 + 7: the most that two 4-bit halves hold
 MOST_INPUT = 127
+OUTLIER = 8  # a number so many times as large as the root mean square of its token
 MANY_ROWS = 8  # from so many on, packed weights are faster
 GROUP = 32  # numbers of a row that share a scale and an offset of int4
 SPREADS = (1.0, 0.95, 0.9, 0.85, 0.8)  # parts of a group's range that are tried
@@ -60,21 +62,35 @@ def dequantized(values: Tensor, scale: Tensor) -> Tensor:  # (out, in)
 def integer(values: Tensor, scale: Tensor) -> Product:
     """int8 × int8 with exact sums: a token has the same output alone and in a batch.
 
-    The input is rounded, too: x ≈ largest / 127 · q, with the largest number of each token.
+    The input is rounded, too: x ≈ largest / 127 · (high + low / 128), two int8 numbers. `low` is
+    left out for tokens without outliers, whose numbers use the range of `high` well.
     """
     transposed, factor = values.T, scale[:, 0] / MOST_INPUT
-    most = torch.tensor(float(MOST_INPUT))  # a tensor: wrapping a number at each call takes longer
     packed = _packed(values, factor) if _packs() else None
+    # As tensors: wrapping a number takes longer than the operation on one token.
+    most = torch.tensor(float(MOST_INPUT))
+    least = torch.tensor(MOST_INPUT / OUTLIER * math.sqrt(values.shape[1]))
+
+    def scaled_sums(q: Tensor) -> Tensor:
+        if packed is None or len(q) < MANY_ROWS:
+            return torch._int_mm(q, transposed) * factor
+        return packed(q)
 
     def multiply(x: Tensor, bias: Tensor | None) -> Tensor:
         x = x.float()
-        largest = x.abs().amax(1, keepdim=True).clamp_(min=1e-12)
-        q = (x * (most / largest)).round_().to(torch.int8)
-        if packed is None or len(x) < MANY_ROWS:
-            y = torch._int_mm(q, transposed) * factor
+        largest = x.abs().amax(1, keepdim=True)  # 0: what is computed from 0 / 0 is multiplied by 0
+        scaled = x * (most / largest)
+        high = scaled.round()
+        coarse = torch.lt(torch.linalg.vector_norm(scaled, 2, 1), least).nonzero()
+        if not len(coarse):
+            y = scaled_sums(high.to(torch.int8))
         else:
-            y = packed(q)
-        return y.mul_(largest) if bias is None else torch.addcmul(bias, y, largest)
+            coarse = coarse[:, 0]
+            low = (scaled[coarse] - high[coarse]).mul_(128).round_()
+            both = scaled_sums(torch.cat([high, low]).to(torch.int8))
+            y = both[: len(x)].index_add(0, coarse, both[len(x) :], alpha=1 / 128)
+        y.mul_(largest)
+        return y if bias is None else y.add_(bias)
 
     return multiply
 
