@@ -55,7 +55,7 @@ class Attention(nn.Module):
         q, *own = self._maps(x)
         q = q.unflatten(-1, (self.heads, -1))  # (N, H, D)
         q = ctx.see(self, "q", self._turned(q, self.query_norm, ctx))
-        k, v, keys = self._memory(ctx) if self.cross else self._past(*own, ctx)
+        k, v, keys = self._memory(ctx) if self.cross else self._past(own[0], own[1], ctx)
         queries = ctx.cross_queries if self.cross and ctx.cross_queries is not None else ctx.queries
         bias = None if self.cross else ctx.bias
         spec = AttentionSpec(

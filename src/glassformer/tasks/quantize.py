@@ -122,8 +122,9 @@ def join(task: Task) -> None:
     """Multiply queries, keys and values by one int8 product, where they are of one input."""
     for module in task.modules():
         if isinstance(module, Attention) and not (module.cross or module.disentangled):
-            maps = (module.query, module.key, module.value)
-            if all(isinstance(each, QuantLinear) and each.method == "int8" for each in maps):
+            parts: tuple[nn.Module, ...] = (module.query, module.key, module.value)
+            maps = [part for part in parts if isinstance(part, QuantLinear)]
+            if len(maps) == len(parts) and all(each.method == "int8" for each in maps):
                 module.joint = JointLinear(*maps)
 
 
