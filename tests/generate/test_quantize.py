@@ -21,11 +21,13 @@ from glassformer.glass import value_weighted
 from glassformer.kernels import quantized
 from glassformer.kernels.quantized import (
     KERNELS,
+    MANY_ROWS,
     METHODS,
     Method,
     dequantized,
     fastest,
     from_nibbles,
+    integer,
     measured,
     nibbles,
     plain,
@@ -33,7 +35,7 @@ from glassformer.kernels.quantized import (
     round_int8,
 )  # fmt: skip
 from glassformer.loaded import Model
-from glassformer.tasks.quantize import QuantLinear, quantization, quantize
+from glassformer.tasks.quantize import JointLinear, QuantLinear, quantization, quantize
 from sampling import mostly_slow
 
 ERRORS = {"int8": 0.02, "int4": 0.12}  # of a product of random numbers, by its norm
@@ -65,11 +67,14 @@ def test_a_layer_is_near_the_whole_one(method: Method, seed: int, rows: int, bia
 
 
 @pytest.mark.parametrize("method", METHODS)
-@given(seed=st.integers(0, 10_000), rows=st.integers(2, 9))
-def test_a_token_alone_is_bit_for_bit_the_same(method: Method, seed: int, rows: int) -> None:
+@given(seed=st.integers(0, 10_000), rows=st.integers(2, 2 * MANY_ROWS), outlier=st.booleans())
+def test_a_token_alone_is_bit_for_bit_the_same(
+    method: Method, seed: int, rows: int, outlier: bool
+) -> None:
     torch.manual_seed(seed)
     layer = QuantLinear(torch.randn(32, 96), torch.randn(32), method)
     x = tokens(rows, 96)
+    x[0, 5] *= 1_000 if outlier else 1
     for i in range(rows):
         assert torch.equal(layer(x)[i], layer(x[i : i + 1])[0])
 
@@ -85,6 +90,26 @@ def test_every_kernel_computes_the_same_product(method: Method, name: str) -> No
     assert distance(ours(x, bias), exact) < 0.01
     assert distance(ours(x, None), exact - bias) < 0.015
     torch.testing.assert_close(ours(torch.zeros(1, 96), bias)[0], bias, rtol=1e-2, atol=1e-2)
+
+
+def test_packed_weights_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    values, scale = round_int8(torch.randn(48, 96))
+    x, bias = tokens(2 * MANY_ROWS, 96), torch.randn(48)
+    x[3] = 0.0
+    packed = integer(values, scale)(x, bias)
+    monkeypatch.setattr(quantized, "_packs", lambda: False)
+    assert torch.equal(packed, integer(values, scale)(x, bias))
+    assert torch.equal(packed[3], bias)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_joint_maps_change_no_bit(bias: bool) -> None:
+    maps = [QuantLinear(torch.randn(n, 64), torch.randn(n) if bias else None, "int8")
+            for n in (32, 16, 8)]  # fmt: skip
+    x = tokens(5, 64)
+    apart = [each(x) for each in maps]
+    joint = JointLinear(*maps)
+    assert all(map(torch.equal, joint(x), apart)) and not joint.state_dict()
 
 
 def test_the_kernel_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ METHODS: tuple[Method, ...] = get_args(Method)
 MOST_INT8 = 119  # 16 · 7 + 7: the most that two 4-bit halves hold
 MOST_INPUT = 127
 OUTLIER = 8  # a number so many times as large as the root mean square of its token
+MANY_ROWS = 8  # from so many on, packed weights are faster
 GROUP = 32  # numbers of a row that share a scale and an offset of int4
 SPREADS = (1.0, 0.95, 0.9, 0.85, 0.8)  # parts of a group's range that are tried
 TRIED = (1, 512, 512)  # rows, inputs and outputs of the product that is measured
@@ -65,24 +66,63 @@ def integer(values: Tensor, scale: Tensor) -> Product:
     left out for tokens without outliers, whose numbers use the range of `high` well.
     """
     transposed, factor = values.T, scale[:, 0] / MOST_INPUT
-    least = MOST_INPUT / OUTLIER * math.sqrt(values.shape[1])
+    packed = _packed(values, factor) if _packs() else None
+    # As tensors: wrapping a number takes longer than the operation on one token.
+    most = torch.tensor(float(MOST_INPUT))
+    least = torch.tensor(MOST_INPUT / OUTLIER * math.sqrt(values.shape[1]))
+
+    def scaled_sums(q: Tensor) -> Tensor:
+        if packed is None or len(q) < MANY_ROWS:
+            return torch._int_mm(q, transposed) * factor
+        return packed(q)
 
     def multiply(x: Tensor, bias: Tensor | None) -> Tensor:
         x = x.float()
-        largest = torch.linalg.vector_norm(x, torch.inf, 1, keepdim=True).clamp_(min=1e-12)
-        scaled = x * (MOST_INPUT / largest)
+        largest = x.abs().amax(1, keepdim=True)  # 0: what is computed from 0 / 0 is multiplied by 0
+        scaled = x * (most / largest)
         high = scaled.round()
-        coarse = (torch.linalg.vector_norm(scaled, 2, 1) < least).nonzero()[:, 0]
+        coarse = torch.lt(torch.linalg.vector_norm(scaled, 2, 1), least).nonzero()
         if not len(coarse):
-            sums = torch._int_mm(high.to(torch.int8), transposed)
+            y = scaled_sums(high.to(torch.int8))
         else:
+            coarse = coarse[:, 0]
             low = (scaled[coarse] - high[coarse]).mul_(128).round_()
-            both = torch._int_mm(torch.cat([high, low]).to(torch.int8), transposed).float()
-            sums = both[: len(x)].index_add(0, coarse, both[len(x) :], alpha=1 / 128)
-        y = sums * factor
-        return y.mul_(largest) if bias is None else torch.addcmul(bias, y, largest)
+            both = scaled_sums(torch.cat([high, low]).to(torch.int8))
+            y = both[: len(x)].index_add(0, coarse, both[len(x) :], alpha=1 / 128)
+        y.mul_(largest)
+        return y if bias is None else y.add_(bias)
 
     return multiply
+
+
+def _packed(values: Tensor, factor: Tensor) -> Callable[[Tensor], Tensor]:
+    """q ↦ q Qᵀ · factor by oneDNN, with the weights in the layout of its kernel. It expects bytes
+    that are larger by 128 and subtracts it, which is exact, too."""
+    weights = torch.ops.onednn.qlinear_prepack(values, None)
+    zeros, top_bit = torch.zeros(len(values), dtype=torch.long), torch.tensor(128).byte()
+    linear = torch.ops.onednn.qlinear_pointwise.default
+
+    def multiply(q: Tensor) -> Tensor:
+        y: Tensor = linear(
+            q.view(torch.uint8) ^ top_bit, 1.0, 128, weights, factor, zeros, None, 1.0, 0,
+            torch.float32, "none", [], "",
+        )  # fmt: skip
+        return y
+
+    return multiply
+
+
+@cache
+def _packs() -> bool:
+    """Does this torch have the kernel, and is it exact on this processor? Without instructions for
+    dot products of bytes, sums of two large products saturate."""
+    values = torch.full((32, 64), MOST_INT8, dtype=torch.int8)
+    q = torch.full((MANY_ROWS, 64), MOST_INPUT, dtype=torch.int8)
+    try:
+        y = _packed(values, torch.ones(32))(q)
+    except (AttributeError, NotImplementedError, RuntimeError):
+        return False
+    return bool((y == 64 * MOST_INT8 * MOST_INPUT).all())
 
 
 def int4_pack(values: Tensor, scale: Tensor) -> Product:

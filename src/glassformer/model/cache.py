@@ -56,7 +56,6 @@ class Cache:
         self.lengths = torch.zeros(texts, dtype=torch.int32, device=device)  # (B,)
         self.counts = (0,) * texts  # the same, as plain numbers
         self.reach: int | None = None  # slots to look at, if the caller keeps the counts
-        self.spare: dict[str, list[Tensor]] = {}  # buffers that `select` copies into
         self.memory: Sequences | None = None  # set once the source has been read
         self.memory_keys = room(texts // beams, memory_capacity, config.query_width)
         self.memory_values = room(texts // beams, memory_capacity, config.mixed_width)
@@ -119,9 +118,8 @@ class Cache:
             )
         text = memory.texts(k)
         slot = memory.positions(k, text)
-        every_k, every_v = self.memory_keys[layer], self.memory_values[layer]
-        every_k[text, :, slot] = k.to(every_k.dtype)
-        every_v[text, :, slot] = v.to(every_v.dtype)
+        for every, new in ((self.memory_keys[layer], k), (self.memory_values[layer], v)):
+            every[text, :, slot] = new.to(every.dtype)
 
     def recall(self, layer: int, memory: Sequences) -> tuple[Tensor, Tensor]:
         """The source's keys and values that `remember` has kept."""
@@ -156,8 +154,7 @@ class Cache:
     def select(self, index: Tensor) -> None:
         """Text i becomes what text index[i] was: beams fork, finished texts leave."""
         order = index.tolist()
-        self.keys = self._pick("keys", self.keys, index)
-        self.values = self._pick("values", self.values, index)
+        self.keys, self.values = self._pick(self.keys, index), self._pick(self.values, index)
         lengths = self.lengths.index_select(0, index)
         same = len(order) == len(self.counts)  # then in place: CUDA graphs read it there
         self.lengths = self.lengths.copy_(lengths) if same else lengths
@@ -172,18 +169,14 @@ class Cache:
                 longest = self.memory.longest
                 self.memory = Sequences.of(counts, device=index.device, longest=longest)
 
-    def _pick(self, name: str, layers: list[Tensor], index: Tensor) -> list[Tensor]:
-        """The rows `index` of each layer; if as many as before, in the last step's buffers."""
+    def _pick(self, layers: list[Tensor], index: Tensor) -> list[Tensor]:
+        """The rows `index` of each layer; if as many as before, in place: only those that move."""
         if len(index) != len(layers[0]):
-            self.spare.clear()
             return [layer[index] for layer in layers]
-        spare = self.spare.pop(name, None)
-        if spare is None:
-            spare = [torch.zeros_like(layer) for layer in layers]  # empty could be NaN: 0 · NaN
-        for old, new in zip(layers, spare, strict=True):
-            torch.index_select(old[:, :, : self.longest], 0, index, out=new[:, :, : self.longest])
-        self.spare[name] = layers
-        return spare
+        moved = (index != torch.arange(len(index), device=index.device)).nonzero()[:, 0]
+        for used in (layer[:, :, : self.longest] for layer in layers):
+            used.index_copy_(0, moved, used.index_select(0, index[moved]))
+        return layers
 
     @property
     def token_bytes(self) -> int:
