@@ -14,6 +14,7 @@ import argparse
 import lzma
 import math
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import sacrebleu
@@ -47,9 +48,8 @@ def perplexity(model: gf.Model, text: str, passages: int) -> float:
 
 
 def held_out(path: Path, count: int) -> list[Pair]:
-    """At most so many pairs, from all parts of the file."""
-    pairs = [*split_pairs(lambda: parallel.pairs(path), 0.01, held=True)]
-    return pairs[:: max(1, len(pairs) // count)][:count]
+    """At most so many pairs."""
+    return [*islice(split_pairs(lambda: parallel.pairs(path), 0.01, held=True), count)]
 
 
 def bleu(model: gf.Model, pairs: list[Pair]) -> float:
