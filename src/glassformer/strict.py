@@ -36,9 +36,7 @@ PLAINLY = (  # what pydantic says, and what we say
 class Strict(BaseModel):
     """Frozen, and an unknown key is an error."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Named(Strict):
