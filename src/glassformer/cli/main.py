@@ -16,7 +16,7 @@ from glassformer.strict import plainly
 from glassformer.version import __version__
 
 # The module and the function of each command. A process imports only those of its own command:
-# all of them take half as long as torch.
+# all of them take a third as long as torch.
 COMMANDS = {
     "answer": "answer.run",
     "chat": "chat.run",
