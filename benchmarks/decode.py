@@ -177,7 +177,10 @@ REPEATING = (
     "- Wednesday: the dentist at nine, then lunch with Anna and her brother.\n"
     "The same list, once more:\n- Monday:"
 )
-PLAIN = "The history of the town begins in the twelfth century, when"
+PLAIN = {
+    "that does not": "The history of the town begins in the twelfth century, when",
+    "that seems to": "A list of numbers in no order: 12, 7, 31, 12, 8, 31, 12, 9, 7, 31, 12,",
+}
 
 
 def draft_ways(model: gf.Model, prompt: str, new: int) -> dict[str, Way]:
@@ -283,7 +286,7 @@ def main() -> None:
     new = 16 if asked.tiny else 64
     if asked.draft is not None:
         model = gf.load(asked.draft)
-        for name, prompt in (("that repeats itself", REPEATING), ("that does not", PLAIN)):
+        for name, prompt in {"that repeats itself": REPEATING, **PLAIN}.items():
             ways = draft_ways(model, prompt, new)
             race(f"{asked.draft}: a text {name}", ways, "tokens", asked.rounds, clock)
         return

@@ -19,7 +19,7 @@ import typer
 from pydantic import BaseModel
 from typer.models import ArgumentInfo, OptionInfo
 
-from glassformer.cli.main import app
+from glassformer.cli.main import application
 from glassformer.recipe.reference import recipe_fields
 
 PAGES = sorted((Path(__file__).parent / "reference").glob("*.md"))
@@ -36,7 +36,9 @@ def written(page: str) -> str:
 
 def commands(name: str) -> str:
     """Every command: how it is called, what it does, its options."""
-    return "\n\n".join(_command(words, function) for words, function in _commands(app, name))
+    return "\n\n".join(
+        _command(words, function) for words, function in _commands(application(), name)
+    )
 
 
 def _commands(group: typer.Typer, name: str) -> Iterator[tuple[str, Callable[..., None]]]:

@@ -21,7 +21,7 @@ from commands import glassformer
 from documented import NOT_RUN, inline_commands
 from furnished import furnish
 from glassformer import glass
-from glassformer.cli.main import ANY_FIELD, app
+from glassformer.cli.main import ANY_FIELD, application
 from glassformer.cli.training import split_fields
 from glassformer.recipe.field_names import GROUPS
 from sitebuild import build_site
@@ -103,7 +103,7 @@ def test_a_line_that_stands_twice_stops_the_build() -> None:
 
 @functools.cache
 def command_line() -> typer.core.TyperGroup:
-    return get_command(app)
+    return get_command(application())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
@@ -124,7 +124,7 @@ def test_commands_name_verbs_and_options_that_are(page: Path) -> None:
 
 
 def test_commands_with_a_typo_are_found() -> None:
-    command = get_command(app).commands["inspect"]
+    command = get_command(application()).commands["inspect"]
     with pytest.raises(Exception, match="No such option"):
         command.make_context("inspect", ["copy", "--lense"])
 
@@ -206,7 +206,7 @@ def test_the_reference_is_that_of_the_code(page: Path) -> None:
 
 def test_the_reference_has_every_command_field_and_name() -> None:
     text = {page.stem: page.read_text("utf-8") for page in DOCS.glob("reference/*.md")}
-    for name in get_command(app).commands:
+    for name in get_command(application()).commands:
         assert f"## `glassformer {name}" in text["cli"]
     for module, page in ((gf, "python"), (glass, "glass")):
         for name in module.__all__:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from glassformer import pretrained
-from glassformer.cli.main import app
+from glassformer.cli.main import application
 from glassformer.config import TaskConfig
 from glassformer.presets import PRESETS
 from glassformer.sizes import measure
@@ -158,4 +158,4 @@ def _studio_pages() -> set[str]:
 
 @cache
 def _commands() -> set[str]:
-    return {each.name or "" for each in app.registered_commands}
+    return {each.name or "" for each in application().registered_commands}

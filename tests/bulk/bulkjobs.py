@@ -74,7 +74,7 @@ class Killer:
         self.draw = random.Random(seed)
         self.kills = self.finished = self.moved = 0
         self.context = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload(["glassformer.cli.main", "glassformer.bulk.run"])
+        self.context.set_forkserver_preload(["glassformer.cli.map_files", "glassformer.bulk.run"])
         self._life(folder / "first", None)
         began = time.monotonic()
         assert self._life(folder / "whole", None) == 0

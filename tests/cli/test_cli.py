@@ -57,6 +57,22 @@ def test_words_about_the_program_itself_import_no_torch(word, code):
     assert done.stdout.splitlines()[-2:] == [f"code {code}", "False"], done.stderr
 
 
+def test_a_command_imports_no_other_command():
+    code = """
+import sys
+from glassformer.cli.main import COMMANDS, main
+sys.argv = ["glassformer", "translate", "--help"]
+try:
+    main()
+except SystemExit as stop:
+    print("code", stop.code)
+modules = {f"glassformer.cli.{path.partition('.')[0]}" for path in COMMANDS.values()}
+print(*sorted(modules & sys.modules.keys()))
+"""
+    lines = python(code).stdout.splitlines()
+    assert lines[-2:] == ["code 0", "glassformer.cli.translate"]
+
+
 def test_importing_glassformer_imports_no_torch():
     done = python("import sys, glassformer; print('torch' in sys.modules)")
     assert done.stdout == "False\n"

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import ggufs
-from glassformer.cli.main import app
+from glassformer.cli.main import application
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.presets import PRESETS
 from glassformer.sizes import measure
@@ -19,7 +19,7 @@ PLAIN = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
 
 
 def run(*words, **env):
-    done = CliRunner().invoke(app, words, env=PLAIN | env)
+    done = CliRunner().invoke(application(), words, env=PLAIN | env)
     if done.exception is not None:
         raise done.exception
     return done.stdout

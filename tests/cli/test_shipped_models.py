@@ -90,12 +90,12 @@ ELSEWHERE = """
 import pathlib
 import sys
 import glassformer as gf
-from glassformer.cli.main import app
+from glassformer.cli.main import application
 from glassformer.errors import CheckpointError
 
 assert "lib" in gf.__file__, gf.__file__
-app(["list", "--json"], standalone_mode=False)
-app(["params", "gf-decoder", "--json"], standalone_mode=False)
+application()(["list", "--json"], standalone_mode=False)
+application()(["params", "gf-decoder", "--json"], standalone_mode=False)
 assert gf.load("gf-decoder").generate("The cat", max_new_tokens=4)[0].ids
 assert "torch._dynamo" not in sys.modules  # the compiler: two seconds that nobody asked for
 pathlib.Path("gf-decoder").mkdir()

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from commands import glassformer, refused
-from glassformer.cli.main import COMMANDS
+from glassformer.cli.main import command as command_of
 from glassformer.cli.text_options import TextOptions
 from speakers import LONG, bert
 
@@ -106,7 +106,7 @@ def test_a_table_is_not_read_as_lines(tmp_path):
 def test_the_commands_that_read_tables_share_their_options():
     shared = [each.name for each in dataclasses.fields(TextOptions)]
     for command in ("classify", "embed", "rank", "tag"):
-        parameters = inspect.signature(COMMANDS[command]).parameters
+        parameters = inspect.signature(command_of(command)).parameters
         assert [name for name in parameters if name in shared] == shared
 
 

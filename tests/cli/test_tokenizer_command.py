@@ -11,7 +11,7 @@ import pytest
 from transformers import AutoTokenizer
 from typer.testing import CliRunner
 
-from glassformer.cli.main import app
+from glassformer.cli.main import application
 from glassformer.errors import CheckpointError, ConfigError, GlassformerError, InputError
 from sampling import mostly_slow
 
@@ -24,7 +24,7 @@ SIZES = {"bpe": 290, "wordpiece": 80, "unigram": 43}
 
 
 def run(*words, stdin="", **env):
-    done = CliRunner().invoke(app, ["tokenizer", *map(str, words)], stdin, PLAIN | env)
+    done = CliRunner().invoke(application(), ["tokenizer", *map(str, words)], stdin, PLAIN | env)
     if done.exception is not None:
         raise done.exception
     return done.stdout

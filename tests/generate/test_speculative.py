@@ -16,6 +16,8 @@ from glassformer.errors import InputError
 from glassformer.generate.job import prepare
 from glassformer.generate.sampling import generate_tokens
 from glassformer.generate.speculative import (
+    ALLOWED,
+    GUESS,
     MOST,
     PromptLookup,
     SpeculativeEngine,
@@ -82,18 +84,40 @@ def test_prompt_lookup_continues_the_latest_repetition() -> None:
     assert lookup.guess([4, 4, 4, 4], 9) == [4]
 
 
-def test_wrong_guesses_become_shorter() -> None:
-    class Wrong(PromptLookup):
-        def guess(self, text: object, count: int) -> list[int]:
-            lengths.append(count)
-            return [1] * count  # a token that never comes
+class Wrong(PromptLookup):
+    def __init__(self) -> None:
+        self.counts: list[int] = []
 
-    lengths: list[int] = []
-    engine = SpeculativeEngine(MODELS["decoder"], Wrong(), capacity=9)
+    def guess(self, text: object, count: int) -> list[int]:
+        self.counts.append(count)
+        return [1] * count  # a token that never comes
+
+
+def test_wrong_guesses_become_shorter_and_rare() -> None:
+    engine = SpeculativeEngine(MODELS["decoder"], draft := Wrong(), capacity=9)
     engine.read([[5, 6]], [0])
     for token in (7, 8, 9, 10):
         engine.step(torch.tensor([token]))
-    assert lengths == [6, 4, 2, 1]
+    assert draft.counts == [6, 2]
+
+
+def test_wrong_guesses_cost_at_most_what_is_allowed() -> None:
+    engine = SpeculativeEngine(MODELS["decoder"], draft := Wrong(), capacity=41)
+    engine.read([[5, 6]], [0])
+    tokens = 38
+    for _ in range(tokens):
+        engine.step(torch.tensor([7]))
+    assert sum(draft.counts) * GUESS <= MOST * GUESS + tokens * ALLOWED
+    assert draft.counts[-1] == 1  # it still tries
+
+
+def test_a_text_without_guesses_does_not_make_them_longer() -> None:
+    engine = SpeculativeEngine(MODELS["decoder"], PromptLookup(), capacity=12)
+    engine.read([[5, 6]], [0])
+    engine.length = 1
+    for token in (7, 8, 9, 10):
+        engine.step(torch.tensor([token]))
+    assert engine.length == 1
 
 
 def test_what_cannot_be_a_draft_is_refused() -> None:

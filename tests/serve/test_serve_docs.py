@@ -45,9 +45,11 @@ def test_the_ways_of_the_page_run(server) -> None:
 def test_the_files_for_containers_and_systemd_name_real_options() -> None:
     from typer.main import get_command
 
-    from glassformer.cli.main import app
+    from glassformer.cli.main import application
 
-    known = {name for each in get_command(app).commands["serve"].params for name in each.opts}
+    known = {
+        name for each in get_command(application()).commands["serve"].params for name in each.opts
+    }
     for name in ("Containerfile", "glassformer.service"):
         text = (ROOT / "deploy" / name).read_text()
         used = {word for word in re.findall(r"--[a-z-]+", text) if "serve" in text}

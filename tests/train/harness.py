@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 Mischief = Callable[[], None]
 PRELOAD = [
-    "glassformer.cli.main", "preloaded", "torch._dynamo", "torchmetrics.functional", "harness",
+    "glassformer.cli.main", "glassformer.cli.training", "preloaded", "torch._dynamo",
+    "torchmetrics.functional", "harness",
 ]  # fmt: skip
 FAMILIES = ("decoder", "encoder", "seq2seq")
 TEXT = "the cat sat on a mat and saw one dog run far from its home by the sea"

@@ -2,99 +2,92 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import typer
 
-from glassformer.cli import (
-    answer,
-    chat,
-    classify,
-    compare,
-    data,
-    demo,
-    doctor,
-    embed,
-    evaluate,
-    explain,
-    export,
-    fill,
-    generate,
-    inspect,
-    list_models,
-    map_files,
-    params,
-    plot,
-    presets,
-    publish,
-    rank,
-    recipe,
-    reproduce,
-    serve,
-    studio,
-    tag,
-    tokenizer,
-    training,
-    translate,
-)
 from glassformer.cli.common import ignore_emulation, with_paths
 from glassformer.errors import GlassformerError
 from glassformer.strict import plainly
 from glassformer.version import __version__
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "answer": answer.run,
-    "chat": chat.run,
-    "classify": classify.run,
-    "demo": demo.run,
-    "doctor": doctor.run,
-    "embed": embed.run,
-    "export": export.run,
-    "fill": fill.run,
-    "follows": classify.follows,
-    "generate": generate.run,
-    "inspect": inspect.run,
-    "list": list_models.run,
-    "params": params.run,
-    "plot": plot.run,
-    "presets": presets.run,
-    "publish": publish.run,
-    "rank": rank.run,
-    "reproduce": reproduce.run,
-    "serve": serve.run,
-    "similarity": embed.similarity,
-    "studio": studio.run,
-    "tag": tag.run,
-    "translate": translate.run,
-    "word": embed.word,
+# The module and the function of each command. A process imports only those of its own command:
+# all of them take a third as long as torch.
+COMMANDS = {
+    "answer": "answer.run",
+    "chat": "chat.run",
+    "classify": "classify.run",
+    "demo": "demo.run",
+    "doctor": "doctor.run",
+    "embed": "embed.run",
+    "export": "export.run",
+    "fill": "fill.run",
+    "follows": "classify.follows",
+    "generate": "generate.run",
+    "inspect": "inspect.run",
+    "list": "list_models.run",
+    "params": "params.run",
+    "plot": "plot.run",
+    "presets": "presets.run",
+    "publish": "publish.run",
+    "rank": "rank.run",
+    "reproduce": "reproduce.run",
+    "serve": "serve.run",
+    "similarity": "embed.similarity",
+    "studio": "studio.run",
+    "tag": "tag.run",
+    "translate": "translate.run",
+    "word": "embed.word",
 }
+ANY_FIELD = {  # they take any recipe field as an option
+    "compare": "compare.run",
+    "evaluate": "evaluate.run",
+    "finetune": "training.finetune",
+    "pretrain": "training.pretrain",
+}
+GROUPS = {
+    "data": "data.app",
+    "explain": "explain.app",
+    "map": "map_files.app",
+    "recipe": "recipe.app",
+    "tokenizer": "tokenizer.app",
+}
+ALL = (*COMMANDS, *ANY_FIELD, *GROUPS)
 
-app = typer.Typer(
-    help="Transformers you can see through.",
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["--help", "-h"]},
-)
-for name, function in COMMANDS.items():
-    app.command(name)(with_paths(function))
-ANY_FIELD: dict[str, Callable[..., None]] = {  # they take any recipe field as an option
-    "compare": compare.run,
-    "evaluate": evaluate.run,
-    "finetune": training.finetune,
-    "pretrain": training.pretrain,
-}
-for name, function in ANY_FIELD.items():
-    extra = {"allow_extra_args": True, "ignore_unknown_options": True}
-    app.command(name, context_settings=extra)(with_paths(function))
-app.add_typer(data.app, name="data")
-app.add_typer(explain.app, name="explain")
-app.add_typer(map_files.app, name="map")
-app.add_typer(recipe.app, name="recipe")
-app.add_typer(tokenizer.app, name="tokenizer")
+
+def command(name: str) -> Callable[..., None]:
+    """The function of a command."""
+    function: Callable[..., None] = _imported((COMMANDS | ANY_FIELD)[name])
+    return function
+
+
+def application(names: Iterable[str] = ALL) -> typer.Typer:
+    """The command line with these commands."""
+    app = typer.Typer(
+        help="Transformers you can see through.",
+        add_completion=False,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
+        callback=_options,
+    )
+    for name in names:
+        if name in GROUPS:
+            app.add_typer(_imported(GROUPS[name]), name=name)
+            continue
+        extra = {"allow_extra_args": True, "ignore_unknown_options": True}
+        settings = extra if name in ANY_FIELD else None
+        app.command(name, context_settings=settings)(with_paths(command(name)))
+    return app
+
+
+def _imported(path: str) -> Any:
+    module, _, name = path.partition(".")
+    return getattr(importlib.import_module(f"glassformer.cli.{module}"), name)
 
 
 def _version(show: bool) -> None:
@@ -103,7 +96,6 @@ def _version(show: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Show the version and exit."
@@ -118,6 +110,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):  # a console may lack characters: cp1252 has no я
             stream.reconfigure(errors="backslashreplace")
     ignore_emulation()
+    named = sys.argv[1:2]
+    app = application(named if named and named[0] in ALL else ALL)
     try:
         sys.exit(app(standalone_mode=False))
     except GlassformerError as error:

@@ -6,6 +6,9 @@
 
 A guess is kept only if the token that the model's own logits give, chosen greedily or drawn with
 the random number of this step, is the same. So a draft changes the speed and never the text.
+
+Guesses are paid for by the passes that earlier ones saved, and by a fortieth of a pass for each
+token: a draft that is always wrong makes a long text at most so much slower.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ from glassformer.tasks import Ids, Task
 MOST = 8  # tokens of a draft; more cost a CPU more than they save
 PATTERN = 3  # tokens that must be the same for the text to be looked up
 NEAR = 2048  # tokens back to search
+GUESS = 1 / 8  # of a pass for one token: what a CPU needs to read one guess more
+ALLOWED = 1 / 40  # passes for each token that wrong guesses may cost
 
 
 class Draft(ABC):
@@ -96,12 +101,15 @@ class SpeculativeEngine(Engine):
         self.guesses: list[int] = []  # those whose logits are known, after the text
         self.ahead: list[Tensor] = []  # the logits after each of them
         self.length = MOST  # of the next draft
+        self.drafted = 0  # guesses of the last one
+        self.credit = 0.0  # passes that the next guesses may cost
         self.passes = 0  # of the model, for measurements
 
     def read(
         self, prompts: Ids, slots: Sequence[int] | None = None, *, sources: Ids | None = None
     ) -> Tensor:  # (1, V)
-        self.text, self.guesses, self.ahead, self.length = [*prompts[0]], [], [], MOST
+        self.text, self.guesses, self.ahead = [*prompts[0]], [], []
+        self.length, self.drafted, self.credit = MOST, 0, MOST * GUESS
         return super().read(prompts, slots, sources=sources)
 
     def leave(self, slot: int) -> None:
@@ -114,11 +122,14 @@ class SpeculativeEngine(Engine):
         self.text.append(token)
         if self.guesses and self.guesses[0] == token:
             self.guesses.pop(0)
+            self.credit += 1
             return self.ahead.pop(0)[None]
         self._learn()
         self.cache.cut(0, len(self.text) - 1)
-        room = self.capacity - len(self.text)
-        self.guesses = self.draft.guess(self.text, min(self.length, room)) if room > 0 else []
+        most = min(self.length, self.capacity - len(self.text), int(self.credit / GUESS))
+        self.guesses = self.draft.guess(self.text, most) if most > 0 else []
+        self.drafted = len(self.guesses)
+        self.credit += ALLOWED - GUESS * self.drafted
         logits = several(self, [token, *self.guesses])
         self.passes += 1
         self.ahead = list(logits[1:])
@@ -126,8 +137,10 @@ class SpeculativeEngine(Engine):
 
     def _learn(self) -> None:
         """Guess less after a wrong guess, more after a draft that was right to its end."""
-        missed = len(self.guesses)
-        self.length = max(1, self.length // 2) if missed else min(MOST, 2 * self.length)
+        if self.guesses:
+            self.length = max(1, self.length // 2)
+        elif self.drafted:
+            self.length = min(MOST, 2 * self.length)
 
 
 def several(engine: Engine, tokens: Sequence[int]) -> Tensor:  # (T, V)
