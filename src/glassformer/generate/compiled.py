@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, fx
@@ -62,7 +62,7 @@ def compile_for_gpu(step: Step, slots: int) -> Step:
     return run
 
 
-def _row_products(graph: fx.GraphModule, inputs: Sequence[Tensor]) -> Callable[..., object]:
+def _row_products(graph: fx.GraphModule, inputs: list[Tensor]) -> Callable[..., object]:
     """A compiler that writes the product of a matrix and a single row as a sum over its columns.
 
     Its loops then fuse with what stands before and after them, which the library's products do not.
