@@ -35,7 +35,7 @@ from glassformer.kernels.quantized import (
     round_int8,
 )  # fmt: skip
 from glassformer.loaded import Model
-from glassformer.tasks.quantize import JointLinear, QuantLinear, quantization, quantize
+from glassformer.tasks.quantize import QuantLinear, quantization, quantize
 from sampling import mostly_slow
 
 ERRORS = {"int8": 0.02, "int4": 0.12}  # of a product of random numbers, by its norm
@@ -100,16 +100,6 @@ def test_packed_weights_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantized, "_packs", lambda: False)
     assert torch.equal(packed, integer(values, scale)(x, bias))
     assert torch.equal(packed[3], bias)
-
-
-@pytest.mark.parametrize("bias", [True, False])
-def test_joint_maps_change_no_bit(bias: bool) -> None:
-    maps = [QuantLinear(torch.randn(n, 64), torch.randn(n) if bias else None, "int8")
-            for n in (32, 16, 8)]  # fmt: skip
-    x = tokens(5, 64)
-    apart = [each(x) for each in maps]
-    joint = JointLinear(*maps)
-    assert all(map(torch.equal, joint(x), apart)) and not joint.state_dict()
 
 
 def test_the_kernel_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from glassformer.errors import CheckpointError, shown
 from glassformer.kernels.quantized import METHODS, MOST_INT8, Method
 from glassformer.precision import dtype_name
 from glassformer.tasks import Task, outline
-from glassformer.tasks.quantize import QuantLinear, QuantLMHead, is_method, join, quantize
+from glassformer.tasks.quantize import QuantLinear, QuantLMHead, is_method, quantize
 
 KEY, OURS = "quantization_config", "glassformer"
 
@@ -99,7 +99,6 @@ def _complete(task: Task) -> None:
     for module in task.modules():
         if isinstance(module, QuantLinear):
             module.pack()
-    join(task)
 
 
 def _heads(task: Task) -> dict[str, QuantLMHead]:

@@ -37,7 +37,6 @@ class Attention(nn.Module):
         self.key = nn.Linear(read, G * D, bias=config.attention_bias)
         self.value = nn.Linear(read, G * Dv, bias=config.attention_bias)
         self.output = nn.Linear(H * Dv, config.width, bias=bool(config.output_bias))
-        self.joint: Callable[[Tensor], tuple[Tensor, ...]] | None = None  # all three, if quantized
         normed = {"head": (D, D), "all": (H * D, G * D), None: None}[config.qk_norm]
         self.query_norm = Norm(config, normed[0]) if normed else None
         self.key_norm = Norm(config, normed[1]) if normed else None
@@ -52,10 +51,9 @@ class Attention(nn.Module):
         self.turns = not cross and (every == 0 or (layer + 1) % every > 0)  # between texts, none
 
     def forward(self, x: Tensor, ctx: Context) -> Tensor:  # (N, C) → (N, C)
-        q, *own = self._maps(x)
-        q = q.unflatten(-1, (self.heads, -1))  # (N, H, D)
+        q = self.query(x).unflatten(-1, (self.heads, -1))  # (N, H, D)
         q = ctx.see(self, "q", self._turned(q, self.query_norm, ctx))
-        k, v, keys = self._memory(ctx) if self.cross else self._past(own[0], own[1], ctx)
+        k, v, keys = self._memory(ctx) if self.cross else self._past(x, ctx)
         queries = ctx.cross_queries if self.cross and ctx.cross_queries is not None else ctx.queries
         bias = None if self.cross else ctx.bias
         spec = AttentionSpec(
@@ -72,14 +70,9 @@ class Attention(nn.Module):
         mixed = ctx.see(self, "mixed", mixed)  # (N, H, Dv)
         return ctx.see(self, "out", self.output(mixed.flatten(1)))
 
-    def _maps(self, x: Tensor) -> tuple[Tensor, ...]:  # q and, unless the source's, k and v
-        if self.joint is not None:
-            return self.joint(x)
-        return (self.query(x),) if self.cross else (self.query(x), self.key(x), self.value(x))
-
-    def _heads(self, k: Tensor, v: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
-        k = k.unflatten(-1, (self.key_heads, -1))  # (M, G, D)
-        v = v.unflatten(-1, (self.key_heads, -1))  # (M, G, Dv)
+    def _keys_and_values(self, x: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
+        k = self.key(x).unflatten(-1, (self.key_heads, -1))  # (M, G, D)
+        v = self.value(x).unflatten(-1, (self.key_heads, -1))  # (M, G, Dv)
         return ctx.see(self, "k", self._turned(k, self.key_norm, ctx)), ctx.see(self, "v", v)
 
     def _turned(self, x: Tensor, norm: Norm | None, ctx: Context) -> Tensor:  # (N, H, D)
@@ -105,9 +98,9 @@ class Attention(nn.Module):
         to_position = ctx.see(self, "content_to_position", to_position)
         return to_position + ctx.see(self, "position_to_content", to_content)
 
-    def _past(self, k: Tensor, v: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Sequences]:
+    def _past(self, x: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Sequences]:
         """This text's own keys and values, after those in the cache."""
-        k, v = self._heads(k, v, ctx)
+        k, v = self._keys_and_values(x, ctx)
         if ctx.cache is not None:
             k, v = ctx.cache.extend(self.layer, k, v, (ctx.texts, ctx.positions), ctx.keys)
         return k, v, ctx.keys
@@ -118,7 +111,7 @@ class Attention(nn.Module):
         if ctx.memory is None:
             assert ctx.cache is not None  # noqa: S101
             return *ctx.cache.recall(self.layer, ctx.memory_keys), ctx.memory_keys
-        k, v = self._heads(self.key(ctx.memory), self.value(ctx.memory), ctx)
+        k, v = self._keys_and_values(ctx.memory, ctx)
         if ctx.cache is not None:
             ctx.cache.remember(self.layer, k, v, ctx.memory_keys)
         return k, v, ctx.memory_keys

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Self, TypeGuard
 
 import torch
@@ -16,12 +15,10 @@ from glassformer.kernels.quantized import (
     Product,
     from_nibbles,
     nibbles,
-    plain,
     product,
     round_int4,
     round_int8,
 )
-from glassformer.model.attention import Attention
 from glassformer.tasks import Task, outline
 from glassformer.tasks.heads import LMHead
 
@@ -39,25 +36,10 @@ class QuantLinear(nn.Module):
         fits = all(size % GROUP == 0 for size in weight.shape)
         self.method: Method = method if fits else "int8"
         rounded, scale = _rounded(weight.detach(), self.method)
-        self._hold(rounded, scale, None if bias is None else bias.detach().clone())
-
-    def _hold(self, weight: Tensor, scale: Tensor, bias: Tensor | None, **options: bool) -> None:
-        for name, tensor in (("weight", weight), ("scale", scale), ("bias", bias)):
-            self.register_buffer(name, tensor, **options)
+        self.register_buffer("weight", rounded)
+        self.register_buffer("scale", scale)
+        self.register_buffer("bias", None if bias is None else bias.detach().clone())
         self.pack()
-
-    @classmethod
-    def joined(cls, maps: Sequence[QuantLinear]) -> QuantLinear:
-        """The outputs of several int8 maps behind each other; their weights are copied."""
-        layer = cls.__new__(cls)
-        nn.Module.__init__(layer)
-        layer.method = "int8"
-        weight, scale = (
-            torch.cat([getattr(each, n) for each in maps]) for n in ("weight", "scale")
-        )
-        biases = [each.bias for each in maps if each.bias is not None]
-        layer._hold(weight, scale, torch.cat(biases) if biases else None, persistent=False)
-        return layer
 
     def pack(self) -> None:
         """Bring the weights into the layout of the kernel, after they have changed or moved."""
@@ -73,20 +55,6 @@ class QuantLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.product(x, self.bias).to(x.dtype)
-
-
-class JointLinear(nn.Module):
-    """Several int8 maps of one input as one, which rounds the input once. It is not saved."""
-
-    def __init__(self, *maps: QuantLinear) -> None:
-        super().__init__()
-        self.sizes = [len(each.weight) for each in maps]
-        self.map = QuantLinear.joined(maps)
-        for each in maps:  # they keep their weights to be saved, in no kernel's layout
-            each.product = plain(each.weight, each.scale)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        return self.map(x).split(self.sizes, -1)  # type: ignore[no-any-return]
 
 
 class QuantLMHead(nn.Module):
@@ -114,18 +82,6 @@ def quantize(task: Task, method: Method) -> None:
                 setattr(module, name, QuantLinear(child.weight, child.bias, method))
             elif isinstance(child, LMHead):
                 setattr(module, name, QuantLMHead(child, task.backbone.token_embedding))
-    if not task.backbone.token_embedding.is_meta:
-        join(task)
-
-
-def join(task: Task) -> None:
-    """Multiply queries, keys and values by one int8 product, where they are of one input."""
-    for module in task.modules():
-        if isinstance(module, Attention) and not (module.cross or module.disentangled):
-            parts: tuple[nn.Module, ...] = (module.query, module.key, module.value)
-            maps = [part for part in parts if isinstance(part, QuantLinear)]
-            if len(maps) == len(parts) and all(each.method == "int8" for each in maps):
-                module.joint = JointLinear(*maps)
 
 
 def quantization(task: nn.Module) -> Method | None:
