@@ -70,6 +70,7 @@ def test_a_keep_only_recorder_leaves_the_graph_as_it_is(case: Case, tmp_path: Pa
     assert sum(name.endswith("mixed") for name in recorder.tensors) >= 3
 
 
+@pytest.mark.slow
 def test_recording_between_compiled_calls_compiles_nothing(case: Case, tmp_path: Path) -> None:
     _, model = saved(case, tmp_path)
     given = inputs(case)
@@ -109,6 +110,7 @@ def static_batch(draw: random.Random, *, rows: int, texts: int) -> gf.Batch:
     return gf.Batch(tokens, gf.Sequences.of(lengths, texts=texts, longest=longest))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", mostly_slow([30, 200]))
 def test_free_lengths_compile_at_most_three_times(case: Case, tmp_path: Path, count: int) -> None:
     """Rows of any size, as a user would give them: shapes become symbols."""

@@ -60,6 +60,7 @@ def test_addresses_are_read_as_they_are_written(
         assert state[0] == state[1]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_is_as_usual(toys: Server, open_page: Callable[..., Page]) -> None:
     page = open_page(toys.url)
     usual = page.evaluate(READ, "")
@@ -88,6 +89,7 @@ def test_marks_of_a_scale_differ(toys: Server, open_page: Callable[..., Page]) -
     assert found[3] == ["0", "10", "20", "30", "40"]
 
 
+@pytest.mark.slow
 def test_back_and_forth(toys: Server, open_page: Callable[..., Page]) -> None:
     page = open_page(toys.url)
     settle(page)
@@ -147,6 +149,7 @@ def test_a_refusal_is_one_calm_line(strangers: Server, open_page: Callable[..., 
     expect(line).to_contain_text("does not answer")
 
 
+@pytest.mark.slow
 def test_a_run_that_the_server_has_dropped_is_asked_for_again(
     toys: Server, open_page: Callable[..., Page]
 ) -> None:

@@ -115,6 +115,7 @@ def test_any_page_without_a_studio(
     assert int(alone.evaluate(EVERYTHING)) >= (0 if name in ("translate", "causes") else 5)
 
 
+@pytest.mark.slow
 def test_a_run_without_a_studio(
     strangers: Server,
     open_page: Callable[..., Page],
@@ -131,6 +132,7 @@ def test_a_run_without_a_studio(
     assert int(alone.evaluate(EVERYTHING)) >= 4
 
 
+@pytest.mark.slow
 def test_what_takes_the_server_is_switched_off(
     toys: Server, open_page: Callable[..., Page], open_file: Callable[..., Page], tmp_path: Path
 ) -> None:
@@ -181,6 +183,7 @@ LEAVE = """() => {
 }"""
 
 
+@pytest.mark.slow
 def test_what_was_left_out(
     toys: Server, open_page: Callable[..., Page], open_file: Callable[..., Page], tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from browser.screens import Server, settle
@@ -65,6 +66,7 @@ def test_what_cannot_be_found_is_said(toys: Server, open_page: Callable[..., Pag
         expect(page).not_to_have_url(re.compile("find="))
 
 
+@pytest.mark.slow
 def test_a_choice_in_the_address_stays(shipped: Server, open_page: Callable[..., Page]) -> None:
     page = open_page(shipped.address("head", m="gf-decoder", l=1, h=2))
     settle(page)

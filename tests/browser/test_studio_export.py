@@ -110,6 +110,7 @@ def test_every_page_has_a_picture(
         assert np.array_equal(found, np.array(wanted).flatten())
 
 
+@pytest.mark.slow
 def test_a_picture_of_pixels(toys: Server, open_page: Callable[..., Page], tmp_path: Path) -> None:
     from PIL import Image
 

@@ -41,6 +41,7 @@ def test_an_own_sentence_is_answered_where_the_model_predicts(
         expect(page.locator(CHOSEN)).to_have_text("[MASK]")
 
 
+@pytest.mark.slow
 def test_back_leads_to_the_sentence_before(toys: Server, open_page: Callable[..., Page]) -> None:
     page = open_page(toys.address(m="toy-decoder"))
     settle(page)
@@ -100,6 +101,7 @@ def test_formulas_are_those_of_the_model(toys: Server, open_page: Callable[..., 
     np.testing.assert_allclose(np.add(values[0], values[1]), values[2], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_patch_shows_the_new_answer(toys: Server, open_page: Callable[..., Page]) -> None:
     """It is read where the model predicts, not where the vector was put."""
     state = {"m": "toy-decoder", "x": "man ordered the", "from": "woman ordered the", "q": 1}
@@ -145,6 +147,7 @@ def test_a_translation_tells_where_the_rest_goes(
     expect(page.get_by_role("row", name="special tokens")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_long_text_is_not_white(strangers: Server, open_page: Callable[..., Page]) -> None:
     """Colours end where 99 % of its weights do, and the legend says so."""
     text = " ".join(["the cat sat on the mat"] * 10)
@@ -166,6 +169,7 @@ def test_cells_of_a_phone_take_the_room(toys: Server, open_page: Callable[..., P
     assert wide and wide["width"] < 358
 
 
+@pytest.mark.slow
 def test_a_refused_text_leaves_no_picture(toys: Server, open_page: Callable[..., Page]) -> None:
     page = open_page(toys.address("head", m="toy-decoder"))
     settle(page)
@@ -182,6 +186,7 @@ def test_a_refused_text_leaves_no_picture(toys: Server, open_page: Callable[...,
     expect(page.get_by_label("Second sentence")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_link_names_its_model(toys: Server, open_page: Callable[..., Page]) -> None:
     """In a studio that lacks it nothing else is shown in its place."""
     page = open_page(toys.address("head"))
@@ -196,6 +201,7 @@ def test_a_link_names_its_model(toys: Server, open_page: Callable[..., Page]) ->
     expect(page.get_by_role("alert")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_buttons_keep_the_focus(toys: Server, open_page: Callable[..., Page]) -> None:
     """Also at the last layer, where the button can do no more."""
     page = open_page(toys.address("head"))
@@ -246,6 +252,7 @@ def test_tokens_are_coloured_by_surprisal(
     expect(tinted).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_tooltips_stand_at_the_cursor(toys: Server, open_page: Callable[..., Page]) -> None:
     page = open_page(toys.address("head", m="toy-decoder", x="the cat sat"))
     name = drawn(page, HEAD)

@@ -107,6 +107,7 @@ def test_changes_are_made_and_undone(toys: Server, open_page: Callable[..., Page
     expect(page.get_by_role("alert")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_a_patch_keeps_its_sentence(toys: Server, open_page: Callable[..., Page]) -> None:
     """Another one that is read takes the patch away, undo brings back both; Compare has its own."""
     page = open_page(toys.address("lab", q=2))
@@ -136,6 +137,7 @@ def test_a_patch_keeps_its_sentence(toys: Server, open_page: Callable[..., Page]
         assert "from=I+sat" in page.url
 
 
+@pytest.mark.slow
 def test_a_change_that_cannot_be_is_taken_back(
     toys: Server, strangers: Server, open_page: Callable[..., Page]
 ) -> None:
@@ -192,6 +194,7 @@ def test_it_is_said_what_is_compared(toys: Server, open_page: Callable[..., Page
     page.wait_for_function("() => !location.hash.includes('bm=')")
 
 
+@pytest.mark.slow
 def test_the_lab_before_and_after_a_trace(toys: Server, open_page: Callable[..., Page]) -> None:
     """Nothing can be changed in a trace; then, in a model, it can. The bar stays one line."""
     page = open_page(toys.address("lab"))
@@ -209,6 +212,7 @@ def test_the_lab_before_and_after_a_trace(toys: Server, open_page: Callable[...,
     expect(nothing).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_checkpoints_of_a_run(strangers: Server, open_page: Callable[..., Page]) -> None:
     """The slider moves through them; each shows its own weights; the curve is there."""
     model = strangers.model("run")

@@ -70,6 +70,7 @@ def test_a_pooling_model_opens_on_its_page(poolers: Server, open_page: Callable[
         assert cells(page, sheet["title"]) == page.evaluate(SHOWN, numbers(sheet))
 
 
+@pytest.mark.slow
 def test_vectors_are_swapped(poolers: Server, open_page: Callable[..., Page]) -> None:
     page = open_page(poolers.address("pooling", m="reviews"))
     settle(page)
@@ -81,6 +82,7 @@ def test_vectors_are_swapped(poolers: Server, open_page: Callable[..., Page]) ->
     expect(page.locator(".pooled[aria-current]")).to_contain_text("with the vectors")
 
 
+@pytest.mark.slow
 def test_pages_of_heads_send_a_pooling_model_to_its_own(
     poolers: Server, open_page: Callable[..., Page]
 ) -> None:
@@ -102,6 +104,7 @@ def test_pages_of_heads_send_a_pooling_model_to_its_own(
     expect(page).to_have_url(re.compile("#/map"))
 
 
+@pytest.mark.slow
 def test_variants_stand_side_by_side(toys: Server, open_page: Callable[..., Page]) -> None:
     page = open_page(toys.address("pooling", pool="variants"))
     settle(page)
@@ -182,6 +185,7 @@ def test_an_answer_is_drawn_on_the_text(poolers: Server, open_page: Callable[...
     assert told == [f"{each['p']:.2f}" if each["p"] >= 0.005 else "<0.01" for each in spans]
 
 
+@pytest.mark.slow
 def test_the_next_sentence(poolers: Server, open_page: Callable[..., Page]) -> None:
     """Beside the words; with a head off, before and after."""
     state = {"m": "bert", "x": "the cat sat", "y": "it was good"}

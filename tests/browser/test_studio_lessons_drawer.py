@@ -153,6 +153,7 @@ def test_a_lesson_from_beginning_to_end(
     expect(page.locator("#drawer")).to_contain_text(f"{steps} of {steps} steps done")
 
 
+@pytest.mark.slow
 def test_another_head_and_another_text_are_wrong(
     shipped: Server, open_page: Callable[..., Page]
 ) -> None:
@@ -227,6 +228,7 @@ def test_a_quoted_token_is_no_term(toys: Server, open_page: Callable[..., Page])
         assert page.evaluate(TERM, word) is None
 
 
+@pytest.mark.slow
 def test_what_is_kept_may_be_damaged(toys: Server, open_page: Callable[..., Page]) -> None:
     page = open_page(toys.url)
     settle(page)

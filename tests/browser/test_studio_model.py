@@ -238,6 +238,7 @@ def test_only_what_is_in_sight_is_drawn(strangers: Server, open_page: Callable[.
     assert order == sorted(order)
 
 
+@pytest.mark.slow
 def test_arrows_go_beyond_what_is_in_sight(
     strangers: Server, open_page: Callable[..., Page]
 ) -> None:

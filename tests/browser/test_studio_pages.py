@@ -70,6 +70,7 @@ def test_generate(
     assert len(states) == row["room"]["capacity"]
 
 
+@pytest.mark.slow
 def test_another_word_is_taken(toys: Server, open_page: Callable[..., Page]) -> None:
     """A branch stands in the address; reload and back find it again."""
     translator = {"m": toys.model("toy translator")}
@@ -92,6 +93,7 @@ def test_another_word_is_taken(toys: Server, open_page: Callable[..., Page]) -> 
     expect(text).to_have_text(re.compile("сел"))
 
 
+@pytest.mark.slow
 def test_what_is_cut_and_by_what(toys: Server, open_page: Callable[..., Page]) -> None:
     state = {"m": toys.model("toy decoder"), "how": "sample", "temp": 1.5, "k": 4, "p": 0.5}
     page = open_page(toys.address("generate", **state))
@@ -148,6 +150,7 @@ def test_the_tree_of_a_search(toys: Server, open_page: Callable[..., Page]) -> N
     assert row["beams"]["best"][1]["text"].split() == re.findall("[а-яё]+", text)
 
 
+@pytest.mark.slow
 def test_a_translation_that_was_cut(toys: Server, open_page: Callable[..., Page]) -> None:
     """It is said where; of one that came to its end nothing is said."""
 
@@ -254,6 +257,7 @@ def test_layers_of_a_long_text(strangers: Server, open_page: Callable[..., Page]
     assert plot < card
 
 
+@pytest.mark.slow
 def test_a_page_that_waits_says_so(toys: Server, open_page: Callable[..., Page]) -> None:
     page = open_page(toys.url)
     main = page.get_by_role("main")

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from browser.handling import taken
@@ -40,6 +41,7 @@ def test_heads_are_pinned_and_carried(toys: Server, open_page: Callable[..., Pag
     expect(pins).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_pins_of_an_exported_page(
     toys: Server, open_page: Callable[..., Page], open_file: Callable[..., Page], tmp_path: Path
 ) -> None:

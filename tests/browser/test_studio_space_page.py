@@ -85,6 +85,7 @@ def test_a_word_through_the_layers(toys: Server, open_page: Callable[..., Page])
     expect(page).to_have_url(re.compile(r"dot=\d+"))
 
 
+@pytest.mark.slow
 def test_own_texts(toys: Server, open_page: Callable[..., Page]) -> None:
     """One a line; they stand in the address; too long a one is refused in one line."""
     page = open_page(toys.address("space", m="toy-decoder"))

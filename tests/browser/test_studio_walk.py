@@ -95,6 +95,7 @@ def test_a_page_by_tab(toys: Server, open_page: Callable[..., Page], name: str) 
     check_by_tab(page)
 
 
+@pytest.mark.slow
 def test_what_is_chosen_is_in_sight(strangers: Server, open_page: Callable[..., Page]) -> None:
     """Lists that are longer than their room are scrolled; the page is not."""
     text = " ".join(["xyz"] * 62)

@@ -90,6 +90,7 @@ def test_smollm2_says_what_transformers_says(model: gf.Model, theirs: Any) -> No
         rows.copy_(right)
 
 
+@pytest.mark.slow
 def test_smollm2_goes_on_sensibly(model: gf.Model) -> None:
     """Five prompts at once, one token a step; the next word is clear each time."""
     ids = [model.tokenizer.encode(prompt).ids for prompt in PROMPTS]

@@ -144,6 +144,7 @@ def test_every_architecture_and_head_says_the_same(case: Case, tmp_path: Path) -
     check_same(case, write(case, tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("same_graph")
 def test_the_command_writes_int8(written: Path, tmp_path: Path) -> None:
     small, out = written / "model", tmp_path / "int8"

@@ -85,6 +85,7 @@ def test_parity(case: Case, tmp_path: Path) -> None:
     check_parity(case, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", quick([*CLASSES, *VARIANTS], COMPILED), ids=str)
 def test_parity_compiled(case: Case, tmp_path: Path) -> None:
     check_compiled(case, tmp_path)

@@ -134,6 +134,7 @@ def test_swapped_vectors_are_those_of_a_model_with_that_table(open_studio, model
     assert flat(swapped, "scores") != flat(own, "scores")
 
 
+@pytest.mark.slow
 def test_two_heads_read_the_reviews_and_attend_to_different_words(open_studio, models):
     """“not dull”: one head attends to “not” and the other to “dull”; one vector cannot do both."""
     client = open_studio(models)

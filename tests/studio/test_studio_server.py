@@ -204,6 +204,7 @@ def test_a_long_text_keeps_its_small_weights(open_studio):
     assert small.any() and (bytes_[small] > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", mostly_slow([20, 60]))
 def test_what_is_dropped_is_freed(client, run, count):
     """After many different requests no more is alive than the caches hold."""

@@ -172,6 +172,7 @@ SHARED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "shard"), mostly_slow(SHARED))
 def test_two_processes_train_the_same_adapter(kind: str, shard: str, tmp_path: Path) -> None:
     recipe = write_run(tmp_path, kind, ADAPTER, micro_batches=2, ema_decay=0.5, save_every=2)

@@ -35,6 +35,7 @@ def check(recipe: Path, mischief: Any = None) -> None:
 
 
 # A row of 96 has room for three texts of 32: the filler of a short one is longer than a text.
+@pytest.mark.slow
 @pytest.mark.parametrize("family", mostly_slow(FAMILIES))
 def test_traced(family: str, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, family, dropout=False, micro_batch_tokens=96, valid=1, steps=4)

@@ -149,6 +149,7 @@ def test_the_same_sharded_run_has_the_same_bits_after_a_resume(tmp_path: Path) -
     assert losses[0] == losses[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     mostly_slow([

@@ -47,6 +47,7 @@ def check_same(run: Path) -> dict[str, list[tuple[int, float]]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_resumes_with_the_same_curves(tmp_path: Path) -> None:
     recipe, run = write_recipe(tmp_path, save_every=5, steps=16), tmp_path / "run"
     words = ("pretrain", recipe, "--out", run, *FLAG)
