@@ -57,3 +57,22 @@ def test_the_same_as_without_compilation(task: Task, texts: int) -> None:
         logits = [engine.step(tokens) for engine in (compiled, plain)]
         torch.testing.assert_close(*logits, rtol=0, atol=1e-3 * float(logits[1].std()))
     assert compiled.cache.counts == plain.cache.counts
+
+
+@pytest.mark.slow
+def test_models_of_other_sizes_after_each_other() -> None:
+    """The compiler takes what has changed, such as the number of heads, for a symbol."""
+    rotary, relative = {"position": "rotary", "key_heads": 2}, {"position": "relative"}
+    kinds = [("decoder", 2, {}), ("decoder", 4, rotary), ("seq2seq", 4, relative)]
+    for family, heads, more in [*kinds, ("seq2seq", 2, relative)]:
+        config = ModelConfig(family=family, **SIZES | {"heads": heads, "depth": 1} | more)
+        reads = family == "seq2seq"
+        task = build_task(config, TaskConfig(kind="translation" if reads else "causal_lm")).eval()
+        room = {"slots": 1, "capacity": 90, "memory_capacity": 8}
+        engines = Engine(task, **room, compiled=True), Engine(task, **room)
+        sources = [[7, 3, 2]] if reads else None
+        logits = [engine.read([[3, 1, 4]], sources=sources) for engine in engines]
+        for _ in range(3):
+            tokens = logits[1].argmax(-1)
+            logits = [engine.step(tokens) for engine in engines]
+            torch.testing.assert_close(*logits, rtol=0, atol=1e-3 * float(logits[1].std()))

@@ -215,13 +215,15 @@ def _options(q: Tensor, k: Tensor, ragged: Ragged | None, spec: AttentionSpec) -
     bare = ragged is None and spec.window is None and spec.bias is None
     triangle = bare and T == S and spec.causal  # the kernel knows this mask by itself
     key = (ragged, T, S, spec.causal, spec.window, spec.bias)
-    return {
+    options = {
         "attn_mask": None if triangle else spec.once(key, lambda: _mask(T, S, ragged, spec, q)),
         "is_causal": triangle,
         "scale": spec.scale,
         "dropout_p": spec.dropout,
-        "enable_gqa": bool(k.shape[1] != q.shape[1]),  # not symbolic
     }
+    if k.shape[1] != q.shape[1]:  # not as a value: to a compiler it may be symbolic
+        options["enable_gqa"] = True
+    return options
 
 
 def attend_in_the_open(
