@@ -335,7 +335,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", nargs="?", choices=["overload", "soak", "idle", "restarts"])
     parser.add_argument("--seconds", type=float, default=300)
-    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--count", type=int, help="10,000 connections, or 50 restarts")
     parser.add_argument("--tiny", action="store_true")
     options = parser.parse_args()
     seconds, count = (1.0, 20) if options.tiny else (options.seconds, options.count)
@@ -344,9 +344,9 @@ def main() -> None:
     if options.what in (None, "soak"):
         soak(seconds)
     if options.what in (None, "idle"):
-        idle(count)
+        idle(count or 10_000)
     if options.what in (None, "restarts"):
-        restarts(min(count, 1) if options.tiny else count)
+        restarts(1 if options.tiny else count or 50)
 
 
 if __name__ == "__main__":

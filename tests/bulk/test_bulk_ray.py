@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="no ray"),
 ]
 # In a process of its own: Ray leaves threads and handlers behind. The second node is killed when
-# some shards are finished; the job has to go on with the first.
+# some shards are finished; the job has to continue with the first.
 CLUSTER = """
 import pathlib, sys, threading, time
 import ray
@@ -155,7 +155,7 @@ def raylet_of(driver: int) -> int | None:
 
 
 def test_a_driver_whose_raylet_stops_says_so(tmp_path: Path) -> None:
-    """And the same command goes on."""
+    """And the same command resumes."""
     source, output = write_rows(tmp_path / "rows.jsonl", 20_000), tmp_path / "ray"
     options = ("--column", "text", "--shard-rows", "200")
     finish(start("tokenize", source, tmp_path / "one", *options))

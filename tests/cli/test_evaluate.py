@@ -89,12 +89,12 @@ def test_each_document_for_itself(tmp_path):
     assert "has no documents" in said
 
 
-def test_a_recipe_on_tape_measures_documents(tmp_path):
+def test_a_recipe_with_cuda_graphs_measures_documents(tmp_path):
     """The pooling is the model's; nothing is recorded where nothing is learnt."""
     recipe = write_recipe(tmp_path, "classification", objective={"pool": "words"})
     glassformer("pretrain", recipe, "--out", tmp_path / "run")
-    taped = write_recipe(tmp_path, "classification", train={"cuda_graphs": True})
-    said = glassformer("evaluate", tmp_path / "run/model", taped, "--json")
+    captured = write_recipe(tmp_path, "classification", train={"cuda_graphs": True})
+    said = glassformer("evaluate", tmp_path / "run/model", captured, "--json")
     assert json.loads(said)["accuracy"] > 0.3
 
 

@@ -21,6 +21,7 @@ import tiny
 from commands import glassformer, refused
 from glassformer.data import remote
 from glassformer.data.remote import fetch, is_address
+from glassformer.recipe import short_form
 
 LABELLED = (("good", "a warm film"), ("bad", "a dull film"))
 TEXTS = ["the cat", "a dog ran", "who was on the mat"]
@@ -118,6 +119,14 @@ def test_finetune_without_a_recipe_reads_an_address(memory: Any, tmp_path: Path)
     )  # fmt: skip
     assert training.recipe.data.train == "memory://words/all.tsv"
     assert training.recipe.data.valid == "memory://words/some.tsv"
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [("https://h/export?as=tsv", "export"), ("s3://b/row.csv.gz", "row"), ("s3://b", "data")],
+)  # fmt: skip
+def test_a_run_is_named_after_the_file(address: str, name: str) -> None:
+    assert short_form._name(address) == name
 
 
 def test_what_is_missing_is_one_line(

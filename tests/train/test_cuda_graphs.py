@@ -66,10 +66,10 @@ KINDS = [*reversed(tiny.KINDS), *tiny.LABELLED]
 def test_replayed_or_not(kind: str, rows: int, tmp_path: Path) -> None:
     recipe, recorder = tiny.write_recipe(tmp_path, kind), Again()
     plain = learnt(tmp_path / "plain", recipe, rows, None)
-    taped = learnt(tmp_path / "taped", recipe, rows, recorder)
+    captured = learnt(tmp_path / "captured", recipe, rows, recorder)
     assert recorder.asides + recorder.replays == rows * STEPS
     assert recorder.replays > recorder.asides
-    assert taped.allclose(plain, rtol=1e-5)
+    assert captured.allclose(plain, rtol=1e-5)
 
 
 def test_a_row_that_is_not_taken_over_would_be_seen(

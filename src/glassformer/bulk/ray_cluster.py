@@ -19,7 +19,7 @@ MOST_BLOCKS = 10_000  # Ray keeps a record of each
 WATCH = "import sys; sys.stdin.read() or print(sys.argv[1], file=sys.stderr)"
 ENDED = (
     "glassformer: --ray: this process was ended from outside; Ray does so when its raylet on this "
-    "host has stopped (its logs are in /tmp/ray/session_latest/logs). Run the same command to go on"
+    "host has stopped (logs: /tmp/ray/session_latest/logs). Run the same command to resume"
 )
 KINDS: dict[str, type[GlassformerError]] = {
     kind.__name__: kind for kind in (CheckpointError, ConfigError, InputError)

@@ -141,6 +141,8 @@ class BeamBatch:
         """The engine reads the tokens of the beams, each of which continues the row index[i]."""
         engine, count = self.engine, len(index)
         if not count:
+            for slot in range(len(self.logits)):
+                engine.leave(slot)
             self.logits, self.rows = self.logits[:0], self.rows.select(index)
             return
         slots = count if closed else engine.slots

@@ -22,7 +22,8 @@ from glassformer.tasks import Task
 from glassformer.tasks.quantize import quantization
 
 COMPILERS = ("g++", "clang++", "c++", "cl")
-ENGINES = 1000  # engines of one process, all of which compile the same function
+# All engines of a process compile the same function: torch's limits are for one.
+LIMITS = {"recompile_limit": 1000, "accumulated_recompile_limit": 1000}
 
 
 class CompiledSteps:
@@ -41,7 +42,8 @@ class CompiledSteps:
         counts = cache.grown((1,) * len(tokens))
         cache.reach = rounded_reach(counts, cache.capacity)
         try:
-            logits = self.step(tokens)
+            with torch._dynamo.config.patch(LIMITS):
+                logits = self.step(tokens)
         finally:
             cache.reach = None
         cache.counts = counts
@@ -49,14 +51,15 @@ class CompiledSteps:
 
 
 def compile_for_gpu(step: Step, slots: int) -> Step:
-    """The same step, which StepGraphs then captures; it keeps the weights as they are now."""
+    """The same step, which StepGraphs then captures. With several slots it keeps the weights as
+    they are at the first step."""
     one = slots == 1
     compiled = torch.compile(step, fullgraph=True, backend=_row_products if one else "inductor")
 
     def run(tokens: Tensor) -> Tensor:
         # With constant weights, products of one input (queries, keys and values) become one.
         freezing = torch._inductor.config.patch(freezing=not one)
-        with freezing, torch._dynamo.config.patch(recompile_limit=ENGINES):
+        with freezing, torch._dynamo.config.patch(LIMITS):
             return compiled(tokens)
 
     return run

@@ -8,7 +8,8 @@ A guess is kept only if the token that the model's own logits give, chosen greed
 the random number of this step, is the same. So a draft changes the speed and never the text.
 
 Guesses are paid for by the passes that earlier ones saved, and by a fortieth of a pass for each
-token: a draft that is always wrong makes a long text at most so much slower.
+token: wrong guesses make a long text at most so much slower. The passes of a draft model itself
+come on top.
 """
 
 from __future__ import annotations

@@ -13,8 +13,9 @@ def operator(
 ) -> Callable[[Callable[..., Any]], Any]:
     """Decorates a function that changes none of its arguments.
 
-    `torch.library.custom_op` does the same, but at the first call of an operator it imports the
-    compiler, which takes some seconds, even if nothing is compiled.
+    `torch.library.custom_op` does nearly the same, but at the first call of an operator it imports
+    the compiler, which takes some seconds, even if nothing is compiled. Only an operator with
+    `torch.library.register_autograd` has a gradient.
 
     Args:
         path: its namespace and name, as in "glassformer::argmax"

@@ -172,7 +172,10 @@ class Cache:
     def _pick(self, layers: list[Tensor], index: Tensor) -> list[Tensor]:
         """The rows `index` of each layer; if as many as before, in place: only those that move."""
         if len(index) != len(layers[0]):
-            return [layer[index] for layer in layers]
+            rows = [layer.new_zeros(len(index), *layer.shape[1:]) for layer in layers]
+            for new, old in zip(rows, layers, strict=True):
+                new[:, :, : self.longest] = old[index, :, : self.longest]
+            return rows
         moved = (index != torch.arange(len(index), device=index.device)).nonzero()[:, 0]
         for used in (layer[:, :, : self.longest] for layer in layers):
             used.index_copy_(0, moved, used.index_select(0, index[moved]))

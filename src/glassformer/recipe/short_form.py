@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import urlsplit
 
 from glassformer.checkpoint import read_configs
 from glassformer.data.readers.files import find_files
@@ -41,7 +42,7 @@ def short_recipe(
     epochs = float(min(10, max(3, round(2 * FEW * tokens / max(1.0, read)))))
     rate = next((rate for width, rate in RATES if config.width <= width), 2e-5)
     fields: dict[str, Any] = {
-        "name": f"{kind}-{Path(data).name.partition('.')[0]}",
+        "name": f"{kind}-{_name(data)}",
         "init_from": model_path(model),
         "data": {"train": _beside(data, data), "valid_fraction": 0.1},
         "objective": {"kind": kind, "length": length},
@@ -54,6 +55,12 @@ def short_recipe(
     if valid is not None:
         fields["data"] |= {"valid": _beside(valid, data)}
     return recipe_from(fields, changes, f"finetune {kind}")
+
+
+def _name(data: Path | str) -> str:
+    """That of the file, without its ending."""
+    path = data if isinstance(data, Path) else PurePosixPath(urlsplit(data).path)
+    return path.name.partition(".")[0] or "data"
 
 
 def _beside(path: Path | str, data: Path | str) -> str:

@@ -130,7 +130,7 @@ class Scheduler(Thread):
                 self._fail([*self.running.values(), *searching, *self.current], error)
                 self.running, self.batch, tokens = {}, None, 0
                 self.outbox.flush()
-            if tokens:
+            if tokens or self.busy:  # a step of a search may finish no text
                 self.done_tokens += tokens
                 self.busy_seconds += time.monotonic() - start
 
@@ -294,13 +294,22 @@ class Scheduler(Thread):
         self._join("beams", running, searches.join, size=room, group=searches.group)
         try:
             done = searches.advance()
-        except Exception:  # of one of them
-            for unit in searches.clear():
+        except Exception as error:  # of one of them
+            failed, full = searches.clear(), isinstance(error, torch.OutOfMemoryError)
+        else:
+            for unit, texts in done:
+                unit.work.complete(unit, texts)
+            return sum(unit.tokens for unit, _ in done)
+        # After the except block, whose traceback would keep the memory of the batch.
+        if full:
+            torch.cuda.empty_cache()
+        for unit in failed:
+            if unit.work.ends(time.monotonic()):
+                unit.work.fail(Refused(504, LATE))
+            else:
                 self._one_by_one_if_it_fails([unit], self._search_alone)
-            return 0
-        for unit, texts in done:
-            unit.work.complete(unit, texts)
-        return sum(unit.tokens for unit, _ in done)
+            self.outbox.flush()
+        return 0
 
     def _search_alone(self, units: Sequence[Unit]) -> None:
         for unit in units:
