@@ -95,7 +95,7 @@ def on_ray(spec: WorkerSpec, numbers: Sequence[int], actors: int) -> Iterator[Sh
 @contextmanager
 def message_if_ended(message: str) -> Iterator[None]:
     """Another process writes the message if this one ends inside of the block: Ray ends a driver
-    whose raylet has stopped from a thread of its own, without an exception and without a word."""
+    whose raylet has stopped from one of its threads, without an exception or a message."""
     command = [sys.executable, "-I", "-S", "-c", WATCH, message]
     watcher = subprocess.Popen(  # noqa: S603 - our own command
         command, stdin=subprocess.PIPE, start_new_session=True

@@ -68,7 +68,7 @@ def compile_for_gpu(step: Step, slots: int) -> Step:
 def _row_products(graph: fx.GraphModule, inputs: list[Tensor]) -> Callable[..., object]:
     """A compiler that writes the product of a matrix and a single row as a sum over its columns.
 
-    Its loops then fuse with what stands before and after them, which the library's products do not.
+    Its loops then fuse with the operations before and after them; the library's products do not.
     """
     for node in graph.graph.nodes:
         if node.target is F.linear and node.meta["example_value"].shape[0] == 1:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from threading import Thread
 from typing import Any
 
@@ -199,15 +199,19 @@ class Scheduler(Thread):
     def _take(
         self, lane: Lane, units: int, size: float = math.inf, *, group: Hashable = ANY
     ) -> list[Unit]:
-        """Units of the queue for one batch; requests that are over fail instead."""
-        batch = []
-        for unit in self.queue.take(lane, units, size, group=group):
+        """Units of the queue for one batch."""
+        batch = [*self._in_time(self.queue.take(lane, units, size, group=group))]
+        self.current += batch
+        return batch
+
+    @staticmethod
+    def _in_time(units: Sequence[Unit]) -> Iterator[Unit]:
+        """The units whose clients still wait; requests that are over fail instead."""
+        for unit in units:
             if unit.work.over:
                 unit.work.fail(Refused(504, LATE))
             else:
-                batch.append(unit)
-        self.current += batch
-        return batch
+                yield unit
 
     def _join(
         self, lane: Lane, running: int, read: Callable[[Sequence[Unit]], None], **more: Any
@@ -303,11 +307,8 @@ class Scheduler(Thread):
         # After the except block, whose traceback would keep the memory of the batch.
         if full:
             torch.cuda.empty_cache()
-        for unit in failed:
-            if unit.work.ends(time.monotonic()):
-                unit.work.fail(Refused(504, LATE))
-            else:
-                self._one_by_one_if_it_fails([unit], self._search_alone)
+        for unit in self._in_time(failed):
+            self._one_by_one_if_it_fails([unit], self._search_alone)
             self.outbox.flush()
         return 0
 

@@ -1,6 +1,6 @@
 // A form for each task that a loaded model has. All text is set as textContent: it stays text.
 
-// `show` is the answer in short; the whole of it stands below.
+// `show` is the answer in short; the whole response is below it.
 const FORMS = [
   {task: "generate", path: "v1/completions", named: true, fields: {prompt: "Once upon a time"}, more: {max_tokens: 40},
     show: ({choices}) => choices[0].text},
