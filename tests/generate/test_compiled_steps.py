@@ -10,6 +10,7 @@ import torch
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.errors import InputError
 from glassformer.generate.engine import Engine
+from glassformer.kernels.quantized import Method
 from glassformer.tasks import build_task
 from glassformer.tasks.base import Task
 from glassformer.tasks.quantize import quantize
@@ -26,13 +27,9 @@ def task() -> Task:
     return task.eval()
 
 
-def test_beams_and_rounded_weights_are_not_compiled(task: Task) -> None:
+def test_beams_are_not_compiled(task: Task) -> None:
     with pytest.raises(InputError, match="compiled = True: not with beams"):
         Engine(task, slots=4, capacity=9, beams=2, compiled=True)
-    rounded = copy.deepcopy(task)
-    quantize(rounded, "int8")
-    with pytest.raises(InputError, match="compiled = True: the weights are int8"):
-        Engine(rounded, slots=1, capacity=9, compiled=True)
 
 
 def test_without_a_compiler_the_engine_is_refused(
@@ -46,7 +43,11 @@ def test_without_a_compiler_the_engine_is_refused(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("texts", [1, 3])
-def test_the_same_as_without_compilation(task: Task, texts: int) -> None:
+@pytest.mark.parametrize("method", [None, "int8", "int4"])
+def test_the_same_as_without_compilation(task: Task, texts: int, method: Method | None) -> None:
+    if method is not None:
+        task = copy.deepcopy(task)
+        quantize(task, method)
     room = {"slots": texts, "capacity": 90}
     compiled, plain = Engine(task, **room, compiled=True), Engine(task, **room)
     assert not compiled.uses_cuda_graphs and not compiled.shrinks

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, fx
@@ -18,36 +20,84 @@ from torch.nn import functional as F
 from glassformer.errors import InputError
 from glassformer.generate.cuda_graphs import Step, rounded_reach
 from glassformer.model import Cache
-from glassformer.tasks import Task
-from glassformer.tasks.quantize import quantization
+
+Program: TypeAlias = Callable[..., Sequence[Tensor]]
 
 COMPILERS = ("g++", "clang++", "c++", "cl")
 # All engines of a process compile the same function: torch's limits are for one.
 LIMITS = {"recompile_limit": 1000, "accumulated_recompile_limit": 1000}
+LAST_CALL = threading.local()
 
 
 class CompiledSteps:
-    """For a CPU: compiled at the first step, and once more after the first 64 tokens."""
+    """For a CPU: compiled at the first step, and once more when attention first reads further.
 
-    def __init__(self, step: Step, task: Task) -> None:
-        if (method := quantization(task)) is not None:
-            raise InputError(f"compiled = True: the weights are {method}: leave it out")
+    The compiler checks at every call whether its program still fits, a millisecond for a hundred
+    weights. Those of an engine stay where they are, so a program is kept together with its inputs,
+    and the next steps call it directly.
+    """
+
+    def __init__(self, step: Step) -> None:
         if not any(map(shutil.which, (os.environ.get("CXX", "c++"), *COMPILERS))):
             raise InputError(
                 "compiled = True: there is no C++ compiler: install g++, or leave it out"
             )
-        self.step = torch.compile(step, fullgraph=True)
+        self.step = torch.compile(step, fullgraph=True, backend=_recorded)
+        self.programs: dict[tuple[int, ...], Step] = {}
 
     def __call__(self, tokens: Tensor, cache: Cache) -> Tensor:
         counts = cache.grown((1,) * len(tokens))
         cache.reach = rounded_reach(counts, cache.capacity)
+        places = (each[0].data_ptr() for each in (cache.keys, cache.memory_keys))
+        key = (len(tokens), cache.reach, *places)
         try:
-            with torch._dynamo.config.patch(LIMITS):
-                logits = self.step(tokens)
+            if key in self.programs:
+                logits = self.programs[key](tokens)
+            else:
+                logits, self.programs[key] = self._first(tokens)
         finally:
             cache.reach = None
         cache.counts = counts
         return logits
+
+    def _first(self, tokens: Tensor) -> tuple[Tensor, Step]:
+        with torch._dynamo.config.patch(LIMITS):
+            logits = self.step(tokens)
+        program, inputs, outputs = vars(LAST_CALL).pop("record")
+        i = next(i for i, each in enumerate(inputs) if each is tokens)
+        o = next(o for o, each in enumerate(outputs) if each is logits)
+        before, after = inputs[:i], inputs[i + 1 :]
+        return logits, lambda tokens: program(*before, tokens, *after)[o]
+
+
+def _recorded(graph: fx.GraphModule, inputs: list[Tensor]) -> Program:
+    """A compiler whose program leaves its inputs and outputs in LAST_CALL."""
+    for node in graph.graph.nodes:
+        if node.target is F.scaled_dot_product_attention:
+            node.target = attend_with_few_queries
+    graph.recompile()
+    program: Program = torch._dynamo.lookup_backend("inductor")(graph, inputs)
+
+    def run(*inputs: Tensor) -> Sequence[Tensor]:
+        outputs = program(*inputs)
+        LAST_CALL.record = program, inputs, outputs
+        return outputs
+
+    return run
+
+
+def attend_with_few_queries(
+    q: Tensor, k: Tensor, v: Tensor, *, attn_mask: Tensor | None, scale: float, enable_gqa: bool = False,
+    **_: Any,
+) -> Tensor:  # (B, H, n, D), (B, Hk, S, D), (B, Hk, S, Dv) → (B, H, n, Dv)  # fmt: skip
+    """Like torch's kernel, which takes longer to begin than a few queries take."""
+    if enable_gqa:
+        group = q.shape[1] // k.shape[1]
+        k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    scores = (q[:, :, :, None] * k[:, :, None]).sum(-1) * scale
+    if attn_mask is not None:
+        scores = scores + attn_mask
+    return (scores.softmax(-1)[..., None] * v[:, :, None]).sum(-2)
 
 
 def compile_for_gpu(step: Step, slots: int) -> Step:

@@ -33,8 +33,8 @@ class Engine:
         memory_capacity: the most tokens of a translation model's source
         beams: neighbouring slots that belong to one text and share its source
         visitor: sees, and may change, every step; without one, a GPU replays CUDA graphs
-        compiled: fuse the kernels of a step with torch.compile (about a minute, once); it needs a
-            C++ compiler on a CPU, and weights that are not quantized
+        compiled: fuse the kernels of a step with torch.compile (about a minute, once); a CPU
+            needs a C++ compiler
         kept: the engine is used for further calls, so it does not shrink at the end of one
         prefixes: prompts that begin like earlier ones are read from there on; not with sources
     """
@@ -75,7 +75,7 @@ class Engine:
         if captured:
             self._graphs = StepGraphs(step)
         elif compiled:
-            self._graphs = CompiledSteps(step, task)
+            self._graphs = CompiledSteps(step)
         self.shrinks = not (captured or kept or compiled)
         self._constant = compiled and captured
         self._weights = _weights_now(task, self._constant)

@@ -19,6 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from glassformer.kernels.operators import operator
+
 Method = Literal["int8", "int4"]
 METHODS: tuple[Method, ...] = get_args(Method)
 MOST_INT8 = 119  # 16 · 7 + 7: the most that two 4-bit halves hold
@@ -27,7 +29,9 @@ OUTLIER = 8  # a number so many times as large as the root mean square of its to
 MANY_ROWS = 8  # from so many on, packed weights are faster
 GROUP = 32  # numbers of a row that share a scale and an offset of int4
 SPREADS = (1.0, 0.95, 0.9, 0.85, 0.8)  # parts of a group's range that are tried
-TRIED = (1, 512, 512)  # rows, inputs and outputs of the product that is measured
+# Rows, inputs and outputs of the product that is measured: at 512 by 512, the time of a call still
+# hides that `plain` is ten times slower for the sizes of real models.
+TRIED = (1, 1024, 2048)
 
 Product: TypeAlias = Callable[[Tensor, Tensor | None], Tensor]  # (n, in), bias → (n, out)
 # Q (out, in), and the scales: int8 (out, 1), int4 (out, groups, 2) with the offsets
@@ -71,7 +75,7 @@ def integer(values: Tensor, scale: Tensor) -> Product:
     most = torch.tensor(float(MOST_INPUT))
     least = torch.tensor(MOST_INPUT / OUTLIER * math.sqrt(values.shape[1]))
 
-    def scaled_sums(q: Tensor) -> Tensor:
+    def products(q: Tensor) -> Tensor:
         if packed is None or len(q) < MANY_ROWS:
             return torch._int_mm(q, transposed) * factor
         return packed(q)
@@ -80,19 +84,42 @@ def integer(values: Tensor, scale: Tensor) -> Product:
         x = x.float()
         largest = x.abs().amax(1, keepdim=True)  # 0: what is computed from 0 / 0 is multiplied by 0
         scaled = x * (most / largest)
-        high = scaled.round()
-        coarse = torch.lt(torch.linalg.vector_norm(scaled, 2, 1), least).nonzero()
-        if not len(coarse):
-            y = scaled_sums(high.to(torch.int8))
+        high = scaled.round().to(torch.int8)
+        coarse = torch.lt(torch.linalg.vector_norm(scaled, 2, 1), least)
+        if torch.compiler.is_compiling():
+            y = int8_products(scaled, high, coarse, transposed, factor)
         else:
-            coarse = coarse[:, 0]
-            low = (scaled[coarse] - high[coarse]).mul_(128).round_()
-            both = scaled_sums(torch.cat([high, low]).to(torch.int8))
-            y = both[: len(x)].index_add(0, coarse, both[len(x) :], alpha=1 / 128)
+            y = _with_low(scaled, high, coarse, products)
         y.mul_(largest)
         return y if bias is None else y.add_(bias)
 
     return multiply
+
+
+def _with_low(
+    scaled: Tensor, high: Tensor, coarse: Tensor, products: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """The products of `high`, and where it is too coarse, also those of `low`."""
+    if not any(coarse.tolist()):
+        return products(high)
+    rows = coarse.nonzero()[:, 0]
+    low = (scaled[rows] - high[rows]).mul_(128).round_().to(torch.int8)
+    both = products(torch.cat([high, low]))
+    return both[: len(high)].index_add(0, rows, both[len(high) :], alpha=1 / 128)
+
+
+def _empty_products(
+    scaled: Tensor, high: Tensor, coarse: Tensor, transposed: Tensor, factor: Tensor
+) -> Tensor:
+    return scaled.new_empty(len(scaled), len(factor))
+
+
+@operator("glassformer::int8_products", _empty_products, device="cpu")
+def int8_products(
+    scaled: Tensor, high: Tensor, coarse: Tensor, transposed: Tensor, factor: Tensor
+) -> Tensor:
+    """For compiled models, where the branch of `_with_low` would end the graph."""
+    return _with_low(scaled, high, coarse, lambda q: torch._int_mm(q, transposed) * factor)
 
 
 def _packed(values: Tensor, factor: Tensor) -> Callable[[Tensor], Tensor]:

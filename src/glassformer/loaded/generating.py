@@ -68,7 +68,7 @@ class GeneratingModel(AdaptedModel, ABC):
             tokens: the most tokens of a text, the prompt included
             source_tokens: the most tokens of a source, for translation models
             compiled: fuse the kernels with torch.compile, which takes a minute; a CPU needs a
-                C++ compiler for it, and weights that are not quantized
+                C++ compiler for it
 
         Examples:
             >>> engine = decoder.engine(2, 16)
