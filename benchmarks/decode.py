@@ -2,7 +2,7 @@
 
     python benchmarks/decode.py                 GPT-2 with one text, 16 translations at once
     python benchmarks/decode.py --only gpt      one of gpt, pairs, growth
-    python benchmarks/decode.py --compiled      GPT-2 with compiled steps, too
+    python benchmarks/decode.py --compiled      with compiled steps, too (not with beams)
     python benchmarks/decode.py --draft MODEL   with and without guesses by prompt lookup
     python benchmarks/decode.py --tiny          small sizes, to check that it runs
     python benchmarks/decode.py --shared        one thread, by processor time: on a machine that
@@ -78,7 +78,7 @@ def gpt_ways(folder: Path, new: int, compiled: bool) -> dict[str, Way]:
     ways: dict[str, Way] = {}
     for name, model in our_models(folder).items():
         engines = {"glassformer": None}
-        if compiled and name == "float32":
+        if compiled:
             engines["compiled"] = model.engine(1, len(prompt) + new, compiled=True)
         for title, engine in engines.items():
             ways[f"{title} {name}"] = lambda model=model, engine=engine: len(
@@ -138,7 +138,9 @@ def gpu_ways(folder: Path, texts: int, new: int = 256) -> dict[str, Way]:
     return ways
 
 
-def pair_ways(folder: Path, beams: int, new: int = 24, length: int = 20) -> dict[str, Way]:
+def pair_ways(
+    folder: Path, beams: int, compiled: bool = False, new: int = 24, length: int = 20
+) -> dict[str, Way]:
     vocab = json.loads((folder / "config.json").read_text())["vocab_size"]
     sources = [[2 + (7 * i + 31 * j) % (vocab - 4) for j in range(length)] for i in range(16)]
     sources = [[*each[:-1], 0] for each in sources]
@@ -148,6 +150,11 @@ def pair_ways(folder: Path, beams: int, new: int = 24, length: int = 20) -> dict
         ways[f"glassformer {name}"] = lambda model=model: len(
             model.generate(sources, batch_size=16 * beams, **search)
         )
+        if compiled and beams == 1:
+            engine = model.engine(16, new + 1, source_tokens=length, compiled=True)
+            ways[f"compiled {name}"] = lambda model=model, engine=engine: len(
+                model.generate(sources, engine=engine, **search)
+            )
     peer = transformers.MarianMTModel.from_pretrained(folder).eval()
     ids = torch.tensor(sources)
 
@@ -309,7 +316,7 @@ def main() -> None:
             for beams in (1, 4):
                 gc.collect()
                 title = f"encoder-decoder, 16 sentences of 20 tokens, 24 new, {beams} beam(s)"
-                race(title, pair_ways(pair, beams), "sentences", asked.rounds, clock)
+                race(title, pair_ways(pair, beams, asked.compiled), "sentences", asked.rounds, clock)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def integer(values: Tensor, scale: Tensor) -> Product:
         high = scaled.round().to(torch.int8)
         coarse = torch.lt(torch.linalg.vector_norm(scaled, 2, 1), least)
         if torch.compiler.is_compiling():
-            y = int8_products(scaled, high, coarse, transposed, factor)
+            y = int8_sums(scaled, high, coarse, transposed) * factor
         else:
             y = _with_low(scaled, high, coarse, products)
         y.mul_(largest)
@@ -108,18 +108,14 @@ def _with_low(
     return both[: len(high)].index_add(0, rows, both[len(high) :], alpha=1 / 128)
 
 
-def _empty_products(
-    scaled: Tensor, high: Tensor, coarse: Tensor, transposed: Tensor, factor: Tensor
-) -> Tensor:
-    return scaled.new_empty(len(scaled), len(factor))
+def _empty_sums(scaled: Tensor, high: Tensor, coarse: Tensor, transposed: Tensor) -> Tensor:
+    return scaled.new_empty(len(scaled), transposed.shape[1])
 
 
-@operator("glassformer::int8_products", _empty_products, device="cpu")
-def int8_products(
-    scaled: Tensor, high: Tensor, coarse: Tensor, transposed: Tensor, factor: Tensor
-) -> Tensor:
+@operator("glassformer::int8_sums", _empty_sums, device="cpu")
+def int8_sums(scaled: Tensor, high: Tensor, coarse: Tensor, transposed: Tensor) -> Tensor:
     """For compiled models, where the branch of `_with_low` would end the graph."""
-    return _with_low(scaled, high, coarse, lambda q: torch._int_mm(q, transposed) * factor)
+    return _with_low(scaled, high, coarse, lambda q: torch._int_mm(q, transposed).float())
 
 
 def _packed(values: Tensor, factor: Tensor) -> Callable[[Tensor], Tensor]:
