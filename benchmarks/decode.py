@@ -316,7 +316,8 @@ def main() -> None:
             for beams in (1, 4):
                 gc.collect()
                 title = f"encoder-decoder, 16 sentences of 20 tokens, 24 new, {beams} beam(s)"
-                race(title, pair_ways(pair, beams, asked.compiled), "sentences", asked.rounds, clock)
+                ways = pair_ways(pair, beams, asked.compiled)
+                race(title, ways, "sentences", asked.rounds, clock)
 
 
 if __name__ == "__main__":

@@ -89,8 +89,8 @@ def _recorded(graph: fx.GraphModule, inputs: list[Tensor]) -> Program:
 
 
 def attend_with_few_queries(
-    q: Tensor, k: Tensor, v: Tensor, *, attn_mask: Tensor | None, scale: float, enable_gqa: bool = False,
-    **_: Any,
+    q: Tensor, k: Tensor, v: Tensor, *, attn_mask: Tensor | None, scale: float,
+    enable_gqa: bool = False, **_: Any,
 ) -> Tensor:  # (B, H, n, D), (B, Hk, S, D), (B, Hk, S, Dv) → (B, H, n, Dv)  # fmt: skip
     """Like torch's kernel, which takes longer to begin than a few queries take."""
     if enable_gqa:
