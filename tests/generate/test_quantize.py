@@ -102,6 +102,16 @@ def test_packed_weights_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(packed[3], bias)
 
 
+@pytest.mark.slow
+def test_a_compiled_product_is_the_same() -> None:
+    """With and without tokens that have outliers."""
+    values, scale = round_int8(torch.randn(48, 96))
+    multiply, x = integer(values, scale), tokens(MANY_ROWS - 1, 96)
+    compiled = torch.compile(multiply, fullgraph=True, dynamic=False)
+    for row in (x, x.clamp(-2, 2)):
+        torch.testing.assert_close(compiled(row, None), multiply(row, None), rtol=1e-5, atol=1e-5)
+
+
 def test_the_kernel_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
     times = {method: measured(method) for method in METHODS}
     assert all("plain" in each for each in times.values())

@@ -87,7 +87,7 @@ def integer(values: Tensor, scale: Tensor) -> Product:
         high = scaled.round().to(torch.int8)
         coarse = torch.lt(torch.linalg.vector_norm(scaled, 2, 1), least)
         if torch.compiler.is_compiling():
-            y = int8_sums(scaled, high, coarse, transposed) * factor
+            y: Tensor = int8_sums(scaled, high, coarse, transposed) * factor
         else:
             y = _with_low(scaled, high, coarse, products)
         y.mul_(largest)
