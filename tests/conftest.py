@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -28,6 +29,8 @@ settings.register_profile("all", deadline=None, derandomize=True, database=None)
 settings.register_profile("some", settings.get_profile("all"), max_examples=20)
 settings.load_profile("all")
 sys.dont_write_bytecode = False
+# A shell starts background jobs with Ctrl-C ignored, and what the tests start would inherit it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:
