@@ -22,6 +22,7 @@ import torch
 from glassformer.data.batches import PackedRows
 from glassformer.distributed import DistributedContext, join
 from glassformer.fields import TrainConfig
+from glassformer.kernels.compiler import compile_for_training
 from glassformer.tasks import build_task
 from glassformer.train.loop import Step, fit, losses_of
 from glassformer.train.parallel.mode import Mode
@@ -48,7 +49,7 @@ def training(
     if compiled and mode == "sharded":
         compile_blocks(state.task)
     elif compiled:
-        losses = torch.compile(losses, fullgraph=True, dynamic=False)
+        losses = compile_for_training(losses)
     return fit(state, rows, world, losses)
 
 

@@ -29,6 +29,7 @@ from glassformer.data.special_tokens import SpecialTokenTemplate
 from glassformer.data.store import Meta, Store, Writer
 from glassformer.distributed import DistributedContext
 from glassformer.fields import TrainConfig
+from glassformer.kernels.compiler import compile_for_training
 from glassformer.objectives.causal_lm import CausalLMDataset
 from glassformer.objectives.masked_lm import MaskedLMDataset
 from glassformer.objectives.translation import TranslationDataset
@@ -149,7 +150,7 @@ def ours(work: Work, device: str, steps: int, folder: Path) -> tuple[float, dict
     rows = PackedRows(objective_of(work, store_of(work, folder)), budget=work.tokens, fixed=True)
     losses = losses_of(state.task)
     if train.compile:
-        losses = torch.compile(losses, fullgraph=True, dynamic=False)
+        losses = compile_for_training(losses)
     loop = fit(state, rows, DistributedContext(0, 1, torch.device(device)), losses)
     begin = time.perf_counter()
     for _ in range(3):

@@ -20,6 +20,7 @@ program, nothing is added atomically, and the same input gives the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -38,7 +39,7 @@ LOG2E = tl.constexpr(1.4426950408889634)  # 2^x is an instruction, e^x is not
 # A row may have any number of tokens: no kernel is recompiled for another number.
 _kernel = triton.jit(
     do_not_specialize=["N", "M"],
-    do_not_specialize_on_alignment=["LOW", "HIGH", "LSE", "DELTA"],
+    do_not_specialize_on_alignment=["LOW", "HIGH", "LSE", "DELTA", "SUMS"],
 )
 
 
@@ -67,7 +68,10 @@ def _attention(
     q: Tensor, k: Tensor, v: Tensor, spans: Tensor, seen_by: Tensor | None, scale: float
 ) -> tuple[Tensor, Tensor]:
     """Also returns log₂ of the sum of each query's exponentials, (H, N)."""
-    q, k, v = _rows(q), _rows(k), _rows(v)
+    return _mix(_rows(q), _rows(k), _rows(v), spans, scale)
+
+
+def _mix(q: Tensor, k: Tensor, v: Tensor, spans: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     mixed, lse = _empty(q), q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
     queries, keys, warps, stages = FORWARD
     _launch(
@@ -90,22 +94,32 @@ def _attention_grad(
     seen_by: Tensor,
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    grad, q, k, v = _rows(grad), _rows(q), _rows(k), _rows(v)
-    dq, dk, dv, delta = _empty(q), _empty(k), _empty(v), torch.empty_like(lse)
-    (N, H), (M, G) = q.shape[:2], k.shape[:2]
+    q, k, v = _rows(q), _rows(k), _rows(v)
+    grads = _empty(q), _empty(k), _empty(v)
+    _backward((q, k, v), grads, grad, mixed, lse, spans, seen_by, scale)
+    return grads
+
+
+def _backward(
+    qkv: Sequence[Tensor], grads: Sequence[Tensor], grad: Tensor, mixed: Tensor, lse: Tensor,
+    spans: Tensor, seen_by: Tensor, scale: float, sums: Sequence[Tensor] | None = None,
+) -> None:  # fmt: skip
+    """Writes the gradients of q, k and v, and the sums of each of their blocks of rows."""
+    (q, k, v), (dq, dk, dv), grad = qkv, grads, _rows(grad)
+    delta, (N, H), (M, G) = torch.empty_like(lse), q.shape[:2], k.shape[:2]
+    dq_sums, dkv_sums = (lse, lse) if sums is None else sums  # some address
     queries, keys, warps, stages = BACKWARD_QUERIES
     _launch(
         _backward_queries, (H, triton.cdiv(N, queries)),
-        (q, k, v, mixed, grad, dq), (lse, delta, *spans, scale, N),
-        BM=queries, BN=keys, num_warps=warps, num_stages=stages,
+        (q, k, v, mixed, grad, dq), (lse, delta, dq_sums, *spans, scale, N),
+        BM=queries, BN=keys, SUMMED=sums is not None, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     queries, keys, warps, stages = BACKWARD_KEYS
     _launch(
         _backward_keys, (G, triton.cdiv(M, keys)),
-        (q, k, v, grad, dk, dv), (lse, delta, *seen_by, scale, N, M),
-        BM=queries, BN=keys, num_warps=warps, num_stages=stages,
+        (q, k, v, grad, dk, dv), (lse, delta, dkv_sums, *seen_by, scale, N, M),
+        BM=queries, BN=keys, SUMMED=sums is not None, num_warps=warps, num_stages=stages,
     )  # fmt: skip
-    return dq, dk, dv
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -121,6 +135,67 @@ def _differentiate(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ..
 
 
 torch.library.register_autograd("glassformer::span_attention", _differentiate, setup_context=_save)
+
+
+def _fake_joint(qkv: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    N, _, H, D = qkv.shape
+    return qkv.new_empty((N, H, D)), qkv.new_empty((H, N), dtype=torch.float32)
+
+
+@operator("glassformer::joint_attention", _fake_joint)
+def _joint_attention(
+    qkv: Tensor, bias: Tensor | None, spans: Tensor, seen_by: Tensor | None, scale: float
+) -> tuple[Tensor, Tensor]:
+    """The same for queries, keys and values of one product: (N, 3, H, D).
+
+    `bias` has been added to the product. It gets its gradient here, where that of the product is
+    computed, so that nothing is read again for it.
+    """
+    return _mix(*qkv.unbind(1), spans, scale)
+
+
+def _fake_joint_grad(_: Tensor, qkv: Tensor, *__: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return qkv.new_empty(qkv.shape), *_empty_sums(qkv)
+
+
+@operator("glassformer::joint_attention_grad", _fake_joint_grad)
+def _joint_grad(
+    grad: Tensor, qkv: Tensor, mixed: Tensor, lse: Tensor, spans: Tensor, seen_by: Tensor,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    dqkv, sums = qkv.new_empty(qkv.shape), _empty_sums(qkv)
+    pair = qkv.unbind(1), dqkv.unbind(1)
+    _backward(*pair, grad, mixed, lse, spans, seen_by, scale, sums)
+    return dqkv, *sums
+
+
+def _empty_sums(qkv: Tensor) -> tuple[Tensor, Tensor]:
+    """Of dq, and of dk and dv, over each block of rows."""
+    N, _, H, D = qkv.shape
+    queries, keys = -(-N // BACKWARD_QUERIES[0]), -(-N // BACKWARD_KEYS[1])
+    shapes = (queries, 1, H, D), (keys, 2, H, D)
+    first, second = (qkv.new_empty(shape, dtype=torch.float32) for shape in shapes)
+    return first, second
+
+
+def _save_joint(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    qkv, bias, spans, seen_by, ctx.scale = inputs
+    ctx.set_materialize_grads(False)
+    ctx.dtype = None if bias is None else bias.dtype
+    ctx.save_for_backward(qkv, *output, spans, seen_by)
+
+
+def _differentiate_joint(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    dqkv, *sums = _joint_grad(grad, *ctx.saved_tensors, ctx.scale)
+    dbias = None
+    if ctx.dtype is not None:
+        dbias = torch.cat([each.sum(0) for each in sums]).flatten().to(ctx.dtype)
+    return dqkv, dbias, None, None, None
+
+
+torch.library.register_autograd(
+    "glassformer::joint_attention", _differentiate_joint, setup_context=_save_joint
+)
 
 
 def _rows(x: Tensor) -> Tensor:
@@ -159,6 +234,13 @@ def store(X, x, row, count, stride, D: tl.constexpr, BD: tl.constexpr):
     d = tl.arange(0, BD)
     mask = (row < count)[:, None] & (d < D)[None, :]
     tl.store(X + row.to(tl.int64)[:, None] * stride + d[None, :], x.to(X.dtype.element_ty), mask)
+
+
+@triton.jit
+def store_sum(X, x, row, heads, D: tl.constexpr, BD: tl.constexpr):
+    """The sum over the rows of x, as one row of (rows, heads, D)."""
+    d = tl.arange(0, BD)
+    tl.store(X + row.to(tl.int64) * heads * D + d, tl.sum(x, 0), mask=d < D)
 
 
 @_kernel
@@ -212,8 +294,8 @@ def mix(
 @_kernel
 def _backward_queries(
     Q, K, V, OUT, dO, dQ, qn, qh, kn, kh, vn, vh, on, oh, gn, gh, dqn, dqh,
-    LSE, DELTA, LOW, HIGH, scale, N, group,
-    D: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    LSE, DELTA, SUMS, LOW, HIGH, scale, N, group,
+    D: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, SUMMED: tl.constexpr,
 ):  # fmt: skip
     """dq of one head of one block of queries; and Σ_d dO · O, which the keys need as well."""
     head, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * BM
@@ -240,13 +322,15 @@ def _backward_queries(
         dscores = weights * (tl.dot(do, tl.trans(v)) - delta[:, None])
         dq = tl.dot(dscores.to(k.dtype), k, dq)
     store(dQ + head * dqh, dq * scale, row, N, dqn, D, BD)
+    if SUMMED:
+        store_sum(SUMS + head * D, dq * scale, tl.program_id(1), tl.num_programs(0), D, BD)
 
 
 @_kernel
 def _backward_keys(
     Q, K, V, dO, dK, dV, qn, qh, kn, kh, vn, vh, gn, gh, dkn, dkh, dvn, dvh,
-    LSE, DELTA, LOW, HIGH, scale, N, M, group,
-    D: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    LSE, DELTA, SUMS, LOW, HIGH, scale, N, M, group,
+    D: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, SUMMED: tl.constexpr,
 ):  # fmt: skip
     """dk and dv of one head of one block of keys, over all query heads that share it."""
     head, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * BN
@@ -274,3 +358,7 @@ def _backward_keys(
             dk = tl.dot(dscores.to(q.dtype), q, dk)
     store(dK + head * dkh, dk * scale, column, M, dkn, D, BD)
     store(dV + head * dvh, dv, column, M, dvn, D, BD)
+    if SUMMED:
+        heads = tl.num_programs(0)
+        store_sum(SUMS + head * D, dk * scale, 2 * tl.program_id(1), heads, D, BD)
+        store_sum(SUMS + head * D, dv, 2 * tl.program_id(1) + 1, heads, D, BD)

@@ -41,9 +41,10 @@ class Embedding(nn.Module):
         x = self.token(batch.tokens)
         x = ctx.see(self, "tokens", x if self.scale is None else x * self.scale)
         if self.segment is not None:
-            segments = batch.segments
-            segments = torch.zeros_like(batch.tokens) if segments is None else segments
-            x = x + ctx.see(self, "segments", self.segment(segments))
+            # A look-up of one row for all tokens would have a slow gradient on a GPU.
+            first = self.segment.weight[:1].expand_as(x)
+            segments = first if batch.segments is None else self.segment(batch.segments)
+            x = x + ctx.see(self, "segments", segments)
         if self.position is not None:
             x = x + ctx.see(self, "positions", self.position(positions + self.offset))
         if self.wave is not None:

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from glassformer.checkpoint import model_card, save_task
 from glassformer.errors import CheckpointError, counted
 from glassformer.fields import TrainConfig
+from glassformer.kernels.compiler import compile_for_training
 from glassformer.model.block import Block
 from glassformer.precision import dtype_name
 from glassformer.recipe.paths import map_paths, without_folders
@@ -49,10 +50,8 @@ def resume(trainer: Trainer, train: TrainConfig, log: Callable[[str], None]) -> 
     if train.compile and state.weights.outline is not None:
         compile_blocks(state.task)
     elif train.compile:
-        settings = {"fullgraph": True, "dynamic": False}
-        losses = trainer.losses or losses_of(state.task)
-        trainer.losses = torch.compile(losses, **settings)  # type: ignore[call-overload]
-        trainer.call = torch.compile(state.task, **settings)  # type: ignore[call-overload]
+        trainer.losses = compile_for_training(trainer.losses or losses_of(state.task))
+        trainer.call = torch.compile(state.task, fullgraph=True, dynamic=False)
     if train.activation_checkpointing:
         checkpoint_activations(state.task)
 
@@ -82,8 +81,7 @@ def compile_blocks(task: Task) -> None:
     """Of a sharded model each block is compiled: its weights are gathered between the blocks."""
     for module in task.modules():
         if isinstance(module, Block):
-            forward = torch.compile(module.forward, fullgraph=True, dynamic=False)
-            module.forward = forward  # type: ignore[method-assign]
+            module.forward = compile_for_training(module.forward)  # type: ignore[method-assign]
 
 
 def finish(trainer: Trainer, recipe: Recipe) -> dict[str, Any]:

@@ -1,0 +1,95 @@
+"""How models are compiled for training.
+
+Torch's compiler takes our kernels as they are. Before it does, their inputs are changed:
+
+    GELU(x Wᵀ + b)                    the bias is added by the kernel of GELU
+    attention(x Wqᵀ, x Wkᵀ, x Wvᵀ)    one product makes queries, keys and values
+    cross-entropy(x Wᵀ + b)           the vocabulary is padded to a size that products are fast for
+
+In the backward pass the first two have the biases' gradients almost for free; the gradient of the
+second's x is one product instead of the sum of three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, fx
+from torch.nn import functional as F
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+ALIGNED = 64  # sizes that are a multiple of this have fast products
+
+
+def compile_for_training(function: Function) -> Function:
+    """Compile a function of static shapes as a whole."""
+    compiled: Function = torch.compile(function, fullgraph=True, dynamic=False, backend=_training)
+    return compiled
+
+
+def _training(graph: fx.GraphModule, inputs: list[Tensor]) -> Callable[..., object]:
+    for node in graph.graph.nodes:
+        name = str(node.target)
+        if name.startswith("glassformer.gelu"):
+            _move_bias(node)
+        elif name.startswith("glassformer.span_attention"):
+            _join_products(node)
+        elif name.startswith("glassformer.cross_entropy"):
+            _pad_vocabulary(node)
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    compiled: Callable[..., object] = torch._dynamo.lookup_backend("inductor")(graph, inputs)
+    return compiled
+
+
+def _move_bias(gelu: fx.Node) -> None:
+    product, _, tanh = gelu.args
+    if _is_product(product):
+        x, weight, bias = product.args
+        product.args, gelu.args = (x, weight), (product, bias, tanh)
+
+
+def _join_products(attention: fx.Node) -> None:
+    *heads, spans, seen_by, scale = attention.args
+    products = [each.args[0] for each in heads if _is(each, "unflatten")]
+    if len(products) < 3 or not all(map(_is_product, products)):
+        return
+    inputs, weights, biases = zip(*(product.args for product in products), strict=True)
+    shapes = {each.meta["example_value"].shape for each in heads}
+    if len(set(inputs)) > 1 or len(shapes) > 1 or len({bias is None for bias in biases}) > 1:
+        return
+    graph, (_, H, D) = attention.graph, shapes.pop()
+    with graph.inserting_before(attention):
+        weight = graph.call_function(torch.cat, (weights,))
+        bias = None if biases[0] is None else graph.call_function(torch.cat, (biases,))
+        fixed = None if bias is None else graph.call_method("detach", (bias,))
+        qkv = graph.call_function(F.linear, (inputs[0], weight, fixed))
+        qkv = graph.call_method("unflatten", (qkv, -1, (3, H, D)))
+    attention.target = torch.ops.glassformer.joint_attention
+    attention.args = (qkv, bias, spans, seen_by, scale)
+
+
+def _pad_vocabulary(cross_entropy: fx.Node) -> None:
+    logits, *_, classes = cross_entropy.args
+    missing = -classes % ALIGNED
+    if not missing or not _is_product(logits):
+        return
+    x, weight, bias = logits.args
+    graph = cross_entropy.graph
+    with graph.inserting_before(logits):
+        weight = graph.call_function(F.pad, (weight, (0, 0, 0, missing)))
+        bias = None if bias is None else graph.call_function(F.pad, (bias, (0, missing)))
+    logits.args = (x, weight, bias)
+
+
+def _is_product(node: Any) -> bool:
+    """Whether it is x Wᵀ + b, and only one operation reads it."""
+    linear = isinstance(node, fx.Node) and node.target is F.linear and len(node.args) == 3
+    return linear and len(node.users) == 1
+
+
+def _is(node: fx.Node, method: str) -> bool:
+    return node.op == "call_method" and node.target == method and len(node.users) == 1
