@@ -13,21 +13,22 @@ second's x is one product instead of the sum of three.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, fx
 from torch.nn import functional as F
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+P = ParamSpec("P")
+Result = TypeVar("Result")
+Args: TypeAlias = tuple[Any, ...]  # of a node: other nodes, numbers, None
 
 ALIGNED = 64  # sizes that are a multiple of this have fast products
 
 
-def compile_for_training(function: Function) -> Function:
+def compile_for_training(function: Callable[P, Result]) -> Callable[P, Result]:
     """Compile a function of static shapes as a whole."""
-    compiled: Function = torch.compile(function, fullgraph=True, dynamic=False, backend=_training)
-    return compiled
+    return torch.compile(function, fullgraph=True, dynamic=False, backend=_training)
 
 
 def _training(graph: fx.GraphModule, inputs: list[Tensor]) -> Callable[..., object]:
@@ -46,14 +47,16 @@ def _training(graph: fx.GraphModule, inputs: list[Tensor]) -> Callable[..., obje
 
 
 def _move_bias(gelu: fx.Node) -> None:
-    product, _, tanh = gelu.args
+    args: Args = gelu.args
+    product, _, tanh = args
     if _is_product(product):
         x, weight, bias = product.args
         product.args, gelu.args = (x, weight), (product, bias, tanh)
 
 
 def _join_products(attention: fx.Node) -> None:
-    *heads, spans, seen_by, scale = attention.args
+    args: Args = attention.args
+    *heads, spans, seen_by, scale = args
     products = [each.args[0] for each in heads if _is(each, "unflatten")]
     if len(products) < 3 or not all(map(_is_product, products)):
         return
@@ -62,7 +65,7 @@ def _join_products(attention: fx.Node) -> None:
     if len(set(inputs)) > 1 or len(shapes) > 1 or len({bias is None for bias in biases}) > 1:
         return
     graph, (_, H, D) = attention.graph, shapes.pop()
-    with graph.inserting_before(attention):
+    with graph.inserting_before(attention):  # which computes the bias's gradient, not the product
         weight = graph.call_function(torch.cat, (weights,))
         bias = None if biases[0] is None else graph.call_function(torch.cat, (biases,))
         fixed = None if bias is None else graph.call_method("detach", (bias,))
@@ -73,7 +76,8 @@ def _join_products(attention: fx.Node) -> None:
 
 
 def _pad_vocabulary(cross_entropy: fx.Node) -> None:
-    logits, *_, classes = cross_entropy.args
+    args: Args = cross_entropy.args
+    logits, *_, classes = args
     missing = -classes % ALIGNED
     if not missing or not _is_product(logits):
         return

@@ -138,7 +138,7 @@ torch.library.register_autograd("glassformer::span_attention", _differentiate, s
 
 
 def _fake_joint(qkv: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-    N, _, H, D = qkv.shape
+    N, H, D = qkv.shape[0], *qkv.shape[2:]
     return qkv.new_empty((N, H, D)), qkv.new_empty((H, N), dtype=torch.float32)
 
 
@@ -151,7 +151,8 @@ def _joint_attention(
     `bias` has been added to the product. It gets its gradient here, where that of the product is
     computed, so that nothing is read again for it.
     """
-    return _mix(*qkv.unbind(1), spans, scale)
+    q, k, v = qkv.unbind(1)
+    return _mix(q, k, v, spans, scale)
 
 
 def _fake_joint_grad(_: Tensor, qkv: Tensor, *__: Any) -> tuple[Tensor, Tensor, Tensor]:
