@@ -4,7 +4,8 @@
     int4   W ≈ scale · Q + offset    Q from −8 to 7, both for each 32 numbers of a row
 
 A decoding step reads every weight once, so fewer bytes are a faster step. Several kernels compute
-such a product, and which is fast depends on the processor: they are tried once in a process.
+such a product. Ours is the fastest where it works; which of torch's is fast depends on the
+processor, so they are tried once in a process.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from glassformer.kernels import native
 from glassformer.kernels.operators import operator
 
 Method = Literal["int8", "int4"]
@@ -148,6 +150,28 @@ def _packs() -> bool:
     return bool((y == 64 * MOST_INT8 * MOST_INPUT).all())
 
 
+def native_int8(values: Tensor, scale: Tensor) -> Product:
+    """The sums of `integer`, in a program that is compiled for this processor."""
+    linear = native.quantized_linear("int8_linear")
+    if values.shape[1] % 4:
+        return integer(values, scale)
+    return _native(linear, native.packed_int8(values, scale), len(values))
+
+
+def native_int4(values: Tensor, scale: Tensor) -> Product:
+    """int4 weights and an input that is rounded as that of `integer`, in the same program."""
+    linear = native.quantized_linear("int4_linear")
+    return _native(linear, native.packed_int4(values, scale), len(values))
+
+
+def _native(linear: native.QuantizedLinear, packed: Tensor, outputs: int) -> Product:
+    def multiply(x: Tensor, bias: Tensor | None) -> Tensor:
+        bias = None if bias is None else bias.float().contiguous()
+        return linear(x.float().contiguous(), packed, outputs, bias)
+
+    return multiply
+
+
 def int4_pack(values: Tensor, scale: Tensor) -> Product:
     """torch's kernel for groups of int4 weights on x86; the input is rounded to bfloat16."""
     packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(values.int() + 8, 1)
@@ -195,15 +219,22 @@ def _dynamic(values: Tensor, scale: Tensor) -> Product:
     return multiply
 
 
+# fmt: off
 KERNELS: Mapping[Method, Mapping[str, Kernel]] = {
-    "int8": {"integer": integer, "two halves": two_halves, "plain": plain},
-    "int4": {"int4 pack": int4_pack, "dynamic int4": dynamic_int4, "plain": plain},
+    "int8": {"native": native_int8, "integer": integer, "two halves": two_halves, "plain": plain},
+    "int4": {
+        "native": native_int4, "int4 pack": int4_pack, "dynamic int4": dynamic_int4, "plain": plain,
+    },
 }
+# fmt: on
 
 
 @cache
 def fastest(method: Method) -> str:
-    """The name of the fastest kernel of this machine, measured once in a process."""
+    """The name of the fastest kernel of this machine: ours, or one that is measured once in a
+    process."""
+    if native.works():
+        return "native"
     return min(times := measured(method), key=lambda name: times[name])
 
 
@@ -216,6 +247,8 @@ def measured(method: Method) -> dict[str, float]:
         scale = scale.bfloat16()[:, :, None].expand(-1, inputs // GROUP, 2).contiguous()
     x, times = torch.ones(rows, inputs), {}
     for name, kernel in KERNELS[method].items():
+        if name == "native" and not native.works():
+            continue
         try:
             multiply = kernel(values, scale)
             multiply(x, None)
