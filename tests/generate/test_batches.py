@@ -1,6 +1,7 @@
 """What a text becomes depends on its prompt, settings and seed: on nothing beside it."""
 
 import copy
+import itertools
 import random
 from dataclasses import replace
 
@@ -80,13 +81,46 @@ def test_an_engine_that_is_kept_writes_the_same_each_time(models):
     if models.ours.task.backbone.config.family == "seq2seq":
         with pytest.raises(InputError, match="engine: source_tokens = 0: write the length"):
             models.ours.engine(3, 40)
-    with pytest.raises(InputError, match="another model or to beams"):
+    with pytest.raises(InputError, match=r"num_beams = 1, .*engine\(…, num_beams=2\)"):
         models.ours.generate(texts, engine=engine, num_beams=2)
     other = copy.deepcopy(models.ours)
+    with pytest.raises(InputError, match="belongs to another model"):
+        other.generate(texts, engine=engine)
     engine = other.engine(3, 40, source_tokens=40)
     other.double()
     with pytest.raises(InputError, match="have changed or moved in memory"):
         other.generate(texts, engine=engine)
+
+
+def test_beams_of_an_engine_that_is_kept_are_the_same(models):
+    texts = prompts(7, seed=8)
+    for settings in several(models, "beam", 2):
+        engine = models.ours.engine(3, 40, source_tokens=40, num_beams=settings["num_beams"])
+        addresses = [each.data_ptr() for each in engine.cache.tensors]
+        for part in (texts, texts[:1], texts):  # batches of 3, 3 and 1
+            expected = models.ours.generate(part, **settings)
+            same(models.ours.generate(part, engine=engine, **settings), expected)
+        assert [each.data_ptr() for each in engine.cache.tensors] == addresses
+
+
+def test_an_engine_with_beams_is_used_again_after_an_interruption(models, monkeypatch):
+    texts, settings = prompts(3, seed=9), {"num_beams": 2, "max_new_tokens": 12}
+    engine = models.ours.engine(3, 24, source_tokens=40, num_beams=2)
+    calls = itertools.count()
+
+    def interrupted(tokens):
+        if next(calls) == 6:
+            raise KeyboardInterrupt
+        return Engine.step(engine, tokens)
+
+    with monkeypatch.context() as change, pytest.raises(KeyboardInterrupt):
+        change.setattr(engine, "step", interrupted)
+        models.ours.generate(texts, engine=engine, min_new_tokens=12, **settings)
+    for part in (texts[:1], texts):
+        expected = models.ours.generate(part, **settings)
+        assert [each.ids for each in models.ours.generate(part, engine=engine, **settings)] == [
+            each.ids for each in expected
+        ]
 
 
 @pytest.mark.parametrize("kind", MAKE)

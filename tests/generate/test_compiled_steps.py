@@ -7,6 +7,7 @@ import copy
 import pytest
 import torch
 
+import glassformer as gf
 from glassformer.config import ModelConfig, TaskConfig
 from glassformer.errors import InputError
 from glassformer.generate.engine import Engine
@@ -27,8 +28,8 @@ def task() -> Task:
     return task.eval()
 
 
-def test_beams_are_not_compiled(task: Task) -> None:
-    with pytest.raises(InputError, match="compiled = True: not with beams"):
+def test_beams_of_a_single_call_are_not_compiled(task: Task) -> None:
+    with pytest.raises(InputError, match=r"compiled = True: .* model.engine\(…, num_beams=…\)"):
         Engine(task, slots=4, capacity=9, beams=2, compiled=True)
 
 
@@ -58,6 +59,24 @@ def test_the_same_as_without_compilation(task: Task, texts: int, method: Method 
         logits = [engine.step(tokens) for engine in (compiled, plain)]
         torch.testing.assert_close(*logits, rtol=0, atol=1e-3 * float(logits[1].std()))
     assert compiled.cache.counts == plain.cache.counts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [None, "int8"])
+def test_compiled_beams_are_the_same(method: Method | None) -> None:
+    model = gf.load("gf-en-ru")
+    if method is not None:
+        model = model.quantize(method)
+    texts = ["The cat sat on the mat.", "I read a book.", "It is cold.", "Where is the station?"]
+    assert model.tokenizer is not None
+    ids = model.tokenizer.ids(texts)
+    settings = {"num_beams": 3, "max_new_tokens": 20}
+    room = {"source_tokens": max(map(len, ids)), "num_beams": 3}
+    engine = model.engine(3, 21, **room, compiled=True)
+    for part in (ids, ids[:2]):
+        ours = model.generate(part, engine=engine, **settings)
+        exact = model.generate(part, **settings)
+        assert [each.ids for each in ours] == [each.ids for each in exact]
 
 
 @pytest.mark.slow

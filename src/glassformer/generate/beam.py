@@ -44,13 +44,13 @@ def beam(
     """The best texts for each prompt, the best first; all prompts at the same time.
 
     Args:
-        engine: made with `beams=num_beams`, with that many slots for each prompt
+        engine: made with `beams=num_beams`, with at least that many slots for each prompt
         sources: of a translation model, one for each prompt
         tokenizer: needed for stop strings
         watch: called after every step of the search
     """
     B, K = len(prompts), settings.num_beams
-    if (engine.slots, engine.beams) != (B * K, K):
+    if engine.slots < B * K or engine.beams != K:
         raise InputError(
             f"{B} prompts and num_beams = {K}: the engine has {engine.slots} slots for "
             f"{engine.beams} beams per text: create it with slots={B * K}, beams={K}"
@@ -65,7 +65,8 @@ def beam(
     )
     done: dict[int, list[Generation]] = {}
     while batch.active:
-        done |= {request.number: texts for request, texts in batch.advance(closed=True)}
+        finished = batch.advance(closed=engine.shrinks)
+        done |= {request.number: texts for request, texts in finished}
     return [done[text] for text in range(B)]
 
 
@@ -88,6 +89,8 @@ class BeamBatch:
         *,
         watch: Callable[[BeamStep], None] | None = None,
     ) -> None:
+        for slot in range(engine.slots):  # an earlier call may have been interrupted
+            engine.leave(slot)
         vocab, device = engine.task.backbone.config.vocab_size, engine.device
         self.engine, self.settings = engine, settings
         self.requests: dict[int, Request] = {}  # by their ids, which the state knows
@@ -131,6 +134,8 @@ class BeamBatch:
         scores = process(own, self.rows, self.steps)
         best = _best(scores, own, self.state.sums, self.settings)
         if np.isnan(best.sums).any():
+            for slot in range(self.engine.slots):
+                self.engine.wipe(slot)
             raise CheckpointError("the model computed NaN: check its weights")
         index, tokens = self.state.advance(best)
         self._step(index, tokens, closed=closed)

@@ -7,8 +7,6 @@ compiled programs on disk.
 
 from __future__ import annotations
 
-import os
-import shutil
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -19,11 +17,12 @@ from torch.nn import functional as F
 
 from glassformer.errors import InputError
 from glassformer.generate.cuda_graphs import Step, rounded_reach
+from glassformer.kernels import native
 from glassformer.model import Cache
 
 Program: TypeAlias = Callable[..., Sequence[Tensor]]
 
-COMPILERS = ("g++", "clang++", "c++", "cl")
+FEW_TOKENS = 32  # for so many, our products in float32 are faster than torch's
 # All engines of a process compile the same function: torch's limits are for one.
 LIMITS = {"recompile_limit": 1000, "accumulated_recompile_limit": 1000}
 LAST_CALL = threading.local()
@@ -38,7 +37,7 @@ class CompiledSteps:
     """
 
     def __init__(self, step: Step) -> None:
-        if not any(map(shutil.which, (os.environ.get("CXX", "c++"), *COMPILERS))):
+        if native.compiler((*native.COMPILERS, "cl")) is None:
             raise InputError(
                 "compiled = True: there is no C++ compiler: install g++, or leave it out"
             )
@@ -75,9 +74,13 @@ def _recorded(graph: fx.GraphModule, inputs: list[Tensor]) -> Program:
     for node in graph.graph.nodes:
         if node.target is F.scaled_dot_product_attention:
             node.target = attend_with_few_queries
+        elif node.target is F.linear and _has_few_tokens(node) and native.works():
+            node.target = linear_of_few_tokens
     graph.recompile()
-    # Its checks of the shapes of every input take another millisecond.
-    with torch._inductor.config.patch(size_asserts=False, alignment_asserts=False):
+    # Its checks of the shapes of every input take another millisecond, and so does Python, which
+    # would start every loop.
+    settings = {"size_asserts": False, "alignment_asserts": False, "cpp_wrapper": native.works()}
+    with torch._inductor.config.patch(settings):
         program: Program = torch._dynamo.lookup_backend("inductor")(graph, inputs)
 
     def run(*inputs: Tensor) -> Sequence[Tensor]:
@@ -86,6 +89,17 @@ def _recorded(graph: fx.GraphModule, inputs: list[Tensor]) -> Program:
         return outputs
 
     return run
+
+
+def _has_few_tokens(linear: fx.Node) -> bool:
+    nodes = (*linear.all_input_nodes[:2], linear)
+    x, weight, y = every = [node.meta["example_value"] for node in nodes]
+    plain = all(each.dtype == torch.float32 and each.device.type == "cpu" for each in every)
+    return plain and weight.is_contiguous() and x.dim() == 2 and len(y) <= FEW_TOKENS
+
+
+def linear_of_few_tokens(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    return native.float_linear()(x.contiguous(), weight, bias)
 
 
 def attend_with_few_queries(
@@ -137,5 +151,5 @@ def _row_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tenso
 
 def _stored(x: Tensor) -> Tensor:
     """The same tensor, which the compiler then writes to memory: otherwise it would compute an
-    activation anew for every number that is computed from it."""
+    activation again for every number that is computed from it."""
     return x.as_strided(x.shape, x.stride())

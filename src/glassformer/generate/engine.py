@@ -63,11 +63,15 @@ class Engine:
         )  # fmt: skip
         self.sources = [0] * (slots // beams)  # the length of each source
         self.free = set(range(slots))
-        # Beams fork and end at every step: they would need a new graph each time.
-        repeats = visitor is None and beams == 1 and self.captures
-        captured = self.device.type == "cuda" and repeats
+        # Beams of an engine for one call leave it when they end, so its shapes change.
+        on_gpu = self.device.type == "cuda"
+        repeats = visitor is None and self.captures and (beams == 1 or (kept and not on_gpu))
+        captured = on_gpu and repeats
         if compiled and not repeats:
-            raise InputError("compiled = True: not with beams or a visitor: leave it out")
+            raise InputError(
+                "compiled = True: not with a visitor, and with beams only on a CPU and in an "
+                "engine that model.engine(…, num_beams=…) creates: leave it out"
+            )
         step: Step = self._step
         if compiled and captured:
             step = compile_for_gpu(step, slots)
@@ -167,9 +171,12 @@ class Engine:
 
     def check_fits(self, task: Task, tokens: int, source: int, beams: int) -> None:
         """Raise InputError if texts of this many tokens do not fit, or the model has changed."""
-        if task is not self.task or beams > 1 or self.beams > 1:
+        if task is not self.task:
+            raise InputError("engine: it belongs to another model: create one with model.engine(…)")
+        if beams != self.beams:
             raise InputError(
-                "engine: it belongs to another model or to beams: create one with model.engine(…)"
+                f"engine: it is for num_beams = {self.beams}, and num_beams is {beams}: create one "
+                f"with model.engine(…, num_beams={beams})"
             )
         if self._weights != _weights_now(task, self._constant):
             raise InputError(

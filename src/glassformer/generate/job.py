@@ -218,7 +218,8 @@ def _samples(job: GenerationJob) -> list[Generation]:
 
 
 def _beams(job: GenerationJob) -> list[Generation]:
-    count = max(1, job.batch_size // job.settings.num_beams)
+    slots = job.batch_size if job.kept is None else job.kept.slots
+    count = max(1, slots // job.settings.num_beams)
     texts: list[Generation] = []
     for start in range(0, len(job.prompts), count):
         part = slice(start, start + count)

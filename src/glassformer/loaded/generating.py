@@ -59,14 +59,16 @@ class GeneratingModel(AdaptedModel, ABC):
         return by_adapter(job, names, self._with)
 
     def engine(
-        self, texts: int, tokens: int, *, source_tokens: int = 0, compiled: bool = False
-    ) -> Engine:
+        self, texts: int, tokens: int, *, source_tokens: int = 0, num_beams: int = 1,
+        compiled: bool = False,
+    ) -> Engine:  # fmt: skip
         """An engine for many calls of `generate`: a GPU captures the CUDA graphs of its steps once.
 
         Args:
             texts: how many are generated at once
             tokens: the most tokens of a text, the prompt included
             source_tokens: the most tokens of a source, for translation models
+            num_beams: of each text
             compiled: fuse the kernels with torch.compile, which takes a minute; a CPU needs a
                 C++ compiler for it
 
@@ -79,8 +81,8 @@ class GeneratingModel(AdaptedModel, ABC):
                 f"engine: source_tokens = {source_tokens}: write the length of the longest source"
             )
         return Engine(
-            self.task, slots=texts, capacity=tokens, memory_capacity=source_tokens,
-            compiled=compiled, kept=True,
+            self.task, slots=texts * num_beams, capacity=tokens, beams=num_beams,
+            memory_capacity=source_tokens, compiled=compiled, kept=True,
         )  # fmt: skip
 
     def stream(

@@ -154,7 +154,8 @@ class Cache:
     def select(self, index: Tensor) -> None:
         """Text i becomes what text index[i] was: beams fork, finished texts leave."""
         order = index.tolist()
-        self.keys, self.values = self._pick(self.keys, index), self._pick(self.values, index)
+        used = self.longest
+        self.keys, self.values = _pick(self.keys, index, used), _pick(self.values, index, used)
         lengths = self.lengths.index_select(0, index)
         same = len(order) == len(self.counts)  # then in place: CUDA graphs read it there
         self.lengths = self.lengths.copy_(lengths) if same else lengths
@@ -162,24 +163,12 @@ class Cache:
         sources = [i // self.beams for i in order[:: self.beams]]
         if sources != list(range(len(self.memory_keys[0]))):
             index = torch.tensor(sources, device=index.device)
-            self.memory_keys = [layer[index] for layer in self.memory_keys]
-            self.memory_values = [layer[index] for layer in self.memory_values]
+            self.memory_keys = _pick(self.memory_keys, index, self.memory_capacity)
+            self.memory_values = _pick(self.memory_values, index, self.memory_capacity)
             if self.memory is not None and self.memory.lengths:
                 counts = [self.memory.lengths[i] for i in sources]
                 longest = self.memory.longest
                 self.memory = Sequences.of(counts, device=index.device, longest=longest)
-
-    def _pick(self, layers: list[Tensor], index: Tensor) -> list[Tensor]:
-        """The rows `index` of each layer; if as many as before, in place: only those that move."""
-        if len(index) != len(layers[0]):
-            rows = [layer.new_zeros(len(index), *layer.shape[1:]) for layer in layers]
-            for new, old in zip(rows, layers, strict=True):
-                new[:, :, : self.longest] = old[index, :, : self.longest]
-            return rows
-        moved = (index != torch.arange(len(index), device=index.device)).nonzero()[:, 0]
-        for used in (layer[:, :, : self.longest] for layer in layers):
-            used.index_copy_(0, moved, used.index_select(0, index[moved]))
-        return layers
 
     @property
     def token_bytes(self) -> int:
@@ -194,3 +183,16 @@ class Cache:
     def nbytes(self) -> int:
         """The size of the whole cache, in use or not."""
         return sum(layer.nbytes for layer in self.tensors)
+
+
+def _pick(layers: list[Tensor], index: Tensor, used: int) -> list[Tensor]:
+    """The rows `index` of each layer; if as many as before, in place: only those that move."""
+    if len(index) != len(layers[0]):
+        rows = [layer.new_zeros(len(index), *layer.shape[1:]) for layer in layers]
+        for new, old in zip(rows, layers, strict=True):
+            new[:, :, :used] = old[index, :, :used]
+        return rows
+    moved = (index != torch.arange(len(index), device=index.device)).nonzero()[:, 0]
+    for part in (layer[:, :, :used] for layer in layers):
+        part.index_copy_(0, moved, part.index_select(0, index[moved]))
+    return layers
