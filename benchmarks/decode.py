@@ -2,28 +2,27 @@
 
     python benchmarks/decode.py                 GPT-2 with one text, 16 translations at once
     python benchmarks/decode.py --only gpt      one of gpt, pairs, growth
-    python benchmarks/decode.py --compiled      with compiled steps, too (not with beams)
+    python benchmarks/decode.py --compiled      with compiled steps, too
     python benchmarks/decode.py --draft MODEL   with and without guesses by prompt lookup
     python benchmarks/decode.py --tiny          small sizes, to check that it runs
     python benchmarks/decode.py --shared        one thread, by processor time: on a machine that
                                                 other programs use, too
     python benchmarks/decode.py --cuda          GPT-2 in bf16 on a GPU, one text and 64 at once
 
-Peers are transformers and (pip install ctranslate2) CTranslate2, each in its best configuration;
-every number is the best of several rounds, in turns. `growth` shows what a step costs as the cache
-grows, and that the order of the texts in a batch does not matter.
+Peers are transformers and (pip install ctranslate2) CTranslate2, each in its best configuration
+and in a process of its own; every number is the best of several rounds, in turns. `growth` shows
+what a step costs as the cache grows, and that the order of the texts in a batch does not matter.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
 import json
-import logging
 import tempfile
 import time
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ import transformers
 
 import glassformer as gf
 from glassformer.generate.engine import Engine
+from turns import Library, be_quiet
 
 STEPS = 6  # in a round
 Way = Callable[[], int]  # does the work once; returns the number of tokens or sentences
@@ -72,9 +72,12 @@ def pair_model(folder: Path, tiny: bool) -> Path:
     return folder
 
 
-def gpt_ways(folder: Path, new: int, compiled: bool) -> dict[str, Way]:
-    prompt = [(i * 37) % 50_000 for i in range(64)]
-    search = {"max_new_tokens": new, "min_new_tokens": new}
+def prompt_of(tokens: int = 64) -> list[int]:
+    return [(i * 37) % 50_000 for i in range(tokens)]
+
+
+def our_gpt(folder: Path, new: int, compiled: bool) -> dict[str, Way]:
+    prompt, search = prompt_of(), {"max_new_tokens": new, "min_new_tokens": new}
     ways: dict[str, Way] = {}
     for name, model in our_models(folder).items():
         engines = {"glassformer": None}
@@ -84,26 +87,34 @@ def gpt_ways(folder: Path, new: int, compiled: bool) -> dict[str, Way]:
             ways[f"{title} {name}"] = lambda model=model, engine=engine: len(
                 model.generate([prompt], engine=engine, **search)[0].ids
             )
+    return ways
+
+
+def transformers_gpt(folder: Path, new: int) -> dict[str, Way]:
     peer = transformers.GPT2LMHeadModel.from_pretrained(folder).eval()
-    ids = torch.tensor([prompt])
+    ids = torch.tensor([prompt_of()])
 
     def theirs() -> int:
         out = peer.generate(
             ids, attention_mask=torch.ones_like(ids), max_new_tokens=new, min_new_tokens=new,
             do_sample=False, pad_token_id=50_256,
         )  # fmt: skip
-        return int(out.shape[1]) - len(prompt)
+        return int(out.shape[1] - ids.shape[1])
 
-    ways["transformers float32"] = theirs
-    words = [f"t{i}" for i in prompt]
-    for name, model_ct2 in ct2_models(folder, "Generator").items():
-        ways[f"ctranslate2 {name}"] = lambda model_ct2=model_ct2: len(
-            model_ct2.generate_batch(
+    return {"transformers float32": theirs}
+
+
+def ctranslate2_gpt(folder: Path, new: int) -> dict[str, Way]:
+    words = [f"t{i}" for i in prompt_of()]
+    return {
+        f"ctranslate2 {name}": lambda model=model: len(
+            model.generate_batch(
                 [words], max_length=new, min_length=new, beam_size=1, sampling_topk=1,
                 include_prompt_in_result=False,
             )[0].sequences_ids[0]
-        )  # fmt: skip
-    return ways
+        )
+        for name, model in ct2_models(folder, "Generator").items()
+    }  # fmt: skip
 
 
 def our_models(folder: Path) -> dict[str, gf.Model]:
@@ -138,43 +149,57 @@ def gpu_ways(folder: Path, texts: int, new: int = 256) -> dict[str, Way]:
     return ways
 
 
-def pair_ways(
-    folder: Path, beams: int, compiled: bool = False, new: int = 24, length: int = 20
-) -> dict[str, Way]:
+NEW, LENGTH = 24, 20  # tokens of a translation and of its source
+
+
+def sources_of(folder: Path) -> list[list[int]]:
     vocab = json.loads((folder / "config.json").read_text())["vocab_size"]
-    sources = [[2 + (7 * i + 31 * j) % (vocab - 4) for j in range(length)] for i in range(16)]
-    sources = [[*each[:-1], 0] for each in sources]
-    search = {"num_beams": beams, "max_new_tokens": new, "min_new_tokens": new}
+    rows = [[2 + (7 * i + 31 * j) % (vocab - 4) for j in range(LENGTH)] for i in range(16)]
+    return [[*row[:-1], 0] for row in rows]
+
+
+def our_pairs(folder: Path, beams: int, compiled: bool) -> dict[str, Way]:
+    sources = sources_of(folder)
+    search = {"num_beams": beams, "max_new_tokens": NEW, "min_new_tokens": NEW}
     ways: dict[str, Way] = {}
     for name, model in our_models(folder).items():
         ways[f"glassformer {name}"] = lambda model=model: len(
             model.generate(sources, batch_size=16 * beams, **search)
         )
-        if compiled and beams == 1:
-            engine = model.engine(16, new + 1, source_tokens=length, compiled=True)
+        if compiled:
+            room = {"source_tokens": LENGTH, "num_beams": beams}
+            engine = model.engine(16, NEW + 1, **room, compiled=True)
             ways[f"compiled {name}"] = lambda model=model, engine=engine: len(
                 model.generate(sources, engine=engine, **search)
             )
+    return ways
+
+
+def transformers_pairs(folder: Path, beams: int) -> dict[str, Way]:
     peer = transformers.MarianMTModel.from_pretrained(folder).eval()
-    ids = torch.tensor(sources)
+    ids = torch.tensor(sources_of(folder))
 
     def theirs() -> int:
         out = peer.generate(
             ids, attention_mask=torch.ones_like(ids), early_stopping=False, bad_words_ids=None,
-            **search,
+            num_beams=beams, max_new_tokens=NEW, min_new_tokens=NEW,
         )  # fmt: skip
         return len(out)
 
-    ways["transformers float32"] = theirs
-    words = [[f"t{i}" for i in each] for each in sources]
-    for name, model_ct2 in ct2_models(folder, "Translator").items():
-        ways[f"ctranslate2 {name}"] = lambda model_ct2=model_ct2: len(
-            model_ct2.translate_batch(
-                words, beam_size=beams, max_decoding_length=new, min_decoding_length=new,
+    return {"transformers float32": theirs}
+
+
+def ctranslate2_pairs(folder: Path, beams: int) -> dict[str, Way]:
+    words = [[f"t{i}" for i in row] for row in sources_of(folder)]
+    return {
+        f"ctranslate2 {name}": lambda model=model: len(
+            model.translate_batch(
+                words, beam_size=beams, max_decoding_length=NEW, min_decoding_length=NEW,
                 max_batch_size=16,
             )
-        )  # fmt: skip
-    return ways
+        )
+        for name, model in ct2_models(folder, "Translator").items()
+    }  # fmt: skip
 
 
 REPEATING = (
@@ -190,7 +215,8 @@ PLAIN = {
 }
 
 
-def draft_ways(model: gf.Model, prompt: str, new: int) -> dict[str, Way]:
+def draft_ways(name: str, prompt: str, new: int) -> dict[str, Way]:
+    model = gf.load(name)
     search = {"max_new_tokens": new, "min_new_tokens": new}
     return {
         name: lambda draft=draft: len(model.generate(prompt, draft=draft, **search)[0].ids)
@@ -217,16 +243,18 @@ def ct2_models(folder: Path, kind: str) -> dict[str, Any]:
 
 
 def race(
-    title: str, ways: dict[str, Way], unit: str, rounds: int,
-    clock: Callable[[], float] = time.perf_counter,
+    title: str, builds: Sequence[Callable[[], dict[str, Way]]], unit: str, rounds: int,
+    shared: bool = False,
 ) -> None:  # fmt: skip
-    best = dict.fromkeys(ways, 0.0)
-    for number in range(rounds + 1):
-        for name, way in ways.items():
-            begin = clock()
-            count = way()
-            if number:  # the first round warms up
-                best[name] = max(best[name], count / (clock() - begin))
+    with ExitStack() as stack:
+        libraries = [stack.enter_context(Library(build, shared=shared)) for build in builds]
+        ways = [(library, name) for library in libraries for name in library.names]
+        best = {name: 0.0 for _, name in ways}
+        for number in range(rounds + 1):
+            for library, name in ways:
+                count, seconds = library.run(name)
+                if number:  # the first round warms up
+                    best[name] = max(best[name], count / seconds)
     print(f"\n{title}, {unit} per second (best of {rounds})")
     for name, speed in best.items():
         kind = name.split()[-1]
@@ -283,41 +311,42 @@ def main() -> None:
     parser.add_argument("--compiled", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
-    warnings.simplefilter("ignore")
-    logging.disable(logging.WARNING)
-    transformers.utils.logging.disable_progress_bar()
+    be_quiet()
     torch.manual_seed(0)
-    clock = time.process_time if asked.shared else time.perf_counter
-    if asked.shared:
-        torch.set_num_threads(1)
+    rounds, shared, compiled = asked.rounds, asked.shared, asked.compiled
     new = 16 if asked.tiny else 64
     if asked.draft is not None:
-        model = gf.load(asked.draft)
         for name, prompt in {"that repeats itself": REPEATING, **PLAIN}.items():
-            ways = draft_ways(model, prompt, new)
-            race(f"{asked.draft}: a text {name}", ways, "tokens", asked.rounds, clock)
+            ways = partial(draft_ways, asked.draft, prompt, new)
+            race(f"{asked.draft}: a text {name}", [ways], "tokens", rounds, shared)
         return
     with tempfile.TemporaryDirectory() as home:
         if asked.cuda:
             gpt = gpt_model(Path(home) / "gpt", asked.tiny)
             for texts in (1, 64):
-                race(f"GPT-2 in bf16, {texts} at once", gpu_ways(gpt, texts), "tokens", 3)
+                ways = partial(gpu_ways, gpt, texts)
+                race(f"GPT-2 in bf16, {texts} at once", [ways], "tokens", 3)
             return
         if asked.only in (None, "gpt", "growth"):
             gpt = gpt_model(Path(home) / "gpt", asked.tiny)
             if asked.only != "growth":
-                ways = gpt_ways(gpt, new, asked.compiled)
-                race(f"GPT-2, one text, {new} new tokens", ways, "tokens", asked.rounds, clock)
-                del ways
+                libraries = [
+                    partial(our_gpt, gpt, new, compiled), partial(transformers_gpt, gpt, new),
+                    partial(ctranslate2_gpt, gpt, new),
+                ]  # fmt: skip
+                race(f"GPT-2, one text, {new} new tokens", libraries, "tokens", rounds, shared)
             if asked.only != "gpt":
-                growth(gpt, asked.rounds)
+                growth(gpt, rounds)
         if asked.only in (None, "pairs"):
             pair = pair_model(Path(home) / "pair", asked.tiny)
             for beams in (1, 4):
-                gc.collect()
-                title = f"encoder-decoder, 16 sentences of 20 tokens, 24 new, {beams} beam(s)"
-                ways = pair_ways(pair, beams, asked.compiled)
-                race(title, ways, "sentences", asked.rounds, clock)
+                libraries = [
+                    partial(our_pairs, pair, beams, compiled),
+                    partial(transformers_pairs, pair, beams),
+                    partial(ctranslate2_pairs, pair, beams),
+                ]
+                size = f"16 sentences of {LENGTH} tokens, {NEW} new, {beams} beam(s)"
+                race(f"encoder-decoder, {size}", libraries, "sentences", rounds, shared)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@
                                                     other programs use, too
 
 Every peer reads batches of texts that are sorted by length, of the size that suits it best, and
-pools the mean of each text's last vectors; glassformer reads the texts in their order. The graph of
+pools the mean of each text's last vectors; glassformer reads the texts in their order. Each library
+has a process of its own, and they take turns. The graph of
 onnxruntime is exported by torch and fused by its own optimizer for transformers; its int8 weights
 and those of CTranslate2 are rounded by their own converters. The error is the largest
 1 − cosine to our vectors in float32.
@@ -22,9 +23,8 @@ import lzma
 import math
 import os
 import tempfile
-import time
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -40,9 +40,11 @@ from torch import Tensor, nn
 
 import glassformer as gf
 from forward import lognormal
+from turns import Library, be_quiet
 
 Texts = list[list[int]]
 Peer = Callable[[Texts], Tensor]  # the vectors of one batch
+Ways = dict[str, Callable[[], Tensor]]
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
@@ -56,7 +58,15 @@ def pooled(hidden: Tensor, mask: Tensor) -> Tensor:
     return (hidden * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
 
 
-def with_transformers(reference: nn.Module) -> Peer:
+def with_glassformer(folder: Path, dtype: str, texts: Texts) -> Ways:
+    model = gf.load(folder)
+    model = model if dtype == "float32" else model.quantize("int8")
+    return {"glassformer": lambda: model.task.vectors(texts)}
+
+
+def with_transformers(folder: Path) -> Peer:
+    reference = transformers.BertModel.from_pretrained(folder, attn_implementation="sdpa").eval()
+
     def embed(texts: Texts) -> Tensor:
         ids, mask = padded_ids(texts)
         return pooled(reference(input_ids=ids, attention_mask=mask).last_hidden_state, mask)
@@ -78,11 +88,11 @@ def with_sentence_transformers(folder: Path) -> Peer:
     return embed
 
 
-def with_onnxruntime(path: Path, threads: int) -> Peer:
+def with_onnxruntime(path: Path) -> Peer:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.intra_op_num_threads, options.inter_op_num_threads = torch.get_num_threads(), 1
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
     def embed(texts: Texts) -> Tensor:
@@ -94,9 +104,10 @@ def with_onnxruntime(path: Path, threads: int) -> Peer:
     return embed
 
 
-def with_ctranslate2(folder: Path, threads: int) -> Peer:
+def with_ctranslate2(folder: Path) -> Peer:
     import ctranslate2
 
+    threads = torch.get_num_threads()
     encoder = ctranslate2.Encoder(str(folder), device="cpu", intra_threads=threads)
 
     def embed(texts: Texts) -> Tensor:
@@ -106,19 +117,30 @@ def with_ctranslate2(folder: Path, threads: int) -> Peer:
     return embed
 
 
-def peers(folder: Path, home: Path, threads: int) -> dict[str, dict[str, Peer]]:
+def peers(folder: Path, home: Path) -> dict[str, dict[str, Callable[[], Peer]]]:
     """By dtype and name, for the BERT model in `folder`; their files are written below `home`."""
     if not (folder / "tokenizer.json").is_file():
         write_tokenizer(folder)
-    reference = transformers.BertModel.from_pretrained(folder, attn_implementation="sdpa").eval()
-    by_dtype: dict[str, dict[str, Peer]] = {"float32": {}, "int8": {}}
-    by_dtype["float32"]["transformers"] = with_transformers(reference)
-    by_dtype["float32"]["sentence-transformers"] = with_sentence_transformers(folder)
+    by_dtype: dict[str, dict[str, Callable[[], Peer]]] = {"float32": {}, "int8": {}}
+    by_dtype["float32"]["transformers"] = partial(with_transformers, folder)
+    by_dtype["float32"]["sentence-transformers"] = partial(with_sentence_transformers, folder)
     for dtype, path in onnx_files(folder, home).items():
-        by_dtype[dtype]["onnxruntime"] = with_onnxruntime(path, threads)
+        by_dtype[dtype]["onnxruntime"] = partial(with_onnxruntime, path)
     for dtype, converted in ctranslate2_folders(folder, home).items():
-        by_dtype[dtype]["CTranslate2"] = with_ctranslate2(converted, threads)
+        by_dtype[dtype]["CTranslate2"] = partial(with_ctranslate2, converted)
     return by_dtype
+
+
+def batched(name: str, load: Callable[[], Peer], texts: Texts, sizes: Sequence[int]) -> Ways:
+    """A peer that reads the texts by their lengths, in batches of several sizes."""
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    ordered, peer = [texts[i] for i in order], load()
+
+    def by(size: int) -> Tensor:
+        parts = [ordered[i : i + size] for i in range(0, len(ordered), size)]
+        return torch.cat([peer(part) for part in parts])[torch.tensor(order).argsort()]
+
+    return {f"{name}, {size} a batch": partial(by, size) for size in sizes}
 
 
 class LastHidden(nn.Module):
@@ -198,35 +220,32 @@ def read_texts(path: Path | None, folder: Path, count: int) -> Texts:
     return [encoding.ids[:512] for encoding in tokenizer.encode_all(lines)]
 
 
-def race(
-    dtype: str, ours: Callable[[], Tensor], others: dict[str, Peer], texts: Texts, exact: Tensor,
-    sizes: tuple[int, ...], rounds: int, clock: Callable[[], float],
-) -> None:  # fmt: skip
+def race(dtype: str, builds: list[Callable[[], Ways]], rounds: int, shared: bool) -> None:
     """Print the best of several rounds, in turns, for each peer with its best batch size."""
-    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-    ordered = [texts[i] for i in order]
-
-    def by(peer: Peer, size: int) -> Tensor:
-        parts = [ordered[i : i + size] for i in range(0, len(ordered), size)]
-        return torch.cat([peer(part) for part in parts])[torch.tensor(order).argsort()]
-
-    calls: dict[tuple[str, int], Callable[[], Tensor]] = {("glassformer", 0): ours}
-    for name, peer in others.items():
-        calls |= {(name, n): lambda peer=peer, n=n: by(peer, n) for n in sizes}
-    best, errors = dict.fromkeys(calls, math.inf), dict.fromkeys(calls, 0.0)
-    for turn in range(rounds + 1):
-        for key, call in calls.items():
-            begin = clock()
-            vectors = call()
-            if turn > 0:  # the first round warms up
-                best[key] = min(best[key], clock() - begin)
-            cosine = torch.cosine_similarity(vectors.double(), exact.double())
-            errors[key] = float(1 - cosine.min())
-    mine = best["glassformer", 0]
-    for name in ("glassformer", *others):
-        key = min((key for key in best if key[0] == name), key=lambda key: best[key])
-        how = "" if name == "glassformer" else f"{best[key] / mine:6.2f} ×, {key[1]} a batch"
-        print(f"{dtype:9s}{name:24s}{best[key]:8.3f} s  error {errors[key]:.1e}{how}", flush=True)
+    best: dict[str, dict[str, float]] = {}
+    errors: dict[str, float] = {}
+    with ExitStack() as stack:
+        libraries = [stack.enter_context(Library(build, shared=shared)) for build in builds]
+        exact, *libraries = libraries
+        reference = exact.run("glassformer")[0].double()
+        for turn in range(rounds + 1):
+            for library in libraries:
+                for name in library.names:
+                    vectors, seconds = library.run(name)
+                    times = best.setdefault(name.split(",")[0], {})
+                    if turn > 0:  # the first round warms up
+                        times[name] = min(times.get(name, math.inf), seconds)
+                    cosine = torch.cosine_similarity(vectors.double(), reference)
+                    errors[name] = float(1 - cosine.min())
+    mine = best["glassformer"]["glassformer"]
+    for library_name, times in best.items():
+        name = min(times, key=times.__getitem__)
+        how = name.removeprefix(library_name)
+        ratio = "" if not how else f"{times[name] / mine:6.2f} ×{how}"
+        print(
+            f"{dtype:9s}{library_name:24s}{times[name]:8.3f} s  error {errors[name]:.1e}{ratio}",
+            flush=True,
+        )
 
 
 @torch.no_grad()
@@ -240,23 +259,18 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--shared", action="store_true")
     asked = parser.parse_args()
-    warnings.simplefilter("ignore")  # those of the exporters
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    if asked.shared:
-        torch.set_num_threads(1)
-    clock = time.process_time if asked.shared else time.perf_counter
+    be_quiet()
     with tempfile.TemporaryDirectory() as home:
         folder = asked.model or random_bert(Path(home) / "bert", asked.tiny)
         texts = read_texts(asked.file, folder, 4 if asked.tiny else asked.texts)
-        count, threads = sum(map(len, texts)), torch.get_num_threads()
+        count, threads = sum(map(len, texts)), 1 if asked.shared else torch.get_num_threads()
         print(f"{folder.name}, {len(texts)} texts, {count} tokens, {threads} thread(s)", flush=True)
-        models = {"float32": gf.load(folder), "int8": gf.load(folder).quantize("int8")}
-        exact = models["float32"].task.vectors(texts)
         sizes, rounds = ((2,), 1) if asked.tiny else ((1, 2, 4), asked.rounds)
-        for dtype, others in peers(folder, Path(home), threads).items():
-            ours = partial(models[dtype].task.vectors, texts)
-            race(dtype, ours, others, texts, exact, sizes, rounds, clock)
+        exact = partial(with_glassformer, folder, "float32", texts)
+        for dtype, others in peers(folder, Path(home)).items():
+            builds = [exact, partial(with_glassformer, folder, dtype, texts)]
+            builds += [partial(batched, name, peer, texts, sizes) for name, peer in others.items()]
+            race(dtype, builds, rounds, asked.shared)
 
 
 if __name__ == "__main__":
