@@ -6,8 +6,9 @@ Torch's compiler takes our kernels as they are. Before it does, their inputs are
     attention(x Wqᵀ, x Wkᵀ, x Wvᵀ)    one product makes queries, keys and values
     cross-entropy(x Wᵀ + b)           the vocabulary is padded to a size that products are fast for
 
-In the backward pass the first two have the biases' gradients almost for free; the gradient of the
-second's x is one product instead of the sum of three.
+In the backward pass, the kernels of the first two also sum up the gradients of the biases, and the
+gradient of the second's x is one product instead of the sum of three. Blocks whose activations are
+computed again (`activation_checkpointing`) are compiled as they are.
 """
 
 from __future__ import annotations
@@ -40,7 +41,6 @@ def _training(graph: fx.GraphModule, inputs: list[Tensor]) -> Callable[..., obje
             _join_products(node)
         elif name.startswith("glassformer.cross_entropy"):
             _pad_vocabulary(node)
-    graph.graph.eliminate_dead_code()
     graph.recompile()
     compiled: Callable[..., object] = torch._dynamo.lookup_backend("inductor")(graph, inputs)
     return compiled
@@ -65,14 +65,17 @@ def _join_products(attention: fx.Node) -> None:
     if len(set(inputs)) > 1 or len(shapes) > 1 or len({bias is None for bias in biases}) > 1:
         return
     graph, (_, H, D) = attention.graph, shapes.pop()
-    with graph.inserting_before(attention):  # which computes the bias's gradient, not the product
+    with graph.inserting_before(attention):
         weight = graph.call_function(torch.cat, (weights,))
         bias = None if biases[0] is None else graph.call_function(torch.cat, (biases,))
+        # The attention computes the gradient of the bias, so the product does not.
         fixed = None if bias is None else graph.call_method("detach", (bias,))
         qkv = graph.call_function(F.linear, (inputs[0], weight, fixed))
         qkv = graph.call_method("unflatten", (qkv, -1, (3, H, D)))
     attention.target = torch.ops.glassformer.joint_attention
     attention.args = (qkv, bias, spans, seen_by, scale)
+    for node in dict.fromkeys((*heads, *products)):
+        graph.erase_node(node)
 
 
 def _pad_vocabulary(cross_entropy: fx.Node) -> None:

@@ -69,7 +69,7 @@ def _launch(
     x, bias, *_ = tensors
     assert x is not None  # noqa: S101
     (N, C), biased = x.shape, bias is not None
-    tensors = tuple(x if each is None else each for each in tensors)  # some address
+    tensors = tuple(x if each is None else each for each in tensors)  # not read
     if N and C:
         with torch.cuda.device(x.device):
             kernel[triton.cdiv(C, COLUMNS), blocks](

@@ -6,13 +6,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-MANY = 1024  # rows: fewer than this a compiler fuses with their neighbours
+# Rows: fewer are fused with their neighbours by a compiler; a kernel cannot have more blocks.
+FEWEST, MOST = 1024, 1 << 20
 
 
 def gelu(x: Tensor, *, tanh: bool = False) -> Tensor:
     """x · Φ(x), where Φ is the normal distribution; with `tanh`, its usual approximation."""
     half = x.dtype in (torch.bfloat16, torch.float16)
-    if torch.compiler.is_compiling() and x.is_cuda and half and x.dim() == 2 and len(x) >= MANY:
+    large = x.dim() == 2 and FEWEST <= len(x) < MOST
+    if torch.compiler.is_compiling() and x.is_cuda and half and large:
         from glassformer.kernels.fused_gelu import fused_gelu
 
         return fused_gelu(x, tanh=tanh)

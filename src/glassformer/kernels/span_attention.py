@@ -107,7 +107,7 @@ def _backward(
     """Writes the gradients of q, k and v, and the sums of each of their blocks of rows."""
     (q, k, v), (dq, dk, dv), grad = qkv, grads, _rows(grad)
     delta, (N, H), (M, G) = torch.empty_like(lse), q.shape[:2], k.shape[:2]
-    dq_sums, dkv_sums = (lse, lse) if sums is None else sums  # some address
+    dq_sums, dkv_sums = (lse, lse) if sums is None else sums  # not read
     queries, keys, warps, stages = BACKWARD_QUERIES
     _launch(
         _backward_queries, (H, triton.cdiv(N, queries)),
@@ -151,7 +151,7 @@ def _joint_attention(
     `bias` has been added to the product. It gets its gradient here, where that of the product is
     computed, so that nothing is read again for it.
     """
-    q, k, v = qkv.unbind(1)
+    q, k, v = _rows(qkv).unbind(1)
     return _mix(q, k, v, spans, scale)
 
 
@@ -165,13 +165,13 @@ def _joint_grad(
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     dqkv, sums = qkv.new_empty(qkv.shape), _empty_sums(qkv)
-    pair = qkv.unbind(1), dqkv.unbind(1)
+    pair = _rows(qkv).unbind(1), dqkv.unbind(1)
     _backward(*pair, grad, mixed, lse, spans, seen_by, scale, sums)
     return dqkv, *sums
 
 
 def _empty_sums(qkv: Tensor) -> tuple[Tensor, Tensor]:
-    """Of dq, and of dk and dv, over each block of rows."""
+    """Empty tensors for the sums of dq, and of dk and dv, over each block of rows."""
     N, _, H, D = qkv.shape
     queries, keys = -(-N // BACKWARD_QUERIES[0]), -(-N // BACKWARD_KEYS[1])
     shapes = (queries, 1, H, D), (keys, 2, H, D)
