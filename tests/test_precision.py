@@ -156,7 +156,7 @@ def test_int8_fills_blanks_as_float32_does() -> None:
     model.quantize("int8")
     for text, before in zip(texts, exact, strict=True):
         after = {each.id: each.probability for each in model.fill(text, top_k=10)[0].candidates}
-        assert max(abs(after[each.id] - each.probability) for each in before) < 0.03
+        assert max(abs(after[each.id] - each.probability) for each in before) < 0.05
         assert max(after, key=lambda i: after[i]) == before[0].id
 
 

@@ -134,7 +134,9 @@ def _program() -> Path:
     folder = Path(home, "glassformer", "products")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.stat()
-    if status.st_uid != os.getuid() or status.st_mode & 0o022:
+    with tempfile.TemporaryDirectory(dir=folder) as ours:
+        owner = Path(ours).stat().st_uid
+    if status.st_uid != owner or status.st_mode & 0o022:
         raise PermissionError(f"{folder} belongs to somebody else, or others may write to it")
     parts = (SOURCE.read_text(), torch.__version__, _instructions(), *FLAGS)
     return folder / f"{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:16]}.so"
