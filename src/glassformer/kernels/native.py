@@ -1,7 +1,8 @@
 """The products of products.cpp, compiled for this processor when they are first used.
 
-They need Linux, AVX-512 VNNI and a C++ compiler; elsewhere torch's own kernels are used. Compiling
-takes some seconds, and the program is kept on disk.
+They need Linux, a C++ compiler and a processor with instructions for dot products of bytes;
+elsewhere torch's own kernels are used. Compiling takes some seconds, and the program is kept on
+disk.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-SOURCE = Path(__file__).with_name("products.cpp")
+SOURCE, SIMD = (Path(__file__).with_name(name) for name in ("products.cpp", "simd.h"))
 COMPILERS = ("g++", "clang++", "c++")
 FLAGS = (
     "-O3", "-march=native", "-std=c++20", "-shared", "-fPIC", "-fopenmp-simd", "-fno-math-errno",
-    "-fno-trapping-math",
+    "-fno-trapping-math", "-fno-schedule-insns",
 )  # fmt: skip
-NEEDED = "avx512_vnni"
-BLOCK = 64  # outputs whose weights are stored together
+# As Linux calls the instructions: the outputs whose weights are stored together, and what is added
+# to int8 weights.
+LAYOUTS = {"avx512_vnni": (64, 128), "asimddp": (16, 0)}
 LOCK = threading.Lock()  # two threads may open models at the same time
 
 QuantizedLinear: TypeAlias = Callable[[Tensor, Tensor, int, Tensor | None], Tensor]
@@ -62,9 +64,10 @@ def float_linear() -> FloatLinear:
 
 
 def packed_int8(values: Tensor, scale: Tensor) -> Tensor:  # (out, in), (out, 1) → (blocks, bytes)
-    """In each block, four inputs of an output side by side, plus 128; then the scales."""
-    weights = _blocks((values.int() + 128).to(torch.uint8))  # (blocks, 64, in)
-    fours = weights.unflatten(2, (-1, 4)).transpose(1, 2)  # (blocks, in / 4, 64, 4)
+    """In each block, four inputs of an output side by side; then the scales."""
+    _, added = LAYOUTS[_instruction()]
+    weights = _blocks((values.int() + added).to(torch.uint8))  # (blocks, outputs, in)
+    fours = weights.unflatten(2, (-1, 4)).transpose(1, 2)  # (blocks, in / 4, outputs, 4)
     return torch.cat([fours.flatten(1), _blocks(scale).view(torch.uint8).flatten(1)], 1)
 
 
@@ -73,16 +76,17 @@ def packed_int4(values: Tensor, scale: Tensor) -> Tensor:
     same with 8 added and input i + 16 in the upper half of the byte of input i; then the scales,
     then the offsets."""
     weights = _blocks((values + 8).to(torch.uint8)).unflatten(2, (-1, 2, 4, 4))
-    lower, upper = weights.permute(3, 0, 2, 4, 1, 5)  # (blocks, groups, 4, 64, 4)
+    lower, upper = weights.permute(3, 0, 2, 4, 1, 5)  # (blocks, groups, 4, outputs, 4)
     lines = _blocks(scale.flatten(1)).unflatten(2, (-1, 2)).permute(0, 2, 3, 1)
-    numbers = lines.contiguous().view(torch.uint8)  # (blocks, groups, 2, 128)
+    numbers = lines.contiguous().view(torch.uint8)  # (blocks, groups, 2, bytes)
     halves: Tensor = lower | upper << 4
     return torch.cat([halves.flatten(2), numbers.flatten(2)], 2).flatten(1)
 
 
-def _blocks(rows: Tensor) -> Tensor:  # (out, n) → (blocks, 64, n)
-    padded: Tensor = F.pad(rows, (0, 0, 0, -len(rows) % BLOCK))
-    return padded.reshape(-1, BLOCK, rows.shape[1]).contiguous()
+def _blocks(rows: Tensor) -> Tensor:  # (out, n) → (blocks, outputs, n)
+    outputs, _ = LAYOUTS[_instruction()]
+    padded: Tensor = F.pad(rows, (0, 0, 0, -len(rows) % outputs))
+    return padded.reshape(-1, outputs, rows.shape[1]).contiguous()
 
 
 def _operator(name: str) -> Any:
@@ -99,8 +103,8 @@ def _problem() -> str | None:
 
 @cache
 def _load() -> str | None:
-    if NEEDED not in _instructions().split():
-        return f"this processor has no {NEEDED}"
+    if not _instruction():
+        return f"this processor has no {' or '.join(LAYOUTS)}"
     try:
         program = _program()
         if not program.exists():
@@ -138,7 +142,7 @@ def _program() -> Path:
         owner = Path(ours).stat().st_uid
     if status.st_uid != owner or status.st_mode & 0o022:
         raise PermissionError(f"{folder} belongs to somebody else, or others may write to it")
-    parts = (SOURCE.read_text(), torch.__version__, _instructions(), *FLAGS)
+    parts = (SOURCE.read_text(), SIMD.read_text(), torch.__version__, _instructions(), *FLAGS)
     return folder / f"{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:16]}.so"
 
 
@@ -158,10 +162,16 @@ def _compile(program: Path) -> None:
         whole.replace(program)
 
 
+def _instruction() -> str:
+    """That of LAYOUTS which this processor has, or nothing."""
+    return next((name for name in LAYOUTS if name in _instructions().split()), "")
+
+
+@cache
 def _instructions() -> str:
-    """The instruction sets of the processor, as Linux names them on x86."""
+    """The instruction sets of the processor, as Linux names them on x86 and on ARM."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return ""
-    return next((line for line in lines if line.startswith("flags")), "")
+    return next((line for line in lines if line.startswith(("flags", "Features"))), "")

@@ -1,4 +1,4 @@
-// Products of float32 tokens with the weights of a linear layer, for processors with AVX-512 VNNI.
+// Products of float32 tokens with the weights of a linear layer, in the instructions of simd.h.
 //
 // int8 and int4 weights:
 //
@@ -7,18 +7,15 @@
 // `low` is left out for tokens without outliers, whose numbers use the range of `high` well. Sums
 // of bytes are exact integers, so a token has the same output alone and in a batch.
 //
-// The weights are unsigned bytes in blocks of 64 outputs, four inputs of one output side by side:
-// one instruction multiplies 16 such fours with four inputs of a token. A block is read from its
+// The weights are bytes in blocks of 4 · LANES outputs, four inputs of one output side by side: one
+// instruction multiplies LANES such fours with four inputs of a token. A block is read from its
 // first byte to its last, for up to six vectors at a time.
 //
 // float32 weights are read as they are, four outputs at a time: faster than torch's products for
 // few tokens.
 
-#if !defined(__AVX512VNNI__) || !defined(__AVX512BW__)
-#error "this processor has no AVX-512 VNNI"
-#endif
+#include "simd.h"
 
-#include <immintrin.h>
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
@@ -26,7 +23,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -38,11 +34,10 @@ namespace {
 using torch::stable::parallel_for;
 using torch::stable::Tensor;
 
-constexpr int64_t BLOCK = 64;    // outputs that are computed together
-constexpr int VECTORS = 4;       // registers of 16 numbers for them
+constexpr int VECTORS = 4;                 // registers of weights that are read together
+constexpr int64_t BLOCK = VECTORS * LANES;  // their outputs
 constexpr int64_t TOKENS = 24;   // tokens whose sums a thread keeps
 constexpr int64_t GRAIN = 8192;  // inputs that are worth a thread
-constexpr int AHEAD = 2048;      // bytes between what is read and what is fetched from memory
 constexpr float MOST_BYTE = 127, OUTLIER = 8;
 
 // The numbers of a tensor, or a RuntimeError if it has others than expected.
@@ -113,27 +108,7 @@ Bytes rounded(const float* x, int64_t tokens, int64_t inputs, int64_t group) {
   return q;
 }
 
-__m512i four_inputs(const int8_t* x) {
-  int32_t word;
-  std::memcpy(&word, x, 4);
-  return _mm512_set1_epi32(word);
-}
-
-// As assembly, since GCC 12 copies the sums of the intrinsics from register to register.
-void add_products(__m512i& sum, __m512i weights, __m512i inputs) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(weights), "v"(inputs));
-}
-
-void add_products(__m512& sum, __m512 weights, __m512 inputs) {
-  asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(weights), "v"(inputs));
-}
-
-__m512i load_and_prefetch(const uint8_t* from) {
-  _mm_prefetch(reinterpret_cast<const char*>(from + AHEAD), _MM_HINT_T0);
-  return _mm512_loadu_si512(from);
-}
-
-// Q + 128 for each input, then the scales of the 64 outputs.
+// Q + ADDED for each input, then the scales of the block's outputs.
 struct Int8 {
   static constexpr int MOST_ROWS = 6;  // vectors that are multiplied together
   static int64_t group(int64_t inputs) { return inputs; }
@@ -142,57 +117,51 @@ struct Int8 {
   template <int ROWS>
   static void multiply(const Bytes& q, int64_t vector, const uint8_t* w, float* y) {
     const int8_t* x = q.vector(vector);
-    __m512i sums[ROWS][VECTORS];
+    Ints sums[ROWS][VECTORS];
     UNROLL for (int r = 0; r < ROWS; r++)
       UNROLL for (int v = 0; v < VECTORS; v++)
-        sums[r][v] = _mm512_set1_epi32(-128 * q.totals[vector + r]);
+        sums[r][v] = all(-ADDED * q.totals[vector + r]);
     for (int64_t i = 0; i < q.inputs; i += 4, w += 4 * BLOCK) {
-      __m512i weights[VECTORS];
-      UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load_and_prefetch(w + 64 * v);
+      Ints weights[VECTORS];
+      UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load_weights(w + 4 * LANES * v);
       UNROLL for (int r = 0; r < ROWS; r++) {
-        const __m512i inputs = four_inputs(x + r * q.inputs + i);
+        const FourInputs inputs = four_inputs(x + r * q.inputs + i);
         UNROLL for (int v = 0; v < VECTORS; v++) add_products(sums[r][v], weights[v], inputs);
       }
     }
     UNROLL for (int v = 0; v < VECTORS; v++) {
-      const __m512 scale = _mm512_loadu_ps(w + 64 * v);
+      const Floats scale = load(reinterpret_cast<const float*>(w) + LANES * v);
       UNROLL for (int r = 0; r < ROWS; r++) {
-        const __m512 sum = _mm512_cvtepi32_ps(sums[r][v]);
-        _mm512_storeu_ps(y + r * BLOCK + 16 * v, _mm512_mul_ps(sum, scale));
+        const Floats sum = as_floats(sums[r][v]);
+        store(y + r * BLOCK + LANES * v, product(sum, scale));
       }
     }
   }
 };
 
 // For each group of 32 inputs: Q + 8 in half bytes, input i beside input i + 16; then the scales
-// and the offsets of the 64 outputs in bfloat16.
+// and the offsets of the block's outputs in bfloat16.
 struct Int4 {
   static constexpr int MOST_ROWS = 4;
   static constexpr int64_t GROUP = 32;
   static int64_t group(int64_t) { return GROUP; }
   static int64_t bytes(int64_t inputs) { return inputs / GROUP * BLOCK * (GROUP / 2 + 4); }
 
-  static __m512 bfloat16(const uint8_t* from) {
-    const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
-  }
-
   template <int ROWS>
   static void multiply(const Bytes& q, int64_t vector, const uint8_t* w, float* y) {
-    const __m512i low_half = _mm512_set1_epi8(15);
-    __m512 results[ROWS][VECTORS] = {};
+    Floats results[ROWS][VECTORS] = {};
     for (int64_t g = 0; g < q.groups; g++, w += 4 * BLOCK) {
       const int8_t* x = q.vector(vector) + g * GROUP;
       const int32_t* totals = q.totals.data() + vector * q.groups + g;
-      __m512i sums[ROWS][VECTORS];
+      Ints sums[ROWS][VECTORS];
       UNROLL for (int r = 0; r < ROWS; r++)
         UNROLL for (int v = 0; v < VECTORS; v++)
-          sums[r][v] = _mm512_set1_epi32(-8 * totals[r * q.groups]);
+          sums[r][v] = all(-8 * totals[r * q.groups]);
       for (int i = 0; i < GROUP / 2; i += 4, w += 4 * BLOCK)
         UNROLL for (int v = 0; v < VECTORS; v++) {
-          const __m512i both = load_and_prefetch(w + 64 * v);
-          const __m512i first = _mm512_and_si512(both, low_half);
-          const __m512i second = _mm512_and_si512(_mm512_srli_epi16(both, 4), low_half);
+          const Ints both = load_weights(w + 4 * LANES * v);
+          const Ints first = low_halves(both);
+          const Ints second = high_halves(both);
           UNROLL for (int r = 0; r < ROWS; r++) {
             const int8_t* inputs = x + r * q.inputs + i;
             add_products(sums[r][v], first, four_inputs(inputs));
@@ -200,16 +169,17 @@ struct Int4 {
           }
         }
       UNROLL for (int v = 0; v < VECTORS; v++) {
-        const __m512 scale = bfloat16(w + 32 * v), offset = bfloat16(w + 2 * BLOCK + 32 * v);
+        const uint8_t* numbers = w + 2 * LANES * v;
+        const Floats scale = load_bfloat16(numbers), offset = load_bfloat16(numbers + 2 * BLOCK);
         UNROLL for (int r = 0; r < ROWS; r++) {
-          add_products(results[r][v], offset, _mm512_set1_ps(totals[r * q.groups]));
-          add_products(results[r][v], scale, _mm512_cvtepi32_ps(sums[r][v]));
+          add_products(results[r][v], offset, all(float(totals[r * q.groups])));
+          add_products(results[r][v], scale, as_floats(sums[r][v]));
         }
       }
     }
     UNROLL for (int r = 0; r < ROWS; r++)
       UNROLL for (int v = 0; v < VECTORS; v++)
-        _mm512_storeu_ps(y + r * BLOCK + 16 * v, results[r][v]);
+        store(y + r * BLOCK + LANES * v, results[r][v]);
   }
 };
 
@@ -255,23 +225,25 @@ Tensor quantized_linear(Tensor x, Tensor packed, int64_t outputs, std::optional<
 
 template <int ROWS, int OUTPUTS>
 void dot_products(const float* x, const float* w, int64_t inputs, float* y, int64_t stride) {
-  __m512 sums[ROWS][OUTPUTS] = {};
-  for (int64_t i = 0; i < inputs; i += 16) {
-    const __mmask16 mask = inputs - i >= 16 ? 0xffff : (1 << (inputs - i)) - 1;
-    __m512 weights[OUTPUTS];
-    UNROLL for (int o = 0; o < OUTPUTS; o++) {
-      const float* from = w + o * inputs + i;
-      _mm_prefetch(reinterpret_cast<const char*>(from + OUTPUTS * inputs), _MM_HINT_T1);
-      weights[o] = _mm512_maskz_loadu_ps(mask, from);
-    }
+  Floats sums[ROWS][OUTPUTS] = {};
+  const auto add = [&](int64_t i, auto load) {
+    Floats weights[OUTPUTS];
+    UNROLL for (int o = 0; o < OUTPUTS; o++) weights[o] = load(w + o * inputs + i);
     UNROLL for (int r = 0; r < ROWS; r++) {
-      const __m512 input = _mm512_maskz_loadu_ps(mask, x + r * inputs + i);
+      const Floats input = load(x + r * inputs + i);
       UNROLL for (int o = 0; o < OUTPUTS; o++) add_products(sums[r][o], weights[o], input);
     }
+  };
+  int64_t i = 0;
+  for (; i + LINE <= inputs; i += LINE) {
+    UNROLL for (int o = 0; o < OUTPUTS; o++) prefetch(w + (OUTPUTS + o) * inputs + i);
+    UNROLL for (int j = 0; j < LINE; j += LANES) add(i + j, load);
   }
+  for (; i + LANES <= inputs; i += LANES) add(i, load);
+  if (i < inputs) add(i, [=](const float* from) { return load_first(from, inputs - i); });
   UNROLL for (int r = 0; r < ROWS; r++)
     UNROLL for (int o = 0; o < OUTPUTS; o++)
-      y[r * stride + o] += _mm512_reduce_add_ps(sums[r][o]);
+      y[r * stride + o] += sum(sums[r][o]);
 }
 
 template <int OUTPUTS, int ROWS = 6>

@@ -1,0 +1,125 @@
+// The registers and instructions of products.cpp: those of AVX-512 VNNI on x86, and those of
+// dot products of bytes (asimddp) on ARM.
+//
+//     Ints, Floats    LANES numbers of 32 bits
+//     FourInputs      four inputs of one token, to be multiplied with the weights of each lane
+
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+
+#include <immintrin.h>
+
+using Ints = __m512i;
+using Floats = __m512;
+using FourInputs = __m512i;
+constexpr int LANES = 16;
+constexpr int ADDED = 128;  // to each weight: the instruction multiplies unsigned with signed bytes
+constexpr int AHEAD = 2048;  // bytes between what is read and what is fetched from memory
+
+inline Ints all(int32_t number) { return _mm512_set1_epi32(number); }
+inline Floats all(float number) { return _mm512_set1_ps(number); }
+inline Floats as_floats(Ints numbers) { return _mm512_cvtepi32_ps(numbers); }
+inline Floats product(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
+inline float sum(Floats numbers) { return _mm512_reduce_add_ps(numbers); }
+inline Floats load(const float* from) { return _mm512_loadu_ps(from); }
+inline void store(float* to, Floats numbers) { _mm512_storeu_ps(to, numbers); }
+
+inline Floats load_first(const float* from, int64_t count) {  // the others are 0
+  return _mm512_maskz_loadu_ps((1 << count) - 1, from);
+}
+
+inline Floats load_bfloat16(const void* from) {
+  const __m256i halves = _mm256_loadu_si256(static_cast<const __m256i*>(from));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
+inline Ints load_weights(const uint8_t* from) {
+  _mm_prefetch(reinterpret_cast<const char*>(from + AHEAD), _MM_HINT_T0);
+  return _mm512_loadu_si512(from);
+}
+
+inline Ints low_halves(Ints bytes) { return _mm512_and_si512(bytes, _mm512_set1_epi8(15)); }
+inline Ints high_halves(Ints bytes) { return low_halves(_mm512_srli_epi16(bytes, 4)); }
+
+inline FourInputs four_inputs(const int8_t* from) {
+  int32_t word;
+  std::memcpy(&word, from, 4);
+  return _mm512_set1_epi32(word);
+}
+
+// As assembly, since GCC 12 copies the sums of the intrinsics from register to register.
+inline void add_products(Ints& sums, Ints weights, FourInputs inputs) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(weights), "v"(inputs));
+}
+
+inline void add_products(Floats& sums, Floats weights, Floats inputs) {
+  asm("vfmadd231ps %2, %1, %0" : "+v"(sums) : "v"(weights), "v"(inputs));
+}
+
+
+#elif defined(__ARM_FEATURE_DOTPROD)
+
+#include <arm_neon.h>
+
+using Ints = int32x4_t;
+using Floats = float32x4_t;
+using FourInputs = int32x4_t;  // in the first lane
+constexpr int LANES = 4;
+constexpr int ADDED = 0;
+
+inline Ints all(int32_t number) { return vdupq_n_s32(number); }
+inline Floats all(float number) { return vdupq_n_f32(number); }
+inline Floats as_floats(Ints numbers) { return vcvtq_f32_s32(numbers); }
+inline Floats product(Floats a, Floats b) { return vmulq_f32(a, b); }
+inline float sum(Floats numbers) { return vaddvq_f32(numbers); }
+inline Floats load(const float* from) { return vld1q_f32(from); }
+inline void store(float* to, Floats numbers) { vst1q_f32(to, numbers); }
+
+inline Floats load_first(const float* from, int64_t count) {  // the others are 0
+  float numbers[LANES] = {};
+  std::memcpy(numbers, from, count * sizeof(float));
+  return vld1q_f32(numbers);
+}
+
+inline Floats load_bfloat16(const void* from) {
+  const uint16x4_t halves = vld1_u16(static_cast<const uint16_t*>(from));
+  return vreinterpretq_f32_u32(vshll_n_u16(halves, 16));
+}
+
+inline Ints load_weights(const uint8_t* from) { return vreinterpretq_s32_u8(vld1q_u8(from)); }
+
+inline Ints low_halves(Ints bytes) {
+  return vreinterpretq_s32_u8(vandq_u8(vreinterpretq_u8_s32(bytes), vdupq_n_u8(15)));
+}
+
+inline Ints high_halves(Ints bytes) {
+  return vreinterpretq_s32_u8(vshrq_n_u8(vreinterpretq_u8_s32(bytes), 4));
+}
+
+// As assembly: a copy to all lanes would cost as much as a product.
+inline FourInputs four_inputs(const int8_t* from) {
+  FourInputs inputs;
+  asm("ldr %s0, %1" : "=w"(inputs) : "m"(*reinterpret_cast<const int8_t(*)[4]>(from)));
+  return inputs;
+}
+
+inline void add_products(Ints& sums, Ints weights, FourInputs inputs) {
+  asm("sdot %0.4s, %1.16b, %2.4b[0]" : "+w"(sums) : "w"(weights), "w"(inputs));
+}
+
+inline void add_products(Floats& sums, Floats weights, Floats inputs) {
+  sums = vfmaq_f32(sums, weights, inputs);
+}
+
+#else
+#error "this processor has neither AVX-512 VNNI nor dot products of bytes"
+#endif
+
+constexpr int LINE = 16;  // float32 numbers of a line of the cache
+
+// From memory into the second cache.
+inline void prefetch(const void* from) { __builtin_prefetch(from, 0, 2); }
