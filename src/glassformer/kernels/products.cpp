@@ -34,10 +34,9 @@ namespace {
 using torch::stable::parallel_for;
 using torch::stable::Tensor;
 
-constexpr int VECTORS = 4;                 // registers of weights that are read together
+constexpr int VECTORS = 4;                  // registers of weights that are read together
 constexpr int64_t BLOCK = VECTORS * LANES;  // their outputs
-constexpr int64_t TOKENS = 24;   // tokens whose sums a thread keeps
-constexpr int64_t GRAIN = 8192;  // inputs that are worth a thread
+constexpr int64_t GRAIN = 8192;             // inputs that are worth a thread
 constexpr float MOST_BYTE = 127, OUTLIER = 8;
 
 // The numbers of a tensor, or a RuntimeError if it has others than expected.
@@ -52,41 +51,50 @@ struct Bytes {
   int64_t inputs, groups;
   std::vector<int64_t> first;   // of each token's vectors; at the end, their number
   std::vector<float> scale;     // of each token
+  std::vector<int64_t> token;   // of each vector
   std::vector<int8_t> values;   // (vectors, inputs)
   std::vector<int32_t> totals;  // (vectors, groups)
 
+  int64_t vectors() const { return first.back(); }
   const int8_t* vector(int64_t v) const { return values.data() + v * inputs; }
-  bool has_low(int64_t token) const { return first[token + 1] - first[token] == 2; }
+  bool has_low(int64_t t) const { return first[t + 1] - first[t] == 2; }
+  bool is_low(int64_t v) const { return v != first[token[v]]; }
 };
 
 void measure(Bytes& q, const float* x, int64_t token) {
-  float largest = 0, squares = 0;
-#pragma omp simd reduction(max : largest) reduction(+ : squares)
-  for (int64_t i = 0; i < q.inputs; i++) {
-    largest = std::max(largest, std::fabs(x[i]));
-    squares += x[i] * x[i];
-  }
+  Floats most = {}, squared = {};
+  const auto add = [&](Floats numbers) {
+    most = maximum(most, absolute(numbers));
+    add_products(squared, numbers, numbers);
+  };
+  int64_t i = 0;
+  for (; i + LANES <= q.inputs; i += LANES) add(load(x + i));
+  if (i < q.inputs) add(load_first(x + i, q.inputs - i));
+  const float largest = maximum(most), squares = sum(squared);
   const float least = largest / OUTLIER;
   const bool outliers = squares < least * least * q.inputs;
   q.first[token + 1] = outliers ? 2 : 1;
   q.scale[token] = std::isnan(squares) ? squares : largest / MOST_BYTE;  // the output is NaN, too
 }
 
-int8_t byte(float number) { return static_cast<int8_t>(static_cast<int32_t>(number)); }
-
 void round(Bytes& q, const float* x, int64_t token) {
   int8_t* high = q.values.data() + q.first[token] * q.inputs;
-  const float inverse = q.scale[token] > 0 ? 1 / q.scale[token] : 0;
-#pragma omp simd
-  for (int64_t i = 0; i < q.inputs; i++) high[i] = byte(std::nearbyint(x[i] * inverse));
-  if (!q.has_low(token)) return;
-  int8_t* low = high + q.inputs;
-#pragma omp simd
-  for (int64_t i = 0; i < q.inputs; i++)
-    low[i] = byte(std::nearbyint((x[i] * inverse - high[i]) * 128));
+  const Floats inverse = all(q.scale[token] > 0 ? 1 / q.scale[token] : 0);
+  const bool has_low = q.has_low(token);
+  for (int64_t i = 0; i < q.inputs; i += LANES) {
+    const int64_t count = std::min<int64_t>(LANES, q.inputs - i);
+    const Floats scaled = product(load_first(x + i, count), inverse);
+    const Ints nearest = rounded(scaled);
+    store_bytes(high + i, nearest, count);
+    if (!has_low) continue;
+    const Floats rest = product(difference(scaled, as_floats(nearest)), all(128.0f));
+    store_bytes(high + q.inputs + i, rounded(rest), count);
+  }
 }
 
-Bytes rounded(const float* x, int64_t tokens, int64_t inputs, int64_t group) {
+template <class Weights>
+Bytes as_bytes(const float* x, int64_t tokens, int64_t inputs) {
+  const int64_t group = Weights::group(inputs);
   Bytes q{inputs, inputs / group};
   q.first.resize(tokens + 1);
   q.scale.resize(tokens);
@@ -94,33 +102,65 @@ Bytes rounded(const float* x, int64_t tokens, int64_t inputs, int64_t group) {
   parallel_for(0, tokens, grain, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; t++) measure(q, x + t * inputs, t);
   });
-  for (int64_t t = 0; t < tokens; t++) q.first[t + 1] += q.first[t];
-  q.values.resize(q.first[tokens] * inputs);
-  q.totals.resize(q.first[tokens] * q.groups);
+  for (int64_t t = 0; t < tokens; t++) {
+    q.token.insert(q.token.end(), q.first[t + 1], t);
+    q.first[t + 1] += q.first[t];
+  }
+  q.values.resize(q.vectors() * inputs);
+  q.totals.resize(q.vectors() * q.groups);
   parallel_for(0, tokens, grain, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; t++) round(q, x + t * inputs, t);
+    if (Weights::ADDED == 0) return;
     for (int64_t g = q.first[begin] * q.groups; g < q.first[end] * q.groups; g++) {
       int32_t total = 0;
       for (int64_t i = g * group; i < (g + 1) * group; i++) total += q.values[i];
-      q.totals[g] = total;
+      q.totals[g] = -Weights::ADDED * total;
     }
   });
   return q;
 }
 
+// Where the outputs of a block of weights go.
+struct Outputs {
+  float* y;           // those of the first token
+  const float* bias;  // of the block
+  int64_t all, width;  // of a token; of the block
+
+  void add(const Bytes& q, int64_t vector, const Floats (&sums)[VECTORS]) const {
+    const int64_t token = q.token[vector];
+    const bool low = q.is_low(vector);
+    const Floats scale = ::all(low ? q.scale[token] / 128 : q.scale[token]);
+    float* row = y + token * all;
+    const float* before = low ? row : bias;
+    float part[BLOCK];
+    if (width < BLOCK) {
+      std::copy_n(before, width, part);
+      before = part;
+    }
+    float* after = width < BLOCK ? part : row;
+    UNROLL for (int v = 0; v < VECTORS; v++) {
+      Floats result = load(before + LANES * v);
+      add_products(result, sums[v], scale);
+      store(after + LANES * v, result);
+    }
+    if (width < BLOCK) std::copy_n(part, width, row);
+  }
+};
+
 // Q + ADDED for each input, then the scales of the block's outputs.
 struct Int8 {
   static constexpr int MOST_ROWS = 6;  // vectors that are multiplied together
+  static constexpr int ADDED = TO_INT8;
   static int64_t group(int64_t inputs) { return inputs; }
   static int64_t bytes(int64_t inputs) { return BLOCK * (inputs + 4); }
 
   template <int ROWS>
-  static void multiply(const Bytes& q, int64_t vector, const uint8_t* w, float* y) {
+  static void multiply(const Bytes& q, int64_t vector, const uint8_t* w, const Outputs& y) {
     const int8_t* x = q.vector(vector);
     Ints sums[ROWS][VECTORS];
     UNROLL for (int r = 0; r < ROWS; r++)
       UNROLL for (int v = 0; v < VECTORS; v++)
-        sums[r][v] = all(-ADDED * q.totals[vector + r]);
+        sums[r][v] = all(ADDED ? q.totals[vector + r] : 0);
     for (int64_t i = 0; i < q.inputs; i += 4, w += 4 * BLOCK) {
       Ints weights[VECTORS];
       UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load_weights(w + 4 * LANES * v);
@@ -129,12 +169,12 @@ struct Int8 {
         UNROLL for (int v = 0; v < VECTORS; v++) add_products(sums[r][v], weights[v], inputs);
       }
     }
-    UNROLL for (int v = 0; v < VECTORS; v++) {
-      const Floats scale = load(reinterpret_cast<const float*>(w) + LANES * v);
-      UNROLL for (int r = 0; r < ROWS; r++) {
-        const Floats sum = as_floats(sums[r][v]);
-        store(y + r * BLOCK + LANES * v, product(sum, scale));
-      }
+    const float* scale = reinterpret_cast<const float*>(w);
+    UNROLL for (int r = 0; r < ROWS; r++) {
+      Floats results[VECTORS];
+      UNROLL for (int v = 0; v < VECTORS; v++)
+        results[v] = product(as_floats(sums[r][v]), load(scale + LANES * v));
+      y.add(q, vector + r, results);
     }
   }
 };
@@ -142,13 +182,14 @@ struct Int8 {
 // For each group of 32 inputs: Q + 8 in half bytes, input i beside input i + 16; then the scales
 // and the offsets of the block's outputs in bfloat16.
 struct Int4 {
-  static constexpr int MOST_ROWS = 4;
+  static constexpr int MOST_ROWS = 3;
+  static constexpr int ADDED = 8;
   static constexpr int64_t GROUP = 32;
   static int64_t group(int64_t) { return GROUP; }
   static int64_t bytes(int64_t inputs) { return inputs / GROUP * BLOCK * (GROUP / 2 + 4); }
 
   template <int ROWS>
-  static void multiply(const Bytes& q, int64_t vector, const uint8_t* w, float* y) {
+  static void multiply(const Bytes& q, int64_t vector, const uint8_t* w, const Outputs& y) {
     Floats results[ROWS][VECTORS] = {};
     for (int64_t g = 0; g < q.groups; g++, w += 4 * BLOCK) {
       const int8_t* x = q.vector(vector) + g * GROUP;
@@ -156,7 +197,7 @@ struct Int4 {
       Ints sums[ROWS][VECTORS];
       UNROLL for (int r = 0; r < ROWS; r++)
         UNROLL for (int v = 0; v < VECTORS; v++)
-          sums[r][v] = all(-8 * totals[r * q.groups]);
+          sums[r][v] = all(totals[r * q.groups]);
       for (int i = 0; i < GROUP / 2; i += 4, w += 4 * BLOCK)
         UNROLL for (int v = 0; v < VECTORS; v++) {
           const Ints both = load_weights(w + 4 * LANES * v);
@@ -172,52 +213,39 @@ struct Int4 {
         const uint8_t* numbers = w + 2 * LANES * v;
         const Floats scale = load_bfloat16(numbers), offset = load_bfloat16(numbers + 2 * BLOCK);
         UNROLL for (int r = 0; r < ROWS; r++) {
-          add_products(results[r][v], offset, all(float(totals[r * q.groups])));
+          add_products(results[r][v], offset, all(-1.0f / ADDED * totals[r * q.groups]));
           add_products(results[r][v], scale, as_floats(sums[r][v]));
         }
       }
     }
-    UNROLL for (int r = 0; r < ROWS; r++)
-      UNROLL for (int v = 0; v < VECTORS; v++)
-        store(y + r * BLOCK + LANES * v, results[r][v]);
+    UNROLL for (int r = 0; r < ROWS; r++) y.add(q, vector + r, results[r]);
   }
 };
 
 template <class Weights, int ROWS = Weights::MOST_ROWS>
-void multiply_all(const Bytes& q, int64_t vector, int64_t end, const uint8_t* w, float* y) {
-  for (; vector + ROWS <= end; vector += ROWS, y += ROWS * BLOCK)
+void multiply_all(const Bytes& q, int64_t vector, const uint8_t* w, const Outputs& y) {
+  for (; vector + ROWS <= q.vectors(); vector += ROWS)
     Weights::template multiply<ROWS>(q, vector, w, y);
-  if constexpr (ROWS > 1) multiply_all<Weights, ROWS - 1>(q, vector, end, w, y);
+  if constexpr (ROWS > 1) multiply_all<Weights, ROWS - 1>(q, vector, w, y);
 }
 
 template <class Weights>
 Tensor quantized_linear(Tensor x, Tensor packed, int64_t outputs, std::optional<Tensor> bias) {
-  const int64_t tokens = x.size(0), inputs = x.size(1), group = Weights::group(inputs);
-  STD_TORCH_CHECK(inputs > 0 && inputs % 4 == 0 && inputs % group == 0, inputs, " inputs");
+  const int64_t tokens = x.size(0), inputs = x.size(1);
+  STD_TORCH_CHECK(
+      inputs > 0 && inputs % 4 == 0 && inputs % Weights::group(inputs) == 0, inputs, " inputs");
   const int64_t blocks = (outputs + BLOCK - 1) / BLOCK, bytes = Weights::bytes(inputs);
   const uint8_t* weights = data<uint8_t>(packed, blocks * bytes);
   const float* offsets = bias ? data<float>(*bias, outputs) : nullptr;
-  const Bytes q = rounded(data<float>(x, tokens * inputs), tokens, inputs, group);
+  const Bytes q = as_bytes<Weights>(data<float>(x, tokens * inputs), tokens, inputs);
   Tensor result = torch::stable::new_empty(x, {tokens, outputs});
   float* y = result.mutable_data_ptr<float>();
   parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
-    alignas(64) float sums[2 * TOKENS * BLOCK];
+    const float zeros[BLOCK] = {};
     for (int64_t block = begin; block < end; block++) {
-      const uint8_t* w = weights + block * bytes;
       const int64_t output = block * BLOCK, width = std::min(BLOCK, outputs - output);
-      for (int64_t token = 0; token < tokens; token += TOKENS) {
-        const int64_t last = std::min(tokens, token + TOKENS);
-        multiply_all<Weights>(q, q.first[token], q.first[last], w, sums);
-        for (int64_t t = token; t < last; t++) {
-          const float* high = sums + (q.first[t] - q.first[token]) * BLOCK;
-          const float* low = q.has_low(t) ? high + BLOCK : nullptr;
-          float* row = y + t * outputs + output;
-          for (int64_t o = 0; o < width; o++) {
-            const float sum = low ? high[o] + low[o] / 128 : high[o];
-            row[o] = sum * q.scale[t] + (offsets ? offsets[output + o] : 0);
-          }
-        }
-      }
+      const float* added = offsets ? offsets + output : zeros;
+      multiply_all<Weights>(q, 0, weights + block * bytes, {y + output, added, outputs, width});
     }
   });
   return result;

@@ -17,19 +17,28 @@ using Ints = __m512i;
 using Floats = __m512;
 using FourInputs = __m512i;
 constexpr int LANES = 16;
-constexpr int ADDED = 128;  // to each weight: the instruction multiplies unsigned with signed bytes
+constexpr int TO_INT8 = 128;  // is added to a weight: the instruction multiplies unsigned with signed bytes
 constexpr int AHEAD = 2048;  // bytes between what is read and what is fetched from memory
 
 inline Ints all(int32_t number) { return _mm512_set1_epi32(number); }
 inline Floats all(float number) { return _mm512_set1_ps(number); }
 inline Floats as_floats(Ints numbers) { return _mm512_cvtepi32_ps(numbers); }
+inline Ints rounded(Floats numbers) { return _mm512_cvtps_epi32(numbers); }
 inline Floats product(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
+inline Floats difference(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
+inline Floats absolute(Floats numbers) { return _mm512_abs_ps(numbers); }
+inline Floats maximum(Floats a, Floats b) { return _mm512_max_ps(a, b); }
+inline float maximum(Floats numbers) { return _mm512_reduce_max_ps(numbers); }
 inline float sum(Floats numbers) { return _mm512_reduce_add_ps(numbers); }
 inline Floats load(const float* from) { return _mm512_loadu_ps(from); }
 inline void store(float* to, Floats numbers) { _mm512_storeu_ps(to, numbers); }
 
 inline Floats load_first(const float* from, int64_t count) {  // the others are 0
   return _mm512_maskz_loadu_ps((1 << count) - 1, from);
+}
+
+inline void store_bytes(int8_t* to, Ints numbers, int64_t count) {
+  _mm512_mask_cvtepi32_storeu_epi8(to, (1 << count) - 1, numbers);
 }
 
 inline Floats load_bfloat16(const void* from) {
@@ -69,20 +78,32 @@ using Ints = int32x4_t;
 using Floats = float32x4_t;
 using FourInputs = int32x4_t;  // in the first lane
 constexpr int LANES = 4;
-constexpr int ADDED = 0;
+constexpr int TO_INT8 = 0;
 
 inline Ints all(int32_t number) { return vdupq_n_s32(number); }
 inline Floats all(float number) { return vdupq_n_f32(number); }
 inline Floats as_floats(Ints numbers) { return vcvtq_f32_s32(numbers); }
+inline Ints rounded(Floats numbers) { return vcvtnq_s32_f32(numbers); }
 inline Floats product(Floats a, Floats b) { return vmulq_f32(a, b); }
+inline Floats difference(Floats a, Floats b) { return vsubq_f32(a, b); }
+inline Floats absolute(Floats numbers) { return vabsq_f32(numbers); }
+inline Floats maximum(Floats a, Floats b) { return vmaxq_f32(a, b); }
+inline float maximum(Floats numbers) { return vmaxvq_f32(numbers); }
 inline float sum(Floats numbers) { return vaddvq_f32(numbers); }
 inline Floats load(const float* from) { return vld1q_f32(from); }
 inline void store(float* to, Floats numbers) { vst1q_f32(to, numbers); }
 
 inline Floats load_first(const float* from, int64_t count) {  // the others are 0
+  if (count == LANES) return load(from);
   float numbers[LANES] = {};
   std::memcpy(numbers, from, count * sizeof(float));
   return vld1q_f32(numbers);
+}
+
+inline void store_bytes(int8_t* to, Ints numbers, int64_t) {  // inputs are a multiple of LANES
+  const int16x4_t halves = vmovn_s32(numbers);
+  const int8x8_t bytes = vmovn_s16(vcombine_s16(halves, halves));
+  std::memcpy(to, &bytes, LANES);
 }
 
 inline Floats load_bfloat16(const void* from) {
