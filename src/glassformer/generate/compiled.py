@@ -22,7 +22,6 @@ from glassformer.model import Cache
 
 Program: TypeAlias = Callable[..., Sequence[Tensor]]
 
-FEW_TOKENS = 32  # for so many, our products in float32 are faster than torch's
 # All engines of a process compile the same function: torch's limits are for one.
 LIMITS = {"recompile_limit": 1000, "accumulated_recompile_limit": 1000}
 LAST_CALL = threading.local()
@@ -74,8 +73,8 @@ def _recorded(graph: fx.GraphModule, inputs: list[Tensor]) -> Program:
     for node in graph.graph.nodes:
         if node.target is F.scaled_dot_product_attention:
             node.target = attend_with_few_queries
-        elif node.target is F.linear and _has_few_tokens(node) and native.works():
-            node.target = linear_of_few_tokens
+        elif node.target is F.linear and _is_faster(node):
+            node.target = linear
     graph.recompile()
     # Its checks of the shapes of every input take another millisecond, and so does Python, which
     # would start every loop.
@@ -91,14 +90,16 @@ def _recorded(graph: fx.GraphModule, inputs: list[Tensor]) -> Program:
     return run
 
 
-def _has_few_tokens(linear: fx.Node) -> bool:
+def _is_faster(linear: fx.Node) -> bool:
     nodes = (*linear.all_input_nodes[:2], linear)
     x, weight, y = every = [node.meta["example_value"] for node in nodes]
     plain = all(each.dtype == torch.float32 and each.device.type == "cpu" for each in every)
-    return plain and weight.is_contiguous() and x.dim() == 2 and len(y) <= FEW_TOKENS
+    return (
+        plain and weight.is_contiguous() and x.dim() == 2 and native.faster_than_torch(len(y))
+    )  # fmt: skip
 
 
-def linear_of_few_tokens(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return native.float_linear()(x.contiguous(), weight, bias)
 
 

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -28,10 +28,22 @@ FLAGS = (
     "-O3", "-march=native", "-std=c++20", "-shared", "-fPIC", "-fopenmp-simd", "-fno-math-errno",
     "-fno-trapping-math", "-fno-schedule-insns",
 )  # fmt: skip
-# As Linux calls the instructions: the outputs whose weights are stored together, and what is added
-# to int8 weights.
-LAYOUTS = {"avx512_vnni": (64, 128), "asimddp": (16, 0)}
 LOCK = threading.Lock()  # two threads may open models at the same time
+
+
+class Processor(NamedTuple):
+    """What depends on the instructions of simd.h."""
+
+    block: int  # outputs whose weights are stored together
+    added: int  # to int8 weights
+    tokens: range  # for so many, our products in float32 are faster than torch's
+
+
+# As Linux calls the instructions.
+PROCESSORS = {
+    "avx512_vnni": Processor(64, 128, range(1, 33)),
+    "asimddp": Processor(16, 0, range(2, 97)),
+}
 
 QuantizedLinear: TypeAlias = Callable[[Tensor, Tensor, int, Tensor | None], Tensor]
 FloatLinear: TypeAlias = Callable[[Tensor, Tensor, Tensor | None], Tensor]
@@ -48,6 +60,11 @@ def works() -> bool:
     return _problem() is None
 
 
+def faster_than_torch(tokens: int) -> bool:
+    """Whether `float_linear` can be used here, and is the faster one for so many tokens."""
+    return works() and tokens in PROCESSORS[_instruction()].tokens
+
+
 def quantized_linear(name: str) -> QuantizedLinear:
     """x, packed weights, the number of outputs, bias ↦ y, as int8_linear or int4_linear.
 
@@ -58,14 +75,14 @@ def quantized_linear(name: str) -> QuantizedLinear:
 
 
 def float_linear() -> FloatLinear:
-    """x, weight, bias ↦ y in float32, for few tokens. RuntimeError where it does not work."""
+    """x, weight, bias ↦ y in float32. RuntimeError where it does not work."""
     linear: FloatLinear = _operator("float_linear")
     return linear
 
 
 def packed_int8(values: Tensor, scale: Tensor) -> Tensor:  # (out, in), (out, 1) → (blocks, bytes)
     """In each block, four inputs of an output side by side; then the scales."""
-    _, added = LAYOUTS[_instruction()]
+    added = PROCESSORS[_instruction()].added
     weights = _blocks((values.int() + added).to(torch.uint8))  # (blocks, outputs, in)
     fours = weights.unflatten(2, (-1, 4)).transpose(1, 2)  # (blocks, in / 4, outputs, 4)
     return torch.cat([fours.flatten(1), _blocks(scale).view(torch.uint8).flatten(1)], 1)
@@ -84,9 +101,9 @@ def packed_int4(values: Tensor, scale: Tensor) -> Tensor:
 
 
 def _blocks(rows: Tensor) -> Tensor:  # (out, n) → (blocks, outputs, n)
-    outputs, _ = LAYOUTS[_instruction()]
-    padded: Tensor = F.pad(rows, (0, 0, 0, -len(rows) % outputs))
-    return padded.reshape(-1, outputs, rows.shape[1]).contiguous()
+    block = PROCESSORS[_instruction()].block
+    padded: Tensor = F.pad(rows, (0, 0, 0, -len(rows) % block))
+    return padded.reshape(-1, block, rows.shape[1]).contiguous()
 
 
 def _operator(name: str) -> Any:
@@ -104,7 +121,7 @@ def _problem() -> str | None:
 @cache
 def _load() -> str | None:
     if not _instruction():
-        return f"this processor has no {' or '.join(LAYOUTS)}"
+        return f"this processor has no {' or '.join(PROCESSORS)}"
     try:
         program = _program()
         if not program.exists():
@@ -163,8 +180,8 @@ def _compile(program: Path) -> None:
 
 
 def _instruction() -> str:
-    """That of LAYOUTS which this processor has, or nothing."""
-    return next((name for name in LAYOUTS if name in _instructions().split()), "")
+    """That of PROCESSORS which this processor has, or nothing."""
+    return next((name for name in PROCESSORS if name in _instructions().split()), "")
 
 
 @cache

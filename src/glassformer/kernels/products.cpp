@@ -11,8 +11,8 @@
 // instruction multiplies LANES such fours with four inputs of a token. A block is read from its
 // first byte to its last, for up to six vectors at a time.
 //
-// float32 weights are read as they are, four outputs at a time: faster than torch's products for
-// few tokens.
+// float32 weights are read as they are: for few tokens as dot products of rows, for more tokens with
+// the tokens side by side in registers.
 
 #include "simd.h"
 
@@ -37,6 +37,7 @@ using torch::stable::Tensor;
 constexpr int VECTORS = 4;                  // registers of weights that are read together
 constexpr int64_t BLOCK = VECTORS * LANES;  // their outputs
 constexpr int64_t GRAIN = 8192;             // inputs that are worth a thread
+constexpr int64_t STRIP = 12;               // outputs that a thread computes together in float32
 constexpr float MOST_BYTE = 127, OUTLIER = 8;
 
 // The numbers of a tensor, or a RuntimeError if it has others than expected.
@@ -84,11 +85,11 @@ void round(Bytes& q, const float* x, int64_t token) {
   for (int64_t i = 0; i < q.inputs; i += LANES) {
     const int64_t count = std::min<int64_t>(LANES, q.inputs - i);
     const Floats scaled = product(load_first(x + i, count), inverse);
-    const Ints nearest = rounded(scaled);
-    store_bytes(high + i, nearest, count);
+    const Ints whole = nearest(scaled);
+    store_bytes(high + i, whole, count);
     if (!has_low) continue;
-    const Floats rest = product(difference(scaled, as_floats(nearest)), all(128.0f));
-    store_bytes(high + q.inputs + i, rounded(rest), count);
+    const Floats rest = product(difference(scaled, as_floats(whole)), all(128.0f));
+    store_bytes(high + q.inputs + i, nearest(rest), count);
   }
 }
 
@@ -122,21 +123,19 @@ Bytes as_bytes(const float* x, int64_t tokens, int64_t inputs) {
 
 // Where the outputs of a block of weights go.
 struct Outputs {
-  float* y;           // those of the first token
-  const float* bias;  // of the block
-  int64_t all, width;  // of a token; of the block
+  float* y;               // those of the first token
+  const float* bias;      // of the block
+  int64_t stride, width;  // from token to token; of the block
 
-  void add(const Bytes& q, int64_t vector, const Floats (&sums)[VECTORS]) const {
+  // The sums of `high` are added to the bias, those of `low` to the outputs of `high`.
+  void put(const Bytes& q, int64_t vector, const Floats (&sums)[VECTORS]) const {
     const int64_t token = q.token[vector];
     const bool low = q.is_low(vector);
-    const Floats scale = ::all(low ? q.scale[token] / 128 : q.scale[token]);
-    float* row = y + token * all;
+    const Floats scale = all(low ? q.scale[token] / 128 : q.scale[token]);
+    float* row = y + token * stride;
     const float* before = low ? row : bias;
-    float part[BLOCK];
-    if (width < BLOCK) {
-      std::copy_n(before, width, part);
-      before = part;
-    }
+    float part[BLOCK];  // of a block that is not complete
+    if (width < BLOCK) before = std::copy_n(before, width, part) - width;
     float* after = width < BLOCK ? part : row;
     UNROLL for (int v = 0; v < VECTORS; v++) {
       Floats result = load(before + LANES * v);
@@ -165,7 +164,7 @@ struct Int8 {
       Ints weights[VECTORS];
       UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load_weights(w + 4 * LANES * v);
       UNROLL for (int r = 0; r < ROWS; r++) {
-        const FourInputs inputs = four_inputs(x + r * q.inputs + i);
+        const FourBytes inputs = four_bytes(x + r * q.inputs + i);
         UNROLL for (int v = 0; v < VECTORS; v++) add_products(sums[r][v], weights[v], inputs);
       }
     }
@@ -174,7 +173,7 @@ struct Int8 {
       Floats results[VECTORS];
       UNROLL for (int v = 0; v < VECTORS; v++)
         results[v] = product(as_floats(sums[r][v]), load(scale + LANES * v));
-      y.add(q, vector + r, results);
+      y.put(q, vector + r, results);
     }
   }
 };
@@ -182,7 +181,7 @@ struct Int8 {
 // For each group of 32 inputs: Q + 8 in half bytes, input i beside input i + 16; then the scales
 // and the offsets of the block's outputs in bfloat16.
 struct Int4 {
-  static constexpr int MOST_ROWS = 3;
+  static constexpr int MOST_ROWS = INT4_ROWS;
   static constexpr int ADDED = 8;
   static constexpr int64_t GROUP = 32;
   static int64_t group(int64_t) { return GROUP; }
@@ -205,8 +204,8 @@ struct Int4 {
           const Ints second = high_halves(both);
           UNROLL for (int r = 0; r < ROWS; r++) {
             const int8_t* inputs = x + r * q.inputs + i;
-            add_products(sums[r][v], first, four_inputs(inputs));
-            add_products(sums[r][v], second, four_inputs(inputs + GROUP / 2));
+            add_products(sums[r][v], first, four_bytes(inputs));
+            add_products(sums[r][v], second, four_bytes(inputs + GROUP / 2));
           }
         }
       UNROLL for (int v = 0; v < VECTORS; v++) {
@@ -218,7 +217,7 @@ struct Int4 {
         }
       }
     }
-    UNROLL for (int r = 0; r < ROWS; r++) y.add(q, vector + r, results[r]);
+    UNROLL for (int r = 0; r < ROWS; r++) y.put(q, vector + r, results[r]);
   }
 };
 
@@ -283,6 +282,73 @@ void all_dot_products(
     all_dot_products<OUTPUTS, ROWS - 1>(x, tokens, w, inputs, y, stride);
 }
 
+// Tokens whose numbers lie side by side: a register has one input of LANES tokens.
+struct Panel {
+  int64_t first, tokens, registers;
+  std::vector<float> values;  // (inputs, registers · LANES)
+
+  int64_t width() const { return registers * LANES; }
+
+  void fill(const float* x, int64_t inputs, int64_t begin, int64_t end) {
+    for (int64_t t = 0; t < tokens; t += LANES) {
+      const int64_t count = std::min<int64_t>(LANES, tokens - t);
+      const float* from = x + (first + t) * inputs;
+      float* to = values.data() + t;
+      int64_t i = begin;
+      if (count == LANES)
+        for (; i + LANES <= end; i += LANES) transpose(from + i, inputs, to + i * width(), width());
+      for (; i < end; i++)
+        for (int64_t l = 0; l < count; l++) to[i * width() + l] = from[l * inputs + i];
+    }
+  }
+};
+
+std::vector<Panel> panels(const float* x, int64_t tokens, int64_t inputs) {
+  std::vector<Panel> all;
+  for (int64_t first = 0; first < tokens; first += BLOCK) {
+    const int64_t count = std::min(BLOCK, tokens - first), registers = (count + LANES - 1) / LANES;
+    all.push_back({first, count, registers, std::vector<float>(inputs * registers * LANES)});
+  }
+  const int64_t grain = std::max<int64_t>(LANES, GRAIN / tokens);
+  parallel_for(0, inputs, grain, [&](int64_t begin, int64_t end) {
+    for (Panel& panel : all) panel.fill(x, inputs, begin, end);
+  });
+  return all;
+}
+
+// The products of a panel with `count` rows of weights, ROWS at a time.
+template <int REGISTERS, int ROWS = 6>
+void multiply_panel(
+    const Panel& panel, const float* w, int64_t inputs, int64_t count, const float* bias, float* y,
+    int64_t stride) {
+  for (; count >= ROWS; count -= ROWS, w += ROWS * inputs, bias += ROWS, y += ROWS) {
+    const float* x = panel.values.data();
+    Floats sums[ROWS][REGISTERS] = {};
+    for (int64_t i = 0; i < inputs; i++, x += REGISTERS * LANES) {
+      if (i % LINE == 0)
+        UNROLL for (int r = 0; r < ROWS; r++) prefetch(w + (ROWS + r) * inputs + i);
+      Floats numbers[REGISTERS];
+      UNROLL for (int v = 0; v < REGISTERS; v++) numbers[v] = load(x + LANES * v);
+      UNROLL for (int r = 0; r < ROWS; r++) {
+        const OneNumber weight = one_number(w + r * inputs + i);
+        UNROLL for (int v = 0; v < REGISTERS; v++) add_products(sums[r][v], numbers[v], weight);
+      }
+    }
+    float tile[ROWS][REGISTERS * LANES];
+    UNROLL for (int r = 0; r < ROWS; r++)
+      UNROLL for (int v = 0; v < REGISTERS; v++) store(tile[r] + LANES * v, sums[r][v]);
+    for (int64_t t = 0; t < panel.tokens; t++) {
+      float* outputs = y + (panel.first + t) * stride;
+      UNROLL for (int r = 0; r < ROWS; r++) outputs[r] = bias[r] + tile[r][t];
+    }
+  }
+  if constexpr (ROWS > 1)
+    multiply_panel<REGISTERS, ROWS - 1>(panel, w, inputs, count, bias, y, stride);
+}
+
+constexpr decltype(&multiply_panel<1>) MULTIPLY_PANEL[] = {
+    multiply_panel<1>, multiply_panel<2>, multiply_panel<3>, multiply_panel<4>};
+
 Tensor float_linear(Tensor x, Tensor weight, std::optional<Tensor> bias) {
   const int64_t tokens = x.size(0), inputs = x.size(1), outputs = weight.size(0);
   const float* in = data<float>(x, tokens * inputs);
@@ -290,15 +356,24 @@ Tensor float_linear(Tensor x, Tensor weight, std::optional<Tensor> bias) {
   const float* offsets = bias ? data<float>(*bias, outputs) : nullptr;
   Tensor result = torch::stable::new_empty(x, {tokens, outputs});
   float* y = result.mutable_data_ptr<float>();
-  parallel_for(0, (outputs + BLOCK - 1) / BLOCK, 1, [&](int64_t begin, int64_t end) {
-    const int64_t first = begin * BLOCK, last = std::min(outputs, end * BLOCK);
-    for (int64_t t = 0; t < tokens; t++)
-      for (int64_t o = first; o < last; o++) y[t * outputs + o] = offsets ? offsets[o] : 0;
-    const float* w = weights + first * inputs;
-    int64_t o = first;
-    for (; o + 4 <= last; o += 4, w += 4 * inputs)
-      all_dot_products<4>(in, tokens, w, inputs, y + o, outputs);
-    for (; o < last; o++, w += inputs) all_dot_products<1>(in, tokens, w, inputs, y + o, outputs);
+  std::vector<Panel> all;
+  if (tokens > FEW_TOKENS) all = panels(in, tokens, inputs);
+  parallel_for(0, (outputs + STRIP - 1) / STRIP, 1, [&](int64_t begin, int64_t end) {
+    float added[STRIP] = {};
+    for (int64_t first = begin * STRIP; first < end * STRIP; first += STRIP) {
+      const int64_t count = std::min(STRIP, outputs - first);
+      const float* w = weights + first * inputs;
+      if (offsets) std::copy_n(offsets + first, count, added);
+      for (const Panel& panel : all)
+        MULTIPLY_PANEL[panel.registers - 1](panel, w, inputs, count, added, y + first, outputs);
+      if (tokens > FEW_TOKENS) continue;
+      for (int64_t t = 0; t < tokens; t++) std::copy_n(added, count, y + t * outputs + first);
+      int64_t o = 0;
+      for (; o + 4 <= count; o += 4)
+        all_dot_products<4>(in, tokens, w + o * inputs, inputs, y + first + o, outputs);
+      for (; o < count; o++)
+        all_dot_products<1>(in, tokens, w + o * inputs, inputs, y + first + o, outputs);
+    }
   });
   return result;
 }
