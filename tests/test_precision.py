@@ -151,12 +151,12 @@ def test_int8_is_near_float32() -> None:
 
 def test_int8_fills_blanks_as_float32_does() -> None:
     model = gf.load("gf-encoder", dtype=torch.float32)
-    texts = ["The cat sat on the [MASK].", "I read a [MASK] yesterday."]
+    texts = ["She drinks a cup of [MASK].", "He opened the [MASK] and went out."]
     exact = [model.fill(text)[0].candidates for text in texts]
     model.quantize("int8")
     for text, before in zip(texts, exact, strict=True):
         after = {each.id: each.probability for each in model.fill(text, top_k=10)[0].candidates}
-        assert max(abs(after[each.id] - each.probability) for each in before) < 0.05
+        assert max(abs(after[each.id] - each.probability) for each in before) < 0.03
         assert max(after, key=lambda i: after[i]) == before[0].id
 
 

@@ -24,16 +24,15 @@ from torch.nn import functional as F
 
 SOURCE, SIMD = (Path(__file__).with_name(name) for name in ("products.cpp", "simd.h"))
 COMPILERS = ("g++", "clang++", "c++")
-FLAGS = (
-    "-O3", "-march=native", "-std=c++20", "-shared", "-fPIC", "-fopenmp-simd", "-fno-math-errno",
-    "-fno-trapping-math", "-fno-schedule-insns",
-)  # fmt: skip
+# Before registers are chosen, GCC would order the instructions such that sums leave them.
+FLAGS = ("-O3", "-std=c++20", "-shared", "-fPIC", "-fno-schedule-insns")
 LOCK = threading.Lock()  # two threads may open models at the same time
 
 
 class Processor(NamedTuple):
     """What depends on the instructions of simd.h."""
 
+    architecture: str  # for the compiler
     block: int  # outputs whose weights are stored together
     added: int  # to int8 weights
     tokens: range  # for so many, our products in float32 are faster than torch's
@@ -41,8 +40,8 @@ class Processor(NamedTuple):
 
 # As Linux calls the instructions.
 PROCESSORS = {
-    "avx512_vnni": Processor(64, 128, range(1, 33)),
-    "asimddp": Processor(16, 0, range(2, 97)),
+    "avx512_vnni": Processor("native", 64, 128, range(1, 33)),
+    "asimddp": Processor("armv8.2-a+dotprod", 16, 0, range(2, 97)),
 }
 
 QuantizedLinear: TypeAlias = Callable[[Tensor, Tensor, int, Tensor | None], Tensor]
@@ -62,7 +61,7 @@ def works() -> bool:
 
 def faster_than_torch(tokens: int) -> bool:
     """Whether `float_linear` can be used here, and is the faster one for so many tokens."""
-    return works() and tokens in PROCESSORS[_instruction()].tokens
+    return works() and tokens in _processor().tokens
 
 
 def quantized_linear(name: str) -> QuantizedLinear:
@@ -82,8 +81,7 @@ def float_linear() -> FloatLinear:
 
 def packed_int8(values: Tensor, scale: Tensor) -> Tensor:  # (out, in), (out, 1) → (blocks, bytes)
     """In each block, four inputs of an output side by side; then the scales."""
-    added = PROCESSORS[_instruction()].added
-    weights = _blocks((values.int() + added).to(torch.uint8))  # (blocks, outputs, in)
+    weights = _blocks((values.int() + _processor().added).to(torch.uint8))  # (blocks, outputs, in)
     fours = weights.unflatten(2, (-1, 4)).transpose(1, 2)  # (blocks, in / 4, outputs, 4)
     return torch.cat([fours.flatten(1), _blocks(scale).view(torch.uint8).flatten(1)], 1)
 
@@ -101,7 +99,7 @@ def packed_int4(values: Tensor, scale: Tensor) -> Tensor:
 
 
 def _blocks(rows: Tensor) -> Tensor:  # (out, n) → (blocks, outputs, n)
-    block = PROCESSORS[_instruction()].block
+    block = _processor().block
     padded: Tensor = F.pad(rows, (0, 0, 0, -len(rows) % block))
     return padded.reshape(-1, block, rows.shape[1]).contiguous()
 
@@ -120,8 +118,6 @@ def _problem() -> str | None:
 
 @cache
 def _load() -> str | None:
-    if not _instruction():
-        return f"this processor has no {' or '.join(PROCESSORS)}"
     try:
         program = _program()
         if not program.exists():
@@ -155,11 +151,9 @@ def _program() -> Path:
     folder = Path(home, "glassformer", "products")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.stat()
-    with tempfile.TemporaryDirectory(dir=folder) as ours:
-        owner = Path(ours).stat().st_uid
-    if status.st_uid != owner or status.st_mode & 0o022:
+    if status.st_uid != Path("/proc/self").stat().st_uid or status.st_mode & 0o022:
         raise PermissionError(f"{folder} belongs to somebody else, or others may write to it")
-    parts = (SOURCE.read_text(), SIMD.read_text(), torch.__version__, _instructions(), *FLAGS)
+    parts = (SOURCE.read_text(), SIMD.read_text(), torch.__version__, _instructions(), *_flags())
     return folder / f"{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:16]}.so"
 
 
@@ -171,7 +165,7 @@ def _compile(program: Path) -> None:
         whole = Path(folder, program.name)  # renamed at the end: another process may load it
         subprocess.run(  # noqa: S603 - our own source
             [
-                command, *FLAGS, f"-I{installed / 'include'}", SOURCE, "-o", whole,
+                command, *_flags(), f"-I{installed / 'include'}", SOURCE, "-o", whole,
                 f"-L{installed / 'lib'}", "-ltorch_cpu", "-lc10",
             ],
             check=True, capture_output=True, timeout=300,
@@ -179,9 +173,16 @@ def _compile(program: Path) -> None:
         whole.replace(program)
 
 
-def _instruction() -> str:
-    """That of PROCESSORS which this processor has, or nothing."""
-    return next((name for name in PROCESSORS if name in _instructions().split()), "")
+def _flags() -> tuple[str, ...]:
+    return *FLAGS, f"-march={_processor().architecture}"
+
+
+def _processor() -> Processor:
+    """RuntimeError if it is none of PROCESSORS."""
+    known = (PROCESSORS[name] for name in _instructions().split() if name in PROCESSORS)
+    if (processor := next(known, None)) is None:
+        raise RuntimeError(f"this processor has no {' or '.join(PROCESSORS)}")
+    return processor
 
 
 @cache

@@ -11,8 +11,8 @@
 // instruction multiplies LANES such fours with four inputs of a token. A block is read from its
 // first byte to its last, for up to six vectors at a time.
 //
-// float32 weights are read as they are: for few tokens as dot products of rows, for more tokens with
-// the tokens side by side in registers.
+// float32 weights are read as they are: in dot products of rows for few tokens, for more with the
+// tokens side by side in registers.
 
 #include "simd.h"
 
@@ -38,12 +38,14 @@ constexpr int VECTORS = 4;                  // registers of weights that are rea
 constexpr int64_t BLOCK = VECTORS * LANES;  // their outputs
 constexpr int64_t GRAIN = 8192;             // inputs that are worth a thread
 constexpr int64_t STRIP = 12;               // outputs that a thread computes together in float32
+constexpr int64_t MOST_INPUTS = 1 << 17;    // sums of so many products fit into 32 bits
 constexpr float MOST_BYTE = 127, OUTLIER = 8;
 
 // The numbers of a tensor, or a RuntimeError if it has others than expected.
 template <class Number>
 const Number* data(const Tensor& tensor, int64_t count) {
-  STD_TORCH_CHECK(tensor.is_contiguous() && tensor.numel() == count, "expected ", count, " numbers");
+  const bool expected = tensor.is_contiguous() && tensor.numel() == count;
+  STD_TORCH_CHECK(expected, "expected ", count, " numbers");
   return tensor.const_data_ptr<Number>();
 }
 
@@ -134,15 +136,20 @@ struct Outputs {
     const Floats scale = all(low ? q.scale[token] / 128 : q.scale[token]);
     float* row = y + token * stride;
     const float* before = low ? row : bias;
-    float part[BLOCK];  // of a block that is not complete
-    if (width < BLOCK) before = std::copy_n(before, width, part) - width;
-    float* after = width < BLOCK ? part : row;
+    if (width == BLOCK) return add(before, scale, sums, row);
+    float part[BLOCK] = {};
+    std::copy_n(before, width, part);
+    add(part, scale, sums, part);
+    std::copy_n(part, width, row);
+  }
+
+ private:
+  static void add(const float* before, Floats scale, const Floats (&sums)[VECTORS], float* after) {
     UNROLL for (int v = 0; v < VECTORS; v++) {
       Floats result = load(before + LANES * v);
       add_products(result, sums[v], scale);
       store(after + LANES * v, result);
     }
-    if (width < BLOCK) std::copy_n(part, width, row);
   }
 };
 
@@ -158,8 +165,7 @@ struct Int8 {
     const int8_t* x = q.vector(vector);
     Ints sums[ROWS][VECTORS];
     UNROLL for (int r = 0; r < ROWS; r++)
-      UNROLL for (int v = 0; v < VECTORS; v++)
-        sums[r][v] = all(ADDED ? q.totals[vector + r] : 0);
+      UNROLL for (int v = 0; v < VECTORS; v++) sums[r][v] = all(ADDED ? q.totals[vector + r] : 0);
     for (int64_t i = 0; i < q.inputs; i += 4, w += 4 * BLOCK) {
       Ints weights[VECTORS];
       UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load_weights(w + 4 * LANES * v);
@@ -195,8 +201,7 @@ struct Int4 {
       const int32_t* totals = q.totals.data() + vector * q.groups + g;
       Ints sums[ROWS][VECTORS];
       UNROLL for (int r = 0; r < ROWS; r++)
-        UNROLL for (int v = 0; v < VECTORS; v++)
-          sums[r][v] = all(totals[r * q.groups]);
+        UNROLL for (int v = 0; v < VECTORS; v++) sums[r][v] = all(totals[r * q.groups]);
       for (int i = 0; i < GROUP / 2; i += 4, w += 4 * BLOCK)
         UNROLL for (int v = 0; v < VECTORS; v++) {
           const Ints both = load_weights(w + 4 * LANES * v);
@@ -231,8 +236,8 @@ void multiply_all(const Bytes& q, int64_t vector, const uint8_t* w, const Output
 template <class Weights>
 Tensor quantized_linear(Tensor x, Tensor packed, int64_t outputs, std::optional<Tensor> bias) {
   const int64_t tokens = x.size(0), inputs = x.size(1);
-  STD_TORCH_CHECK(
-      inputs > 0 && inputs % 4 == 0 && inputs % Weights::group(inputs) == 0, inputs, " inputs");
+  const bool expected = inputs > 0 && inputs <= MOST_INPUTS && inputs % 4 == 0;
+  STD_TORCH_CHECK(expected && inputs % Weights::group(inputs) == 0, inputs, " inputs");
   const int64_t blocks = (outputs + BLOCK - 1) / BLOCK, bytes = Weights::bytes(inputs);
   const uint8_t* weights = data<uint8_t>(packed, blocks * bytes);
   const float* offsets = bias ? data<float>(*bias, outputs) : nullptr;
@@ -269,8 +274,7 @@ void dot_products(const float* x, const float* w, int64_t inputs, float* y, int6
   for (; i + LANES <= inputs; i += LANES) add(i, load);
   if (i < inputs) add(i, [=](const float* from) { return load_first(from, inputs - i); });
   UNROLL for (int r = 0; r < ROWS; r++)
-    UNROLL for (int o = 0; o < OUTPUTS; o++)
-      y[r * stride + o] += sum(sums[r][o]);
+    UNROLL for (int o = 0; o < OUTPUTS; o++) y[r * stride + o] += sum(sums[r][o]);
 }
 
 template <int OUTPUTS, int ROWS = 6>
@@ -278,8 +282,7 @@ void all_dot_products(
     const float* x, int64_t tokens, const float* w, int64_t inputs, float* y, int64_t stride) {
   for (; tokens >= ROWS; tokens -= ROWS, x += ROWS * inputs, y += ROWS * stride)
     dot_products<ROWS, OUTPUTS>(x, w, inputs, y, stride);
-  if constexpr (ROWS > 1)
-    all_dot_products<OUTPUTS, ROWS - 1>(x, tokens, w, inputs, y, stride);
+  if constexpr (ROWS > 1) all_dot_products<OUTPUTS, ROWS - 1>(x, tokens, w, inputs, y, stride);
 }
 
 // Tokens whose numbers lie side by side: a register has one input of LANES tokens.
@@ -304,16 +307,16 @@ struct Panel {
 };
 
 std::vector<Panel> panels(const float* x, int64_t tokens, int64_t inputs) {
-  std::vector<Panel> all;
+  std::vector<Panel> every;
   for (int64_t first = 0; first < tokens; first += BLOCK) {
     const int64_t count = std::min(BLOCK, tokens - first), registers = (count + LANES - 1) / LANES;
-    all.push_back({first, count, registers, std::vector<float>(inputs * registers * LANES)});
+    every.push_back({first, count, registers, std::vector<float>(inputs * registers * LANES)});
   }
   const int64_t grain = std::max<int64_t>(LANES, GRAIN / tokens);
   parallel_for(0, inputs, grain, [&](int64_t begin, int64_t end) {
-    for (Panel& panel : all) panel.fill(x, inputs, begin, end);
+    for (Panel& panel : every) panel.fill(x, inputs, begin, end);
   });
-  return all;
+  return every;
 }
 
 // The products of a panel with `count` rows of weights, ROWS at a time.
@@ -356,15 +359,15 @@ Tensor float_linear(Tensor x, Tensor weight, std::optional<Tensor> bias) {
   const float* offsets = bias ? data<float>(*bias, outputs) : nullptr;
   Tensor result = torch::stable::new_empty(x, {tokens, outputs});
   float* y = result.mutable_data_ptr<float>();
-  std::vector<Panel> all;
-  if (tokens > FEW_TOKENS) all = panels(in, tokens, inputs);
+  std::vector<Panel> every;
+  if (tokens > FEW_TOKENS) every = panels(in, tokens, inputs);
   parallel_for(0, (outputs + STRIP - 1) / STRIP, 1, [&](int64_t begin, int64_t end) {
     float added[STRIP] = {};
     for (int64_t first = begin * STRIP; first < end * STRIP; first += STRIP) {
       const int64_t count = std::min(STRIP, outputs - first);
       const float* w = weights + first * inputs;
       if (offsets) std::copy_n(offsets + first, count, added);
-      for (const Panel& panel : all)
+      for (const Panel& panel : every)
         MULTIPLY_PANEL[panel.registers - 1](panel, w, inputs, count, added, y + first, outputs);
       if (tokens > FEW_TOKENS) continue;
       for (int64_t t = 0; t < tokens; t++) std::copy_n(added, count, y + t * outputs + first);

@@ -2,8 +2,8 @@
 // products of bytes (asimddp).
 //
 //     Ints, Floats    LANES numbers of 32 bits
-//     FourBytes       four inputs of a token, which are multiplied with the four weights of each lane
-//     OneNumber       a number that is multiplied with each lane
+//     FourBytes       four inputs of a token, to be multiplied with the four weights of each lane
+//     OneNumber       a number, to be multiplied with each lane
 
 #pragma once
 
@@ -14,14 +14,16 @@
 
 #include <immintrin.h>
 
+namespace {
+
 using Ints = __m512i;
 using Floats = __m512;
 using FourBytes = __m512i;
 using OneNumber = __m512;
 constexpr int LANES = 16;
 constexpr int TO_INT8 = 128;  // is added to int8 weights: one factor of the products is unsigned
-constexpr int INT4_ROWS = 4;  // vectors whose sums fit into the registers
-constexpr int64_t FEW_TOKENS = 32;  // for so many, dot products of rows are faster
+constexpr int INT4_ROWS = 4;  // vectors that are multiplied together with int4 weights
+constexpr int64_t FEW_TOKENS = 32;  // for so many, float32 products are dot products of rows
 constexpr int AHEAD = 2048;  // bytes between what is read and what is fetched from memory
 
 inline Ints all(int32_t number) { return _mm512_set1_epi32(number); }
@@ -66,14 +68,12 @@ inline FourBytes four_bytes(const int8_t* from) {
 
 inline OneNumber one_number(const float* from) { return _mm512_set1_ps(*from); }
 
-// As assembly, since GCC 12 copies the sums of the intrinsics from register to register.
+// As assembly, since GCC 12 copies the sums of the intrinsic from register to register.
 inline void add_products(Ints& sums, Ints weights, FourBytes inputs) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(weights), "v"(inputs));
 }
 
-inline void add_products(Floats& sums, Floats a, Floats b) {
-  asm("vfmadd231ps %2, %1, %0" : "+v"(sums) : "v"(a), "v"(b));
-}
+inline void add_products(Floats& sums, Floats a, Floats b) { sums = _mm512_fmadd_ps(a, b, sums); }
 
 // to[i][j] = from[j][i] for LANES rows and columns.
 inline void transpose(const float* from, int64_t stride, float* to, int64_t to_stride) {
@@ -84,6 +84,8 @@ inline void transpose(const float* from, int64_t stride, float* to, int64_t to_s
 #elif defined(__ARM_FEATURE_DOTPROD)
 
 #include <arm_neon.h>
+
+namespace {
 
 using Ints = int32x4_t;
 using Floats = float32x4_t;
@@ -184,3 +186,5 @@ constexpr int LINE = 16;  // float32 numbers of a line of the cache
 
 // From memory into the second cache.
 inline void prefetch(const void* from) { __builtin_prefetch(from, 0, 2); }
+
+}  // namespace
