@@ -38,6 +38,10 @@ class Uncached:
         self.texts[slot] = [0]
         self.free.add(slot)
 
+    def clear(self):
+        for slot in range(self.slots):
+            self.leave(slot)
+
     def _logits(self, slots):
         texts = [self.texts[i] for i in slots]
         sources = [self.sources[i] or [1] for i in slots]

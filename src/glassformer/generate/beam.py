@@ -89,8 +89,7 @@ class BeamBatch:
         *,
         watch: Callable[[BeamStep], None] | None = None,
     ) -> None:
-        for slot in range(engine.slots):  # an earlier call may have been interrupted
-            engine.leave(slot)
+        engine.clear()
         vocab, device = engine.task.backbone.config.vocab_size, engine.device
         self.engine, self.settings = engine, settings
         self.requests: dict[int, Request] = {}  # by their ids, which the state knows

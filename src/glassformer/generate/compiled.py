@@ -8,8 +8,8 @@ compiled programs on disk.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, fx
@@ -18,9 +18,8 @@ from torch.nn import functional as F
 from glassformer.errors import InputError
 from glassformer.generate.cuda_graphs import Step, rounded_reach
 from glassformer.kernels import native
+from glassformer.kernels.compiler import Program, compile_changed
 from glassformer.model import Cache
-
-Program: TypeAlias = Callable[..., Sequence[Tensor]]
 
 # All engines of a process compile the same function: torch's limits are for one.
 LIMITS = {"recompile_limit": 1000, "accumulated_recompile_limit": 1000}
@@ -75,12 +74,11 @@ def _recorded(graph: fx.GraphModule, inputs: list[Tensor]) -> Program:
             node.target = attend_with_few_queries
         elif node.target is F.linear and _is_faster(node):
             node.target = linear
-    graph.recompile()
     # Its checks of the shapes of every input take another millisecond, and so does Python, which
     # would start every loop.
     settings = {"size_asserts": False, "alignment_asserts": False, "cpp_wrapper": native.works()}
     with torch._inductor.config.patch(settings):
-        program: Program = torch._dynamo.lookup_backend("inductor")(graph, inputs)
+        program = compile_changed(graph, inputs)
 
     def run(*inputs: Tensor) -> Sequence[Tensor]:
         outputs = program(*inputs)
@@ -131,7 +129,7 @@ def compile_for_gpu(step: Step, slots: int) -> Step:
     return run
 
 
-def _row_products(graph: fx.GraphModule, inputs: list[Tensor]) -> Callable[..., object]:
+def _row_products(graph: fx.GraphModule, inputs: list[Tensor]) -> Program:
     """A compiler that writes the product of a matrix and a single row as a sum over its columns.
 
     Its loops then fuse with the operations after them; the library's products do not.
@@ -139,9 +137,7 @@ def _row_products(graph: fx.GraphModule, inputs: list[Tensor]) -> Callable[..., 
     for node in graph.graph.nodes:
         if node.target is F.linear and node.meta["example_value"].shape[0] == 1:
             node.target = _row_product
-    graph.recompile()
-    compiled: Callable[..., object] = torch._dynamo.lookup_backend("inductor")(graph, inputs)
-    return compiled
+    return compile_changed(graph, inputs)
 
 
 def _row_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -161,6 +161,11 @@ class Engine:
         self.free.add(slot)
         self.cache.cut(slot)
 
+    def clear(self) -> None:
+        """Free all slots: an earlier call may have been interrupted."""
+        for slot in range(self.slots):
+            self.leave(slot)
+
     def wipe(self, slot: int) -> None:
         """Zero what a slot holds: NaN there would spread to the next text, since 0 · NaN is NaN."""
         cache = self.cache

@@ -160,8 +160,7 @@ class RunningBatch:
         checks_finite: bool = False,
     ) -> None:
         self.engine, self.settings, self.tokenizer = engine, settings, tokenizer
-        for slot in range(engine.slots):  # an earlier call may have been interrupted
-            engine.leave(slot)
+        engine.clear()
         self.vocab = engine.task.backbone.config.vocab_size
         self.own_steps, self.checks_finite = steps, checks_finite
         self.texts: list[_Text | None] = [None] * engine.slots

@@ -13,7 +13,7 @@ computed again (`activation_checkpointing`) are compiled as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import torch
@@ -22,6 +22,7 @@ from torch.nn import functional as F
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
+Program: TypeAlias = Callable[..., Sequence[Tensor]]
 Args: TypeAlias = tuple[Any, ...]  # of a node: other nodes, numbers, None
 
 ALIGNED = 64  # sizes that are a multiple of this have fast products
@@ -32,7 +33,7 @@ def compile_for_training(function: Callable[P, Result]) -> Callable[P, Result]:
     return torch.compile(function, fullgraph=True, dynamic=False, backend=_training)
 
 
-def _training(graph: fx.GraphModule, inputs: list[Tensor]) -> Callable[..., object]:
+def _training(graph: fx.GraphModule, inputs: list[Tensor]) -> Program:
     for node in graph.graph.nodes:
         name = str(node.target)
         if name.startswith("glassformer.gelu"):
@@ -41,9 +42,14 @@ def _training(graph: fx.GraphModule, inputs: list[Tensor]) -> Callable[..., obje
             _join_products(node)
         elif name.startswith("glassformer.cross_entropy"):
             _pad_vocabulary(node)
+    return compile_changed(graph, inputs)
+
+
+def compile_changed(graph: fx.GraphModule, inputs: list[Tensor]) -> Program:
+    """Torch's own compiler, for a graph whose nodes have been changed."""
     graph.recompile()
-    compiled: Callable[..., object] = torch._dynamo.lookup_backend("inductor")(graph, inputs)
-    return compiled
+    program: Program = torch._dynamo.lookup_backend("inductor")(graph, inputs)
+    return program
 
 
 def _move_bias(gelu: fx.Node) -> None:

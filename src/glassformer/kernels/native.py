@@ -147,13 +147,13 @@ def _empty_float(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 def _program() -> Path:
     """The compiled products, for what they depend on. OSError if others may write there."""
+    parts = (SOURCE.read_text(), SIMD.read_text(), torch.__version__, _instructions(), *_flags())
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(home, "glassformer", "products")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.stat()
     if status.st_uid != Path("/proc/self").stat().st_uid or status.st_mode & 0o022:
         raise PermissionError(f"{folder} belongs to somebody else, or others may write to it")
-    parts = (SOURCE.read_text(), SIMD.read_text(), torch.__version__, _instructions(), *_flags())
     return folder / f"{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:16]}.so"
 
 
