@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, fx
 from torch.nn import functional as F
 
-from glassformer.kernels import compiler
+from glassformer.kernels import compiler, dropout  # noqa: F401 registers an operator
 from glassformer.kernels.operators import operator
 
 H, D = 3, 4
@@ -38,11 +38,23 @@ def cross_entropy(
     return F.cross_entropy(logits[:, :classes], labels, reduction="none"), logits[:, 0].clone()
 
 
+def add_norm(
+    x: Tensor, bias: Tensor | None, residual: Tensor, weight: Tensor, shift: Tensor | None,
+    eps: float, seed: Tensor | None, p: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    branch = x if bias is None else x + bias
+    if seed is not None:
+        branch = torch.ops.glassformer.dropout(branch, seed, p)
+    total = residual + branch
+    return total, F.layer_norm(total, weight.shape, weight, shift, eps), total.mean(-1)
+
+
 STANDINS: dict[str, Callable] = {
     "gelu": gelu,
     "span_attention": attention,
     "joint_attention": joint,
     "cross_entropy": cross_entropy,
+    "add_norm": add_norm,
 }
 
 
@@ -50,7 +62,7 @@ STANDINS: dict[str, Callable] = {
 def ops():
     """Our operators by plain arithmetic on a CPU, where they have no kernels."""
     with suppress(ImportError):  # without Triton
-        for module in ("fused_gelu", "span_attention", "cross_entropy"):
+        for module in ("fused_gelu", "span_attention", "cross_entropy", "add_norm"):
             import_module(f"glassformer.kernels.{module}")
     for name, function in STANDINS.items():
         if hasattr(torch.ops.glassformer, name):
@@ -132,3 +144,49 @@ def test_a_vocabulary_is_padded(ops, graphs, classes: int, padded: bool, bias: b
     call = lambda x: ops.cross_entropy(head(x), labels, 0.0, classes)[0]  # noqa: E731
     program = check(call, graphs, torch.randn(2, 5))
     assert program.count("pad(") == padded * (1 + bias)
+
+
+@pytest.fixture
+def any_size(ops, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel of residual connections and norms takes all tensors, as on a GPU large ones."""
+    monkeypatch.setattr(compiler, "_has_kernel", lambda total: True)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("p", [0.0, 0.3])
+def test_residual_dropout_and_norm_become_one(any_size, graphs, p: float, bias: bool) -> None:
+    down, norm, seed = torch.nn.Linear(5, 5, bias=bias), torch.nn.LayerNorm(5), torch.tensor([7])
+
+    def call(x: Tensor) -> Tensor:
+        branch = down(x)
+        total = x + (torch.ops.glassformer.dropout(branch, seed.int(), p) if p else branch)
+        return F.layer_norm(total, (5,), norm.weight, norm.bias, norm.eps)
+
+    program = check(call, graphs, torch.randn(6, 5))
+    assert program.count("add_norm(") == 1
+    assert "layer_norm" not in program
+    assert "dropout(" not in program
+    product = next(line for line in program.splitlines() if "nn.linear" in line)
+    assert "bias" not in product.split(";")[0]
+
+
+def test_other_norms_stay(any_size, graphs) -> None:
+    down, norm = torch.nn.Linear(5, 5), torch.nn.LayerNorm(5)
+    normed = lambda x: F.layer_norm(x, (5,), norm.weight, norm.bias, norm.eps)  # noqa: E731
+
+    def read_elsewhere(x: Tensor) -> Tensor:
+        branch = down(x)
+        return normed(x + branch) * branch
+
+    def pre_norm(x: Tensor) -> Tensor:
+        total = x + down(x)
+        return normed(total) + total
+
+    def broadcast(x: Tensor) -> Tensor:
+        return normed(x + down(x[:1]))
+
+    plain = [lambda x: normed(x + x.sin()), lambda x: normed(x + x), lambda x: normed(x + 1.0)]
+    for call in (normed, *plain, read_elsewhere, pre_norm, broadcast):
+        program = check(call, graphs, torch.randn(6, 5))
+        assert "add_norm" not in program
+        assert "layer_norm(" in program

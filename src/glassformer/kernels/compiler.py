@@ -5,14 +5,16 @@ Torch's compiler takes our kernels as they are. Before it does, their inputs are
     GELU(x Wᵀ + b)                    the bias is added by the kernel of GELU
     attention(x Wqᵀ, x Wkᵀ, x Wvᵀ)    one product makes queries, keys and values
     cross-entropy(x Wᵀ + b)           the vocabulary is padded to a size that products are fast for
+    norm(r + dropout(x Wᵀ + b))       one kernel after the product (post-norm blocks)
 
-In the backward pass, the kernels of the first two also sum up the gradients of the biases, and the
-gradient of the second's x is one product instead of the sum of three. Blocks whose activations are
-computed again (`activation_checkpointing`) are compiled as they are.
+In the backward pass, our kernels also sum up the gradients of the biases, and the gradient of the x
+of attention is one product instead of the sum of three. Blocks whose activations are computed again
+(`activation_checkpointing`) are compiled as they are.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
@@ -20,12 +22,15 @@ import torch
 from torch import Tensor, fx
 from torch.nn import functional as F
 
+from glassformer.kernels.gelu import FEWEST
+
 P = ParamSpec("P")
 Result = TypeVar("Result")
 Program: TypeAlias = Callable[..., Sequence[Tensor]]
 Args: TypeAlias = tuple[Any, ...]  # of a node: other nodes, numbers, None
 
 ALIGNED = 64  # sizes that are a multiple of this have fast products
+WIDEST = 4096  # vectors whose norm one program of a kernel can compute
 
 
 def compile_for_training(function: Callable[P, Result]) -> Callable[P, Result]:
@@ -34,7 +39,7 @@ def compile_for_training(function: Callable[P, Result]) -> Callable[P, Result]:
 
 
 def _training(graph: fx.GraphModule, inputs: list[Tensor]) -> Program:
-    for node in graph.graph.nodes:
+    for node in list(graph.graph.nodes):
         name = str(node.target)
         if name.startswith("glassformer.gelu"):
             _move_bias(node)
@@ -42,6 +47,8 @@ def _training(graph: fx.GraphModule, inputs: list[Tensor]) -> Program:
             _join_products(node)
         elif name.startswith("glassformer.cross_entropy"):
             _pad_vocabulary(node)
+        elif node.target is F.layer_norm:
+            _join_residual(node)
     return compile_changed(graph, inputs)
 
 
@@ -96,6 +103,45 @@ def _pad_vocabulary(cross_entropy: fx.Node) -> None:
         weight = graph.call_function(F.pad, (weight, (0, 0, 0, missing)))
         bias = None if bias is None else graph.call_function(F.pad, (bias, (0, missing)))
     logits.args = (x, weight, bias)
+
+
+def _join_residual(norm: fx.Node) -> None:
+    args: Args = norm.args
+    total, _, weight, shift, eps = args
+    # In pre-norm blocks the next block reads the sum, too: torch 2.11 does not finish compiling it.
+    added = total.target is operator.add and len(total.users) == 1
+    if not added or not _has_kernel(norm.meta["example_value"]):
+        return
+    values = [each.meta["example_value"] for each in (*total.all_input_nodes, norm)]
+    if len(values) < 3 or len({(value.shape, value.dtype) for value in values}) > 1:
+        return
+    residual, branch = total.args
+    dropped = str(branch.target).startswith("glassformer.dropout") and len(branch.users) == 1
+    x, seed, p = branch.args if dropped else (branch, None, 0.0)
+    bias = None
+    if _is_product(x):
+        x.args, bias = x.args[:2], x.args[2]
+    elif not dropped:
+        return
+    graph = norm.graph
+    with graph.inserting_before(norm):
+        both = graph.call_function(
+            torch.ops.glassformer.add_norm, (x, bias, residual, weight, shift, eps, seed, p)
+        )
+        y = graph.call_function(operator.getitem, (both, 1))
+    norm.replace_all_uses_with(y, propagate_meta=True)
+    for node in (norm, total, *((branch,) if dropped else ())):
+        graph.erase_node(node)
+
+
+def _has_kernel(total: Tensor) -> bool:
+    """Whether our kernel of residual connections and norms takes it."""
+    half = total.dtype in (torch.bfloat16, torch.float16)
+    if not (total.is_cuda and half and total.dim() == 2 and len(total) >= FEWEST):
+        return False
+    import glassformer.kernels.add_norm  # noqa: F401
+
+    return total.shape[1] <= WIDEST
 
 
 def _is_product(node: Any) -> bool:

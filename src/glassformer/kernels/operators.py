@@ -9,7 +9,11 @@ import torch
 
 
 def operator(
-    path: str, fake: Callable[..., Any], *, device: str = "cuda", tags: Sequence[torch.Tag] = ()
+    path: str,
+    fake: Callable[..., Any] | None,
+    *,
+    device: str = "cuda",
+    tags: Sequence[torch.Tag] = (),
 ) -> Callable[[Callable[..., Any]], Any]:
     """Decorates a function that changes none of its arguments.
 
@@ -19,15 +23,20 @@ def operator(
 
     Args:
         path: its namespace and name, as in "glassformer::argmax"
-        fake: returns empty tensors of the shapes that the function returns
+        fake: returns empty tensors of the shapes that the function returns; without it the operator
+            is for any device, and is compiled as the operations that the function calls
     """
     namespace, name = path.split("::")
+    operators = getattr(torch.ops, namespace)
 
     def register(function: Callable[..., Any]) -> Any:
+        if hasattr(operators, name):  # its module is imported once more
+            return getattr(operators, name)
         schema = torch.library.infer_schema(function, mutates_args=())
         torch.library.define(path, schema, tags=tags)
-        torch.library.impl(path, device, function)
-        torch.library.register_fake(path, fake)
-        return getattr(getattr(torch.ops, namespace), name)
+        torch.library.impl(path, device if fake else "CompositeImplicitAutograd", function)
+        if fake is not None:
+            torch.library.register_fake(path, fake)
+        return getattr(operators, name)
 
     return register

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from glassformer.config import Activation, ModelConfig
+from glassformer.kernels.dropout import hashed_dropout
 from glassformer.kernels.gelu import gelu
 from glassformer.model.attention import Attention
 from glassformer.model.context import Context, Look
@@ -34,15 +35,9 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training or self.p == 0 or not torch.compiler.is_compiling():
-            return F.dropout(x, self.p, self.training)
-        seed = torch.randint(1 << 31, (1,), device=x.device, dtype=torch.int32)
-        bits = torch.arange(x.numel(), device=x.device, dtype=torch.int32).view(x.shape) ^ seed
-        for factor, shift in ((-1640531535, 15), (-2048144789, 13), (-1028477387, 16)):
-            bits = bits * factor
-            bits = bits ^ ((bits >> shift) & ((1 << (32 - shift)) - 1))
-        kept = (bits & 0xFFFF) >= round(self.p * 0x10000)
-        return torch.where(kept, x / (1 - self.p), 0.0)
+        if not self.training or self.p == 0:
+            return x
+        return (hashed_dropout if torch.compiler.is_compiling() else F.dropout)(x, self.p)
 
 
 class MLP(nn.Module):
