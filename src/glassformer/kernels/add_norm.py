@@ -19,8 +19,8 @@ from torch import Tensor
 from glassformer.kernels.dropout import RANGE
 from glassformer.kernels.operators import operator
 
-WARPS, GRAD_WARPS = 1, 1  # of a row: the fastest on one H200
-PROGRAMS = 1056  # of the backward pass: eight for each processor of an H200
+WARPS = 1  # of a row: the fastest on one H200 for a width of 768
+PROGRAMS = 1056  # of the backward pass: eight for each multiprocessor of an H200
 
 
 def _fake(x: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -28,7 +28,7 @@ def _fake(x: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _fake_grad(dy: Tensor, total: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
-    dx = total.new_empty(total.shape if rest[-1] else 0)
+    dx = total.new_empty(total.shape if _dropped(rest[-1]) else 0)
     return total.new_empty(total.shape), dx, _sums(total)
 
 
@@ -46,7 +46,7 @@ def _add_norm(
             _forward[(N,)](
                 x, _or(bias, x), residual, weight, _or(shift, x), _or(seed, x), total, y, stats,
                 C=C, eps=eps, BIASED=bias is not None, SHIFTED=shift is not None,
-                DROPPED=_dropped(seed, p), scale=1 / (1 - p), BLOCK=triton.next_power_of_2(C),
+                DROPPED=_dropped(p), scale=1 / (1 - p), BLOCK=triton.next_power_of_2(C),
                 num_warps=WARPS,
             )  # fmt: skip
     return total, y, stats
@@ -67,8 +67,8 @@ def _add_norm_grad(
         with torch.cuda.device(total.device):
             _backward[(len(sums),)](
                 dy, total, _or(dtotal, total), stats, weight, _or(seed, total), dresidual, dx, sums,
-                N, C=C, ADDED=dtotal is not None, DROPPED=_dropped(seed, p), scale=1 / (1 - p),
-                BLOCK=triton.next_power_of_2(C), num_warps=GRAD_WARPS,
+                N, C=C, ADDED=dtotal is not None, DROPPED=_dropped(p), scale=1 / (1 - p),
+                BLOCK=triton.next_power_of_2(C), num_warps=WARPS,
             )  # fmt: skip
     return dresidual, dx, sums
 
@@ -77,8 +77,9 @@ def _or(given: Tensor | None, other: Tensor) -> Tensor:
     return other if given is None else given  # not read
 
 
-def _dropped(seed: Tensor | None, p: float) -> int:
-    return 0 if seed is None else round(p * RANGE)
+def _dropped(p: float) -> int:
+    """Smaller random numbers are dropped; without dropout there is no seed, and p is 0."""
+    return round(p * RANGE)
 
 
 def _stats(x: Tensor) -> Tensor:
@@ -105,7 +106,7 @@ def _differentiate(
     dresidual, dx, sums = _add_norm_grad(dy, total, dtotal, stats, weight, seed, ctx.p)
     dweight, dshift, dbias = sums.sum(0).to(weight.dtype)
     return (
-        dx if ctx.p else dresidual, dbias if ctx.biased else None, dresidual, dweight,
+        dx if _dropped(ctx.p) else dresidual, dbias if ctx.biased else None, dresidual, dweight,
         dshift if ctx.shifted else None, None, None, None,
     )  # fmt: skip
 
@@ -114,8 +115,8 @@ torch.library.register_autograd("glassformer::add_norm", _differentiate, setup_c
 
 
 @triton.jit
-def _keep(x, index, SEED, DROPPED: tl.constexpr, scale: tl.constexpr):
-    """Dropout, with the bits of kernels/dropout.py."""
+def _dropout(x, index, SEED, DROPPED: tl.constexpr, scale: tl.constexpr):
+    """With the bits of kernels/dropout.py."""
     bits = (index ^ tl.load(SEED)).to(tl.uint32)
     bits *= 2654435761
     bits ^= bits >> 15
@@ -138,7 +139,7 @@ def _forward(
     if BIASED:
         x += tl.load(BIAS + column, mask=seen, other=0.0).to(tl.float32)
     if DROPPED:
-        x = _keep(x, row * C + column, SEED, DROPPED, scale)
+        x = _dropout(x, row * C + column, SEED, DROPPED, scale)
     total = x + tl.load(RESIDUAL + at, mask=seen, other=0.0).to(tl.float32)
     total = total.to(TOTAL.dtype.element_ty)
     tl.store(TOTAL + at, total, mask=seen)
@@ -180,7 +181,7 @@ def _backward(
         dx = dx.to(dRESIDUAL.dtype.element_ty)
         tl.store(dRESIDUAL + at, dx, mask=seen)
         if DROPPED:
-            dx = _keep(dx.to(tl.float32), row * C + column, SEED, DROPPED, scale)
+            dx = _dropout(dx.to(tl.float32), row * C + column, SEED, DROPPED, scale)
             dx = dx.to(dX.dtype.element_ty)
             tl.store(dX + at, dx, mask=seen)
         dbias += dx.to(tl.float32)

@@ -5,7 +5,7 @@ Torch's compiler takes our kernels as they are. Before it does, their inputs are
     GELU(x Wᵀ + b)                    the bias is added by the kernel of GELU
     attention(x Wqᵀ, x Wkᵀ, x Wvᵀ)    one product makes queries, keys and values
     cross-entropy(x Wᵀ + b)           the vocabulary is padded to a size that products are fast for
-    norm(r + dropout(x Wᵀ + b))       one kernel after the product (post-norm blocks)
+    norm(r + dropout(x Wᵀ + b))       one kernel after the product, if nothing else reads the sum
 
 In the backward pass, our kernels also sum up the gradients of the biases, and the gradient of the x
 of attention is one product instead of the sum of three. Blocks whose activations are computed again
@@ -16,10 +16,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, fx
+from torch.compiler import config
 from torch.nn import functional as F
 
 from glassformer.kernels.gelu import FEWEST
@@ -30,7 +34,7 @@ Program: TypeAlias = Callable[..., Sequence[Tensor]]
 Args: TypeAlias = tuple[Any, ...]  # of a node: other nodes, numbers, None
 
 ALIGNED = 64  # sizes that are a multiple of this have fast products
-WIDEST = 4096  # vectors whose norm one program of a kernel can compute
+WIDEST = 1024  # vectors for which the kernel of sums and norms has enough registers
 
 
 def compile_for_training(function: Callable[P, Result]) -> Callable[P, Result]:
@@ -39,7 +43,8 @@ def compile_for_training(function: Callable[P, Result]) -> Callable[P, Result]:
 
 
 def _training(graph: fx.GraphModule, inputs: list[Tensor]) -> Program:
-    for node in list(graph.graph.nodes):
+    nodes = list(graph.graph.nodes)
+    for node in nodes:
         name = str(node.target)
         if name.startswith("glassformer.gelu"):
             _move_bias(node)
@@ -47,16 +52,28 @@ def _training(graph: fx.GraphModule, inputs: list[Tensor]) -> Program:
             _join_products(node)
         elif name.startswith("glassformer.cross_entropy"):
             _pad_vocabulary(node)
-        elif node.target is F.layer_norm:
-            _join_residual(node)
+    if _joint_attention_alone(graph.graph):
+        for norm in nodes:
+            if norm.target is F.layer_norm:
+                _join_residual(norm)
     return compile_changed(graph, inputs)
 
 
 def compile_changed(graph: fx.GraphModule, inputs: list[Tensor]) -> Program:
     """Torch's own compiler, for a graph whose nodes have been changed."""
     graph.recompile()
-    program: Program = torch._dynamo.lookup_backend("inductor")(graph, inputs)
+    # The cache on disk knows an operator only by its name: it would return programs of old kernels.
+    tag = config.cache_key_tag + _fingerprint()
+    with config.patch(cache_key_tag=tag):  # type: ignore[attr-defined]
+        program: Program = torch._dynamo.lookup_backend("inductor")(graph, inputs)
     return program
+
+
+@cache
+def _fingerprint() -> str:
+    """Of the files of our kernels."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def _move_bias(gelu: fx.Node) -> None:
@@ -105,11 +122,22 @@ def _pad_vocabulary(cross_entropy: fx.Node) -> None:
     logits.args = (x, weight, bias)
 
 
+def _joint_attention_alone(graph: fx.Graph) -> bool:
+    """Whether all attention has joint products, as in encoders of short texts.
+
+    In GPT-2, which has torch's attention, torch 2.11 did not finish compiling joined residuals.
+    """
+    names = [str(node.target) for node in graph.nodes if node.op == "call_function"]
+    attention = [name for name in names if "attention" in name or "attn" in name]
+    return bool(attention) and all("joint_attention" in name for name in attention)
+
+
 def _join_residual(norm: fx.Node) -> None:
     args: Args = norm.args
-    total, _, weight, shift, eps = args
-    # In pre-norm blocks the next block reads the sum, too: torch 2.11 does not finish compiling it.
-    added = total.target is operator.add and len(total.users) == 1
+    if len(args) != 5 or args[2] is None:
+        return
+    total, shape, weight, shift, eps = args
+    added = total.target is operator.add and len(total.users) == 1 and len(shape) == 1
     if not added or not _has_kernel(norm.meta["example_value"]):
         return
     values = [each.meta["example_value"] for each in (*total.all_input_nodes, norm)]
@@ -125,10 +153,10 @@ def _join_residual(norm: fx.Node) -> None:
         return
     graph = norm.graph
     with graph.inserting_before(norm):
-        both = graph.call_function(
+        outputs = graph.call_function(
             torch.ops.glassformer.add_norm, (x, bias, residual, weight, shift, eps, seed, p)
         )
-        y = graph.call_function(operator.getitem, (both, 1))
+        y = graph.call_function(operator.getitem, (outputs, 1))
     norm.replace_all_uses_with(y, propagate_meta=True)
     for node in (norm, total, *((branch,) if dropped else ())):
         graph.erase_node(node)
