@@ -73,7 +73,8 @@ def test_an_engine_that_is_kept_writes_the_same_each_time(models):
             same(models.ours.generate(texts, engine=engine, **settings), expected)
         assert engine.slots == 3
     for _ in range(3):  # interrupted: it can be used again
-        made = prepare(models.ours.task, None, None, texts, {"max_new_tokens": 9}, engine=engine)
+        task, origin = models.ours.task, models.ours.origin
+        made = prepare(task, None, origin, texts, {"max_new_tokens": 9}, engine=engine)
         next(sampling.generate_tokens(made.engine(), made.requests(), made.settings))
     same(models.ours.generate(texts, engine=engine, **settings), expected)
     with pytest.raises(InputError, match="it has room for 2 tokens"):

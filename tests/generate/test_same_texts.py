@@ -22,8 +22,12 @@ def models(request, tmp_path_factory):
 def cases(models, kind):
     make, count = CASES[kind]
     draw = random.Random(kind)
+    never = models.theirs.generation_config.bad_words_ids or []  # m2m_100: the padding token
     for prompt in prompts(count, seed=count):
-        yield prompt, make(draw, models.common)
+        settings = make(draw, models.common)
+        if "bad_words_ids" in settings:
+            settings["bad_words_ids"] += never
+        yield prompt, settings
 
 
 def ours(models, prompt, settings):
