@@ -61,7 +61,7 @@ def test_the_same_as_without_compilation(task: Task, texts: int, method: Method 
         errors.append((logits[0] - logits[1]).abs().max() / logits[1].std())
     # An input between two integers of int8 may be rounded to the other one; most steps are equal.
     assert torch.stack(errors).median() <= 1e-3
-    assert max(errors) <= (1e-3 if method is None else 0.1)
+    assert max(errors) <= (1e-3 if method is None else 0.05)
     assert compiled.cache.counts == plain.cache.counts
 
 

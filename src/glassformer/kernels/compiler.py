@@ -26,7 +26,7 @@ from torch import Tensor, fx
 from torch.compiler import config
 from torch.nn import functional as F
 
-from glassformer.kernels.gelu import FEWEST
+from glassformer.kernels.gelu import is_large
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -164,12 +164,11 @@ def _join_residual(norm: fx.Node) -> None:
 
 def _has_kernel(total: Tensor) -> bool:
     """Whether our kernel of residual connections and norms takes it."""
-    half = total.dtype in (torch.bfloat16, torch.float16)
-    if not (total.is_cuda and half and total.dim() == 2 and len(total) >= FEWEST):
+    if not is_large(total) or total.shape[1] > WIDEST:
         return False
     import glassformer.kernels.add_norm  # noqa: F401
 
-    return total.shape[1] <= WIDEST
+    return True
 
 
 def _is_product(node: Any) -> bool:
