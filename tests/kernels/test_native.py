@@ -76,8 +76,14 @@ def test_int4_is_near_the_product_of_its_weights(
     values, scale = round_int4(torch.randn(outputs, 32 * groups))
     x, bias = tokens(rows, 32 * groups, outliers), torch.randn(outputs)
     ours, exact = native_int4(values, scale), dequantized(values, scale)
-    # Without outliers only the upper byte of an input is used.
-    assert distance(ours(x, bias), F.linear(x, exact, bias)) < 0.02
+    identity = torch.eye(32 * groups, dtype=torch.int8)
+    rounded = integer(identity, torch.ones(32 * groups, 1))(x, None)
+    error = ours(x, None) - F.linear(rounded, exact)
+    # An input between two integers may be rounded to the other one.
+    assert error.norm() < 5e-3 * rounded.norm() * exact.norm()
+    if rows * outputs >= 2_000:  # sums near 0 do not count among so many
+        # Without outliers only the upper byte of an input is used.
+        assert distance(ours(x, bias), F.linear(x, exact, bias)) < 0.02
     assert torch.equal(ours(x, bias)[-1:], ours(x[-1:], bias))
 
 
