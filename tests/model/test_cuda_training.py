@@ -148,7 +148,7 @@ def test_compiled_blocks_and_their_head(place: str, operations) -> None:
     labels = torch.randint(config.vocab_size, (FEWEST + 64,))
     totals = []
     for device, call in (("cpu", exact), ("cuda", compile_for_training(fast))):
-        texts = Sequences.of([64] * (len(tokens) // 64), device=device)
+        texts = Sequences.of([48, 80] * (len(tokens) // 128) + [64], device=device)
         batch = Batch(tokens.to(device), texts, labels=labels.to(device))
         totals.append(call(batch).losses["labels"].total)
         totals[-1].backward()

@@ -125,7 +125,9 @@ def _pad_vocabulary(cross_entropy: fx.Node) -> None:
 def _joint_attention_alone(graph: fx.Graph) -> bool:
     """Whether all attention has joint products, as in encoders of short texts.
 
-    In GPT-2, which has torch's attention, torch 2.11 did not finish compiling joined residuals.
+    Elsewhere joined residuals gain nothing: 0.3 % in GPT-2, and an encoder-decoder was not faster.
+    Torch 2.11 also describes the inputs of an operator it has no code for in its log, and theirs:
+    in GPT-2 that text doubles with every residual connection.
     """
     names = [str(node.target) for node in graph.nodes if node.op == "call_function"]
     attention = [name for name in names if "attention" in name or "attn" in name]
