@@ -47,9 +47,8 @@ is made to be looked into: which word attends to which.""",
 LIMITS = {
     "gf-encoder": """It was trained on novels, most of them more than a century old, single
 sentences and definitions: it knows little about today's world, and repeats the prejudices of those
-books. All text is lowercased, and texts have at most {length} tokens. Some of the false pairs in
-its training data were easy (cut inside a sentence, or a single sentence); those in the evaluation
-are not.""",
+books. All text is lowercased, and texts have at most {length} tokens. Whether a text follows
+another, it judges by topic and style: one everyday pair in seven is wrong.""",
     "gf-decoder": """Its texts sound like a novel and mean little: people and places change
 from sentence to sentence, and nothing in them is a fact. It repeats the views of its books, also
 those on women, servants, races and empires. It does not follow instructions, knows no other

@@ -24,7 +24,7 @@ from glassformer.studio.standalone import DONE
 
 HOME = Path(__file__).parent / "live"
 MAX_BYTES = 400_000
-KEYS = "The keys to the old cabinet [MASK] on the table."
+KEYS = "The keys to the cabinet [MASK] on the table."
 PAGES: dict[str, tuple[str, dict[str, str]]] = {
     "model": ("model", {"m": "gf-encoder", "x": KEYS, "find": "[MASK]>keys"}),
     "map": (
