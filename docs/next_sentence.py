@@ -76,8 +76,9 @@ def _fits(pair: Pair) -> bool:
 def features(model: gf.Model, pairs: list[Pair]) -> Tensor:
     """What the classifier reads of each pair: (pairs, C)."""
     encoded = model.tokenizer.encode_all(pairs)
+    ids, segments = [each.ids for each in encoded], [each.segments for each in encoded]
     rows = []
-    for batch in model.task.batches([e.ids for e in encoded], segments=[e.segments for e in encoded]):
+    for batch in model.task.batches(ids, segments=segments):
         first = pool(model.task.backbone(batch), batch.sequences, "first")
         rows.append(model.task.pooler(first, Look(visitor=None)).float())
     return torch.cat(rows)
@@ -113,7 +114,7 @@ def fit(x: Tensor, follows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def main(folder: Path, data: Path) -> None:
-    draw, model = random.Random(0), gf.load(folder)
+    draw, model = random.Random(0), gf.load(folder)  # noqa: S311
     sources = {"everyday sentences": everyday, "novels": novels}
     train = [examples(model, each(data, draw, held=False), draw) for each in sources.values()]
     v, c = fit(*(torch.cat(parts) for parts in zip(*train, strict=True)))
@@ -123,7 +124,7 @@ def main(folder: Path, data: Path) -> None:
     for name, each in sources.items():
         x, follows = examples(model, each(data, draw, held=True), draw)
         right = [((x @ v + c > 0) == follows.bool()).float().mean() for v, c in (before, (v, c))]
-        print(f"{name}, held out: {right[0]:.1%} right before, {right[1]:.1%} now")
+        sys.stdout.write(f"{name}, held out: {right[0]:.1%} right before, {right[1]:.1%} now\n")
     new = {"weight": torch.stack([v, -v]) / 2, "bias": torch.stack([c, -c]) / 2}
     changed = {f"{HEAD}.{key}": value.to(weights[f"{HEAD}.{key}"]) for key, value in new.items()}
     save_file(weights | changed, folder / "model.safetensors", metadata={"format": "pt"})

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import safetensors.torch
 import torch
 import transformers
 
@@ -28,8 +29,10 @@ from sampling import mostly_slow
 HOME = Path(package.__file__).parent
 
 
-def card_maker() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("card", smallship.RECIPES.parent / "docs/card.py")
+def script(name: str) -> ModuleType:
+    """One of docs/."""
+    path = smallship.RECIPES.parent / "docs" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
@@ -123,6 +126,41 @@ def test_a_name_is_found_in_the_package(folder: Path, tmp_path: Path) -> None:
     assert done.stdout.endswith("gf-decoder: config.json is missing: this is not a model folder\n")
 
 
+def test_only_the_next_sentence_classifier_is_fitted(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    data, home = tmp_path / "data", tmp_path / "model"
+    shutil.copytree(folder / "gf-encoder", home)
+    smallship.write_data(data)
+    pairs = [
+        f"The {who} is {how}. It {does}."
+        for who in ("cat", "dog", "boy", "girl", "man")
+        for how in ("old", "here", "there")
+        for does in ("sees", "loves", "finds", "takes")
+    ]
+    smallship.write(data / "tatoeba_mono/tatoeba.en.txt.xz", "\n".join(pairs))
+    made = script("next_sentence")
+    for name, value in {"PAIRS": 80, "HELD": 0.3, "HELD_PAIRS": 10, "WORDS": 8}.items():
+        monkeypatch.setattr(made, name, value)
+    before = safetensors.torch.load_file(home / "model.safetensors")
+    made.main(home, data)
+    after = safetensors.torch.load_file(home / "model.safetensors")
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed == {"cls.seq_relationship.weight", "cls.seq_relationship.bias"}
+    assert capsys.readouterr().out.count("held out") == 2
+    model, pair = package.load(home), ("The cat is old.", "It sees.")
+    weight, bias = (after[f"cls.seq_relationship.{part}"] for part in ("weight", "bias"))
+    follows, _ = (made.features(model, [pair]) @ weight.T + bias).softmax(-1)[0]
+    assert abs(model.follows(*pair) - follows) < 1e-5
+
+
+def test_the_fitted_classifier_separates() -> None:
+    x = torch.randn(200, 5)
+    follows = (x[:, 0] > 0.3).float()
+    v, c = script("next_sentence").fit(x, follows)
+    assert ((x @ v + c > 0) == follows.bool()).float().mean() > 0.95
+
+
 def test_a_card_from_what_a_run_left(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "runs" / "gf-encoder", tmp_path / "run")
     words = ["--data", folder / "data", "--train.device=cpu", "--train.precision=float32", "--json"]
@@ -134,7 +172,7 @@ def test_a_card_from_what_a_run_left(folder: Path, tmp_path: Path) -> None:
         'date = 2026-11-17\nhardware = "two cores"\nnote = "It was resumed once."\n'
     )
     (tmp_path / "run" / "prepare.log").write_text("train: 3 copies of lines, left out\nmore\n")
-    card_maker().main("gf-encoder", tmp_path / "run")
+    script("card").main("gf-encoder", tmp_path / "run")
     card = (tmp_path / "run" / "model" / "README.md").read_text()
     accuracy = json.loads(measured)["next_sentence_accuracy"]
     for told in (
@@ -148,7 +186,7 @@ def test_a_card_from_what_a_run_left(folder: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_counted_in_samples() -> None:
-    card = card_maker()
+    card = script("card")
     once = "a b c d e f g h i j k l m n o p"
     assert card.loops(f"{once} x {once}") and not card.loops(once)
     assert card.open_quotes('x\n"Yes, he said.\nend') and not card.open_quotes('x\n"Yes."\n"end')
