@@ -8,7 +8,8 @@ if the recipe names a validation set; evaluate.json (`glassformer evaluate --jso
 samples.json (`glassformer generate --json`) and words.txt, the words of its training text; for the
 translation model translations.tsv, with the English, the model's Russian and the data's Russian on
 each line; for the encoder fills.tsv, with a sentence, the predictions and the masked word, and
-compare.csv (`glassformer compare`). Writes model/README.md and model/curve.svg.
+compare.csv (`glassformer compare`). What docs/next_sentence.py prints is added to the encoder's
+card by hand. Writes model/README.md and model/curve.svg.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ is made to be looked into: which word attends to which.""",
 LIMITS = {
     "gf-encoder": """It was trained on novels, most of them more than a century old, single
 sentences and definitions: it knows little about today's world, and repeats the prejudices of those
-books. All text is lowercased, and texts have at most {length} tokens. Whether a text follows
-another, it judges by topic and style: one everyday pair in seven is wrong.""",
+books. All text is lowercased, and texts have at most {length} tokens. Of everyday
+pairs, half of them true, it judges one in seven wrongly.""",
     "gf-decoder": """Its texts sound like a novel and mean little: people and places change
 from sentence to sentence, and nothing in them is a fact. It repeats the views of its books, also
 those on women, servants, races and empires. It does not follow instructions, knows no other

@@ -4,9 +4,9 @@
 
 MODEL is the folder of the model, whose classifier is replaced, and DATA the folder of its training
 data. Few everyday texts have two sentences: in pretraining, the false second text of such a pair
-mostly comes from a novel, so that its style gives it away, and any two everyday sentences look as
-if one followed the other. Here both texts of a pair come from the same source. Only the last linear
-map is fitted, by logistic regression; all other weights stay as they are.
+mostly comes from a novel, so that its style gives it away, and unrelated everyday sentences often
+look as if one followed the other. Here both texts of a pair come from the same source. Only the
+last linear map is fitted, by logistic regression; all other weights stay as they are.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from glassformer.data.split import is_held
 from glassformer.model.context import Look
 from glassformer.tasks.heads import pool
 
-PAIRS = 10_000  # of each source that follow each other, and as many that do not
+PAIRS = 10_000  # at most, of each source, that follow each other, and as many that do not
 HELD, HELD_PAIRS = 0.03, 400  # the validation data of recipes/gf-encoder.toml
 PIECE = 4  # the most sentences of a text
 WORDS = 40  # the most words of a text, so that two fit the model
@@ -53,7 +53,7 @@ def novels(data: Path, draw: random.Random, held: bool) -> list[Pair]:
     texts = [text for text in texts if len(text) > 2 * PIECE]
     pairs = []
     for text in texts:
-        for _ in range((HELD_PAIRS if held else PAIRS) // len(texts)):
+        for _ in range(max(1, (HELD_PAIRS if held else PAIRS) // len(texts))):
             most = draw.choice((1, PIECE))
             cut = draw.randrange(most, len(text) - most)
             first = text[cut - draw.randint(1, most) : cut]
@@ -87,7 +87,8 @@ def features(model: gf.Model, pairs: list[Pair]) -> Tensor:
 def examples(model: gf.Model, pairs: list[Pair], draw: random.Random) -> tuple[Tensor, Tensor]:
     """The features of these pairs and of as many false ones, and which of them follow.
 
-    As often as not, the second text of a false pair is that of the pair before: from the same book.
+    As often as not, the second text of a false pair is that of the pair before: in novels, mostly
+    from the same book.
     """
     any_second = [second for _, second in draw.sample(pairs, len(pairs))]
     false = [

@@ -126,8 +126,8 @@ def _joint_attention_alone(graph: fx.Graph) -> bool:
     """Whether all attention has joint products, as in encoders of short texts.
 
     Elsewhere joined residuals gain nothing: 0.3 % in GPT-2, and an encoder-decoder was not faster.
-    Torch 2.11 also describes the inputs of an operator it has no code for in its log, and theirs:
-    in GPT-2 that text doubles with every residual connection.
+    Torch 2.11 also logs every operator that it has no lowering for, with its inputs and, in turn,
+    their inputs: in GPT-2 this text doubles with every residual connection, without end.
     """
     names = [str(node.target) for node in graph.nodes if node.op == "call_function"]
     attention = [name for name in names if "attention" in name or "attn" in name]

@@ -28,8 +28,8 @@ TEXTS = (  # for every model that reads English: (phenomenon, text, how to find 
     (MEANINGS, "I deposited money in the bank.", "bank>money"),
 )
 BLANKS = (
-    (AGREEMENT, "The keys to the old cabinet [MASK] on the table.", "[MASK]>keys"),
-    (AGREEMENT, "The key to the old cabinets [MASK] on the table.", "[MASK]>key"),
+    (AGREEMENT, "The keys to the cabinet [MASK] on the table.", "[MASK]>keys"),
+    (AGREEMENT, "The key to the cabinets [MASK] on the table.", "[MASK]>key"),
     (COREFERENCE, "Mary said that [MASK] was tired.", "[MASK]>Mary"),
     (INDUCTION, "Tom likes tea. Mary likes coffee. Tom likes [MASK].", "induction"),
     (MEANINGS, "I deposited money in the [MASK].", "[MASK]>money"),
