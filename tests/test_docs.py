@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.util
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import typer
@@ -18,7 +16,7 @@ from typer.main import get_command
 
 import glassformer as gf
 from commands import glassformer
-from documented import NOT_RUN, inline_commands
+from documented import NOT_RUN, inline_commands, script
 from furnished import furnish
 from glassformer import glass
 from glassformer.cli.main import ANY_FIELD, application
@@ -41,15 +39,6 @@ CONLL = "".join(
     for who in ("Ramona", "Paul", "Anna", "Ivan")
     for where in ("Paris", "London", "Rome", "Berlin", "Vienna")
 )
-
-
-@functools.cache
-def script(name: str) -> ModuleType:
-    """A Python file of docs/."""
-    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def fenced(page: Path, language: str) -> list[str]:

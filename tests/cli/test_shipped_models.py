@@ -5,14 +5,12 @@ The stand-ins are the same recipes at a hundredth of their size.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import safetensors.torch
@@ -22,21 +20,12 @@ import transformers
 import glassformer as package
 import smallship
 from commands import glassformer, refused
+from documented import script
 from glassformer import pretrained
 from glassformer.cli.tour import BANKS, CAT, PAIRS, PARTS, PROMPT, TROUT
 from sampling import mostly_slow
 
 HOME = Path(package.__file__).parent
-
-
-def script(name: str) -> ModuleType:
-    """One of docs/."""
-    path = smallship.RECIPES.parent / "docs" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
 
 
 @pytest.fixture(scope="module")
